@@ -1,0 +1,55 @@
+#pragma once
+// What a loop schedule gets to see of one kernel: *prologue anchor epilogue*, then the stored stage.
+
+#include <Halide.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cryolite {
+
+/// Which product of a layer a kernel computes. `forward`: y; `d_input`: dX; `d_parameter`: dW or db.
+enum class Form { forward, d_input, d_parameter, update, norm };
+
+/// What a schedule may ask of the machine a kernel is compiled for.
+struct Machine {
+    Halide::Target target;
+    int vector = 16;          ///< float32 lanes: 16 with AVX-512, 8 with AVX2, 4 else
+    int registers = 32;       ///< vector registers
+    int l1_bytes = 32 << 10;  ///< per core, the least of the machines in use
+    int l2_bytes = 1 << 20;
+
+    static Machine of(const Halide::Target &target);
+};
+
+/// One kernel, ready for its loops. Every Func here is unscheduled and inlined by default.
+class Group {
+public:
+    std::string name;                    ///< the stages of this kernel, for messages
+    Form form = Form::forward;
+    Halide::Func anchor;                 ///< owns the loop nest: the Func with the heavy reduction; undefined: pointwise
+    std::vector<Halide::Func> prologue;  ///< producers of the anchor placed in this kernel, in order
+    std::vector<Halide::Func> epilogue;  ///< consumers of the anchor placed in this kernel, in order
+    Halide::Func out;                    ///< what the kernel stores, in storage dimensions (a Tuple where it stores several)
+    bool in_place = false;               ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
+    std::vector<int> extents;            ///< of `out`, storage dimensions, innermost first
+    std::vector<Halide::Func> others;    ///< further stored Funcs whose dimensions differ from those of `out`
+
+    /// The definition of `out` that does the work: the pure one, or the update when in place.
+    Halide::Stage store() { return in_place ? out.update(0) : Halide::Stage(out); }
+    /// Storage extent of dimension `d` of `out`.
+    int extent(int d) const { return extents.at(d); }
+    /// The Func of this kernel with this name (as the layer spells it), or an undefined Func.
+    Halide::Func func(const std::string &name) const;
+    /// The Funcs between the inputs and `out`, producers first.
+    std::vector<Halide::Func> funcs() const;
+};
+
+/// Number of iterations of reduction variable `k` of `f.update(update)`; all extents are static.
+int reduction_extent(const Halide::Func &f, int k = 0, int update = 0);
+
+/// A loop schedule: places the loops of one kernel. It may change the order of additions and nothing else.
+using LoopSchedule = void (*)(Group &, const Machine &);
+
+}  // namespace cryolite
