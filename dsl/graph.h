@@ -1,0 +1,64 @@
+#pragma once
+// The trace of a model: which layer was called on which tensors. No Halide Func is built here.
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+#include "dsl/shape.h"
+
+namespace cryolite {
+
+class Layer;
+class Graph;
+
+/// A value of the model while it is traced: an index into its graph.
+class Tensor {
+public:
+    const Shape &shape() const;
+    Halide::Type type() const;
+    int id() const { return id_; }
+    Graph &graph() const { return *graph_; }
+
+private:
+    friend class Graph;
+    Tensor(Graph *graph, int id) : graph_(graph), id_(id) {}
+    Graph *graph_;
+    int id_;
+};
+
+/// x + y, elementwise (a residual connection).
+Tensor operator+(const Tensor &x, const Tensor &y);
+
+class Graph {
+public:
+    struct Value {
+        std::string name;
+        Shape shape;
+        Halide::Type type;
+        int producer = -1;  ///< index of the call that made it, -1 for an input of the model
+    };
+    struct Call {
+        Layer *layer;
+        std::vector<int> inputs;
+        int output;
+    };
+
+    /// A new input of the model (tokens, features, targets).
+    Tensor input(const std::string &name, const Shape &shape, Halide::Type type);
+    /// Records a call and infers the shape of its result. Errors name the layer, found and expected.
+    Tensor call(Layer &layer, const std::vector<Tensor> &inputs);
+    /// Takes ownership of a layer that the trace itself made (an addition, say).
+    Layer &own(std::unique_ptr<Layer> layer);
+
+    const std::vector<Value> &values() const { return values_; }
+    const std::vector<Call> &calls() const { return calls_; }
+
+private:
+    std::vector<Value> values_;
+    std::vector<Call> calls_;
+    std::vector<std::unique_ptr<Layer>> owned_;
+};
+
+}  // namespace cryolite

@@ -1,0 +1,104 @@
+#include "dsl/layer.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "dsl/layers/add.h"
+
+namespace cryolite {
+
+const Shape &Tensor::shape() const { return graph_->values()[id_].shape; }
+Halide::Type Tensor::type() const { return graph_->values()[id_].type; }
+
+Tensor operator+(const Tensor &x, const Tensor &y) {
+    Graph &g = x.graph();
+    auto &add = static_cast<Add &>(g.own(std::make_unique<Add>()));
+    return add(x, y);
+}
+
+Tensor Graph::input(const std::string &name, const Shape &shape, Halide::Type type) {
+    values_.push_back({name, shape, type, -1});
+    return Tensor(this, int(values_.size()) - 1);
+}
+
+Layer &Graph::own(std::unique_ptr<Layer> layer) {
+    owned_.push_back(std::move(layer));
+    return *owned_.back();
+}
+
+Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {
+    std::vector<Shape> shapes;
+    std::vector<int> ids;
+    Halide::Type type = Halide::Float(32);
+    for (const Tensor &t : inputs) {
+        if (&t.graph() != this) fail("[{}] is called on tensors of two different traces", layer.path);
+        shapes.push_back(t.shape());
+        ids.push_back(t.id());
+    }
+    Shape out = layer.shape(shapes);
+    for (int e : out.extents())
+        if (e < 1) fail("[{}] has an output of shape {}: every extent must be positive", layer.path, out.str());
+    values_.push_back({layer.path, out, type, int(calls_.size())});
+    calls_.push_back({&layer, ids, int(values_.size()) - 1});
+    return Tensor(this, int(values_.size()) - 1);
+}
+
+Parameter::Parameter(Layer *owner, std::string name, Shape shape, Init init)
+    : owner_(owner), name_(std::move(name)), shape_(std::move(shape)), init_(init) {
+    for (int e : shape_.extents())
+        if (e < 1) fail("[{}] has shape {}: every extent must be positive", path(), shape_.str());
+    owner->parameters_.push_back(this);
+}
+
+std::string Parameter::path() const { return owner_->path.empty() ? name_ : owner_->path + "." + name_; }
+
+const Func &Parameter::func() const {
+    if (!func_) fail("[{}] is read outside of forward and backward", path());
+    return *func_;
+}
+
+double Layer::gradient_flops(const Shape &x, bool of_input) const {
+    return of_input || !parameters_.empty() ? flops(x) : 0;
+}
+
+Func Layer::forward(Array) {
+    fail("[{}] {} defines no forward(Array): write one, or forward(const std::vector<Array> &)", path, kind());
+}
+
+std::string Layer::kind() const {
+    std::unique_ptr<char, void (*)(void *)> s(
+        abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, nullptr), std::free);
+    std::string name = s ? s.get() : typeid(*this).name();
+    if (auto at = name.rfind("::"); at != std::string::npos) name = name.substr(at + 2);
+    return name;
+}
+
+Func &Layer::slot(const std::string &name) {
+    auto it = gradient_.find(name);
+    if (it == gradient_.end()) it = gradient_.emplace(name, Func(name)).first;
+    return it->second;
+}
+
+std::map<std::string, Func> Layer::gradient(const Call &call, const Array &dy) {
+    gradient_.clear();
+    backward(call, dy);
+    return std::move(gradient_);
+}
+
+void Layer::derive(const Call &call, const Array &dy) {
+    // The region is {min, max - min}: one less than the extent (Halide 21, whatever its header says).
+    Halide::Region region;
+    for (int e : call.output.shape.extents()) region.push_back(Halide::Range(0, e - 1));
+    Halide::Derivative adjoint = Halide::propagate_adjoints(call.output, dy, region);
+    auto take = [&](const Func &of, const std::string &name) {
+        if (gradient_.count(name) || !of.type().is_float()) return;
+        Func f = adjoint(of);
+        if (f.defined()) gradient_.emplace(name, f);
+    };
+    for (const Array &x : call.inputs) take(x, "d_" + x.name());
+    for (Parameter *w : parameters_) take(w->func(), "d_" + w->name());
+}
+
+}  // namespace cryolite

@@ -1,0 +1,103 @@
+#pragma once
+// A layer: an algorithm from Funcs to a Func, its parameters, and (where it is written) its gradient.
+
+#include <Halide.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dsl/graph.h"
+#include "dsl/parameter.h"
+
+namespace cryolite {
+
+using Halide::cast, Halide::clamp, Halide::Expr, Halide::Func, Halide::RDom, Halide::select,
+    Halide::Tuple, Halide::Var;
+
+/// A Func with known extents: what a layer reads.
+struct Array : Func {
+    Shape shape;
+    Array() = default;
+    Array(const Func &f, Shape s) : Func(f), shape(std::move(s)) {}
+    int extent(int d) const { return shape[d]; }
+};
+
+/// What one call of a layer read and made, as its gradient sees it.
+struct Call {
+    std::vector<Array> inputs;
+    Array output;
+    const Array &input(int k = 0) const { return inputs.at(k); }
+};
+
+/// How much of its input one element of a layer's output needs: decides what may share a kernel.
+enum class Nature {
+    pointwise,  ///< the element at the same place
+    rowwise,    ///< the innermost row
+    anchor,     ///< more: it owns the loop nest of its kernel
+    sum,        ///< pointwise, and every input's gradient is that of the output
+};
+
+class Layer {
+public:
+    /// `path` names the layer in messages, and its parameters in checkpoints: "h.0.mlp.c_fc".
+    explicit Layer(std::string path) : path(std::move(path)) {}
+    Layer(const Layer &) = delete;
+    virtual ~Layer() = default;
+
+    const std::string path;
+
+    // What a layer says of itself.
+    /// Shape of the output; throws where the input does not fit. Default: that of the first input.
+    virtual Shape shape(const std::vector<Shape> &x) const { return shape(x.at(0)); }
+    virtual Shape shape(const Shape &x) const { return x; }
+    /// The number of dimensions in which its Funcs see their data (outer ones folded); 0: any.
+    virtual int rank() const { return 2; }
+    virtual int input_rank(int) const { return rank(); }
+    virtual int output_rank() const { return rank(); }
+    virtual Nature nature() const { return Nature::anchor; }
+    /// Floating-point operations of a forward call on an input of this shape.
+    virtual double flops(const Shape &x) const { return double(x.size()); }
+    /// Those of the gradient with respect to its input (`of_input`) or to its parameters.
+    virtual double gradient_flops(const Shape &x, bool of_input) const;
+
+    // The algorithm.
+    virtual Func forward(const std::vector<Array> &x) { return forward(x.at(0)); }
+    virtual Func forward(Array x);
+    /// Defines d(x) for its inputs and d(w) for its parameters from the adjoint `dy` of its output.
+    /// Left out, the gradient is derived by Halide's `propagate_adjoints`.
+    virtual void backward(const Call &call, Array dy) { derive(call, dy); }
+
+    // For those who build kernels.
+    Tensor operator()(const Tensor &x) { return x.graph().call(*this, {x}); }
+    const std::vector<Parameter *> &parameters() const { return parameters_; }
+    /// The type's name without namespace: "Linear". Loop schedules are found by it.
+    std::string kind() const;
+    /// Builds the gradient and returns its Funcs: by the name of the input's Func or the parameter's name.
+    std::map<std::string, Func> gradient(const Call &call, const Array &dy);
+
+protected:
+    /// The Func of the gradient with respect to an input or a parameter, to be defined.
+    Func &d(const Func &x) { return slot("d_" + x.name()); }
+    Func &d(const Parameter &w) { return slot("d_" + w.name()); }
+    /// Uses a parameter that belongs to another layer.
+    void share(Parameter &w) { parameters_.push_back(&w); }
+    /// Derives every gradient that is not yet defined.
+    void derive(const Call &call, const Array &dy);
+
+private:
+    friend class Parameter;
+    Func &slot(const std::string &name);
+    std::vector<Parameter *> parameters_;
+    std::map<std::string, Func> gradient_;
+};
+
+/// A layer of two inputs.
+struct Layer2 : Layer {
+    using Layer::Layer;
+    Func forward(const std::vector<Array> &x) final { return forward(x.at(0), x.at(1)); }
+    virtual Func forward(Array x, Array y) = 0;
+    Tensor operator()(const Tensor &x, const Tensor &y) { return x.graph().call(*this, {x, y}); }
+};
+
+}  // namespace cryolite

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "dsl/layer.h"
+
+namespace cryolite {
+
+/// A layer whose every output element depends on the input element at the same place.
+struct Pointwise : Layer {
+    explicit Pointwise(std::string path) : Layer(std::move(path)) {}
+    Nature nature() const override { return Nature::pointwise; }
+    int rank() const override { return 0; }
+
+    /// y = f(x).
+    virtual Expr value(Expr x) const = 0;
+    /// dy/dx at x.
+    virtual Expr slope(Expr x) const = 0;
+
+    Func forward(Array x) override {
+        Func y("y");
+        y(Halide::_) = value(x(Halide::_));
+        return y;
+    }
+    void backward(const Call &call, Array dy) override {
+        const Array &x = call.input();
+        d(x)(Halide::_) = dy(Halide::_) * slope(x(Halide::_));
+    }
+};
+
+/// y = max(x, 0); its slope at 0 is 0.
+struct Relu : Pointwise {
+    using Pointwise::Pointwise;
+    Expr value(Expr x) const override { return max(x, cast(x.type(), 0)); }
+    Expr slope(Expr x) const override { return select(x > 0, cast(x.type(), 1), cast(x.type(), 0)); }
+};
+
+/// y = x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3), written as x / (1 + exp(-2u)).
+/// GELUs, Hendrycks and Gimpel, 2016: the form GPT-2 uses.
+struct Gelu : Pointwise {
+    using Pointwise::Pointwise;
+    Expr value(Expr x) const override { return x * gate(x); }
+    Expr slope(Expr x) const override {
+        Expr s = gate(x), k = number(x, 2 * scale);
+        Expr inner = k * (1 + number(x, 3 * cubic) * x * x);
+        return s + x * s * (1 - s) * inner;
+    }
+
+private:
+    static constexpr double scale = 0.7978845608028654, cubic = 0.044715;
+    static Expr number(const Expr &like, double v) { return cast(like.type(), Expr(v)); }
+    static Expr gate(const Expr &x) {
+        return 1 / (1 + exp(number(x, -2 * scale) * x * (1 + number(x, cubic) * x * x)));
+    }
+};
+
+/// y = x Phi(x), Phi the normal distribution function, through erf.
+struct GeluExact : Pointwise {
+    using Pointwise::Pointwise;
+    Expr value(Expr x) const override { return x * phi(x); }
+    Expr slope(Expr x) const override {
+        Expr density = cast(x.type(), Expr(0.3989422804014327)) * exp(-x * x / 2);
+        return phi(x) + x * density;
+    }
+
+private:
+    static Expr phi(const Expr &x) { return (1 + erf(x * cast(x.type(), Expr(0.7071067811865476)))) / 2; }
+};
+
+}  // namespace cryolite

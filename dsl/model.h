@@ -1,0 +1,83 @@
+#pragma once
+// A model: layers, how they are joined, and the parameters of its generator program.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dsl/layer.h"
+#include "dsl/losses/cross_entropy.h"
+
+namespace cryolite {
+
+/// A parameter of a generator program: a member of a model, a flag of the command, a constant to the compiler.
+/// `T` is int or float. It takes its value from the program's arguments when it is constructed.
+template <typename T> class GeneratorParam {
+public:
+    GeneratorParam(const std::string &name, T value, const std::string &help = "");
+    operator T() const { return value_; }
+
+private:
+    T value_;
+};
+
+template <> GeneratorParam<int>::GeneratorParam(const std::string &, int, const std::string &);
+template <> GeneratorParam<float>::GeneratorParam(const std::string &, float, const std::string &);
+
+/// What a generator program was asked for, while its model is constructed.
+struct Arguments {
+    struct Known {
+        std::string name, type, value, help;
+    };
+    std::vector<std::pair<std::string, std::string>> given;  ///< name, text
+    std::vector<Known> known;                                ///< every GeneratorParam met
+
+    /// The text given for a parameter, or its default.
+    std::string take(const std::string &name, const std::string &type, const std::string &value,
+                     const std::string &help);
+    static Arguments &current();
+};
+
+class Model {
+public:
+    Model() = default;
+    Model(const Model &) = delete;
+    virtual ~Model() = default;
+
+    /// What it reads: "tokens" ([context, batch] int32) or "features" ([..., batch] float32).
+    virtual std::string task() const = 0;
+    virtual Tensor input(Graph &g) = 0;
+    virtual Tensor targets(Graph &g) = 0;
+    /// The model's output: [classes, ...rows].
+    virtual Tensor forward(Tensor x) = 0;
+    virtual Tensor loss(Tensor y, Tensor targets) { return cross_entropy(y, targets); }
+};
+
+/// A model of text: predicts the next token at every position.
+struct TextModel : Model {
+    GeneratorParam<int> batch{"batch", 12, "sequences in a micro-batch"};
+    GeneratorParam<int> context{"context", 64, "tokens in a sequence"};
+    GeneratorParam<int> vocab{"vocab", 65, "size of the vocabulary"};
+
+    std::string task() const override { return "tokens"; }
+    Tensor input(Graph &g) override { return g.input("tokens", {context, batch}, Halide::Int(32)); }
+    Tensor targets(Graph &g) override { return g.input("targets", {context, batch}, Halide::Int(32)); }
+};
+
+/// A classifier: one label for each row of features, given as [...shape, batch].
+struct Classifier : Model {
+    GeneratorParam<int> batch{"batch", 32, "rows in a micro-batch"};
+    GeneratorParam<int> classes{"classes", 10, "number of labels"};
+
+    /// Shape of one example.
+    virtual Shape features() const = 0;
+    std::string task() const override { return "features"; }
+    Tensor input(Graph &g) override {
+        std::vector<int> e = features().extents();
+        e.push_back(batch);
+        return g.input("features", Shape(e), Halide::Float(32));
+    }
+    Tensor targets(Graph &g) override { return g.input("targets", {batch}, Halide::Int(32)); }
+};
+
+}  // namespace cryolite

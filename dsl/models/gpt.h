@@ -1,0 +1,64 @@
+#pragma once
+
+#include <deque>
+
+#include "dsl/layers/activation.h"
+#include "dsl/layers/attention.h"
+#include "dsl/layers/embedding.h"
+#include "dsl/layers/layer_norm.h"
+#include "dsl/layers/linear.h"
+#include "dsl/model.h"
+
+namespace cryolite {
+
+/// A transformer block: x + attention(norm(x)), then x + mlp(norm(x)).
+struct Block {
+    const std::string path;
+    LayerNorm norm1;
+    Linear qkv;
+    CausalAttention attention;
+    Linear project;
+    LayerNorm norm2;
+    Linear up;
+    Gelu gelu;
+    Linear down;
+
+    /// Projections onto the residual stream begin smaller, by sqrt(2 layers) (GPT-2).
+    Block(const std::string &path, int width, int heads, int layers)
+        : path(path), norm1(path + ".ln_1", width), qkv(path + ".attn.c_attn", width, 3 * width),
+          attention(path + ".attn", heads),
+          project(path + ".attn.c_proj", width, width, normal(0.02 / std::sqrt(2.0 * layers))),
+          norm2(path + ".ln_2", width), up(path + ".mlp.c_fc", width, 4 * width),
+          gelu(path + ".mlp.act"),
+          down(path + ".mlp.c_proj", 4 * width, width, normal(0.02 / std::sqrt(2.0 * layers))) {}
+
+    Tensor operator()(Tensor x) {
+        x = x + project(attention(qkv(norm1(x))));
+        return x + down(gelu(up(norm2(x))));
+    }
+};
+
+/// GPT-2: Language Models are Unsupervised Multitask Learners, Radford et al., 2019.
+struct Gpt : TextModel {
+    GeneratorParam<int> layers{"layers", 4, "transformer blocks"};
+    GeneratorParam<int> heads{"heads", 4, "attention heads"};
+    GeneratorParam<int> width{"width", 128, "channels of the residual stream"};
+    GeneratorParam<int> positions{"positions", context, "rows of the position table"};
+
+    Embedding token{"wte", vocab, width};
+    Positions position{"wpe", positions, width};
+    std::deque<Block> blocks;
+    LayerNorm norm{"ln_f", width};
+
+    Gpt() {
+        for (int i = 0; i < layers; i++)
+            blocks.emplace_back("h." + std::to_string(i), width, heads, layers);
+    }
+    Tensor forward(Tensor tokens) override {
+        Tensor x = position(token(tokens));
+        for (Block &block : blocks) x = block(x);
+        return token.transposed(norm(x));
+    }
+};
+
+}  // namespace cryolite

@@ -1,0 +1,86 @@
+#pragma once
+// An update rule: an expression for the new value of a parameter from its old value, its gradient and
+// the state kept beside it. It works on single elements, so that the schedule may place it anywhere.
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+#include "dsl/error.h"
+
+namespace cryolite {
+
+using Halide::Expr;
+// So that a rule can be written on Scalars and States, which become Exprs.
+using Halide::operator+, Halide::operator-, Halide::operator*, Halide::operator/;
+using Halide::abs, Halide::exp, Halide::log, Halide::max, Halide::min, Halide::pow, Halide::select,
+    Halide::sqrt;
+class Optimizer;
+
+/// A number given at run time, the same for all parameters of a step: a flag of the command.
+class Scalar {
+public:
+    Scalar(Optimizer *owner, std::string name, double value);
+    Scalar(const Scalar &) = delete;
+    /// Its value as a float32 expression of the kernel that is being built.
+    operator Expr() const { return Halide::cast<float>(exact); }
+
+    const std::string name;
+    const double value;  ///< where no flag is given
+    Expr exact;          ///< float64, bound while a kernel is built
+};
+
+/// A value kept beside every element of every parameter, zero at first.
+class State {
+public:
+    State(Optimizer *owner, std::string name);
+    State(const State &) = delete;
+    operator Expr() const { return now; }
+    State &operator=(const Expr &next) { return now = next, *this; }
+
+    const std::string name;
+    Expr now;  ///< bound to the old value before the rule runs, the new one after
+};
+
+class Optimizer {
+public:
+    Optimizer() = default;
+    Optimizer(const Optimizer &) = delete;
+    virtual ~Optimizer() = default;
+
+    /// The new value of `w` for gradient `g`; assigns the new values of its states.
+    virtual Expr operator()(Expr w, Expr g) = 0;
+    virtual std::string name() const = 0;
+
+    const std::vector<Scalar *> &scalars() const { return scalars_; }
+    const std::vector<State *> &states() const { return states_; }
+
+    // Bound by the kernel builder before it applies the rule.
+    bool decays = true;  ///< false for parameters of fewer than two dimensions: biases, gains
+    Expr step;           ///< float64: 1 in the first update
+    /// Computes a float64 expression of scalars once per kernel; used as float32 after that.
+    Expr once(Expr e);
+    std::vector<Expr> shared;  ///< what `once` was given, in order
+    Halide::Func shared_func;  ///< shared_func(k): element k of `shared`, as float32
+
+private:
+    friend class Scalar;
+    friend class State;
+    std::vector<Scalar *> scalars_;
+    std::vector<State *> states_;
+};
+
+inline Scalar::Scalar(Optimizer *owner, std::string name, double value)
+    : name(std::move(name)), value(value) {
+    owner->scalars_.push_back(this);
+}
+inline State::State(Optimizer *owner, std::string name) : name(std::move(name)) {
+    owner->states_.push_back(this);
+}
+inline Expr Optimizer::once(Expr e) {
+    shared.push_back(std::move(e));
+    return shared_func(int(shared.size()) - 1);
+}
+
+}  // namespace cryolite

@@ -1,0 +1,57 @@
+#pragma once
+// A trained array of a layer, indexed logically: where its elements are stored is the schedule's choice.
+
+#include <Halide.h>
+
+#include <optional>
+#include <string>
+
+#include "dsl/shape.h"
+
+namespace cryolite {
+
+class Layer;
+
+/// How a parameter begins.
+struct Init {
+    enum Rule { constant, normal } rule = constant;
+    double value = 0;  ///< the constant, or the standard deviation
+};
+inline const Init zeros{Init::constant, 0}, ones{Init::constant, 1};
+/// N(0, std^2).
+inline Init normal(double std) { return {Init::normal, std}; }
+/// He initialisation, N(0, 2 / fan_in): Delving Deep into Rectifiers, 2015.
+inline Init he(int fan_in) { return normal(std::sqrt(2.0 / fan_in)); }
+
+class Parameter {
+public:
+    /// `name` is its name in checkpoints, after the layer's path; `shape` is innermost extent first.
+    Parameter(Layer *owner, std::string name, Shape shape, Init init);
+    Parameter(const Parameter &) = delete;
+
+    const std::string &name() const { return name_; }
+    const Shape &shape() const { return shape_; }
+    const Init &init() const { return init_; }
+    /// Full name: "h.0.mlp.c_fc.weight".
+    std::string path() const;
+    Layer &owner() const { return *owner_; }
+
+    /// The element at logical indices, as an expression of the kernel that is being built.
+    template <typename... Index>
+    Halide::FuncRef operator()(Index &&...index) const {
+        return func()(Halide::Expr(std::forward<Index>(index))...);
+    }
+    /// The Func that stands for this parameter in the kernel that is being built.
+    const Halide::Func &func() const;
+    void bind(const Halide::Func &f) { func_ = f; }
+    void unbind() { func_.reset(); }
+
+private:
+    Layer *owner_;
+    std::string name_;
+    Shape shape_;
+    Init init_;
+    std::optional<Halide::Func> func_;
+};
+
+}  // namespace cryolite

@@ -1,0 +1,226 @@
+// From a model to stages: trace, differentiate in reverse, add the update.
+
+#include <algorithm>
+
+#include "generators/step.h"
+
+namespace cryolite {
+
+const char *role_name(Role role) {
+    static const char *names[] = {"input",  "parameter", "state", "gradient", "activation",
+                                  "scalars", "norms",    "scale"};
+    return names[int(role)];
+}
+
+namespace {
+
+class Builder {
+public:
+    Builder(StepProgram &p, const StepOptions &options) : p(p), options(options) {}
+
+    void run(Model &model) {
+        trace(model);
+        parameters();
+        scalars();
+        forward();
+        if (options.accumulate) {
+            backward("first", false);
+            backward("accumulate", true);
+        }
+        backward("step", options.accumulate);
+        update();
+        check_used();
+    }
+
+private:
+    StepProgram &p;
+    const StepOptions &options;
+    std::map<int, std::vector<int>> pending;  ///< graph value -> buffers that add up to its adjoint
+
+    int buffer(Buffer b) {
+        p.buffers.push_back(std::move(b));
+        return int(p.buffers.size()) - 1;
+    }
+    int activation(const std::string &name, const Shape &shape) {
+        return buffer({name, Role::activation, Halide::Float(32), shape, {}, nullptr});
+    }
+    /// Adds a stage as a kernel of its own to a plan.
+    void add(const std::string &plan, const std::string &pass, StageSpec s) {
+        Kernel k{s.name, pass, {int(p.stages.size())}};
+        p.stages.push_back(std::move(s));
+        p.kernels.push_back(k);
+        p.plans[plan].push_back(int(p.kernels.size()) - 1);
+    }
+    Layer &layer(const Graph::Call &c) const { return *c.layer; }
+    const Shape &shape(int value) const { return p.graph.values()[value].shape; }
+
+    void trace(Model &model) {
+        Tensor x = model.input(p.graph), t = model.targets(p.graph);
+        Tensor y = model.forward(x), loss = model.loss(y, t);
+        if (loss.shape().size() != 1)
+            fail("the model's loss has shape {}, expected one number", loss.shape().str());
+        for (const Graph::Value &v : p.graph.values()) {
+            Role role = v.producer < 0 ? Role::input : Role::activation;
+            p.value_buffer.push_back(buffer({v.name, role, v.type, v.shape, {}, nullptr}));
+        }
+        p.value_writer.assign(p.value_buffer.size(), -1);
+        p.loss = p.value_buffer[loss.id()], p.output = p.value_buffer[y.id()];
+        p.buffers[p.loss].name = "loss", p.buffers[p.output].name = "output";
+    }
+
+    void parameters() {
+        std::map<std::string, const Parameter *> names;
+        for (const Graph::Call &c : p.graph.calls())
+            for (const Parameter *w : c.layer->parameters()) {
+                if (p.parameter_buffer.count(w)) continue;
+                if (!names.emplace(w->path(), w).second)
+                    fail("two parameters are named {}: give their layers different paths", w->path());
+                add_parameter(w);
+            }
+    }
+    void add_parameter(const Parameter *w) {
+        auto chosen = p.schedule->layouts.find(w);
+        Layout layout = chosen == p.schedule->layouts.end() ? Layout{} : chosen->second;
+        Buffer b{w->path(), Role::parameter, Halide::Float(32), w->shape(), layout, w};
+        p.parameter_buffer[w] = buffer(b);
+        b.role = Role::gradient;
+        p.gradient_buffer[w] = buffer(b);
+        b.role = Role::state;
+        for (const State *s : p.optimizer->states()) {
+            b.name = w->path() + "." + s->name;
+            p.state_buffers[w].push_back(buffer(b));
+        }
+    }
+    /// Every parameter that a layer of the model declares must be met by the trace.
+    void check_used() {
+        for (auto &[w, id] : p.gradient_buffer) {
+            bool written = false;
+            for (const StageSpec &s : p.stages)
+                written |= s.part == Part::d_parameter && s.parameter == w;
+            if (!written)
+                fail("[{}] has no gradient: the loss does not depend on it; remove it or use its layer",
+                     w->path());
+        }
+    }
+
+    void scalars() {
+        p.scalar_names = {"step", "loss_scale", "clip"};
+        p.scalar_values = {1, 1, 0};
+        for (const Scalar *s : p.optimizer->scalars()) {
+            p.scalar_names.push_back(s->name);
+            p.scalar_values.push_back(s->value);
+        }
+        int n = int(p.scalar_names.size()), w = int(p.parameter_buffer.size());
+        p.scalars = buffer({"scalars", Role::scalars, Halide::Float(64), {n}, {}, nullptr});
+        p.norms = buffer({"norms", Role::norms, Halide::Float(32), {w}, {}, nullptr});
+        p.scale = buffer({"scale", Role::scale, Halide::Float(32), {1}, {}, nullptr});
+    }
+
+    void forward() {
+        auto &calls = p.graph.calls();
+        for (int c = 0; c < int(calls.size()); c++) {
+            StageSpec s{Part::forward, calls[c].layer->path, c};
+            s.writes = {p.value_buffer[calls[c].output]};
+            s.flops = layer(calls[c]).flops(shape(calls[c].inputs[0]));
+            p.value_writer[calls[c].output] = int(p.stages.size());
+            add("forward", "forward", s);
+        }
+    }
+
+    bool differentiable(int value) const {
+        const Graph::Value &v = p.graph.values()[value];
+        return v.type.is_float() && v.producer >= 0;
+    }
+
+    void backward(const std::string &plan, bool accumulate) {
+        pending.clear();
+        auto &calls = p.graph.calls();
+        std::map<const Parameter *, int> uses;
+        for (int c = int(calls.size()) - 1; c >= 0; c--) {
+            int dy = adjoint(plan, calls[c].output);
+            if (dy < 0) continue;
+            for (int k = 0; k < int(calls[c].inputs.size()); k++)
+                if (differentiable(calls[c].inputs[k])) d_input(plan, c, k, dy);
+            for (int k = 0; k < int(layer(calls[c]).parameters().size()); k++) {
+                const Parameter *w = layer(calls[c]).parameters()[k];
+                d_parameter(plan, c, k, dy, accumulate || uses[w]++ > 0);
+            }
+        }
+    }
+
+    /// The buffer that holds the whole adjoint of a value; -1 where the loss does not depend on it.
+    int adjoint(const std::string &plan, int value) {
+        if (p.value_buffer[value] == p.loss) return p.scalars;
+        auto it = pending.find(value);
+        if (it == pending.end()) return -1;
+        if (it->second.size() == 1) return it->second[0];
+        StageSpec s{Part::sum, "d(" + p.graph.values()[value].name + ")"};
+        s.addends = it->second;
+        s.writes = {activation(s.name, shape(value))};
+        add(plan, "backward", s);
+        return s.writes[0];
+    }
+
+    void d_input(const std::string &plan, int c, int k, int dy) {
+        const Graph::Call &call = p.graph.calls()[c];
+        int value = call.inputs[k];
+        if (call.layer->nature() == Nature::sum) return pending[value].push_back(dy);
+        StageSpec s{Part::d_input, "d(" + p.graph.values()[value].name + ")", c, k};
+        s.dy = dy;
+        s.addends = pending[value];
+        s.writes = {activation(s.name, shape(value))};
+        s.flops = layer(call).gradient_flops(shape(call.inputs[0]), true);
+        pending[value] = s.writes;
+        add(plan, "backward", s);
+    }
+
+    void d_parameter(const std::string &plan, int c, int k, int dy, bool accumulate) {
+        const Graph::Call &call = p.graph.calls()[c];
+        const Parameter *w = layer(call).parameters()[k];
+        StageSpec s{Part::d_parameter, "d(" + w->path() + ")", c, k, w, dy};
+        s.accumulate = accumulate;
+        s.writes = {p.gradient_buffer[w]};
+        bool heavy = w->shape().rank() > 1;
+        s.flops = heavy ? layer(call).gradient_flops(shape(call.inputs[0]), false) : 0;
+        add(plan, "backward", s);
+    }
+
+    void update() {
+        if (options.clip) {
+            int slot = 0;
+            for (auto &[w, id] : ordered()) {
+                StageSpec s{Part::norm, "norm(" + w->path() + ")", -1, slot++, w};
+                s.writes = {p.norms};
+                add("step", "update", s);
+            }
+            StageSpec s{Part::scale, "clip"};
+            s.writes = {p.scale};
+            add("step", "update", s);
+        }
+        for (auto &[w, id] : ordered()) {
+            StageSpec s{Part::next, "next(" + w->path() + ")", -1, 0, w};
+            s.scaled = options.clip;
+            s.writes = {id};
+            for (int state : p.state_buffers[w]) s.writes.push_back(state);
+            add("step", "update", s);
+        }
+    }
+    /// Parameters in the order of their buffers, which is that of the trace.
+    std::vector<std::pair<const Parameter *, int>> ordered() const {
+        std::vector<std::pair<const Parameter *, int>> list(p.parameter_buffer.begin(),
+                                                            p.parameter_buffer.end());
+        std::sort(list.begin(), list.end(), [](auto &a, auto &b) { return a.second < b.second; });
+        return list;
+    }
+};
+
+}  // namespace
+
+void build_step(StepProgram &p, Model &model, Optimizer &optimizer, const StepOptions &options,
+                const Step &schedule) {
+    p.optimizer = &optimizer;
+    p.schedule = &schedule;
+    Builder(p, options).run(model);
+}
+
+}  // namespace cryolite

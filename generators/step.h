@@ -1,0 +1,85 @@
+#pragma once
+// A training step between the trace and the kernels: buffers, stages that read and write them, kernels
+// that hold stages, plans that list kernels. Plain data: no Halide Func exists here.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dsl/model.h"
+#include "dsl/optimizer.h"
+#include "schedules/step_schedule.h"
+
+namespace cryolite {
+
+enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale };
+const char *role_name(Role role);
+
+struct Buffer {
+    std::string name;
+    Role role;
+    Halide::Type type;
+    Shape shape;      ///< logical, innermost first
+    Layout layout;    ///< of parameters, their gradients and state
+    const Parameter *parameter = nullptr;
+    bool stored = true;  ///< false: exists only inside kernels
+
+    Shape storage() const { return layout.storage(shape); }
+    int64_t bytes() const { return storage().size() * type.bytes(); }
+};
+
+enum class Part { forward, d_input, d_parameter, next, norm, scale, sum };
+
+struct StageSpec {
+    Part part;
+    std::string name;    ///< "h.0.mlp.c_fc", "d(h.0.mlp.c_fc)", "d(h.0.mlp.c_fc.weight)", "next(...)"
+    int call = -1;       ///< index into the graph's calls
+    int index = 0;       ///< which input or which parameter of the call's layer
+    const Parameter *parameter = nullptr;
+    int dy = -1;                ///< d_input, d_parameter: adjoint of the call's output
+    std::vector<int> addends{}; ///< buffers added to the result
+    bool accumulate = false;    ///< d_parameter: adds to the gradient that its buffer holds
+    bool scaled = false;        ///< next: gradients are multiplied by the clipping scale
+    std::vector<int> writes{};  ///< buffers: one, but for next (the parameter, then its states)
+    std::string placed = "root";
+    double flops = 0;
+};
+
+struct Kernel {
+    std::string name;
+    std::string pass;         ///< forward, backward, update
+    std::vector<int> stages;  ///< in order
+    int anchor = -1;          ///< the stage that owns the loop nest, -1: pointwise
+};
+
+struct StepProgram {
+    Graph graph;
+    std::vector<Buffer> buffers;
+    std::vector<StageSpec> stages;
+    std::vector<Kernel> kernels;
+    std::map<std::string, std::vector<int>> plans;  ///< name -> kernels in order
+    std::vector<int> value_buffer;                  ///< graph value -> buffer
+    std::vector<int> value_writer;                  ///< graph value -> forward stage, -1
+    std::map<const Parameter *, int> parameter_buffer, gradient_buffer;
+    std::map<const Parameter *, std::vector<int>> state_buffers;
+    int scalars = -1, norms = -1, scale = -1, loss = -1, output = -1;
+    std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, then the optimizer's
+    std::vector<double> scalar_values;
+    Optimizer *optimizer = nullptr;
+    const Step *schedule = nullptr;
+};
+
+/// What the command asked of the step, beyond the model's own parameters.
+struct StepOptions {
+    bool clip = false;        ///< clip gradients by their global norm
+    bool accumulate = false;  ///< several micro-batches in a step
+    std::string update = "auto";
+};
+
+/// Traces the model, differentiates it and lays out buffers and stages, every stage its own kernel.
+void build_step(StepProgram &p, Model &model, Optimizer &optimizer, const StepOptions &options,
+                const Step &schedule);
+/// Applies the step schedule: joins stages into kernels, or refuses a line with the reason; orders them.
+void partition(StepProgram &p, const StepOptions &options);
+
+}  // namespace cryolite

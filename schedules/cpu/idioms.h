@@ -1,0 +1,42 @@
+#pragma once
+// Pieces that several loop schedules share.
+
+#include "schedules/group.h"
+
+namespace cryolite::cpu {
+
+using namespace Halide;
+
+inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/// Lanes to vectorise an extent by where nothing beyond it may be touched: a power of two.
+inline int lanes_within(int extent, const Machine &m) {
+    int lanes = m.vector;
+    while (lanes > extent) lanes /= 2;
+    return lanes;
+}
+
+/// Columns and rows of the tile of accumulators that one loop over a reduction keeps in registers.
+struct Tile {
+    int lanes, columns, rows;
+    int work() const { return columns * rows; }
+};
+
+/// The tile for `columns` (stored in panels of `panel`; 0: anyhow) and `rows`.
+Tile register_tile(int columns, int panel, int rows, const Machine &m);
+
+/// Width of the panels that `W(o, i)` is stored in, read from its definition; 0: row-major.
+int stored_panel(const Func &W);
+
+/// How many consecutive items, of `items`, one parallel task takes where `others` multiply the
+/// number of tasks and an item costs `work` multiply-adds.
+int items_per_task(int items, int others, int64_t work);
+
+/// Vectorises dimension `x` of a register tile and unrolls what is left of it.
+template <typename V>
+void across_lanes(Stage s, const V &x, int lanes, TailStrategy tail = TailStrategy::Auto) {
+    V lane("lane");
+    s.split(x, x, lane, lanes, tail).vectorize(lane).unroll(x);
+}
+
+}  // namespace cryolite::cpu

@@ -1,0 +1,61 @@
+#include "schedules/group.h"
+
+#include "dsl/error.h"
+
+namespace cryolite {
+
+using Halide::Func;
+using Halide::Internal::Function;
+
+Machine Machine::of(const Halide::Target &target) {
+    Machine m;
+    m.target = target;
+    bool avx512 = target.has_feature(Halide::Target::AVX512_Skylake) ||
+                  target.has_feature(Halide::Target::AVX512_Zen4) ||
+                  target.has_feature(Halide::Target::AVX512_SapphireRapids);
+    m.vector = avx512 ? 16 : target.has_feature(Halide::Target::AVX2) ? 8 : 4;
+    m.registers = avx512 ? 32 : 16;
+    return m;
+}
+
+namespace {
+
+/// A Halide name without the "$3" that made it unique.
+std::string base_name(const std::string &name) { return name.substr(0, name.find('$')); }
+
+std::map<std::string, Function> environment(const Group &g) {
+    std::map<std::string, Function> env = Halide::Internal::find_transitive_calls(g.out.function());
+    for (const Func &f : g.others)
+        env.merge(Halide::Internal::find_transitive_calls(f.function()));
+    return env;
+}
+
+}  // namespace
+
+Func Group::func(const std::string &name) const {
+    for (auto &[full, f] : environment(*this))
+        if (base_name(full) == name) return Func(f);
+    return Func();
+}
+
+std::vector<Func> Group::funcs() const {
+    std::map<std::string, Function> env = environment(*this);
+    std::vector<Function> outputs = {out.function()};
+    for (const Func &f : others) outputs.push_back(f.function());
+    std::vector<Func> result;
+    for (const std::string &name : Halide::Internal::topological_order(outputs, env)) {
+        bool is_output = false;
+        for (const Function &f : outputs) is_output |= f.name() == name;
+        if (!is_output) result.push_back(Func(env.at(name)));
+    }
+    return result;
+}
+
+int reduction_extent(const Func &f, int k, int update) {
+    const auto &rvars = f.function().update(update).schedule().rvars();
+    auto extent = Halide::Internal::as_const_int(Halide::Internal::simplify(rvars.at(k).extent));
+    if (!extent) fail("[{}] reduction {} has no constant extent", f.name(), rvars[k].var);
+    return int(*extent);
+}
+
+}  // namespace cryolite

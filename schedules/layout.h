@@ -1,0 +1,51 @@
+#pragma once
+// Where the elements of a parameter (and of its gradient and optimizer state) are stored.
+
+#include <Halide.h>
+
+#include "dsl/shape.h"
+
+namespace cryolite {
+
+/// Row-major, or panels: dimension `dim` is cut into blocks of `panel` elements, one block innermost, the
+/// blocks outermost, the last one padded with zeros. W [out, in] in panels of 48 is stored [48, in, out/48].
+struct Layout {
+    int panel = 0;  ///< 0: row-major
+    int dim = 0;
+
+    bool row_major() const { return panel == 0; }
+    bool operator==(const Layout &) const = default;
+
+    /// Extents in storage of an array of this logical shape.
+    Shape storage(const Shape &logical) const {
+        if (row_major()) return logical;
+        std::vector<int> e = {panel};
+        for (int d = 0; d < logical.rank(); d++)
+            if (d != dim) e.push_back(logical[d]);
+        e.push_back((logical[dim] + panel - 1) / panel);
+        return Shape(e);
+    }
+    /// Storage indices of the element at logical indices `at`.
+    std::vector<Halide::Expr> to_storage(const std::vector<Halide::Expr> &at) const {
+        if (row_major()) return at;
+        std::vector<Halide::Expr> s = {at[dim] % panel};
+        for (int d = 0; d < int(at.size()); d++)
+            if (d != dim) s.push_back(at[d]);
+        s.push_back(at[dim] / panel);
+        return s;
+    }
+    /// Logical indices of the element stored at `s`; the padding of the last panel lies past the extent.
+    std::vector<Halide::Expr> to_logical(const std::vector<Halide::Expr> &s) const {
+        if (row_major()) return s;
+        std::vector<Halide::Expr> at(s.begin() + 1, s.end() - 1);
+        at.insert(at.begin() + dim, s.back() * panel + s.front());
+        return at;
+    }
+    /// Whether the last panel of an array of this shape has padding.
+    bool padded(const Shape &logical) const { return !row_major() && logical[dim] % panel != 0; }
+};
+
+inline Layout row_major() { return {}; }
+inline Layout panels(int width, int dim = 0) { return {width, dim}; }
+
+}  // namespace cryolite

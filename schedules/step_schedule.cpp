@@ -1,0 +1,30 @@
+#include "schedules/step_schedule.h"
+
+namespace cryolite {
+
+std::string Stage::str() const {
+    switch (kind) {
+    case value: return layer->path;
+    case adjoint: return "d(" + layer->path + ")";
+    case gradient: return "d(" + parameter->path() + ")";
+    case next: return "next(" + parameter->path() + ")";
+    }
+    return "?";
+}
+
+std::string Placement::line() const {
+    switch (how) {
+    case root: return ".compute_root()";
+    case at: return ".compute_at(" + target.str() + ")";
+    case with: return ".compute_with(" + target.str() + ")";
+    }
+    return "?";
+}
+
+void Step::Line::place(const Placement &p) {
+    for (auto &[s, old] : step.placements)
+        if (s == stage) return void(old = p);
+    step.placements.push_back({stage, p});
+}
+
+}  // namespace cryolite

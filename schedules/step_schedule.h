@@ -1,0 +1,79 @@
+#pragma once
+// The step schedule: where each stage of a training step is computed, in Halide's words.
+//
+//   s(net.gelu).compute_with(net.up);         // in up's kernel, both results stored
+//   s(net.norm).compute_at(net.up);           // inside up's kernel, never stored whole
+//   s(d(net.gelu)).compute_at(d(net.up));     // the same, of adjoints
+//   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only inside the update
+//
+// A line that is not legal is refused when the step is partitioned, with the reason and the nearest legal line.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dsl/layer.h"
+#include "schedules/group.h"
+#include "schedules/layout.h"
+
+namespace cryolite {
+
+/// A value of the step: a layer's output h, its adjoint d(h), a gradient d(w), an updated parameter next(w).
+struct Stage {
+    enum Kind { value, adjoint, gradient, next } kind = value;
+    const Layer *layer = nullptr;
+    const Parameter *parameter = nullptr;
+
+    Stage() = default;
+    Stage(const Layer &h) : kind(value), layer(&h) {}
+    Stage(Kind k, const Layer *h, const Parameter *w) : kind(k), layer(h), parameter(w) {}
+    std::string str() const;
+    bool operator==(const Stage &) const = default;
+};
+
+/// The adjoint of a layer's output.
+inline Stage d(const Layer &h) { return {Stage::adjoint, &h, nullptr}; }
+/// The gradient of a parameter.
+inline Stage d(const Parameter &w) { return {Stage::gradient, nullptr, &w}; }
+/// The updated parameter.
+inline Stage next(const Parameter &w) { return {Stage::next, nullptr, &w}; }
+
+struct Placement {
+    enum How { root, at, with } how = root;
+    Stage target;
+    std::string line() const;  ///< as written after the stage: ".compute_at(next(h.0.up.weight))"
+};
+
+class Step {
+public:
+    explicit Step(const Machine &machine) : machine(machine) {}
+    const Machine &machine;
+
+    /// One line of the schedule, applied to the stage it was made for.
+    class Line {
+    public:
+        void compute_root() { place({Placement::root, {}}); }
+        void compute_at(const Stage &g) { place({Placement::at, g}); }
+        void compute_with(const Stage &g) { place({Placement::with, g}); }
+
+    private:
+        friend class Step;
+        Line(Step &s, const Stage &stage) : step(s), stage(stage) {}
+        void place(const Placement &p);
+        Step &step;
+        Stage stage;
+    };
+
+    Line operator()(const Stage &stage) { return Line(*this, stage); }
+    /// Storage of a parameter, its gradient and its optimizer state.
+    void layout(const Parameter &w, Layout l) { layouts[&w] = l; }
+    /// The loop schedule of kernels whose anchor is a layer of this type: `s.loops<RmsNorm>(rms_norm)`.
+    template <typename LayerType> void loops(LoopSchedule schedule) { loops_of[&typeid(LayerType)] = schedule; }
+
+    // What the lines said.
+    std::vector<std::pair<Stage, Placement>> placements;
+    std::map<const Parameter *, Layout> layouts;
+    std::map<const std::type_info *, LoopSchedule> loops_of;
+};
+
+}  // namespace cryolite

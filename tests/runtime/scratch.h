@@ -1,0 +1,65 @@
+#pragma once
+// What the runtime's tests share: a folder that goes away, files of the checkout, the message of an error.
+
+#include "runtime/error.h"
+#include "runtime/files.h"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <string>
+
+namespace cryolite::test {
+
+/// A new folder under the system's temporary folder, removed at the end of the test.
+struct Scratch {
+    fs::path path;
+    Scratch() {
+        std::string name = (fs::temp_directory_path() / "cryolite-test-XXXXXX").string();
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        path = name;
+    }
+    ~Scratch() {
+        std::error_code ignored;
+        fs::remove_all(path, ignored);
+    }
+    Scratch(const Scratch &) = delete;
+    fs::path operator/(const fs::path &name) const { return path / name; }
+};
+
+/// A file of the checkout; the build defines where that is.
+inline fs::path source_file(const fs::path &name) { return fs::path(CRYOLITE_SOURCE_DIR) / name; }
+
+/// Writes without any of the care under test.
+inline fs::path write_plainly(const fs::path &path, std::string_view bytes) {
+    std::ofstream out(path, std::ios::binary);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    REQUIRE(out.good());
+    return path;
+}
+
+/// The message of the Error that `action` throws; empty when it throws none.
+template <typename Action>
+std::string error_of(Action &&action) {
+    try {
+        action();
+    } catch (const Error &e) {
+        return e.what();
+    }
+    return "";
+}
+
+inline bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace cryolite::test
+
+/// The error's message must contain `part`; shows the message when it does not.
+#define CHECK_ERROR(action, part)                                                                  \
+    do {                                                                                           \
+        const std::string cryolite_message = ::cryolite::test::error_of([&] { action; });          \
+        CAPTURE(cryolite_message);                                                                 \
+        CHECK(::cryolite::test::contains(cryolite_message, part));                                 \
+    } while (false)
