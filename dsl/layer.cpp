@@ -45,8 +45,8 @@ Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {
     return Tensor(this, int(values_.size()) - 1);
 }
 
-Parameter::Parameter(Layer *owner, std::string name, Shape shape, Init init)
-    : owner_(owner), name_(std::move(name)), shape_(std::move(shape)), init_(init) {
+Parameter::Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol)
+    : owner_(owner), name_(std::move(name)), symbol_(std::move(symbol)), shape_(std::move(shape)), init_(init) {
     for (int e : shape_.extents())
         if (e < 1) fail("[{}] has shape {}: every extent must be positive", path(), shape_.str());
     owner->parameters_.push_back(this);
@@ -91,7 +91,8 @@ void Layer::derive(const Call &call, const Array &dy) {
     // The region is {min, max - min}: one less than the extent (Halide 21, whatever its header says).
     Halide::Region region;
     for (int e : call.output.shape.extents()) region.push_back(Halide::Range(0, e - 1));
-    Halide::Derivative adjoint = Halide::propagate_adjoints(call.output, dy, region);
+    // Through the algorithm itself: the stored output has no history.
+    Halide::Derivative adjoint = Halide::propagate_adjoints(forward(call.inputs), dy, region);
     auto take = [&](const Func &of, const std::string &name) {
         if (gradient_.count(name) || !of.type().is_float()) return;
         Func f = adjoint(of);

@@ -26,10 +26,12 @@ inline Init he(int fan_in) { return normal(std::sqrt(2.0 / fan_in)); }
 class Parameter {
 public:
     /// `name` is its name in checkpoints, after the layer's path; `shape` is innermost extent first.
-    Parameter(Layer *owner, std::string name, Shape shape, Init init);
+    /// `symbol` is the name of its Func in kernels, where that differs.
+    Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol = "");
     Parameter(const Parameter &) = delete;
 
     const std::string &name() const { return name_; }
+    const std::string &symbol() const { return symbol_.empty() ? name_ : symbol_; }
     const Shape &shape() const { return shape_; }
     const Init &init() const { return init_; }
     /// Full name: "h.0.mlp.c_fc.weight".
@@ -48,7 +50,7 @@ public:
 
 private:
     Layer *owner_;
-    std::string name_;
+    std::string name_, symbol_;
     Shape shape_;
     Init init_;
     std::optional<Halide::Func> func_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generators/step.h"
+#include "schedules/defaults.h"
 
 namespace cryolite {
 
@@ -80,7 +81,9 @@ private:
     }
     void add_parameter(const Parameter *w) {
         auto chosen = p.schedule->layouts.find(w);
-        Layout layout = chosen == p.schedule->layouts.end() ? Layout{} : chosen->second;
+        Layout layout = chosen != p.schedule->layouts.end()
+                            ? chosen->second
+                            : default_layout(p.graph, *w, p.schedule->machine);
         Buffer b{w->path(), Role::parameter, Halide::Float(32), w->shape(), layout, w};
         p.parameter_buffer[w] = buffer(b);
         b.role = Role::gradient;

@@ -53,6 +53,9 @@ std::string_view header_of(const MappedFile &file) {
 
 /// JSON with each name once: the parser alone would silently take the last of two.
 Json parse_header(std::string_view text, const std::string &path) {
+    // The parser takes a zero byte for the end of its input and would ignore what follows.
+    if (const size_t zero = text.find('\0'); zero != text.npos)
+        fail("{}: header: not valid JSON at byte {} of the file", path, 8 + zero);
     std::vector<std::set<std::string>> names;
     const auto check = [&](int depth, Json::parse_event_t event, Json &value) {
         if (depth > 4) fail("{}: header: nested deeper than the format allows", path);

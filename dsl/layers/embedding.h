@@ -94,19 +94,29 @@ struct TiedHead : Layer {
     double flops(const Shape &x) const override { return 2.0 * x.size() * source.vocab; }
 
     Func forward(Array x) override {
-        Func y("y");
+        Func y("y"), W = weight();
         Var v("v"), r("r");
         RDom i(0, source.width, "i");
         y(v, r) = cast(x.type(), 0);
-        y(v, r) += table(i, v) * x(i, r);
+        y(v, r) += W(v, i) * x(i, r);
         return y;
     }
     void backward(const Call &call, Array dy) override {
         Array x = call.input();
+        Func W = weight();
         Var i("i"), v("v"), r("r");
         RDom n(0, source.vocab, "n"), m(0, dy.extent(1), "m");
-        d(x)(i, r) += table(i, n) * dy(n, r);
+        d(x)(i, r) += W(n, i) * dy(n, r);
         d(table)(i, v) += x(i, m) * dy(v, m);
+    }
+
+private:
+    /// The table as the weight of a product.
+    Func weight() const {
+        Func W("W");
+        Var v("v"), i("i");
+        W(v, i) = table(i, v);
+        return W;
     }
 };
 

@@ -10,7 +10,7 @@ struct Linear : Layer {
     Parameter W, b;
 
     Linear(std::string path, int in, int out, Init init = normal(0.02))
-        : Layer(std::move(path)), in(in), out(out), W{this, "weight", {out, in}, init},
+        : Layer(std::move(path)), in(in), out(out), W{this, "weight", {out, in}, init, "W"},
           b{this, "bias", {out}, zeros} {}
 
     Shape shape(const Shape &x) const override {

@@ -22,15 +22,12 @@ struct Tile {
     int work() const { return columns * rows; }
 };
 
-/// The tile for `columns` (stored in panels of `panel`; 0: anyhow) and `rows`.
-Tile register_tile(int columns, int panel, int rows, const Machine &m);
+/// The tile for `columns` (stored in panels of `panel`; 0: anyhow) and `rows`; `dividing`: these, exactly.
+Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false);
 
-/// Width of the panels that `W(o, i)` is stored in, read from its definition; 0: row-major.
-int stored_panel(const Func &W);
-
-/// How many consecutive items, of `items`, one parallel task takes where `others` multiply the
-/// number of tasks and an item costs `work` multiply-adds.
-int items_per_task(int items, int others, int64_t work);
+/// How many consecutive items, of `items`, one parallel task takes, at least `least`, where `others`
+/// multiply the number of tasks and an item costs `work` multiply-adds.
+int items_per_task(int items, int others, int64_t work, int least = 1);
 
 /// Vectorises dimension `x` of a register tile and unrolls what is left of it.
 template <typename V>

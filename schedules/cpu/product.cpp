@@ -5,10 +5,10 @@
 
 namespace cryolite::cpu {
 
-int panel_width(int out, const Machine &m) {
-    for (int vectors : {3, 4, 2, 1})
-        if (out % (vectors * m.vector) == 0) return vectors * m.vector;
-    return out >= 64 * m.vector ? 3 * m.vector : 0;
+int panel_width(int out, const Machine &) {
+    for (int width : {48, 64, 32, 16})
+        if (out % width == 0) return width;
+    return out >= 1024 ? 48 : 0;  // padding and masks cost little there
 }
 
 namespace {
@@ -23,9 +23,32 @@ void accumulate(Func f, const Tile &t) {
     f.update().split(x, x, lane, t.lanes).reorder(lane, x, y, k).vectorize(lane).unroll(x).unroll(y);
 }
 
+/// As above, `size` reductions at a time (loop `ko`) over an `f` that is larger than a tile.
+void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko) {
+    Var x = f.args()[0], y = f.args()[1], yt("yt"), lane("lane");
+    RVar k = f.rvars()[0];
+    f.vectorize(x, t.lanes);
+    f.update()
+        .split(k, ko, k, size, TailStrategy::GuardWithIf)
+        .split(y, yt, y, t.rows, TailStrategy::GuardWithIf)
+        .split(x, x, lane, t.lanes)
+        .reorder(lane, x, y, k, yt, ko)
+        .vectorize(lane)
+        .unroll(x)
+        .unroll(y);
+}
+
+/// Stores W(o, i) with `i` innermost.
+Func transpose(Func W, int lanes) {
+    Var o = W.args()[0], i = W.args()[1], lane("lane");
+    W.reorder_storage(i, o).reorder(i, o);
+    W.split(i, i, lane, lanes, TailStrategy::ShiftInwards).vectorize(lane).unroll(i);
+    return W;
+}
+
 /// Y: a task is a column tile times a block of rows; its panel of W stays in cache meanwhile.
 void forward(Group &g, const Machine &m) {
-    const int panel = stored_panel(g.func("W"));
+    const int panel = g.panel;
     const int columns = g.extent(0), rows = g.extent(1), depth = reduction_extent(g.anchor);
     const Tile t = register_tile(columns, panel, rows, m);
     const bool ragged = panel && columns % t.columns;
@@ -46,55 +69,81 @@ void forward(Group &g, const Machine &m) {
     accumulate(y, t);
 }
 
-/// dX: the forward product with W transposed, once per column tile (or once, where those are few).
+/// dX: the forward product with W transposed by each task, which its rows pay for. Reductions too
+/// long for the cache (the head) go in chunks, the tile of a task staying in cache between them.
 void d_input(Group &g, const Machine &m) {
+    constexpr int chunk = 1152, rows_that_pay = 384;
     const int columns = g.extent(0), rows = g.extent(1), depth = reduction_extent(g.anchor);
     const Tile t = register_tile(columns, 0, rows, m);
-    Func dx = g.anchor, out = g.out, W = g.func("W");
+    Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], it("it"), rt("rt"), rb("rb"), task("task");
-    Var o = W.args()[0], wi = W.args()[1];
-    const int column_tiles = ceil_div(columns, t.columns);
-    const bool whole = column_tiles < 16;
-    const int block = items_per_task(ceil_div(rows, t.rows), column_tiles, int64_t(t.work()) * depth);
+    const int block = items_per_task(ceil_div(rows, t.rows), ceil_div(columns, t.columns),
+                                     int64_t(t.work()) * depth, ceil_div(rows_that_pay, t.rows));
     out.split(i, it, i, t.columns, TailStrategy::ShiftInwards)
         .split(r, rt, r, t.rows)
-        .split(rt, rb, rt, whole ? block : ceil_div(rows, t.rows), TailStrategy::GuardWithIf)
+        .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
         .reorder(i, r, rt, rb, it)
         .fuse(rb, it, task)
         .parallel(task)
         .unroll(r);
     across_lanes(out, i, t.lanes);
-    dx.compute_at(out, rt);
-    accumulate(dx, t);
-    W.reorder_storage(wi, o).reorder(wi, o);
-    Var lane("lane"), wt("wt");
-    if (whole) W.compute_root().split(wi, wt, wi, t.columns, TailStrategy::GuardWithIf).reorder(wi, o, wt);
-    else W.compute_at(out, task);
-    W.split(wi, wi, lane, t.lanes, TailStrategy::ShiftInwards).vectorize(lane).unroll(wi);
-    if (whole) W.parallel(wt);
+    const int chunks = ceil_div(depth, chunk);
+    if (chunks == 1) {
+        dx.compute_at(out, rt);
+        accumulate(dx, t);
+        transpose(g.func("W"), t.lanes).compute_at(out, task);
+    } else {
+        RVar ko("ko");
+        dx.compute_at(out, task);
+        accumulate_chunks(dx, t, ceil_div(depth, chunks), ko);
+        transpose(g.func("W"), t.lanes).compute_at(dx, ko);
+    }
 }
 
-/// dW: a task is a panel of columns and a block of inputs.
-void d_weight(Group &g, const Machine &m) {
-    const bool panels = g.extents.size() == 3;
-    const int width = g.extent(0), inputs = g.extent(1), depth = reduction_extent(g.anchor);
-    const Tile t = register_tile(width, panels ? width : 0, inputs, m);
-    Func dW = g.anchor;
-    Stage s = g.store();
-    std::vector<Var> v = g.out.args();
-    Var it("it"), ib("ib"), lt("lt"), task("task");
-    TailStrategy inward = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
-    const int tiles = ceil_div(width, t.columns) * (panels ? g.extent(2) : 1);
-    const int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * depth);
-    s.split(v[0], lt, v[0], t.columns, inward)
-        .split(v[1], it, v[1], t.rows, inward)
+/// The loops of dW over a definition `s` of `into`, which stores it or consumes it in place.
+void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t) {
+    constexpr int chunk = 1536, inputs_that_pay = 384;
+    const int inputs = g.extent(1), rows = reduction_extent(g.anchor);
+    const bool panels = g.panel != 0;
+    const int tiles = panels ? g.extent(2) : ceil_div(g.extent(0), t.columns);
+    int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * rows);
+    while (edge == TailStrategy::GuardWithIf && inputs / t.rows % block) block--;
+    Func dW = g.anchor, dy = g.func("dy");
+    Var o = into.args()[0], i = into.args()[1], it("it"), ib("ib"), ot("ot"), task("task");
+    s.split(o, ot, o, t.columns, edge)
+        .split(i, it, i, t.rows, edge)
         .split(it, ib, it, block, TailStrategy::GuardWithIf);
-    if (panels) s.reorder({v[0], v[1], it, ib, lt, v[2]}).fuse(lt, v[2], lt);
-    else s.reorder(v[0], v[1], it, ib, lt);
-    s.fuse(ib, lt, task).parallel(task).unroll(v[1]);
-    across_lanes(s, v[0], t.lanes);
-    dW.compute_at(g.out, it);
-    accumulate(dW, t);
+    if (panels) s.reorder({o, i, it, ot, ib, into.args()[2]}).fuse(ib, into.args()[2], task);
+    else s.reorder(o, i, it, ib, ot).fuse(ib, ot, task);
+    s.parallel(task).unroll(i);
+    across_lanes(s, o, t.lanes);
+    if (panels) dW.align_bounds(dW.args()[0], t.columns);
+    const int chunks = ceil_div(rows, chunk);
+    RVar ko("ko");
+    if (chunks == 1) {
+        dW.compute_at(into, it);
+        accumulate(dW, t);
+    } else {
+        dW.compute_at(into, task);
+        accumulate_chunks(dW, t, ceil_div(rows, chunks), ko);
+    }
+    if (block * t.rows < inputs_that_pay) return;
+    if (chunks == 1) dy.compute_at(into, task);
+    else dy.compute_at(dW, ko);
+    dy.vectorize(dy.args()[0], t.lanes);
+}
+
+/// dW: a task is a panel of columns and a block of inputs; it packs dY where that pays. An update in
+/// place may not do an element twice: where its tiles would, the gradient is stored first.
+void d_weight(Group &g, const Machine &m) {
+    const int columns = g.extent(0), inputs = g.extent(1);
+    const Tile t = register_tile(columns, g.panel, inputs, m, g.in_place && g.panel);
+    if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t);
+    if (columns % t.columns == 0 && inputs % t.rows == 0)
+        return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t);
+    Func stored = g.anchor.in().compute_root();
+    weight_loops(g, stored, stored, TailStrategy::ShiftInwards, t);
+    g.store().parallel(g.out.args()[1]).vectorize(g.out.args()[0], t.lanes, TailStrategy::GuardWithIf);
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+# What is used where it is found, and what its absence costs. None of it is needed to build or to train.
+
+function(cryolite_report name found cost)
+  if(found)
+    message(STATUS "${name}: found")
+  else()
+    message(STATUS "${name}: missing, so ${cost}")
+  endif()
+endfunction()
+
+find_package(CUDAToolkit QUIET)
+find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+find_program(MPI_COMPILER NAMES mpicxx mpic++)
+find_library(DNNL_LIBRARY dnnl)
+find_program(LLD ld.lld)
+find_program(LLVM_MCA NAMES llvm-mca llvm-mca-14)
+find_program(LLVM_OBJDUMP NAMES llvm-objdump llvm-objdump-14)
+
+cryolite_report("CUDA Toolkit" "${CUDAToolkit_FOUND}" "kernels for NVIDIA GPUs will not be built")
+cryolite_report("NCCL" "${NCCL_LIBRARY}" "several GPUs will not share one step")
+cryolite_report("lld" "${LLD}" "kernel libraries cannot be linked: install the package 'lld'")
+cryolite_report("llvm-mca" "${LLVM_MCA}" "the speed of inner loops is not predicted")
+cryolite_report("llvm-objdump" "${LLVM_OBJDUMP}" "kernels cannot be listed")
+cryolite_report("MPI" "${MPI_COMPILER}" "workers on several hosts will not be built")
+cryolite_report("oneDNN" "${DNNL_LIBRARY}" "the oneDNN dialect will not be built")

@@ -1,0 +1,20 @@
+#pragma once
+// Work done in a forked child, its result a string: a crash, an abort or an endless loop is an error here.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cryolite {
+
+struct ChildResult {
+    std::string output;  ///< what the work returned
+    std::string error;   ///< empty: it went well
+};
+
+/// Runs `work(i)` for i in 0..count-1 in forked children, `jobs` at a time, each within `time_limit` seconds.
+/// `done(i, result)` is called in this process as each one ends.
+void run_children(int count, int jobs, int time_limit, const std::function<std::string(int)> &work,
+                  const std::function<void(int, const ChildResult &)> &done);
+
+}  // namespace cryolite

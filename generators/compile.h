@@ -1,0 +1,33 @@
+#pragma once
+// Compiles the kernels of a step, each in child processes that hold no other Func: so a key is the same in
+// every process, and a compiler that aborts is an error message.
+
+#include <functional>
+
+#include "generators/kernel_builder.h"
+
+namespace cryolite {
+
+/// What is known of a compiled kernel.
+struct CompiledKernel {
+    std::string key, loops;
+    std::vector<KernelArgument> arguments;
+};
+
+struct CompileOptions {
+    std::string store;        ///< folder of compiled kernels: KEY.o
+    int jobs = 2;             ///< child processes at a time
+    int time_limit = 120;     ///< seconds for one kernel
+    /// Called after each distinct kernel: how many are done, of how many, and how many were found compiled.
+    std::function<void(int done, int total, int cached)> progress;
+};
+
+struct CompileReport {
+    std::vector<CompiledKernel> kernels;  ///< as in the program
+    int distinct = 0, cached = 0;
+};
+
+/// Throws where a kernel cannot be built or compiled, naming it and the reason.
+CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
+
+}  // namespace cryolite

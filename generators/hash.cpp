@@ -1,0 +1,30 @@
+#include "generators/hash.h"
+
+#include <openssl/evp.h>
+
+#include "generators/kernel_builder.h"
+
+namespace cryolite {
+
+std::string digest(const std::string &bytes) {
+    unsigned char md[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    EVP_Digest(bytes.data(), bytes.size(), md, &n, EVP_sha256(), nullptr);
+    std::string hex;
+    for (unsigned i = 0; i < 16; i++) hex += fmt::format("{:02x}", md[i]);
+    return hex;
+}
+
+std::string kernel_key(const BuiltKernel &k, const Machine &m) {
+    std::vector<uint8_t> bytes;
+    std::map<std::string, Halide::Parameter> parameters;
+    Halide::serialize_pipeline(k.pipeline, bytes, parameters);
+    std::string text(bytes.begin(), bytes.end());
+    for (const KernelArgument &a : k.arguments)
+        text += fmt::format("|{} {} {}", a.type.bits(), int(a.type.code()), Shape(a.extents).str());
+    text += "|" + m.target.to_string() + "|halide " + std::to_string(HALIDE_VERSION_MAJOR) + "." +
+            std::to_string(HALIDE_VERSION_MINOR) + "." + std::to_string(HALIDE_VERSION_PATCH);
+    return digest(text);
+}
+
+}  // namespace cryolite

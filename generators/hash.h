@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "schedules/group.h"
+
+namespace cryolite {
+
+struct BuiltKernel;
+
+/// The first 32 hexadecimal digits of the SHA-256 of `bytes`.
+std::string digest(const std::string &bytes);
+/// Stable across processes: serialised algorithm and schedule, arguments, target, compiler build.
+std::string kernel_key(const BuiltKernel &k, const Machine &m);
+
+}  // namespace cryolite

@@ -1,0 +1,427 @@
+#include "generators/kernel_builder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "generators/hash.h"
+#include "generators/partition.h"
+#include "generators/ranks.h"
+#include "generators/scatter.h"
+#include "schedules/cpu/table.h"
+
+namespace cryolite {
+
+namespace {
+
+using namespace Halide;
+
+/// Names of Funcs and arguments depend on places in the kernel alone, so that equal kernels have equal keys.
+class KernelBuilder {
+public:
+    KernelBuilder(const StepProgram &p, const Kernel &k) : p(p), k(k), ranks(kernel_ranks(p, k)) {}
+
+    BuiltKernel build() {
+        for (int s : k.stages) define(p.stages[s]);
+        for (int s : k.stages) store(p.stages[s]);
+        gather_outputs();
+        finish_group();
+        return std::move(built);
+    }
+    void bind_arguments();
+    BuiltKernel built;
+
+private:
+    struct Input {
+        int buffer;
+        ImageParam image;
+    };
+    struct Output {
+        int buffer, offset;
+        std::vector<int> extents;
+        Func value;         ///< in storage dimensions
+        bool in_place = false;
+        bool complete = false;  ///< `value` is the output itself, not to be wrapped
+    };
+
+    const StepProgram &p;
+    const Kernel &k;
+    std::map<int, int> ranks;
+    std::map<int, Array> arrays;  ///< buffer -> logical array in this kernel
+    std::map<int, Func> storage;  ///< buffer -> Func over its storage
+    std::vector<Input> images;
+    std::vector<Output> outputs;
+    std::vector<std::pair<const StageSpec *, Func>> defined;
+    std::set<int> rebuilding;
+
+    const Graph::Call &call(const StageSpec &s) const { return p.graph.calls()[s.call]; }
+    bool writes_here(int buffer) const {
+        for (int s : k.stages)
+            for (int w : p.stages[s].writes)
+                if (w == buffer) return true;
+        return false;
+    }
+
+    /// A Func over the stored elements of a buffer, `extents` being how this kernel sees them.
+    Func image(int buffer, const std::vector<int> &extents, const std::string &name) {
+        auto it = storage.find(buffer);
+        if (it != storage.end()) return it->second;
+        const Buffer &b = p.buffers[buffer];
+        ImageParam im(b.type, int(extents.size()), "b" + std::to_string(images.size()));
+        int stride = 1;
+        for (int d = 0; d < int(extents.size()); d++) {
+            im.dim(d).set_bounds(0, extents[d]).set_stride(stride);
+            stride *= extents[d];
+        }
+        im.set_host_alignment(b.stored && b.role != Role::norms ? 64 : b.type.bytes());
+        Func f(name);
+        std::vector<Var> v = vars(int(extents.size()));
+        f(v) = im(std::vector<Expr>(v.begin(), v.end()));
+        images.push_back({buffer, im});
+        return storage[buffer] = f;
+    }
+    static std::vector<Var> vars(int n) {
+        static const char *names[] = {"i0", "i1", "i2", "i3", "i4", "i5"};
+        std::vector<Var> v;
+        for (int d = 0; d < n; d++) v.emplace_back(names[d]);
+        return v;
+    }
+    static std::vector<Expr> exprs(const std::vector<Var> &v) { return {v.begin(), v.end()}; }
+
+    /// What a layer reads: made in this kernel, stored before it, or built again here.
+    Array array(int buffer, const std::string &name) {
+        if (auto it = arrays.find(buffer); it != arrays.end()) return it->second;
+        const Buffer &b = p.buffers[buffer];
+        if (!b.stored && b.role == Role::activation && !writes_here(buffer))
+            if (auto rebuilt = rebuild(buffer)) return *rebuilt;
+        Shape s = b.shape.folded(ranks.at(buffer));
+        return arrays[buffer] = Array(image(buffer, s.extents(), name), s);
+    }
+    /// The forward value of a cheap layer, computed again from what is stored. Where the layer is not cheap
+    /// the array is left to `image`, and `bind_arguments` refuses it if the kernel really reads it.
+    std::optional<Array> rebuild(int buffer) {
+        for (int v = 0; v < int(p.value_buffer.size()); v++) {
+            if (p.value_buffer[v] != buffer || p.value_writer[v] < 0) continue;
+            const StageSpec &s = p.stages[p.value_writer[v]];
+            if (stage_nature(p, s) == Nature::anchor) return std::nullopt;
+            define(s);
+            return arrays.at(buffer);
+        }
+        return std::nullopt;
+    }
+
+    void bind_parameters(const Graph::Call &c) {
+        for (Parameter *w : c.layer->parameters()) {
+            int id = p.parameter_buffer.at(w);
+            const Buffer &b = p.buffers[id];
+            std::string name = w->symbol();
+            if (auto it = arrays.find(id); it != arrays.end()) { w->bind(it->second); continue; }
+            Func stored = image(id, b.storage().extents(), name + "_stored"), f(name);
+            std::vector<Var> v = vars(b.shape.rank());
+            f(v) = stored(b.layout.to_storage(exprs(v)));
+            arrays[id] = Array(f, b.shape);
+            w->bind(f);
+        }
+    }
+
+    void define(const StageSpec &s) {
+        switch (s.part) {
+        case Part::forward: return forward(s);
+        case Part::d_input:
+        case Part::d_parameter: return gradient(s);
+        case Part::sum: return sum(s);
+        default: return;  // updates are defined where they are stored
+        }
+    }
+    std::vector<Array> inputs(const Graph::Call &c) {
+        std::vector<Array> x;
+        for (int j = 0; j < int(c.inputs.size()); j++)
+            x.push_back(array(p.value_buffer[c.inputs[j]], "x" + std::to_string(j)));
+        return x;
+    }
+    void forward(const StageSpec &s) {
+        const Graph::Call &c = call(s);
+        int out = s.writes[0];
+        std::vector<Array> x = inputs(c);
+        bind_parameters(c);
+        Func y = c.layer->forward(x);
+        check_arity(s, y, ranks.at(out));
+        arrays[out] = Array(y, p.buffers[out].shape.folded(ranks.at(out)));
+        defined.push_back({&s, y});
+    }
+    void check_arity(const StageSpec &s, const Func &f, int rank) const {
+        if (!f.defined()) fail("[{}] defines no result", s.name);
+        if (f.dimensions() != rank)
+            fail("[{}] the result has {} dimensions, but its layer says rank {}", s.name, f.dimensions(), rank);
+    }
+
+    void gradient(const StageSpec &s) {
+        const Graph::Call &c = call(s);
+        ::cryolite::Call seen;
+        seen.inputs = inputs(c);
+        int out = p.value_buffer[c.output];
+        seen.output = Array(array(out, "y"));
+        bind_parameters(c);
+        std::map<std::string, Func> d = c.layer->gradient(seen, adjoint(s, out));
+        bool of_input = s.part == Part::d_input;
+        std::string of = of_input ? seen.inputs[s.index].name() : s.parameter->name();
+        auto it = d.find("d_" + of);
+        if (it == d.end() || !it->second.defined())
+            fail("[{}] {}::backward defines no gradient of its {}", c.layer->path, c.layer->kind(),
+                 of_input ? "input" : "parameter '" + of + "'");
+        Func f = it->second;
+        check_arity(s, f, of_input ? ranks.at(s.writes[0]) : s.parameter->shape().rank());
+        defined.push_back({&s, f});
+        if (!s.addends.empty()) f = with_addends(s, f);
+        Shape shape = p.buffers[s.writes[0]].shape;
+        arrays[s.writes[0]] = Array(f, of_input ? shape.folded(ranks.at(s.writes[0])) : shape);
+    }
+    /// The adjoint of the output; that of the loss itself is the scale given at run time.
+    Array adjoint(const StageSpec &s, int out) {
+        if (s.dy != p.scalars) return array(s.dy, "dy");
+        Func dy("dy");
+        Var u("u");
+        dy(u) = cast<float>(scalar(1));
+        return Array(dy, p.buffers[out].shape.folded(1));
+    }
+    Func with_addends(const StageSpec &s, const Func &f) {
+        Func total("total");
+        std::vector<Var> v = vars(ranks.at(s.writes[0]));
+        Expr e = f.defined() ? Expr(f(exprs(v))) : Expr(0.0f);
+        for (int b : s.addends) e += array(b, "addend")(exprs(v));
+        total(v) = e;
+        return total;
+    }
+    void sum(const StageSpec &s) {
+        Func f = with_addends(s, Func());
+        arrays[s.writes[0]] = Array(f, p.buffers[s.writes[0]].shape.folded(ranks.at(s.writes[0])));
+    }
+
+    // What is stored.
+    void store(const StageSpec &s) {
+        if (s.part == Part::next) return store_update(s);
+        if (s.part == Part::norm) return store_norm(s);
+        if (s.part == Part::scale) return store_scale();
+        int b = s.writes[0];
+        if (s.part == Part::d_parameter && fused_update(s.parameter)) return;
+        if (!p.buffers[b].stored) return;
+        if (s.part == Part::d_parameter) return store_gradient(s);
+        const Array &a = arrays.at(b);
+        outputs.push_back({b, 0, a.shape.extents(), a});
+    }
+    const StageSpec *fused_update(const Parameter *w) const {
+        for (int s : k.stages)
+            if (p.stages[s].part == Part::next && p.stages[s].parameter == w) return &p.stages[s];
+        return nullptr;
+    }
+    /// An element of a logical Func at storage indices; zero in the padding of a panel.
+    Expr at_storage(const Func &f, const Buffer &b, const std::vector<Var> &v) const {
+        std::vector<Expr> at = b.layout.to_logical(exprs(v));
+        if (!b.layout.padded(b.shape)) return f(at);
+        int d = b.layout.dim, n = b.shape[d];
+        Expr inside = at[d] < n;
+        at[d] = min(at[d], n - 1);
+        return select(inside, f(at), cast(f.type(), 0));
+    }
+    void store_gradient(const StageSpec &s) {
+        int id = s.writes[0];
+        const Buffer &b = p.buffers[id];
+        std::vector<Var> v = vars(b.storage().rank());
+        Output o{id, 0, b.storage().extents(), Func("stored")};
+        const Func &f = arrays.at(id);
+        if (is_scatter(f)) {
+            o.value = scatter_into_storage(f, b.layout, v, s.accumulate);
+            o.complete = true, o.in_place = s.accumulate;
+        } else if (s.accumulate) {
+            o.value(v) = undef<float>();
+            o.value(v) = o.value(exprs(v)) + at_storage(f, b, v);
+            o.complete = o.in_place = true;
+        } else {
+            o.value(v) = at_storage(f, b, v);
+        }
+        outputs.push_back(o);
+    }
+
+    Expr scalar(int index) {
+        return image(p.scalars, {int(p.scalar_names.size())}, "scalars")(index);
+    }
+    Expr clip_scale() { return image(p.scale, {1}, "scale")(0); }
+
+    /// The optimizer's rule, in place on the parameter and its states, over storage.
+    void store_update(const StageSpec &s) {
+        const Buffer &w = p.buffers[s.writes[0]];
+        int gradient = p.gradient_buffer.at(s.parameter);
+        bool fused = arrays.count(gradient);
+        std::vector<int> extents = w.storage().extents();
+        if (!fused) extents = {int(w.storage().size())};
+        std::vector<Var> v = vars(int(extents.size()));
+        Func next("next");
+        std::vector<Expr> nothing(s.writes.size(), undef<float>());
+        next(v) = Tuple(nothing);
+        FuncRef old = next(v);
+        auto element = [&](int j) { return s.writes.size() == 1 ? Expr(old) : Expr(old[j]); };
+        Expr g;
+        if (fused) {
+            g = at_storage(arrays.at(gradient), w, v);
+            const StageSpec *d = gradient_stage(s.parameter);
+            if (d->accumulate) g += image(gradient, extents, "earlier")(exprs(v));
+        } else {
+            g = image(gradient, extents, "g")(exprs(v));
+        }
+        if (s.scaled) g *= clip_scale();
+        next(v) = Tuple(rule(s, element, g));
+        for (int j = 0; j < int(s.writes.size()); j++)
+            outputs.push_back({s.writes[j], 0, extents, next, true, true});
+    }
+    const StageSpec *gradient_stage(const Parameter *w) const {
+        for (int s : k.stages)
+            if (p.stages[s].part == Part::d_parameter && p.stages[s].parameter == w) return &p.stages[s];
+        return nullptr;
+    }
+    template <typename Element>
+    std::vector<Expr> rule(const StageSpec &s, const Element &element, const Expr &g) {
+        Optimizer &o = *p.optimizer;
+        o.decays = s.parameter->shape().rank() > 1;
+        o.step = scalar(0);
+        o.shared.clear();
+        o.shared_func = Func("shared");
+        for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = scalar(3 + j);
+        for (int j = 0; j < int(o.states().size()); j++) o.states()[j]->now = element(j + 1);
+        Expr next = o(element(0), g);
+        Var u("u");
+        Expr once = 0.0f;
+        for (int j = int(o.shared.size()) - 1; j >= 0; j--)
+            once = select(u == j, cast<float>(o.shared[j]), once);
+        o.shared_func(u) = once;
+        std::vector<Expr> values = {next};
+        for (const State *state : o.states()) values.push_back(state->now);
+        return values;
+    }
+    void store_norm(const StageSpec &s) {
+        int n = int(p.buffers[p.gradient_buffer.at(s.parameter)].storage().size());
+        Func g = image(p.gradient_buffer.at(s.parameter), {n}, "g"), norm("norm");
+        RDom i(0, n, "i");
+        Var u("u");
+        norm(u) += g(i) * g(i);
+        outputs.push_back({p.norms, s.index, {1}, norm});
+        defined.push_back({&s, norm});
+    }
+    /// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
+    void store_scale() {
+        int n = p.buffers[p.norms].shape[0];
+        Func square("square"), scale("scale");
+        RDom i(0, n, "i");
+        Var u("u");
+        square(u) += cast<double>(image(p.norms, {n}, "norms")(i));
+        scale(u) = cast<float>(min(cast<double>(1), scalar(2) / (sqrt(square(u)) + Expr(1e-6))));
+        outputs.push_back({p.scale, 0, {1}, scale});
+    }
+
+    // The stored stage: results of one shape as a Tuple of `out`, the others beside it.
+    void gather_outputs() {
+        Group &g = built.group;
+        if (outputs.empty()) fail("[{}] stores nothing", k.name);
+        const Output &main = *std::max_element(outputs.begin(), outputs.end(), [](auto &a, auto &b) {
+            return volume(a.extents) < volume(b.extents);
+        });
+        std::vector<Output> same, others;
+        for (const Output &o : outputs)
+            (o.extents == main.extents && o.complete == main.complete ? same : others).push_back(o);
+        g.in_place = main.in_place;
+        g.extents = main.extents;
+        g.out = main.complete ? main.value : tuple_of(same);
+        outputs = same;
+        for (const Output &o : others) {
+            g.others.push_back(o.complete ? o.value : tuple_of({o}));
+            outputs.push_back(o);
+        }
+    }
+    static int64_t volume(const std::vector<int> &e) { return Shape(e).size(); }
+    static Func tuple_of(const std::vector<Output> &list) {
+        Func out("out");
+        std::vector<Var> v = vars(int(list[0].extents.size()));
+        std::vector<Expr> values;
+        for (const Output &o : list) values.push_back(o.value(exprs(v)));
+        if (values.size() == 1) out(v) = values[0];
+        else out(v) = Tuple(values);
+        return out;
+    }
+    void finish_group() {
+        Group &g = built.group;
+        g.name = k.name;
+        const StageSpec *anchor = k.anchor < 0 ? nullptr : &p.stages[k.anchor];
+        if (anchor && anchor->call >= 0)
+            for (const Parameter *w : p.graph.calls()[anchor->call].layer->parameters())
+                if (w->shape().rank() > 1) g.panel = p.buffers[p.parameter_buffer.at(w)].layout.panel;
+        bool seen = false;
+        for (auto &[s, f] : defined) {
+            if (s == anchor) g.anchor = f, seen = true;
+            else (seen ? g.epilogue : g.prologue).push_back(f);
+        }
+        Part part = anchor ? anchor->part : p.stages[k.stages[0]].part;
+        g.form = part == Part::d_input       ? Form::d_input
+                 : part == Part::d_parameter ? Form::d_parameter
+                 : part == Part::next        ? Form::update
+                 : part == Part::norm || part == Part::scale ? Form::norm
+                                                             : Form::forward;
+    }
+};
+
+/// Keeps the arguments that the pipeline really reads, in their order; sets the outputs' bounds.
+void KernelBuilder::bind_arguments() {
+    Group &g = built.group;
+    std::vector<Func> outs = {g.out};
+    outs.insert(outs.end(), g.others.begin(), g.others.end());
+    int o = 0;
+    for (Func &f : outs)
+        for (OutputImageParam &b : f.output_buffers()) {
+            const Output &out = outputs.at(o++);
+            int stride = 1;
+            for (int d = 0; d < int(out.extents.size()); d++) {
+                b.dim(d).set_bounds(0, out.extents[d]).set_stride(stride);
+                stride *= out.extents[d];
+            }
+            b.set_host_alignment(out.buffer == p.norms ? 4 : 64);
+        }
+    built.pipeline = Pipeline(outs);
+    std::set<std::string> used;
+    for (const Argument &a : built.pipeline.infer_arguments()) used.insert(a.name);
+    for (const Input &in : images) {
+        if (!used.count(in.image.name())) continue;
+        const Buffer &b = p.buffers[in.buffer];
+        if (!b.stored)
+            fail("'{}' reads '{}', which the step schedule never stores and which is too expensive to build "
+                 "again; place it with compute_with, or at root", k.name, b.name);
+        std::vector<int> e;
+        for (int d = 0; d < in.image.dimensions(); d++)
+            e.push_back(int(*Internal::as_const_int(in.image.dim(d).extent())));
+        built.inputs.push_back(in.image);
+        built.arguments.push_back({in.buffer, 0, b.type, e, false});
+    }
+    for (const Output &out : outputs)
+        built.arguments.push_back({out.buffer, out.offset, p.buffers[out.buffer].type, out.extents, true});
+}
+
+}  // namespace
+
+BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m, bool scheduled) {
+    KernelBuilder builder(p, k);
+    BuiltKernel built = builder.build();
+    builder.built = built;
+    builder.bind_arguments();
+    built = builder.built;
+    if (scheduled) {
+        const Layer *anchor = k.anchor >= 0 && p.stages[k.anchor].call >= 0
+                                  ? p.graph.calls()[p.stages[k.anchor].call].layer
+                                  : nullptr;
+        built.loops = apply_loops(built.group, built.pipeline, anchor, *p.schedule, m);
+    }
+    built.key = kernel_key(built, m);
+    return built;
+}
+
+void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object) {
+    Halide::Pipeline pipeline = k.pipeline;
+    pipeline.compile_to({{OutputFileType::object, object}}, k.inputs, "cryolite_" + k.key, m.target);
+}
+
+}  // namespace cryolite

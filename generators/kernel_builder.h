@@ -1,0 +1,32 @@
+#pragma once
+// Builds the Halide pipeline of one kernel. Runs in a child process that holds no other Func.
+
+#include "generators/step.h"
+
+namespace cryolite {
+
+/// An argument of a kernel: which buffer it is bound to, and how the kernel sees it.
+struct KernelArgument {
+    int buffer = -1;
+    int offset = 0;  ///< elements
+    Halide::Type type;
+    std::vector<int> extents;  ///< dense, innermost first
+    bool written = false;
+};
+
+struct BuiltKernel {
+    Group group;
+    Halide::Pipeline pipeline;
+    std::vector<Halide::Argument> inputs;
+    std::vector<KernelArgument> arguments;  ///< in the order of the compiled function
+    std::string loops;                      ///< name of the loop schedule that was applied
+    std::string key;                        ///< digest of algorithm, schedule, arguments and target
+};
+
+/// `scheduled` false: the algorithm as it is, for comparison.
+BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m, bool scheduled = true);
+
+/// Compiles to an object file; the function is "cryolite_" + key.
+void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object);
+
+}  // namespace cryolite

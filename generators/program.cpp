@@ -1,0 +1,125 @@
+#include "generators/program.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "dsl/optimizers/adamw.h"
+#include "dsl/optimizers/sgd.h"
+#include "generators/check.h"
+#include "generators/store.h"
+#include "generators/write_bundle.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+// One line for each optimizer.
+std::unique_ptr<Optimizer> make_optimizer(const std::string &name) {
+    if (name == "adamw") return std::make_unique<AdamW>();
+    if (name == "sgd") return std::make_unique<Sgd>();
+    fail("--optimizer is '{}', expected adamw or sgd", name);
+}
+
+struct Request {
+    bool describe = false, check = false;
+    std::string bundle, store, target = "host", update = "auto", optimizer;
+    std::vector<std::string> params;
+    bool clip = false, accumulate = false;
+    int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
+};
+
+int describe(const ProgramInfo &info, const Model &model) {
+    json j = {{"name", info.name}, {"task", model.task()}, {"optimizer", info.optimizer}};
+    j["params"] = json::array();
+    for (const Arguments::Known &k : Arguments::current().known)
+        j["params"].push_back({{"name", k.name}, {"type", k.type}, {"value", k.value}, {"help", k.help}});
+    j["presets"] = json::array();
+    for (auto &[name, flags] : info.presets) j["presets"].push_back({{"name", name}, {"flags", flags}});
+    auto optimizer = make_optimizer(info.optimizer);
+    for (const Scalar *s : optimizer->scalars()) j["scalars"][s->name] = s->value;
+    fmt::print("{}\n", j.dump());
+    return 0;
+}
+
+Halide::Target kernel_target(const std::string &text) {
+    Halide::Target t(text);
+    for (auto f : {Halide::Target::NoRuntime, Halide::Target::UserContext, Halide::Target::NoAsserts,
+                   Halide::Target::NoBoundsQuery})
+        t.set_feature(f);
+    return t;
+}
+
+int build(const Request &r, Model &model, ScheduleModel schedule) {
+    Machine machine = Machine::of(kernel_target(r.target));
+    std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
+    StepOptions options{r.clip, r.accumulate, r.update};
+    Step step(machine);
+    schedule(model, step);
+    StepProgram p;
+    build_step(p, model, *optimizer, options, step);
+    partition(p, options);
+    CompileOptions how{r.store, r.jobs, r.time_limit, [](int done, int total, int cached) {
+                           fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());
+                           fflush(stdout);
+                       }};
+    CompileReport compiled = compile_kernels(p, machine, how);
+    MemoryPlan memory = plan_memory(p, compiled.kernels);
+    std::filesystem::create_directories(r.bundle);
+    link_kernels(compiled, r.store, r.bundle + "/kernels.so");
+    write_whole(r.bundle + "/plan.json", plan_json(p, model, compiled, memory).dump());
+    return 0;
+}
+
+int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
+    for (const std::string &text : r.params) {
+        auto at = text.find('=');
+        if (at == std::string::npos) fail("--param '{}' is not NAME=VALUE", text);
+        Arguments::current().given.push_back({text.substr(0, at), text.substr(at + 1)});
+    }
+    std::unique_ptr<Model> model = make();
+    for (auto &[name, text] : Arguments::current().given) {
+        bool known = false;
+        for (const Arguments::Known &k : Arguments::current().known) known |= k.name == name;
+        if (!known) fail("the model has no parameter --{}", name);
+    }
+    if (r.describe) return describe(info, *model);
+    if (r.check) return check_gradients(*model);
+    if (r.bundle.empty() || r.store.empty()) fail("--bundle and --store name the folders to write to");
+    return build(r, *model, schedule);
+}
+
+}  // namespace
+
+int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
+    Request r;
+    r.optimizer = info.optimizer;
+    CLI::App app{"Cryolite generator program: " + info.name};
+    app.add_flag("--describe", r.describe, "print the model's parameters as JSON");
+    app.add_flag("--check", r.check, "check the gradients of every layer against finite differences");
+    app.add_option("--bundle", r.bundle, "folder to write kernels.so and plan.json to");
+    app.add_option("--store", r.store, "folder of compiled kernels");
+    app.add_option("--target", r.target, "Halide target");
+    app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
+    app.add_option("--optimizer", r.optimizer, "adamw or sgd");
+    app.add_option("--update", r.update, "auto, separate, backward or forward");
+    app.add_flag("--clip", r.clip, "clip gradients by their global norm");
+    app.add_flag("--accumulate", r.accumulate, "several micro-batches in a step");
+    app.add_option("--jobs", r.jobs, "compiler processes at a time");
+    app.add_option("--time-limit", r.time_limit, "seconds for one kernel");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        return run(r, info, make, schedule);
+    } catch (const Halide::Error &e) {
+        fmt::print(stderr, "{}: {}\n", info.name, e.what());
+    } catch (const std::exception &e) {
+        fmt::print(stderr, "{}: {}\n", info.name, e.what());
+    }
+    return 1;
+}
+
+}  // namespace cryolite

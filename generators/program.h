@@ -1,0 +1,36 @@
+#pragma once
+// The main program of a generator: from the command's request to a bundle, or to words about the model.
+
+#include <map>
+#include <string>
+
+#include "dsl/model.h"
+#include "generators/step.h"
+
+namespace cryolite {
+
+/// What the command should know of a model before it is compiled.
+struct ProgramInfo {
+    std::string name;
+    std::string optimizer = "adamw";
+    /// preset -> flags that it sets; the first is used where none is given.
+    std::vector<std::pair<std::string, std::map<std::string, std::string>>> presets = {};
+};
+
+using ModelMaker = std::unique_ptr<Model> (*)();
+using ScheduleModel = void (*)(Model &, Step &);
+
+/// Exit status: 0 done, 1 failed (a message on stderr), 2 bad usage.
+int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule);
+
+template <typename M> void no_schedule(M &, Step &) {}
+
+/// `int main(int argc, char **argv) { return cryolite::program<MyModel, schedule>(argc, argv, {"my model"}); }`
+template <typename M, void (*schedule)(M &, Step &) = no_schedule<M>>
+int program(int argc, char **argv, const ProgramInfo &info) {
+    return run_program(
+        argc, argv, info, []() -> std::unique_ptr<Model> { return std::make_unique<M>(); },
+        [](Model &m, Step &s) { schedule(static_cast<M &>(m), s); });
+}
+
+}  // namespace cryolite

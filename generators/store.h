@@ -1,0 +1,27 @@
+#pragma once
+// Compiled kernels on disk, KEY.o with KEY.sum beside it: found by content, published whole, checked when used.
+
+#include <functional>
+#include <string>
+
+namespace cryolite {
+
+class KernelStore {
+public:
+    explicit KernelStore(std::string folder);
+    /// Whether the kernel is there and whole. One that is damaged is removed with a word on stderr.
+    bool has(const std::string &key) const;
+    std::string path(const std::string &key) const { return folder_ + "/" + key + ".o"; }
+    /// Publishes what `write(path)` writes, by one rename.
+    void put(const std::string &key, const std::function<void(const std::string &)> &write) const;
+
+private:
+    std::string folder_;
+};
+
+/// Whole contents of a file; throws with its name and the reason.
+std::string read_whole(const std::string &path);
+/// Writes a file by a temporary one, synced, and a rename.
+void write_whole(const std::string &path, const std::string &bytes);
+
+}  // namespace cryolite

@@ -1,0 +1,103 @@
+#include "generators/write_bundle.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <set>
+
+#include "generators/partition.h"
+#include "generators/store.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+std::string type_name(const Halide::Type &t) {
+    const char *kind = t.is_float() ? "float" : t.is_int() ? "int" : "uint";
+    return kind + std::to_string(t.bits());
+}
+
+json buffer_json(const StepProgram &p, int id, const MemoryPlan &memory) {
+    const Buffer &b = p.buffers[id];
+    json j = {{"name", b.name}, {"role", role_name(b.role)}, {"type", type_name(b.type)},
+              {"shape", b.shape.extents()}, {"bytes", b.bytes()}};
+    if (!b.layout.row_major()) j["layout"] = {{"panel", b.layout.panel}, {"dim", b.layout.dim}};
+    if (b.role == Role::parameter)
+        j["init"] = {{"rule", b.parameter->init().rule == Init::normal ? "normal" : "constant"},
+                     {"value", b.parameter->init().value}};
+    if (b.role == Role::state || b.role == Role::gradient)
+        j["parameter"] = p.parameter_buffer.at(b.parameter);
+    if (b.role == Role::activation) {
+        auto at = memory.offset.find(id);
+        j["offset"] = at == memory.offset.end() ? -1 : at->second;
+    }
+    if (!b.stored || (b.role == Role::activation && !memory.offset.count(id))) j["stored"] = false;
+    return j;
+}
+
+json call_json(const StepProgram &p, int k, const CompiledKernel &c, int symbol) {
+    const Kernel &kernel = p.kernels[k];
+    json stages = json::array();
+    double flops = 0;
+    for (int s : kernel.stages) {
+        stages.push_back({{"name", p.stages[s].name}, {"placed", p.stages[s].placed}});
+        flops += p.stages[s].flops;
+    }
+    json args = json::array();
+    int64_t bytes = 0;
+    for (const KernelArgument &a : c.arguments) {
+        args.push_back({a.buffer, a.offset});
+        bytes += Shape(a.extents).size() * a.type.bytes();
+    }
+    return {{"kernel", symbol}, {"name", kernel.name}, {"pass", kernel.pass}, {"stages", stages},
+            {"args", args}, {"flops", flops}, {"bytes", bytes}};
+}
+
+}  // namespace
+
+json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled,
+               const MemoryPlan &memory) {
+    json j = {{"format", 1}, {"task", model.task()}, {"arena", memory.bytes},
+              {"arena_unshared", memory.unshared}, {"loss", p.loss}, {"output", p.output},
+              {"scalars", p.scalar_names}, {"scalar_values", p.scalar_values}};
+    for (int b = 0; b < int(p.buffers.size()); b++) j["buffers"].push_back(buffer_json(p, b, memory));
+    std::map<std::string, int> symbols;
+    for (const CompiledKernel &k : compiled.kernels) {
+        if (!symbols.emplace(k.key, int(symbols.size())).second) continue;
+        json args = json::array();
+        for (const KernelArgument &a : k.arguments)
+            args.push_back({{"type", type_name(a.type)}, {"extents", a.extents}, {"written", a.written}});
+        j["kernels"].push_back({{"symbol", "cryolite_" + k.key}, {"loops", k.loops}, {"args", args}});
+    }
+    for (auto &[plan, list] : p.plans) {
+        j["plans"][plan] = json::array();
+        for (int k : list)
+            j["plans"][plan].push_back(call_json(p, k, compiled.kernels[k], symbols[compiled.kernels[k].key]));
+    }
+    return j;
+}
+
+void link_kernels(const CompileReport &compiled, const std::string &store, const std::string &path) {
+    std::set<std::string> objects;
+    for (const CompiledKernel &k : compiled.kernels) objects.insert(KernelStore(store).path(k.key));
+    std::vector<std::string> words = {"ld.lld", "-shared", "--allow-shlib-undefined", "-z", "now",
+                                      "--build-id=none", "-o", path};
+    words.insert(words.end(), objects.begin(), objects.end());
+    std::vector<char *> argv;
+    for (std::string &w : words) argv.push_back(w.data());
+    argv.push_back(nullptr);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execvp(argv[0], argv.data());
+        fmt::print(stderr, "cannot run ld.lld ({}): install the package 'lld'\n", strerror(errno));
+        _exit(127);
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0)
+        fail("linking {} kernels into {} failed; ld.lld's own message is above", objects.size(), path);
+}
+
+}  // namespace cryolite

@@ -1,0 +1,151 @@
+#include "runtime/data/table.h"
+
+#include "runtime/error.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace cryolite {
+
+std::string expand_gzip(std::string bytes, const std::string &origin, size_t limit) {
+    if (!bytes.starts_with("\x1f\x8b")) return bytes;
+    struct Stream : z_stream {
+        Stream() : z_stream{} {
+            if (inflateInit2(this, 16 + MAX_WBITS) != Z_OK) fail("zlib cannot start; out of memory?");
+        }
+        ~Stream() { inflateEnd(this); }
+    } stream;
+    std::string expanded, buffer(1 << 16, '\0');
+    size_t fed = 0;
+    for (int status = Z_OK; status != Z_STREAM_END || fed < bytes.size() || stream.avail_in > 0;) {
+        if (stream.avail_in == 0) {
+            const size_t some = std::min<size_t>(bytes.size() - fed, 1 << 30);
+            if (some == 0) fail("{}: the gzip file is truncated; copy or download it again", origin);
+            stream.next_in = reinterpret_cast<Bytef *>(bytes.data() + fed);
+            stream.avail_in = static_cast<uInt>(some);
+            fed += some;
+        }
+        if (status == Z_STREAM_END) inflateReset(&stream);  // another member follows
+        stream.next_out = reinterpret_cast<Bytef *>(buffer.data());
+        stream.avail_out = static_cast<uInt>(buffer.size());
+        status = inflate(&stream, Z_NO_FLUSH);
+        if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+            fail("{}: the gzip file is damaged ({}); copy or download it again", origin,
+                 stream.msg ? stream.msg : "zlib");
+        expanded.append(buffer, 0, buffer.size() - stream.avail_out);
+        if (expanded.size() > limit)
+            fail("{}: the gzip file expands to more than {}", origin, human_bytes(limit));
+    }
+    return expanded;
+}
+
+namespace {
+
+/// One line of the file, read field by field.
+struct Line {
+    const std::string &file;
+    size_t number;  ///< from 1
+    std::string_view text;
+    size_t position = 0;
+    bool done = false;
+
+    template <typename... Args>
+    [[noreturn]] void refuse(size_t column, fmt::format_string<Args...> text, Args &&...args) const {
+        fail("{}: line {}, column {}: {}", file, number, column,
+             fmt::format(text, std::forward<Args>(args)...));
+    }
+
+    /// The next field without the spaces around it.
+    std::string_view field() {
+        const size_t comma = std::min(text.find(',', position), text.size());
+        std::string_view value = text.substr(position, comma - position);
+        done = comma == text.size();
+        position = comma + 1;
+        while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
+        while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);
+        return value;
+    }
+};
+
+float number_in(const Line &line, std::string_view field, size_t column) {
+    float value = 0;
+    const char *end = field.data() + field.size();
+    const auto [stop, error] = std::from_chars(field.data(), end, value);
+    if (error == std::errc::result_out_of_range)
+        line.refuse(column, "{} is outside what a float holds", shown(field));
+    if (error != std::errc() || stop != end || field.empty())
+        line.refuse(column, "{} is not a number", shown(field));
+    if (!std::isfinite(value)) line.refuse(column, "{} is not a finite number", shown(field));
+    return value;
+}
+
+int32_t label_in(const Line &line, float value, size_t column, int classes) {
+    // Labels index a vector of classes: far fewer than 2^24, up to which a float holds every integer.
+    if (value < 0 || value >= 0x1p24f || value != std::floor(value))
+        line.refuse(column, "the label {} is not a whole number from 0 on", value);
+    if (classes > 0 && value >= static_cast<float>(classes))
+        line.refuse(column, "the label {} is not one of {} classes (0 to {})", value, classes, classes - 1);
+    return static_cast<int32_t>(value);
+}
+
+void read_row(Table &table, Line line, const TableOptions &options) {
+    const size_t before = table.features.size();
+    size_t column = 0;
+    while (!line.done) {
+        ++column;
+        const std::string_view field = line.field();
+        table.features.push_back(number_in(line, field, column));
+    }
+    if (column < 2) line.refuse(1, "one field, expected features and a label");
+    if (table.columns == 0) table.columns = column - 1;
+    if (column != table.columns + 1)
+        line.refuse(column, "{} fields, expected {}: {} features and a label", column, table.columns + 1,
+                    table.columns);
+    table.labels.push_back(label_in(line, table.features.back(), column, options.classes));
+    table.features.resize(before + table.columns);
+}
+
+}  // namespace
+
+Table load_table(const fs::path &path, const TableOptions &options) {
+    const std::string name = path.string();
+    std::string bytes = read_file(path);
+    Table table;
+    table.columns = options.columns;
+    table.digest = sha256_hex(bytes);
+    const std::string text = expand_gzip(std::move(bytes), name);
+    size_t number = 0;
+    for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+        end = std::min(text.find('\n', begin), text.size());
+        std::string_view line = std::string_view(text).substr(begin, end - begin);
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        ++number;
+        if (!line.empty()) read_row(table, {name, number, line}, options);
+    }
+    if (table.rows() == 0) fail("{}: no rows; expected lines of numbers with a label last", name);
+    const int32_t largest = *std::max_element(table.labels.begin(), table.labels.end());
+    table.classes = options.classes > 0 ? options.classes : largest + 1;
+    return table;
+}
+
+std::pair<Table, Table> split_held_out(const Table &table, size_t every) {
+    Table parts[2];
+    for (Table &part : parts) {
+        part.columns = table.columns;
+        part.classes = table.classes;
+        part.digest = table.digest;
+    }
+    for (size_t i = 0; i < table.rows(); ++i) {
+        Table &part = parts[i % every == 0];
+        const auto row = table.row(i);
+        part.features.insert(part.features.end(), row.begin(), row.end());
+        part.labels.push_back(table.labels[i]);
+    }
+    return {std::move(parts[0]), std::move(parts[1])};
+}
+
+}  // namespace cryolite

@@ -1,0 +1,42 @@
+#pragma once
+// A table of numbers with a label in its last column: CSV, plain or compressed with gzip.
+
+#include "runtime/files.h"
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace cryolite {
+
+struct Table {
+    size_t columns = 0;           ///< features of a row
+    int classes = 0;              ///< labels are 0 ... classes - 1
+    std::vector<float> features;  ///< [rows, columns]
+    std::vector<int32_t> labels;  ///< [rows]
+    std::string digest;           ///< SHA-256 of the file
+
+    size_t rows() const { return labels.size(); }
+    std::span<const float> row(size_t i) const { return std::span(features).subspan(i * columns, columns); }
+};
+
+struct TableOptions {
+    size_t columns = 0;  ///< features expected in every row; 0: as many as the first row has
+    int classes = 0;     ///< labels expected below this; 0: the largest label decides
+};
+
+/// Every line: numbers, then a whole number from 0 on, the label; empty lines are skipped.
+/// Errors name the file, line and column: no number, not finite, another number of fields, a bad label;
+/// also a damaged gzip file and one without rows.
+Table load_table(const fs::path &path, const TableOptions &options);
+inline Table load_table(const fs::path &path) { return load_table(path, {}); }
+
+/// Rows with index % every == 0 are held out: {training, held out}.
+std::pair<Table, Table> split_held_out(const Table &table, size_t every = 5);
+
+/// The content of a gzip file, or `bytes` themselves when they do not begin as one does.
+/// Errors: damaged, truncated, larger than `limit` when expanded.
+std::string expand_gzip(std::string bytes, const std::string &origin, size_t limit = size_t{4} << 30);
+
+}  // namespace cryolite

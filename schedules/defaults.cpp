@@ -1,0 +1,32 @@
+#include "schedules/defaults.h"
+
+#include "schedules/cpu/loops.h"
+
+namespace cryolite {
+
+namespace {
+
+/// The panel that pads `columns` least, the widest of equals up to a register tile.
+int padded_panel(int columns, const Machine &m) {
+    int best = 0, least = 1 << 30;
+    for (int vectors : {3, 4, 2, 1}) {
+        int width = vectors * m.vector, padded = (columns + width - 1) / width * width;
+        if (padded < least) best = width, least = padded;
+    }
+    return best;
+}
+
+}  // namespace
+
+Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m) {
+    for (const Graph::Call &c : graph.calls()) {
+        const auto &own = c.layer->parameters();
+        if (w.shape().rank() != 2 || own.empty() || own[0] != &w) continue;
+        if (c.layer->kind() == "TiedHead") return panels(padded_panel(w.shape()[1], m), 1);
+        if (c.layer->kind() == "Linear")
+            if (int width = cpu::panel_width(w.shape()[0], m)) return panels(width, 0);
+    }
+    return row_major();
+}
+
+}  // namespace cryolite

@@ -1,0 +1,74 @@
+#include "runtime/data/table.h"
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+TEST_CASE("table: the embedded digits") {
+    const fs::path path = source_file("apps/digits/data/digits.csv.gz");
+    const Table table = load_table(path, {.columns = 64, .classes = 10});
+    CHECK(table.rows() == 1797);
+    CHECK(table.columns == 64);
+    CHECK(table.classes == 10);
+    CHECK(table.row(0)[2] == 5);
+    CHECK(table.labels[2] == 2);
+    CHECK(*std::max_element(table.features.begin(), table.features.end()) == 16);
+    const auto [train, held_out] = split_held_out(table);
+    CHECK(held_out.rows() == 360);
+    CHECK(train.rows() == 1437);
+    CHECK(held_out.labels[1] == table.labels[5]);
+    CHECK(train.labels[0] == table.labels[1]);
+    CHECK(train.row(4)[10] == table.row(6)[10]);
+}
+
+TEST_CASE("table: numbers as people write them") {
+    Scratch scratch;
+    const Table table = load_table(write_plainly(scratch / "a.csv", "1.5, -2e-3 ,0\r\n\r\n 3,\t4,7"));
+    CHECK(table.features == std::vector<float>{1.5f, -2e-3f, 3, 4});
+    CHECK(table.labels == std::vector<int32_t>{0, 7});
+    CHECK(table.classes == 8);
+}
+
+TEST_CASE("table: errors name the line and the column") {
+    Scratch scratch;
+    const fs::path path = scratch / "a.csv";
+    const auto refused = [&](std::string_view text, const char *part, TableOptions options = {}) {
+        CHECK_ERROR(load_table(write_plainly(path, text), options), part);
+    };
+    CHECK_ERROR(load_table(path), "No such file");
+    refused("", "a.csv: no rows");
+    refused("\n\n", "a.csv: no rows");
+    refused("1,2,0\n1,x,0\n", "a.csv: line 2, column 2: \"x\" is not a number");
+    refused("a,b,label\n1,2,0\n", "line 1, column 1: \"a\" is not a number");
+    refused("1,,0\n", "line 1, column 2: \"\" is not a number");
+    refused("1,2,0,\n", "line 1, column 4: \"\" is not a number");
+    refused("1,2 3,0\n", "column 2: \"2 3\" is not a number");
+    refused("1,nan,0\n", "column 2: \"nan\" is not a finite number");
+    refused("1,inf,0\n", "is not a finite number");
+    refused("1,1e99,0\n", "\"1e99\" is outside what a float holds");
+    refused("1,2,0\n1,2,3,0\n", "line 2, column 4: 4 fields, expected 3: 2 features and a label");
+    refused("1,2,0\n1,0\n", "line 2, column 2: 2 fields, expected 3");
+    refused("5\n", "line 1, column 1: one field");
+    refused("1,2,0.5\n", "line 1, column 3: the label 0.5 is not a whole number");
+    refused("1,2,-1\n", "the label -1 is not a whole number");
+    refused("1,2,1e9\n", "is not a whole number");
+    refused("1,2,10\n", "the label 10 is not one of 10 classes (0 to 9)", {.classes = 10});
+    refused("1,2,0\n", "3 fields, expected 65", {.columns = 64});
+}
+
+TEST_CASE("table: damaged gzip files") {
+    Scratch scratch;
+    const std::string good = read_file(source_file("apps/digits/data/digits.csv.gz"));
+    const fs::path path = scratch / "d.csv.gz";
+    CHECK_ERROR(load_table(write_plainly(path, good.substr(0, good.size() / 2))), "d.csv.gz: the gzip file is truncated");
+    CHECK_ERROR(load_table(write_plainly(path, good.substr(0, good.size() - 3))), "the gzip file is truncated");
+    std::string damaged = good;
+    damaged[damaged.size() / 2] ^= 0x55;
+    CHECK_ERROR(load_table(write_plainly(path, damaged)), "d.csv.gz: the gzip file is damaged");
+    CHECK_ERROR(load_table(write_plainly(path, good + "junk")), "the gzip file is damaged");
+    CHECK(expand_gzip(good + good, "").size() == 2 * expand_gzip(good, "").size());
+    CHECK_ERROR(expand_gzip(good, "x.gz", 1000), "x.gz: the gzip file expands to more than 1.0 kB");
+    CHECK(expand_gzip("plain", "") == "plain");
+    CHECK_ERROR(expand_gzip("\x1f\x8b", "x.gz"), "truncated");
+}
+
+}  // namespace cryolite::test
