@@ -59,10 +59,8 @@ public:
     // Bound by the kernel builder before it applies the rule.
     bool decays = true;  ///< false for parameters of fewer than two dimensions: biases, gains
     Expr step;           ///< float64: 1 in the first update
-    /// Computes a float64 expression of scalars once per kernel; used as float32 after that.
+    /// A float64 expression of scalars, computed once per kernel and used as float32 after that.
     Expr once(Expr e);
-    std::vector<Expr> shared;  ///< what `once` was given, in order
-    Halide::Func shared_func;  ///< shared_func(k): element k of `shared`, as float32
 
 private:
     friend class Scalar;
@@ -79,8 +77,9 @@ inline State::State(Optimizer *owner, std::string name) : name(std::move(name)) 
     owner->states_.push_back(this);
 }
 inline Expr Optimizer::once(Expr e) {
-    shared.push_back(std::move(e));
-    return shared_func(int(shared.size()) - 1);
+    Halide::Func shared("shared");
+    shared() = Halide::cast<float>(std::move(e));
+    return shared();
 }
 
 }  // namespace cryolite

@@ -34,6 +34,7 @@ private:
     struct Input {
         int buffer;
         ImageParam image;
+        std::vector<int> extents;
     };
     struct Output {
         int buffer, offset;
@@ -76,7 +77,7 @@ private:
         Func f(name);
         std::vector<Var> v = vars(int(extents.size()));
         f(v) = im(std::vector<Expr>(v.begin(), v.end()));
-        images.push_back({buffer, im});
+        images.push_back({buffer, im, extents});
         return storage[buffer] = f;
     }
     static std::vector<Var> vars(int n) {
@@ -282,16 +283,9 @@ private:
         Optimizer &o = *p.optimizer;
         o.decays = s.parameter->shape().rank() > 1;
         o.step = scalar(0);
-        o.shared.clear();
-        o.shared_func = Func("shared");
         for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = scalar(3 + j);
         for (int j = 0; j < int(o.states().size()); j++) o.states()[j]->now = element(j + 1);
         Expr next = o(element(0), g);
-        Var u("u");
-        Expr once = 0.0f;
-        for (int j = int(o.shared.size()) - 1; j >= 0; j--)
-            once = select(u == j, cast<float>(o.shared[j]), once);
-        o.shared_func(u) = once;
         std::vector<Expr> values = {next};
         for (const State *state : o.states()) values.push_back(state->now);
         return values;
@@ -372,16 +366,20 @@ void KernelBuilder::bind_arguments() {
     std::vector<Func> outs = {g.out};
     outs.insert(outs.end(), g.others.begin(), g.others.end());
     int o = 0;
-    for (Func &f : outs)
+    for (Func &f : outs) {
+        bool first = true;  // the buffers of a Tuple share the extents of its first
         for (OutputImageParam &b : f.output_buffers()) {
             const Output &out = outputs.at(o++);
             int stride = 1;
             for (int d = 0; d < int(out.extents.size()); d++) {
-                b.dim(d).set_bounds(0, out.extents[d]).set_stride(stride);
+                if (first) b.dim(d).set_bounds(0, out.extents[d]);
+                b.dim(d).set_stride(stride);
                 stride *= out.extents[d];
             }
             b.set_host_alignment(out.buffer == p.norms ? 4 : 64);
+            first = false;
         }
+    }
     built.pipeline = Pipeline(outs);
     std::set<std::string> used;
     for (const Argument &a : built.pipeline.infer_arguments()) used.insert(a.name);
@@ -391,11 +389,8 @@ void KernelBuilder::bind_arguments() {
         if (!b.stored)
             fail("'{}' reads '{}', which the step schedule never stores and which is too expensive to build "
                  "again; place it with compute_with, or at root", k.name, b.name);
-        std::vector<int> e;
-        for (int d = 0; d < in.image.dimensions(); d++)
-            e.push_back(int(*Internal::as_const_int(in.image.dim(d).extent())));
         built.inputs.push_back(in.image);
-        built.arguments.push_back({in.buffer, 0, b.type, e, false});
+        built.arguments.push_back({in.buffer, 0, b.type, in.extents, false});
     }
     for (const Output &out : outputs)
         built.arguments.push_back({out.buffer, out.offset, p.buffers[out.buffer].type, out.extents, true});

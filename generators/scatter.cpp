@@ -32,12 +32,15 @@ private:
 
 }  // namespace
 
-Func scatter_into_storage(const Func &f, const Layout &layout, const std::vector<Var> &v,
-                          bool accumulate) {
+Func scatter_into_storage(const Func &f, const Layout &layout, std::vector<Var> v, bool accumulate) {
     Func out("scattered");
+    std::vector<Expr> at = layout.to_storage(f.update_args(0));
+    // A pure variable of the update must have the name that its place has in the pure definition.
+    for (size_t d = 0; d < at.size(); d++)
+        if (const auto *pure = at[d].as<Internal::Variable>()) v[d] = Var(pure->name);
     out(v) = accumulate ? undef(f.type()) : cast(f.type(), 0);
     Expr sum = Redirect(f.name(), out, layout).mutate(f.update_value(0));
-    out(layout.to_storage(f.update_args(0))) = sum;
+    out(at) = sum;
     return out;
 }
 

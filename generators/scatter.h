@@ -13,6 +13,6 @@ bool is_scatter(const Halide::Func &f);
 
 /// The same sum over storage indices `v`; `accumulate`: onto what the output holds, else onto zero.
 Halide::Func scatter_into_storage(const Halide::Func &f, const Layout &layout,
-                                  const std::vector<Halide::Var> &v, bool accumulate);
+                                  std::vector<Halide::Var> v, bool accumulate);
 
 }  // namespace cryolite

@@ -67,7 +67,7 @@ void Loader::run() {
 const Batch &Loader::next() {
     const uint64_t n = position_ - first_;
     // Only now is the batch given before free, so that its slot may be filled again.
-    wanted_ = n + slots_.size() - (n > 0 ? 1 : 0) ;
+    wanted_ = n + slots_.size();
     wanted_.notify_one();
     for (uint64_t made = made_; made <= n; made = made_) made_.wait(made);
     if (failed_ && made_ == n + 1) std::rethrow_exception(failure_);

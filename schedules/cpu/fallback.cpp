@@ -6,9 +6,11 @@ using namespace Halide;
 
 std::string fallback(Group &g, Pipeline &, const Machine &m) {
     for (Func &f : g.funcs()) {
-        if (f.num_update_definitions() > 0) f.compute_root();
+        if (f.num_update_definitions() > 0) {
+            f.compute_root();
+            if (f.dimensions() > 0) f.vectorize(f.args()[0], m.vector, TailStrategy::GuardWithIf);
+        }
     }
-    (void)m;
     return "compute_root";
 }
 

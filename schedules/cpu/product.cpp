@@ -152,7 +152,7 @@ void product(Group &g, const Machine &m) {
     switch (g.form) {
     case Form::forward: forward(g, m); break;
     case Form::d_input: d_input(g, m); break;
-    case Form::d_parameter: d_weight(g, m); break;
+    case Form::d_parameter: g.anchor.dimensions() == 1 ? sum_rows(g, m) : d_weight(g, m); break;
     default: break;
     }
 }

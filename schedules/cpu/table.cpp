@@ -23,11 +23,14 @@ const Entry table[] = {
 
 std::string apply_loops(Group &g, Halide::Pipeline &pipeline, const Layer *anchor, const Step &step,
                         const Machine &m) {
+    // Numbers that the whole kernel shares are computed once.
+    for (Halide::Func &f : g.funcs())
+        if (f.dimensions() == 0) f.compute_root();
     if (anchor) {
         auto own = step.loops_of.find(&typeid(*anchor));
         if (own != step.loops_of.end()) return own->second(g, m), anchor->kind();
         for (const Entry &e : table)
-            if (e.layer == anchor->kind()) return e.loops(g, m), e.name;
+            if (e.layer == anchor->kind() && g.anchor.dimensions() > 1) return e.loops(g, m), e.name;
     }
     return fallback(g, pipeline, m);
 }

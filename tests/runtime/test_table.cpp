@@ -1,6 +1,8 @@
 #include "runtime/data/table.h"
 #include "tests/runtime/scratch.h"
 
+#include <algorithm>
+
 namespace cryolite::test {
 
 TEST_CASE("table: the embedded digits") {

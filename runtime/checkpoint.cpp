@@ -1,0 +1,132 @@
+#include "runtime/checkpoint.h"
+
+#include "runtime/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace cryolite {
+
+namespace {
+
+constexpr const char *manifest_name = "manifest.json";
+constexpr const char *manifest_format = "cryolite checkpoint 1";
+constexpr std::string_view prefix = "step-";
+
+fs::path folder_of(const fs::path &run) { return run / "checkpoints"; }
+
+/// 123 from "step-000123"; nothing for other names.
+std::optional<uint64_t> step_of(const std::string &name) {
+    if (!name.starts_with(prefix)) return std::nullopt;
+    uint64_t step = 0;
+    const char *end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+    if (error != std::errc() || stop != end) return std::nullopt;
+    return step;
+}
+
+/// A file of a manifest lies in its folder: no path, no parent.
+bool is_plain_name(const std::string &name) {
+    return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
+           name.find('\0') == std::string::npos && name != manifest_name;
+}
+
+std::string file_mistake(const fs::path &path, uint64_t size, const std::string &digest) {
+    const std::string name = path.filename().string();
+    std::error_code error;
+    const uint64_t found = fs::file_size(path, error);
+    if (error) return fmt::format("{}: {}", name, error.message());
+    if (found != size) return fmt::format("{} has {} bytes, {} were written", name, found, size);
+    if (sha256_file(path) != digest) return fmt::format("{} has changed since it was written", name);
+    return "";
+}
+
+std::string manifest_mistake(const fs::path &folder) {
+    const nlohmann::json manifest = nlohmann::json::parse(read_file(folder / manifest_name));
+    if (manifest.at("format") != manifest_format)
+        return fmt::format("{} is not of the format \"{}\"", manifest_name, manifest_format);
+    const auto step = step_of(folder.filename().string());
+    if (step && manifest.at("step").get<uint64_t>() != *step)
+        return fmt::format("{} is of step {}", manifest_name, manifest.at("step").get<uint64_t>());
+    if (manifest.at("files").empty()) return fmt::format("{} names no files", manifest_name);
+    for (const auto &[name, file] : manifest.at("files").items()) {
+        if (!is_plain_name(name)) return fmt::format("{} names the file {}", manifest_name, shown(name));
+        std::string mistake = file_mistake(folder / name, file.at("size").get<uint64_t>(),
+                                           file.at("sha256").get<std::string>());
+        if (!mistake.empty()) return mistake;
+    }
+    return "";
+}
+
+}  // namespace
+
+Checkpoint write_checkpoint(const fs::path &run, uint64_t step, const std::vector<CheckpointFile> &files) {
+    const Checkpoint checkpoint{folder_of(run) / fmt::format("{}{:06}", prefix, step), step};
+    TemporaryFolder folder(checkpoint.path);
+    nlohmann::json entries = nlohmann::json::object();
+    for (const CheckpointFile &file : files) {
+        if (!is_plain_name(file.name) || entries.contains(file.name))
+            fail("a checkpoint cannot have a file named {}, or has it already", shown(file.name));
+        const fs::path path = folder.path() / file.name;
+        std::string digest = file.write(path);
+        sync_path(path);
+        if (digest.empty()) digest = sha256_file(path);
+        entries[file.name] = {{"size", fs::file_size(path)}, {"sha256", digest}};
+    }
+    const nlohmann::json manifest = {{"format", manifest_format}, {"step", step}, {"files", entries}};
+    write_file_atomic(folder.path() / manifest_name, manifest.dump(2) + "\n");
+    folder.publish(TemporaryFolder::IfExists::replace);
+    return checkpoint;
+}
+
+std::vector<Checkpoint> list_checkpoints(const fs::path &run) {
+    std::vector<Checkpoint> found;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder_of(run), error), end; !error && entry != end;
+         entry.increment(error))
+        if (const auto step = step_of(entry->path().filename().string()))
+            found.push_back({entry->path(), *step});
+    if (error && error != std::errc::no_such_file_or_directory)
+        fail_file("list checkpoints in", folder_of(run), error.value());
+    std::sort(found.begin(), found.end(),
+              [](const Checkpoint &a, const Checkpoint &b) { return a.step > b.step; });
+    return found;
+}
+
+std::string verify_checkpoint(const fs::path &folder) {
+    try {
+        return manifest_mistake(folder);
+    } catch (const nlohmann::json::exception &e) {
+        return fmt::format("{} is damaged: {}", manifest_name, e.what());
+    } catch (const Error &e) {
+        return e.what();
+    }
+}
+
+std::optional<Checkpoint> newest_good_checkpoint(
+    const fs::path &run, const std::function<void(const Checkpoint &, const std::string &why)> &skipped) {
+    for (const Checkpoint &checkpoint : list_checkpoints(run)) {
+        const std::string why = verify_checkpoint(checkpoint.path);
+        if (why.empty()) return checkpoint;
+        if (skipped) skipped(checkpoint, why);
+    }
+    return std::nullopt;
+}
+
+void prune_checkpoints(const fs::path &run, const Checkpoint &latest, int keep) {
+    int kept = 0;
+    for (const Checkpoint &checkpoint : list_checkpoints(run)) {
+        if (checkpoint.step > latest.step) continue;
+        if (checkpoint.step == latest.step || kept < keep) {
+            ++kept;
+        } else {
+            remove_folder(checkpoint.path);
+        }
+    }
+}
+
+int remove_checkpoint_leftovers(const fs::path &run) { return remove_leftovers(folder_of(run)); }
+
+}  // namespace cryolite
