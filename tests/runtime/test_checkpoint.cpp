@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <iterator>
+
 namespace cryolite::test {
 
 namespace {
@@ -92,7 +94,7 @@ TEST_CASE("checkpoint: each kind of damage is noticed, and the one before is tak
              write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{"../x":{"size":1,"sha256":""}}})");
          }, "names the file \"../x\""},
         {"manifest.json", [](const fs::path &p) {
-             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{"state.json":{"size":-1}}})");
+             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{"state.json":{"size":-1,"sha256":""}}})");
          }, "state.json has 12 bytes"},
     };
     for (const auto &c : cases) {
@@ -104,9 +106,8 @@ TEST_CASE("checkpoint: each kind of damage is noticed, and the one before is tak
         std::string words;
         CHECK(newest_good_step(run.path, &words) == 100);
         CAPTURE(words);
-        const bool told = words.starts_with("step-000200: ") && contains(words, c.why);
-        const bool negative = contains(c.why, "12 bytes") && contains(words, "manifest.json is damaged");
-        CHECK((told || negative));
+        CHECK(words.starts_with("step-000200: "));
+        CHECK(contains(words, c.why));
         write_checkpoint(run.path, 200, files_of(200));  // healed when its step comes again
         CHECK(newest_good_step(run.path) == 200);
         CHECK(entries_in(run / "checkpoints") == 2);

@@ -1,0 +1,53 @@
+#pragma once
+// Generator programs as the command sees them: what they say of their model, and the bundles they build.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/cache.h"
+
+namespace cryolite {
+
+/// What `PROGRAM --describe` printed: the model's parameters, presets and defaults.
+struct ProgramDescription {
+    struct Param {
+        std::string name, type, value, help;  ///< type: int or float; value: the default, as text
+    };
+    std::string name, task, optimizer;
+    std::vector<Param> params;
+    std::vector<std::pair<std::string, std::map<std::string, std::string>>> presets;  ///< flags each sets; first: default
+    std::map<std::string, double> scalars;  ///< defaults of the optimizer's numbers: lr, beta1, ...
+};
+
+struct Program {
+    fs::path path;   ///< the executable
+    std::string id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
+    ProgramDescription description;
+};
+
+/// APP ("gpt", "digits", ...: built beside this command) or the path of a user's own .cpp, which is compiled
+/// now or found compiled in the cache. Errors: no such app (names those there are); the compiler's own
+/// message with its line; a program that crashes or runs past its time limit while it describes itself.
+Program find_program(const std::string &app, const Cache &cache);
+
+struct BundleRequest {
+    std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
+    std::string optimizer = "adamw", update = "auto";
+    bool clip = false, accumulate = false;
+};
+
+struct BundleResult {
+    fs::path folder;  ///< plan.json and kernels.so
+    int kernels = 0;  ///< distinct kernels of the bundle
+    int cached = 0;   ///< of these, not compiled by this process
+    double seconds = 0;
+};
+
+/// The bundle from the cache, or built now by running the program (`progress(done, total, cached)` meanwhile).
+/// Errors: the program's own message.
+BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
+                        const std::function<void(int, int, int)> &progress);
+
+}  // namespace cryolite

@@ -1,0 +1,24 @@
+#include "runtime/bundle.h"
+
+#include <dlfcn.h>
+
+#include "runtime/error.h"
+
+namespace cryolite {
+
+Bundle::Bundle(const fs::path &folder) : plan(Plan::load(folder / "plan.json")) {
+    fs::path path = fs::absolute(folder / "kernels.so");
+    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library_) fail("cannot load the kernels {}: {}", path.string(), dlerror());
+    for (const PlanKernel &k : plan.kernels) {
+        void *f = dlsym(library_, (k.symbol + "_argv").c_str());
+        if (!f) fail("{} has no kernel {}", path.string(), k.symbol);
+        functions_.push_back(reinterpret_cast<Function>(f));
+    }
+}
+
+Bundle::~Bundle() {
+    if (library_) dlclose(library_);
+}
+
+}  // namespace cryolite

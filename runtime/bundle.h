@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace cryolite {
+
+/// What a generator emitted: a plan and a shared library of kernels.
+class Bundle {
+public:
+    using Function = int (*)(void **);
+
+    /// Opens DIR/plan.json and DIR/kernels.so; errors name the file and what is wrong.
+    explicit Bundle(const fs::path &folder);
+    ~Bundle();
+    Bundle(const Bundle &) = delete;
+
+    const Plan plan;
+    Function kernel(int k) const { return functions_.at(size_t(k)); }
+
+private:
+    void *library_ = nullptr;
+    std::vector<Function> functions_;
+};
+
+}  // namespace cryolite

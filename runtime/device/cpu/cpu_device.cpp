@@ -1,0 +1,67 @@
+#include "runtime/device/cpu/cpu_device.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "runtime/device/cpu/team.h"
+#include "runtime/error.h"
+
+namespace cryolite {
+
+int usable_cores() {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+namespace {
+
+class CpuDevice : public Device {
+public:
+    explicit CpuDevice(int threads) : team_(threads) { install_halide_hooks(); }
+
+    std::string name() const override { return "cpu"; }
+
+    DeviceMemory allocate(size_t bytes, const std::string &what) override {
+        if (bytes == 0) return {};
+        // Huge pages where they fit: fewer misses of the page table in every kernel.
+        void *p = mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED) fail("{}: there is no memory for {}; use a smaller batch, context or model", what, human_bytes(bytes));
+        auto at = (reinterpret_cast<uintptr_t>(p) + huge - 1) / huge * huge;
+        auto start = reinterpret_cast<uintptr_t>(p), end = start + bytes + huge;
+        if (at > start) munmap(p, at - start);
+        size_t keep = (bytes + page - 1) / page * page;
+        if (end > at + keep) munmap(reinterpret_cast<void *>(at + keep), end - at - keep);
+        madvise(reinterpret_cast<void *>(at), keep, MADV_HUGEPAGE);
+        return {reinterpret_cast<void *>(at), keep};
+    }
+    void release(DeviceMemory &m) override {
+        if (m.address) munmap(m.address, m.bytes);
+        m = {};
+    }
+    void upload(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) override {
+        std::memcpy(static_cast<char *>(to.address) + offset, from, bytes);
+    }
+    void download(void *to, const DeviceMemory &from, size_t offset, size_t bytes) override {
+        std::memcpy(to, static_cast<const char *>(from.address) + offset, bytes);
+    }
+    void bind(halide_buffer_t &argument, const DeviceMemory &m, size_t offset) override {
+        argument.host = static_cast<uint8_t *>(m.address) + offset;
+    }
+    void *context() override { return &team_; }
+    void finish() override {}
+    std::string last_error() override { return team_.error; }
+
+private:
+    static constexpr size_t huge = size_t(2) << 20, page = 4096;
+    Team team_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+    return std::make_unique<CpuDevice>(threads > 0 ? threads : usable_cores());
+}
+
+}  // namespace cryolite

@@ -1,0 +1,40 @@
+#pragma once
+// Where buffers live and kernels run. Nothing outside of a device's own folder assumes that a buffer's
+// address is one of the host's.
+
+#include <HalideRuntime.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace cryolite {
+
+/// Memory of a device: opaque but to the device.
+struct DeviceMemory {
+    void *address = nullptr;
+    size_t bytes = 0;
+};
+
+class Device {
+public:
+    virtual ~Device() = default;
+    virtual std::string name() const = 0;
+
+    /// Zeroed memory, aligned to 64 bytes at least. Errors: how much was asked for and is not there.
+    virtual DeviceMemory allocate(size_t bytes, const std::string &what) = 0;
+    virtual void release(DeviceMemory &memory) = 0;
+    virtual void upload(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) = 0;
+    virtual void download(void *to, const DeviceMemory &from, size_t offset, size_t bytes) = 0;
+
+    /// Points a kernel's argument at a place in memory.
+    virtual void bind(halide_buffer_t &argument, const DeviceMemory &memory, size_t offset) = 0;
+    /// What kernels get as their user context.
+    virtual void *context() = 0;
+    /// Waits until everything that was started is done; throws the first error that was met.
+    virtual void finish() = 0;
+    /// The message of the last kernel that failed.
+    virtual std::string last_error() = 0;
+};
+
+}  // namespace cryolite

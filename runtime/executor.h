@@ -1,0 +1,62 @@
+#pragma once
+// Runs the plans of a bundle on a device. Everything is resolved once: a step is a loop over function
+// pointers with their arguments, without allocation, hashing or locks.
+
+#include <deque>
+#include <map>
+#include <span>
+
+#include "runtime/bundle.h"
+#include "runtime/device/device.h"
+
+namespace cryolite {
+
+class Executor {
+public:
+    Executor(std::shared_ptr<const Bundle> bundle, Device &device);
+    ~Executor();
+    Executor(const Executor &) = delete;
+
+    const Plan &plan() const { return bundle_->plan; }
+    Device &device() { return device_; }
+
+    /// A plan as a list of calls ready to run; empty where the bundle has none of this name.
+    struct Line;
+    const Line &line(const std::string &plan) const { return lines_.at(plan); }
+    bool has(const std::string &plan) const { return lines_.count(plan) != 0; }
+    /// Runs every kernel of the plan in order. Errors name the kernel. `seconds`, where given, gets the time of
+    /// each call added.
+    void run(const Line &line, std::span<double> seconds = {});
+
+    /// Whole buffers in storage order, or `bytes` from `offset`.
+    void upload(int buffer, const void *from, size_t bytes, size_t offset = 0);
+    void download(void *to, int buffer, size_t bytes, size_t offset = 0);
+
+    int64_t bytes_allocated() const { return bytes_; }
+
+private:
+    std::shared_ptr<const Bundle> bundle_;
+    Device &device_;
+    DeviceMemory arena_;
+    std::vector<DeviceMemory> memory_;  ///< by buffer; empty: in the arena, or never stored
+    std::map<std::string, Line> lines_;
+    int64_t bytes_ = 0;
+
+    void allocate();
+    void resolve();
+    void place(int buffer, DeviceMemory &memory, size_t &offset) const;
+};
+
+struct Executor::Line {
+    struct Call {
+        Bundle::Function function;
+        std::vector<void *> argv;
+        std::deque<halide_buffer_t> arguments;
+        std::deque<std::vector<halide_dimension_t>> dimensions;
+        const PlanCall *plan;
+    };
+    std::deque<Call> calls;
+    void *context = nullptr;
+};
+
+}  // namespace cryolite

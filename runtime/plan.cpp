@@ -1,0 +1,108 @@
+#include "runtime/plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/error.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+int64_t PlanBuffer::elements() const {
+    int64_t n = 1;
+    for (int e : shape) n *= e;
+    return n;
+}
+
+namespace {
+
+PlanBuffer buffer_of(const json &j) {
+    PlanBuffer b;
+    b.name = j.at("name"), b.role = j.at("role"), b.type = j.at("type"), b.bytes = j.at("bytes");
+    b.shape = j.at("shape").get<std::vector<int>>();
+    b.offset = j.value("offset", int64_t{-1});
+    b.parameter = j.value("parameter", -1);
+    b.stored = j.value("stored", true);
+    if (j.contains("layout")) b.layout = {j["layout"].at("panel"), j["layout"].at("dim")};
+    if (j.contains("init")) b.init_rule = j["init"].at("rule"), b.init_value = j["init"].at("value");
+    return b;
+}
+
+PlanKernel kernel_of(const json &j) {
+    PlanKernel k{j.at("symbol"), j.at("loops"), {}};
+    for (const json &a : j.at("args"))
+        k.args.push_back({a.at("type"), a.at("extents").get<std::vector<int>>(), a.at("written")});
+    return k;
+}
+
+PlanCall call_of(const json &j) {
+    PlanCall c;
+    c.kernel = j.at("kernel"), c.name = j.at("name"), c.pass = j.at("pass");
+    c.flops = j.at("flops"), c.bytes = j.at("bytes");
+    for (const json &s : j.at("stages")) c.stages.push_back({s.at("name"), s.at("placed")});
+    for (const json &a : j.at("args")) c.args.push_back({a.at(0), a.at(1)});
+    return c;
+}
+
+/// What the executor relies on: every index is in range, and every argument fits its buffer.
+void check(const Plan &p) {
+    for (auto &[name, calls] : p.plans)
+        for (const PlanCall &c : calls) {
+            if (c.kernel < 0 || c.kernel >= int(p.kernels.size())) fail("a call of '{}' names no kernel", name);
+            const PlanKernel &k = p.kernels[c.kernel];
+            if (c.args.size() != k.args.size()) fail("'{}' has {} arguments, its kernel {}", c.name, c.args.size(), k.args.size());
+            for (size_t i = 0; i < c.args.size(); i++) {
+                if (c.args[i].buffer < 0 || c.args[i].buffer >= int(p.buffers.size())) fail("'{}' reads a buffer that is not there", c.name);
+                const PlanBuffer &b = p.buffers[c.args[i].buffer];
+                int64_t n = c.args[i].offset;
+                int64_t count = 1;
+                for (int e : k.args[i].extents) count *= e;
+                int size = b.type.ends_with("64") ? 8 : b.type.ends_with("16") ? 2 : b.type.ends_with("8") ? 1 : 4;
+                if (n < 0 || (n + count) * size > b.bytes) fail("'{}' reaches past the end of '{}'", c.name, b.name);
+                if (b.role == "activation" && (b.offset < 0 || b.offset + b.bytes > p.arena)) fail("'{}' lies outside of the arena", b.name);
+            }
+        }
+}
+
+}  // namespace
+
+Plan Plan::load(const fs::path &path) {
+    Plan p;
+    try {
+        json j = json::parse(read_file(path));
+        if (j.at("format") != 1) fail("format {}, expected 1", j["format"].dump());
+        p.task = j.at("task"), p.arena = j.at("arena"), p.arena_unshared = j.at("arena_unshared");
+        p.loss = j.at("loss"), p.output = j.at("output");
+        p.scalar_names = j.at("scalars").get<std::vector<std::string>>();
+        p.scalar_values = j.at("scalar_values").get<std::vector<double>>();
+        for (const json &b : j.at("buffers")) p.buffers.push_back(buffer_of(b));
+        for (const json &k : j.at("kernels")) p.kernels.push_back(kernel_of(k));
+        for (auto &[name, calls] : j.at("plans").items())
+            for (const json &c : calls) p.plans[name].push_back(call_of(c));
+        check(p);
+    } catch (const std::exception &e) {
+        fail("the plan {} is damaged: {}", path.string(), e.what());
+    }
+    return p;
+}
+
+int Plan::find(const std::string &role, const std::string &name) const {
+    for (int b = 0; b < int(buffers.size()); b++)
+        if (buffers[b].role == role && (name.empty() || buffers[b].name == name)) return b;
+    return -1;
+}
+
+int Plan::scalar(const std::string &name) const {
+    for (int s = 0; s < int(scalar_names.size()); s++)
+        if (scalar_names[s] == name) return s;
+    return -1;
+}
+
+int64_t Plan::parameters() const {
+    int64_t n = 0;
+    for (const PlanBuffer &b : buffers)
+        if (b.role == "parameter") n += b.elements();
+    return n;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,77 @@
+#pragma once
+// The plan of a bundle: its buffers, its kernels, and the kernel calls of each pass. docs/plan.md describes the file.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/files.h"
+
+namespace cryolite {
+
+/// Where the elements of a parameter are stored: row-major, or dimension `dim` (innermost is 0) in panels.
+struct PanelLayout {
+    int panel = 0, dim = 0;
+};
+
+struct PlanBuffer {
+    std::string name, role, type;
+    std::vector<int> shape;  ///< innermost extent first
+    int64_t bytes = 0;       ///< in storage, padding included
+    int64_t offset = -1;     ///< activations: place in the arena
+    int parameter = -1;      ///< of a gradient or state
+    bool stored = true;
+    PanelLayout layout;
+    std::string init_rule;
+    double init_value = 0;
+
+    int64_t elements() const;
+};
+
+struct PlanArgument {
+    std::string type;
+    std::vector<int> extents;
+    bool written = false;
+};
+
+struct PlanKernel {
+    std::string symbol, loops;
+    std::vector<PlanArgument> args;
+};
+
+struct PlanCall {
+    int kernel = 0;
+    std::string name, pass;
+    struct Stage {
+        std::string name, placed;
+    };
+    std::vector<Stage> stages;
+    struct Bound {
+        int buffer;
+        int64_t offset;  ///< elements
+    };
+    std::vector<Bound> args;
+    double flops = 0;
+    int64_t bytes = 0;
+};
+
+struct Plan {
+    std::string task;  ///< "tokens" or "features"
+    int64_t arena = 0, arena_unshared = 0;
+    int loss = -1, output = -1;
+    std::vector<std::string> scalar_names;
+    std::vector<double> scalar_values;
+    std::vector<PlanBuffer> buffers;
+    std::vector<PlanKernel> kernels;
+    std::map<std::string, std::vector<PlanCall>> plans;
+
+    /// Reads and checks a plan; errors name the file and what is wrong in it.
+    static Plan load(const fs::path &path);
+    /// Index of the first buffer of this role, and of this name where one is given; -1: none.
+    int find(const std::string &role, const std::string &name = "") const;
+    int scalar(const std::string &name) const;  ///< -1: none
+    int64_t parameters() const;                 ///< logical elements of all parameters
+};
+
+}  // namespace cryolite

@@ -1,0 +1,180 @@
+#include "runtime/trainer.h"
+
+#include <cmath>
+#include <set>
+
+#include "runtime/error.h"
+#include "runtime/layout.h"
+#include "runtime/rng.h"
+
+namespace cryolite {
+
+Trainer::Trainer(std::shared_ptr<const Bundle> bundle, Device &device)
+    : executor_(std::move(bundle), device), scalars_(plan().scalar_values) {
+    input_ = plan().find("input", plan().task);
+    targets_ = plan().find("input", "targets");
+    if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
+}
+
+int Trainer::batch() const { return plan().buffers[size_t(targets_)].shape.back(); }
+int Trainer::rows_per_example() const { return int(plan().buffers[size_t(targets_)].elements() / batch()); }
+int Trainer::classes() const { return plan().buffers[size_t(plan().output)].shape.at(0); }
+
+void Trainer::initialise(uint64_t seed) {
+    for (size_t b = 0; b < plan().buffers.size(); b++) {
+        const PlanBuffer &w = plan().buffers[b];
+        if (w.role != "parameter") continue;
+        row_major_.assign(size_t(w.elements()), float(w.init_value));
+        if (w.init_rule == "normal") fill_normal(row_major_, Rng(seed, w.name), 0, float(w.init_value));
+        storage_.resize(size_t(w.bytes) / 4);
+        to_storage(w, row_major_, storage_);
+        executor_.upload(int(b), storage_.data(), size_t(w.bytes));
+    }
+}
+
+TensorShape Trainer::shape_of(int buffer) const {
+    const std::vector<int> &s = plan().buffers[size_t(buffer)].shape;
+    return TensorShape(s.rbegin(), s.rend());
+}
+
+void Trainer::read(int buffer, const SafetensorsFile &file, const TensorEntry &entry) {
+    const PlanBuffer &b = plan().buffers[size_t(buffer)];
+    row_major_.resize(size_t(b.elements()));
+    storage_.resize(size_t(b.bytes) / 4);
+    file.read_float32(entry, row_major_);
+    to_storage(b, row_major_, storage_);
+    executor_.upload(buffer, storage_.data(), size_t(b.bytes));
+}
+
+void Trainer::load_parameters(const fs::path &path,
+                              const std::function<std::string(const std::string &)> &renamed) {
+    SafetensorsFile file(path);
+    std::set<int> loaded;
+    for (const TensorEntry &e : file.entries()) {
+        std::string name = renamed(e.name);
+        if (name.empty()) continue;
+        int b = plan().find("parameter", name);
+        if (b < 0) fail("{}: tensor '{}' is not a parameter of this model", path.string(), e.name);
+        if (e.shape != shape_of(b))
+            fail("{}: tensor '{}' has shape {}, the model expects {}; check --layers, --width, --vocab and --context", path.string(),
+                 e.name, shape_text(e.shape), shape_text(shape_of(b)));
+        if (!loaded.insert(b).second) fail("{}: tensor '{}' is there under two names", path.string(), e.name);
+        read(b, file, e);
+    }
+    for (size_t b = 0; b < plan().buffers.size(); b++)
+        if (plan().buffers[b].role == "parameter" && !loaded.count(int(b)))
+            fail("{}: tensor '{}' of shape {} is missing", path.string(), plan().buffers[b].name,
+                 shape_text(shape_of(int(b))));
+}
+
+bool Trainer::set(const std::string &scalar, double value) {
+    int s = plan().scalar(scalar);
+    if (s >= 0) scalars_[size_t(s)] = value;
+    return s >= 0;
+}
+
+void Trainer::feed(const Batch &batch) {
+    const PlanBuffer &in = plan().buffers[size_t(input_)];
+    bool tokens = plan().task == "tokens";
+    size_t have = tokens ? batch.tokens.size() : batch.features.size();
+    if (int64_t(have) != in.elements())
+        fail("a micro-batch has {} values, the model reads {}", have, in.elements());
+    executor_.upload(input_, tokens ? static_cast<const void *>(batch.tokens.data()) : batch.features.data(), size_t(in.bytes));
+    executor_.upload(targets_, batch.targets.data(), batch.targets.size() * 4);
+}
+
+void Trainer::run(const char *name, size_t &call) {
+    const Executor::Line &line = executor_.line(name);
+    std::span<double> seconds;
+    if (profile_) {
+        if (profile_->size() < call + line.calls.size()) profile_->resize(call + line.calls.size());
+        seconds = std::span(*profile_).subspan(call, line.calls.size());
+    }
+    executor_.run(line, seconds);
+    call += line.calls.size();
+}
+
+double Trainer::loss() {
+    executor_.device().finish();
+    float value = 0;
+    executor_.download(&value, plan().loss, sizeof value);
+    return value;
+}
+
+double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
+    set("step", double(steps_ + 1));
+    set("loss_scale", 1.0 / accumulate);
+    executor_.upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
+    double total = 0;
+    size_t call = 0;
+    for (int k = 0; k < accumulate; k++) {
+        feed(next());
+        run("forward", call);
+        bool last = k == accumulate - 1;
+        run(last ? "step" : k == 0 ? "first" : "accumulate", call);
+        total += loss();
+    }
+    steps_++;
+    return total / accumulate;
+}
+
+double Trainer::evaluate(const Batch &batch, int rows) {
+    feed(batch);
+    executor_.run(executor_.line("forward"));
+    if (rows == this->batch()) return loss();
+    // The rest of the batch is padding: the loss of the rows that count, from the model's output.
+    const PlanBuffer &y = plan().buffers[size_t(plan().output)];
+    output_.resize(size_t(y.elements()));
+    executor_.download(output_.data(), plan().output, output_.size() * 4);
+    double total = 0;
+    int count = rows * rows_per_example(), n = classes();
+    for (int r = 0; r < count; r++) {
+        const float *x = output_.data() + size_t(r) * size_t(n);
+        double top = x[0], sum = 0;
+        for (int v = 1; v < n; v++) top = std::max<double>(top, x[v]);
+        for (int v = 0; v < n; v++) sum += std::exp(x[v] - top);
+        total += top + std::log(sum) - x[batch.targets[size_t(r)]];
+    }
+    return total / count;
+}
+
+std::span<const float> Trainer::predict(const Batch &batch) {
+    feed(batch);
+    executor_.run(executor_.line("forward"));
+    executor_.device().finish();
+    const PlanBuffer &y = plan().buffers[size_t(plan().output)];
+    output_.resize(size_t(y.elements()));
+    executor_.download(output_.data(), plan().output, output_.size() * 4);
+    return output_;
+}
+
+std::string Trainer::write(const fs::path &path, const std::string &role) {
+    std::vector<TensorSpec> specs;
+    std::vector<int> ids;
+    for (size_t b = 0; b < plan().buffers.size(); b++) {
+        if (plan().buffers[b].role != role) continue;
+        specs.push_back({plan().buffers[b].name, Dtype::f32, shape_of(int(b))});
+        ids.push_back(int(b));
+    }
+    SafetensorsWriter file(path, specs, {{"format", "pt"}});
+    for (int b : ids) {
+        const PlanBuffer &w = plan().buffers[size_t(b)];
+        storage_.resize(size_t(w.bytes) / 4), row_major_.resize(size_t(w.elements()));
+        executor_.download(storage_.data(), b, size_t(w.bytes));
+        to_row_major(w, storage_, row_major_);
+        file.write(w.name, std::span<const float>(row_major_));
+    }
+    return file.finish();
+}
+
+std::string Trainer::write_parameters(const fs::path &path) { return write(path, "parameter"); }
+std::string Trainer::write_state(const fs::path &path) { return write(path, "state"); }
+
+void Trainer::read_state(const fs::path &path) {
+    SafetensorsFile file(path);
+    for (size_t b = 0; b < plan().buffers.size(); b++)
+        if (plan().buffers[b].role == "state")
+            read(int(b), file, file.at(plan().buffers[b].name, shape_of(int(b))));
+}
+
+}  // namespace cryolite

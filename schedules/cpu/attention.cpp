@@ -1,0 +1,119 @@
+// Causal self-attention: a task is a head of a sequence; its blocks of queries stay in L1 or L2.
+
+#include "dsl/layers/attention_algorithm.h"
+#include "schedules/cpu/idioms.h"
+#include "schedules/cpu/loops.h"
+
+namespace cryolite::cpu {
+
+namespace {
+
+constexpr int block = CausalAttentionAlgorithm::block;
+
+/// Powers of two only, as many lanes as divide `extent`.
+int dividing_lanes(int extent, const Machine &m) {
+    int lanes = m.vector;
+    while (extent % lanes) lanes /= 2;
+    return lanes;
+}
+
+/// Scores: f(l, j) += over d, queries across lanes and a few keys in registers.
+void score_loops(Func f, const Machine &m) {
+    Var l = f.args()[0], j = f.args()[1], jt("jt");
+    const int lanes = std::min(m.vector, block), vectors = block / lanes;
+    int high = block;
+    while (high * vectors > m.registers * 2 / 3) high /= 2;
+    f.vectorize(l, lanes);
+    Var lane("lane");
+    f.update()
+        .split(j, jt, j, high, TailStrategy::RoundUp)
+        .split(l, l, lane, lanes)
+        .reorder(lane, l, j, f.rvars()[0], jt)
+        .vectorize(lane)
+        .unroll(l)
+        .unroll(j);
+}
+
+/// Sums of rows: f(e, l) += over two reductions, channels across lanes and a few rows in registers.
+void mix_loops(Func f, const Machine &m, int size) {
+    Var e = f.args()[0], l = f.args()[1], et("et"), lt("lt"), lane("lane");
+    const int lanes = dividing_lanes(size, m);
+    int vectors = size / lanes, high = block;
+    while (vectors > 4 && vectors % 2 == 0) vectors /= 2;
+    while (high > 1 && high * vectors > m.registers * 3 / 4) high /= 2;
+    f.vectorize(e, lanes);
+    f.update()
+        .split(e, et, e, lanes * vectors)
+        .split(e, e, lane, lanes)
+        .split(l, lt, l, high)
+        .reorder({lane, e, l, f.rvars()[0], f.rvars()[1], et, lt})
+        .vectorize(lane)
+        .unroll(e)
+        .unroll(l);
+}
+
+/// Everything up to the softmax of one block of queries, computed at `level` of `at`.
+void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
+    const int lanes = std::min(m.vector, block);
+    for (const char *name : {"qT", "top", "weight", "total"}) {
+        Func f = g.func(name);
+        f.compute_at(level).vectorize(f.args()[0], lanes);
+        if (f.has_update_definition()) f.update().vectorize(f.args()[0], lanes);
+    }
+    g.func("S").compute_at(level);
+    score_loops(g.func("S"), m);
+}
+
+void forward(Group &g, const Machine &m) {
+    Func out = g.out, mixed = g.func("mixed");
+    const int size = reduction_extent(g.func("S"));
+    Var c = out.args()[0], t = out.args()[1], s = out.args()[2], h("h"), b("b"), task("task");
+    out.split(c, h, c, size)
+        .split(t, b, t, block, TailStrategy::GuardWithIf)
+        .reorder(c, t, b, h, s)
+        .fuse(h, s, task)
+        .parallel(task)
+        .vectorize(c, dividing_lanes(size, m));
+    mixed.compute_at(out, b);
+    mix_loops(mixed, m, size);
+    softmax_at(g, m, LoopLevel(out, b));
+}
+
+void backward(Group &g, const Machine &m) {
+    Func out = g.out, PdS = g.func("PdS");
+    const int size = reduction_extent(g.func("S")), lanes = std::min(m.vector, block);
+    const int width = g.extent(0) / 3;
+    Var c = out.args()[0], t = out.args()[1], s = out.args()[2], part("part"), h("h"), task("task");
+    out.split(c, h, c, size)
+        .split(h, part, h, width / size)
+        .reorder({c, t, part, h, s})
+        .fuse(h, s, task)
+        .parallel(task)
+        .unroll(part)
+        .vectorize(c, dividing_lanes(size, m));
+    for (const char *name : {"dq", "dk", "dv"}) {
+        Func f = g.func(name);
+        f.compute_at(out, part);
+        mix_loops(f, m, size);
+    }
+    RVar in_block = PdS.rvars()[0], keys = PdS.rvars()[1], queries = PdS.rvars()[2];
+    PdS.compute_at(out, task);
+    PdS.update().reorder({PdS.args()[0], in_block, keys, queries}).vectorize(PdS.args()[0], lanes);
+    const LoopLevel level(PdS, queries);
+    softmax_at(g, m, level);
+    g.func("dP").compute_at(level);
+    score_loops(g.func("dP"), m);
+    for (const char *name : {"dyT", "rowdot"}) {
+        Func f = g.func(name);
+        f.compute_at(level).vectorize(f.args()[0], lanes);
+        if (f.has_update_definition()) f.update().vectorize(f.args()[0], lanes);
+    }
+}
+
+}  // namespace
+
+void attention(Group &g, const Machine &m) {
+    g.form == Form::forward ? forward(g, m) : backward(g, m);
+}
+
+}  // namespace cryolite::cpu
