@@ -87,6 +87,12 @@ std::map<std::string, Func> Layer::gradient(const Call &call, const Array &dy) {
     return std::move(gradient_);
 }
 
+std::map<std::string, Func> Layer::derived_gradient(const Call &call, const Array &dy) {
+    gradient_.clear();
+    derive(call, dy);
+    return std::move(gradient_);
+}
+
 void Layer::derive(const Call &call, const Array &dy) {
     // The region is {min, max - min}: one less than the extent (Halide 21, whatever its header says).
     Halide::Region region;

@@ -75,6 +75,8 @@ public:
     std::string kind() const;
     /// Builds the gradient and returns its Funcs: by the name of the input's Func or the parameter's name.
     std::map<std::string, Func> gradient(const Call &call, const Array &dy);
+    /// The same, derived by Halide even where a gradient is written: for comparison.
+    std::map<std::string, Func> derived_gradient(const Call &call, const Array &dy);
 
 protected:
     /// The Func of the gradient with respect to an input or a parameter, to be defined.

@@ -18,6 +18,7 @@ Nature stage_nature(const StepProgram &p, const StageSpec &s) {
 }
 
 std::vector<int> stage_reads(const StepProgram &p, const StageSpec &s) {
+    if (s.analysed) return s.reads;
     std::vector<int> reads = s.addends;
     if (s.call >= 0) {
         const Graph::Call &c = p.graph.calls()[s.call];

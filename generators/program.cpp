@@ -62,6 +62,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     schedule(model, step);
     StepProgram p;
     build_step(p, model, *optimizer, options, step);
+    analyse(p, machine, r.jobs, r.time_limit);
     partition(p, options);
     CompileOptions how{r.store, r.jobs, r.time_limit, [](int done, int total, int cached) {
                            fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());

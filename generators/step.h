@@ -40,6 +40,8 @@ struct StageSpec {
     std::vector<int> addends{}; ///< buffers added to the result
     bool accumulate = false;    ///< d_parameter: adds to the gradient that its buffer holds
     bool scaled = false;        ///< next: gradients are multiplied by the clipping scale
+    std::vector<int> reads{};   ///< buffers that it really reads, known after `analyse`
+    bool analysed = false;
     std::vector<int> writes{};  ///< buffers: one, but for next (the parameter, then its states)
     std::string placed = "root";
     double flops = 0;
@@ -79,6 +81,8 @@ struct StepOptions {
 /// Traces the model, differentiates it and lays out buffers and stages, every stage its own kernel.
 void build_step(StepProgram &p, Model &model, Optimizer &optimizer, const StepOptions &options,
                 const Step &schedule);
+/// Finds out which buffers each stage really reads, by building it alone.
+void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit);
 /// Applies the step schedule: joins stages into kernels, or refuses a line with the reason; orders them.
 void partition(StepProgram &p, const StepOptions &options);
 

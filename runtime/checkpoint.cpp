@@ -39,7 +39,8 @@ std::string file_mistake(const fs::path &path, uint64_t size, const std::string 
     const uint64_t found = fs::file_size(path, error);
     if (error) return fmt::format("{}: {}", name, error.message());
     if (found != size) return fmt::format("{} has {} bytes, {} were written", name, found, size);
-    if (sha256_file(path) != digest) return fmt::format("{} has changed since it was written", name);
+    if (sha256_file(path) != digest)
+        return fmt::format("{} has changed since it was written", name);
     return "";
 }
 
@@ -52,7 +53,8 @@ std::string manifest_mistake(const fs::path &folder) {
         return fmt::format("{} is of step {}", manifest_name, manifest.at("step").get<uint64_t>());
     if (manifest.at("files").empty()) return fmt::format("{} names no files", manifest_name);
     for (const auto &[name, file] : manifest.at("files").items()) {
-        if (!is_plain_name(name)) return fmt::format("{} names the file {}", manifest_name, shown(name));
+        if (!is_plain_name(name))
+            return fmt::format("{} names the file {}", manifest_name, shown(name));
         std::string mistake = file_mistake(folder / name, file.at("size").get<uint64_t>(),
                                            file.at("sha256").get<std::string>());
         if (!mistake.empty()) return mistake;
@@ -62,7 +64,8 @@ std::string manifest_mistake(const fs::path &folder) {
 
 }  // namespace
 
-Checkpoint write_checkpoint(const fs::path &run, uint64_t step, const std::vector<CheckpointFile> &files) {
+Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
+                            const std::vector<CheckpointFile> &files) {
     const Checkpoint checkpoint{folder_of(run) / fmt::format("{}{:06}", prefix, step), step};
     TemporaryFolder folder(checkpoint.path);
     nlohmann::json entries = nlohmann::json::object();
@@ -75,7 +78,8 @@ Checkpoint write_checkpoint(const fs::path &run, uint64_t step, const std::vecto
         if (digest.empty()) digest = sha256_file(path);
         entries[file.name] = {{"size", fs::file_size(path)}, {"sha256", digest}};
     }
-    const nlohmann::json manifest = {{"format", manifest_format}, {"step", step}, {"files", entries}};
+    const nlohmann::json manifest = {
+        {"format", manifest_format}, {"step", step}, {"files", entries}};
     write_file_atomic(folder.path() / manifest_name, manifest.dump(2) + "\n");
     folder.publish(TemporaryFolder::IfExists::replace);
     return checkpoint;
@@ -106,7 +110,8 @@ std::string verify_checkpoint(const fs::path &folder) {
 }
 
 std::optional<Checkpoint> newest_good_checkpoint(
-    const fs::path &run, const std::function<void(const Checkpoint &, const std::string &why)> &skipped) {
+    const fs::path &run,
+    const std::function<void(const Checkpoint &, const std::string &why)> &skipped) {
     for (const Checkpoint &checkpoint : list_checkpoints(run)) {
         const std::string why = verify_checkpoint(checkpoint.path);
         if (why.empty()) return checkpoint;

@@ -1,7 +1,7 @@
 #pragma once
-// Checkpoint folders: RUN/checkpoints/step-000123/ with a manifest of the size and SHA-256 of each file.
-// One is written whole or not at all; what is damaged later is noticed and skipped. What the files hold is
-// the trainer's affair.
+// Checkpoint folders: RUN/checkpoints/step-000123/ with a manifest of the size and SHA-256 of each
+// file. One is written whole or not at all; what is damaged later is noticed and skipped. What the
+// files hold is the trainer's affair.
 
 #include "runtime/files.h"
 
@@ -14,7 +14,8 @@ namespace cryolite {
 
 struct CheckpointFile {
     std::string name;  ///< "model.safetensors"
-    /// Writes the file at this path and returns its SHA-256; an empty string: it is read again for it.
+    /// Writes the file at this path and returns its SHA-256; an empty string: it is read again for
+    /// it.
     std::function<std::string(const fs::path &)> write;
 };
 
@@ -23,9 +24,11 @@ struct Checkpoint {
     uint64_t step = 0;
 };
 
-/// Writes all files in a temporary folder, syncs them, then the manifest, and renames the folder; one of
-/// the same step that was there is replaced. On a failure no trace is left and older checkpoints stay.
-Checkpoint write_checkpoint(const fs::path &run, uint64_t step, const std::vector<CheckpointFile> &files);
+/// Writes all files in a temporary folder, syncs them, then the manifest, and renames the folder;
+/// one of the same step that was there is replaced. On a failure no trace is left and older
+/// checkpoints stay.
+Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
+                            const std::vector<CheckpointFile> &files);
 
 /// All that are there, newest first, verified or not; none when `run` has none.
 std::vector<Checkpoint> list_checkpoints(const fs::path &run);
@@ -33,16 +36,19 @@ std::vector<Checkpoint> list_checkpoints(const fs::path &run);
 /// Empty when the manifest and every file of it are as they were written; else what is wrong.
 std::string verify_checkpoint(const fs::path &folder);
 
-/// The newest checkpoint that verifies; `skipped` hears of each newer one and why it does not. Nothing
-/// when there is none.
+/// The newest checkpoint that verifies; `skipped` hears of each newer one and why it does not.
+/// Nothing when there is none.
 std::optional<Checkpoint> newest_good_checkpoint(
-    const fs::path &run, const std::function<void(const Checkpoint &, const std::string &why)> &skipped);
+    const fs::path &run,
+    const std::function<void(const Checkpoint &, const std::string &why)> &skipped);
 
-/// After `latest` was published: removes older ones, so that `keep` remain with it (at least itself).
-/// Newer ones, left from before a resume, do not count and stay until their step comes again.
+/// After `latest` was published: removes older ones, so that `keep` remain with it (at least
+/// itself). Newer ones, left from before a resume, do not count and stay until their step comes
+/// again.
 void prune_checkpoints(const fs::path &run, const Checkpoint &latest, int keep);
 
-/// Removes the temporary folders of killed writers; how many. Only the run's one writer may call it.
+/// Removes the temporary folders of killed writers; how many. Only the run's one writer may call
+/// it.
 int remove_checkpoint_leftovers(const fs::path &run);
 
 }  // namespace cryolite

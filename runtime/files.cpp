@@ -28,9 +28,11 @@ std::string advice(const fs::path &path, int error, uint64_t needed) {
     switch (error) {
     case EACCES:
     case EPERM:
-        return fmt::format("; give this user permission for it and for its folder {}, or name another place",
-                           folder.string());
-    case EROFS: return "; name a place on a file system that can be written";
+        return fmt::format(
+            "; give this user permission for it and for its folder {}, or name another place",
+            folder.string());
+    case EROFS:
+        return "; name a place on a file system that can be written";
     case ENOSPC:
     case EDQUOT: {
         const fs::space_info space = fs::space(folder, ignored);
@@ -38,13 +40,17 @@ std::string advice(const fs::path &path, int error, uint64_t needed) {
         return fmt::format("; {}, {} free there: make room or name another place", lacking,
                            ignored ? "?" : human_bytes(space.available));
     }
-    case EFBIG: return "; the file is larger than the limit of this process (ulimit -f) or file system";
+    case EFBIG:
+        return "; the file is larger than the limit of this process (ulimit -f) or file system";
     case ENOENT:
         return fs::exists(folder, ignored) ? "; check the spelling"
                                            : "; its folder does not exist: " + folder.string();
-    case EISDIR: return "; name a file";
-    case ENOTDIR: return "; a part of the path is a file, not a folder";
-    default: return "";
+    case EISDIR:
+        return "; name a file";
+    case ENOTDIR:
+        return "; a part of the path is a file, not a folder";
+    default:
+        return "";
     }
 }
 
@@ -80,7 +86,8 @@ void fail_file(std::string_view verb, const fs::path &path, int error, uint64_t 
 
 fs::path temporary_beside(const fs::path &path) {
     static thread_local std::random_device random;
-    const std::string name = path.filename().string().substr(0, 100);  // a name has 255 bytes at most
+    const std::string name =
+        path.filename().string().substr(0, 100);  // a name has 255 bytes at most
     return parent_of(path) / fmt::format(".tmp-{}-{:08x}", name, random());
 }
 
@@ -109,7 +116,8 @@ std::string read_file(const fs::path &path) {
 
 void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mode) {
     const fs::path temporary = temporary_beside(path);
-    FileWriter writer(temporary, {.expected = bytes.size(), .mode = mode, .exclusive = true, .shown = path});
+    FileWriter writer(temporary,
+                      {.expected = bytes.size(), .mode = mode, .exclusive = true, .shown = path});
     writer.write(as_bytes(bytes));
     writer.finish();
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
@@ -142,10 +150,12 @@ FileWriter::~FileWriter() {
 
 void FileWriter::write(Bytes bytes) {
     while (!bytes.empty()) {
-        const ssize_t done = ::write(descriptor_, bytes.data(), std::min<size_t>(bytes.size(), 1 << 30));
+        const ssize_t done =
+            ::write(descriptor_, bytes.data(), std::min<size_t>(bytes.size(), 1 << 30));
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
-            const uint64_t announced = options_.expected > written_ ? options_.expected - written_ : 0;
+            const uint64_t announced =
+                options_.expected > written_ ? options_.expected - written_ : 0;
             fail_file("write", options_.shown, done < 0 ? errno : ENOSPC,
                       std::max<uint64_t>(bytes.size(), announced));
         }

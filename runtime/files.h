@@ -1,5 +1,6 @@
 #pragma once
-// Files, so that every failure says which file, why and what to do, and nothing is ever half written.
+// Files, so that every failure says which file, why and what to do, and nothing is ever half
+// written.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +26,9 @@ inline std::string_view as_text(Bytes bytes) {
 /// Errors: missing, unreadable, a folder, a device.
 std::string read_file(const fs::path &path);
 
-/// Replaces `path` by `bytes`, whole or not at all: a temporary file in the same folder is written, synced
-/// and renamed. A failure (full disk, no permission) removes the temporary file and leaves the old content.
+/// Replaces `path` by `bytes`, whole or not at all: a temporary file in the same folder is written,
+/// synced and renamed. A failure (full disk, no permission) removes the temporary file and leaves
+/// the old content.
 void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mode = 0644);
 
 /// A digest fed piece by piece.
@@ -50,15 +52,16 @@ std::string sha256_hex(Bytes bytes);
 inline std::string sha256_hex(std::string_view text) { return sha256_hex(as_bytes(text)); }
 std::string sha256_file(const fs::path &path);
 
-/// Creates `path` and its missing parents with `mode`, whatever the umask allows; parents that exist stay
-/// as they are. Errors: something that is no folder is in the way, no permission.
+/// Creates `path` and its missing parents with `mode`, whatever the umask allows; parents that
+/// exist stay as they are. Errors: something that is no folder is in the way, no permission.
 void make_private_dirs(const fs::path &path, unsigned mode = 0700);
 
 /// Writes one new file front to back. A file that was not finished is removed.
 class FileWriter {
 public:
     struct Options {
-        uint64_t expected = 0;   ///< bytes to come, when known: a full disk then says how many it lacks
+        uint64_t expected =
+            0;  ///< bytes to come, when known: a full disk then says how many it lacks
         unsigned mode = 0644;    ///< what the umask leaves of it
         bool exclusive = false;  ///< refuse a file that exists, instead of emptying it
         fs::path shown = {};     ///< the name in messages, where `path` is temporary
@@ -83,8 +86,8 @@ private:
     uint64_t written_ = 0;
 };
 
-/// A read-only view of a whole regular file. A file that another program cuts short while it is mapped
-/// would end this process with SIGBUS, as with any mapping: publish files by rename.
+/// A read-only view of a whole regular file. A file that another program cuts short while it is
+/// mapped would end this process with SIGBUS, as with any mapping: publish files by rename.
 class MappedFile {
 public:
     MappedFile() = default;
@@ -103,7 +106,8 @@ private:
     size_t size_ = 0;
 };
 
-/// A new folder beside the place where it will be published; removed, with its content, unless it was.
+/// A new folder beside the place where it will be published; removed, with its content, unless it
+/// was.
 class TemporaryFolder {
 public:
     /// Makes `.tmp-NAME-RANDOM` in the folder of `final_path`, whose missing parents are created.
@@ -114,21 +118,22 @@ public:
     const fs::path &path() const { return path_; }
 
     enum class IfExists { keep, replace };
-    /// Syncs every file and renames to the final path. False when a folder was there already and is kept
-    /// (another process was first): this one is then removed.
+    /// Syncs every file and renames to the final path. False when a folder was there already and is
+    /// kept (another process was first): this one is then removed.
     bool publish(IfExists if_exists = IfExists::keep);
 
 private:
     fs::path path_, final_;
 };
 
-/// Syncs `folder` and all below it, renames it to `final_path` in the same parent and syncs the parent.
-/// False when something is at `final_path` already and is to be kept. A folder that is replaced is
-/// exchanged in one step where the file system can.
+/// Syncs `folder` and all below it, renames it to `final_path` in the same parent and syncs the
+/// parent. False when something is at `final_path` already and is to be kept. A folder that is
+/// replaced is exchanged in one step where the file system can.
 bool publish_folder(const fs::path &folder, const fs::path &final_path,
                     TemporaryFolder::IfExists if_exists = TemporaryFolder::IfExists::keep);
 
-/// Removes a folder so that a kill half-way leaves only a `.tmp-` name: renamed first, then removed.
+/// Removes a folder so that a kill half-way leaves only a `.tmp-` name: renamed first, then
+/// removed.
 void remove_folder(const fs::path &folder);
 
 /// Removes what earlier, killed processes left: entries of `folder` named `.tmp-...`; how many.

@@ -1,6 +1,6 @@
 #pragma once
-// What a run measured, for people and programs: metrics.jsonl (a JSON object a line) and TensorBoard's
-// event files.
+// What a run measured, for people and programs: metrics.jsonl (a JSON object a line) and
+// TensorBoard's event files.
 
 #include "runtime/files.h"
 
@@ -10,7 +10,8 @@
 
 namespace cryolite {
 
-/// A file that grows at its end, each piece flushed to the system at once (a kill loses nothing written).
+/// A file that grows at its end, each piece flushed to the system at once (a kill loses nothing
+/// written).
 class AppendFile {
 public:
     /// Creates the file when it is missing.
@@ -31,8 +32,8 @@ class MetricsWriter {
 public:
     /// Begins an empty file.
     explicit MetricsWriter(const fs::path &path);
-    /// Goes on with what `path` has up to `step`: lines of later steps, and a last line cut off by a kill,
-    /// are removed. A line without a "step" belongs to the one before it.
+    /// Goes on with what `path` has up to `step`: lines of later steps, and a last line cut off by
+    /// a kill, are removed. A line without a "step" belongs to the one before it.
     MetricsWriter(const fs::path &path, uint64_t resumed_step);
 
     /// One JSON object, without a line break.
@@ -42,8 +43,8 @@ private:
     AppendFile file_;
 };
 
-/// Scalars for TensorBoard: `tensorboard --logdir FOLDER`. The format is TFRecord (a length, data, both
-/// with a masked CRC-32C) of tensorflow.Event messages.
+/// Scalars for TensorBoard: `tensorboard --logdir FOLDER`. The format is TFRecord (a length, data,
+/// both with a masked CRC-32C) of tensorflow.Event messages.
 class TensorBoardWriter {
 public:
     /// A new event file in `folder`. On a resume, TensorBoard drops what older files have from

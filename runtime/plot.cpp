@@ -11,7 +11,8 @@ namespace {
 
 constexpr double width = 900, height = 520;
 constexpr double left = 70, right = 872, top = 58, bottom = 462;
-constexpr const char *train_color = "#2b6cb0", *raw_color = "#bcd4ec", *validation_color = "#d9480f";
+constexpr const char *train_color = "#2b6cb0", *raw_color = "#bcd4ec",
+                     *validation_color = "#d9480f";
 
 /// Where a value is drawn.
 struct Axes {
@@ -26,10 +27,17 @@ std::string escaped(const std::string &text) {
     std::string out;
     for (unsigned char c : text) {
         switch (c) {
-        case '&': out += "&amp;"; break;
-        case '<': out += "&lt;"; break;
-        case '>': out += "&gt;"; break;
-        default: out += c < 0x20 ? ' ' : static_cast<char>(c);  // XML knows no control characters
+        case '&':
+            out += "&amp;";
+            break;
+        case '<':
+            out += "&lt;";
+            break;
+        case '>':
+            out += "&gt;";
+            break;
+        default:
+            out += c < 0x20 ? ' ' : static_cast<char>(c);  // XML knows no control characters
         }
     }
     return out;
@@ -42,8 +50,8 @@ std::vector<LossPoint> finite(const std::vector<LossPoint> &points) {
     return kept;
 }
 
-/// The mean over about a fortieth of the run around each point, over less near its ends: it neither lags
-/// behind nor leads.
+/// The mean over about a fortieth of the run around each point, over less near its ends: it neither
+/// lags behind nor leads.
 std::vector<LossPoint> smoothed(const std::vector<LossPoint> &points) {
     const size_t count = points.size(), reach = count / 80;
     std::vector<double> sums = {0};
@@ -57,8 +65,8 @@ std::vector<LossPoint> smoothed(const std::vector<LossPoint> &points) {
     return means;
 }
 
-/// At most about two points for each pixel, the least and the largest of a group, so that a run of a
-/// million steps has a small file and keeps its spikes.
+/// At most about two points for each pixel, the least and the largest of a group, so that a run of
+/// a million steps has a small file and keeps its spikes.
 std::vector<LossPoint> thinned(const std::vector<LossPoint> &points) {
     const size_t groups = static_cast<size_t>(right - left), count = points.size();
     if (count <= 2 * groups) return points;
@@ -75,7 +83,8 @@ std::vector<LossPoint> thinned(const std::vector<LossPoint> &points) {
     return kept;
 }
 
-/// Steps from the first to the last; losses of what is drawn boldly, so that a spike does not flatten all.
+/// Steps from the first to the last; losses of what is drawn boldly, so that a spike does not
+/// flatten all.
 Axes axes_for(const std::vector<LossPoint> &means, const std::vector<LossPoint> &validation) {
     Axes axes{INFINITY, -INFINITY, INFINITY, -INFINITY};
     for (const auto *points : {&means, &validation})
@@ -94,7 +103,8 @@ Axes axes_for(const std::vector<LossPoint> &means, const std::vector<LossPoint> 
 }
 
 std::string text_at(double x, double y, const char *style, const std::string &text) {
-    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, escaped(text));
+    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style,
+                       escaped(text));
 }
 
 std::string grid(const Axes &axes) {
@@ -102,7 +112,8 @@ std::string grid(const Axes &axes) {
     const std::vector<double> losses = round_ticks(axes.low, axes.high, 7);
     // As many decimals for all as their distance needs: 1.0 and 1.5, not 1 and 1.5.
     const double distance = losses.size() > 1 ? losses[1] - losses[0] : 1;
-    const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(distance) - 1e-9)), 0, 9);
+    const int decimals =
+        std::clamp(static_cast<int>(std::ceil(-std::log10(distance) - 1e-9)), 0, 9);
     for (double loss : losses) {
         const double y = axes.y(loss);
         svg += fmt::format("<path d=\"M{} {:.1f}H{}\"/>\n", left, y, right);
@@ -116,19 +127,23 @@ std::string grid(const Axes &axes) {
         labels += text_at(x, bottom + 20, "text-anchor=\"middle\"", fmt::format("{:.7g}", step));
     }
     svg += "</g>\n" + labels;
-    svg += text_at((left + right) / 2, height - 16, "text-anchor=\"middle\" fill=\"#57606a\"", "step");
-    svg += fmt::format("<text transform=\"translate(20 {:.1f}) rotate(-90)\" text-anchor=\"middle\" "
-                       "fill=\"#57606a\">loss</text>\n",
-                       (top + bottom) / 2);
-    return svg + fmt::format("<path d=\"M{0} {1}V{2}H{3}\" fill=\"none\" stroke=\"#57606a\"/>\n", left, top,
-                             bottom, right);
+    svg +=
+        text_at((left + right) / 2, height - 16, "text-anchor=\"middle\" fill=\"#57606a\"", "step");
+    svg +=
+        fmt::format("<text transform=\"translate(20 {:.1f}) rotate(-90)\" text-anchor=\"middle\" "
+                    "fill=\"#57606a\">loss</text>\n",
+                    (top + bottom) / 2);
+    return svg + fmt::format("<path d=\"M{0} {1}V{2}H{3}\" fill=\"none\" stroke=\"#57606a\"/>\n",
+                             left, top, bottom, right);
 }
 
-std::string line(const Axes &axes, const std::vector<LossPoint> &points, const char *color, double stroke) {
+std::string line(const Axes &axes, const std::vector<LossPoint> &points, const char *color,
+                 double stroke) {
     if (points.size() < 2) return "";
     std::string path;
     for (const LossPoint &p : points)
-        path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", axes.x(p.step), axes.y(p.loss));
+        path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", axes.x(p.step),
+                            axes.y(p.loss));
     return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "
                        "stroke-linejoin=\"round\"/>\n",
                        path, color, stroke);
@@ -137,8 +152,9 @@ std::string line(const Axes &axes, const std::vector<LossPoint> &points, const c
 std::string dots(const Axes &axes, const std::vector<LossPoint> &points, const char *color) {
     std::string svg;
     for (const LossPoint &p : points)
-        svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\" stroke=\"#fff\"/>\n",
-                           axes.x(p.step), axes.y(p.loss), color);
+        svg += fmt::format(
+            "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\" stroke=\"#fff\"/>\n",
+            axes.x(p.step), axes.y(p.loss), color);
     return svg;
 }
 
@@ -150,13 +166,14 @@ struct Key {
 std::string legend(const std::vector<Key> &keys) {
     const double box = 196, x = right - box - 12;
     double y = top + 14;
-    std::string svg = fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"#fff\" "
-                                  "fill-opacity=\"0.9\" stroke=\"#d0d7de\"/>\n",
-                                  x, y, box, 14 + 21 * keys.size());
+    std::string svg =
+        fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"#fff\" "
+                    "fill-opacity=\"0.9\" stroke=\"#d0d7de\"/>\n",
+                    x, y, box, 14 + 21 * keys.size());
     for (const Key &key : keys) {
         y += 21;
-        svg += fmt::format("<path d=\"M{} {}h26\" stroke=\"{}\" stroke-width=\"{}\"/>\n", x + 12, y - 4,
-                           key.color, key.stroke);
+        svg += fmt::format("<path d=\"M{} {}h26\" stroke=\"{}\" stroke-width=\"{}\"/>\n", x + 12,
+                           y - 4, key.color, key.stroke);
         svg += text_at(x + 48, y, "", key.name);
     }
     return svg;
@@ -165,10 +182,11 @@ std::string legend(const std::vector<Key> &keys) {
 /// The last validation loss, beside its point and inside the frame.
 std::string last_value(const Axes &axes, const LossPoint &p) {
     const double y = axes.y(p.loss);
-    return text_at(axes.x(p.step) - 2, y < top + 30 ? y + 22 : y - 12,
-                   "text-anchor=\"end\" font-weight=\"600\" fill=\"#d9480f\" paint-order=\"stroke\" "
-                   "stroke=\"#fff\" stroke-width=\"4\"",
-                   fmt::format("{:.4f}", p.loss));
+    return text_at(
+        axes.x(p.step) - 2, y < top + 30 ? y + 22 : y - 12,
+        "text-anchor=\"end\" font-weight=\"600\" fill=\"#d9480f\" paint-order=\"stroke\" "
+        "stroke=\"#fff\" stroke-width=\"4\"",
+        fmt::format("{:.4f}", p.loss));
 }
 
 std::string curves(const std::vector<LossPoint> &train, const std::vector<LossPoint> &validation) {
@@ -180,7 +198,8 @@ std::string curves(const std::vector<LossPoint> &train, const std::vector<LossPo
     svg += "</g>\n" + line(axes, thinned(validation), validation_color, 1.6);
     if (validation.size() <= 60) svg += dots(axes, validation, validation_color);
     std::vector<Key> keys;
-    if (!train.empty()) keys = {{"training, each step", raw_color, 2}, {"training, smoothed", train_color, 2.5}};
+    if (!train.empty())
+        keys = {{"training, each step", raw_color, 2}, {"training, smoothed", train_color, 2.5}};
     if (!validation.empty()) {
         keys.push_back({"validation", validation_color, 2.5});
         svg += last_value(axes, validation.back());
@@ -208,14 +227,17 @@ std::vector<double> round_ticks(double low, double high, int count) {
 std::string loss_svg(const LossPlot &plot) {
     const std::vector<LossPoint> train = finite(plot.train), validation = finite(plot.validation);
     std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+        "height=\"{1}\" "
         "font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\" font-size=\"13\" "
         "fill=\"#1f2328\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
-        "<clipPath id=\"frame\"><rect x=\"{2}\" y=\"{3}\" width=\"{4}\" height=\"{5}\"/></clipPath>\n",
+        "<clipPath id=\"frame\"><rect x=\"{2}\" y=\"{3}\" width=\"{4}\" "
+        "height=\"{5}\"/></clipPath>\n",
         width, height, left, top, right - left, bottom - top);
     svg += text_at(left, 36, "font-size=\"18\" font-weight=\"600\"", plot.title);
     if (train.empty() && validation.empty())
-        svg += text_at(width / 2, height / 2, "text-anchor=\"middle\" fill=\"#57606a\"", "no losses yet");
+        svg += text_at(width / 2, height / 2, "text-anchor=\"middle\" fill=\"#57606a\"",
+                       "no losses yet");
     else
         svg += curves(train, validation);
     return svg + "</svg>\n";

@@ -11,15 +11,16 @@ struct LossPoint {
 };
 
 struct LossPlot {
-    std::string title;                   ///< "gpt nano on tinyshakespeare.txt"
-    std::vector<LossPoint> train;        ///< by step; drawn lightly, and smoothed on top
-    std::vector<LossPoint> validation;   ///< by step; points joined by a line, the last one labelled
+    std::string title;                  ///< "gpt nano on tinyshakespeare.txt"
+    std::vector<LossPoint> train;       ///< by step; drawn lightly, and smoothed on top
+    std::vector<LossPoint> validation;  ///< by step; points joined by a line, the last one labelled
 };
 
 /// The plot as an SVG document. Points that are not finite are left out; without any it says so.
 std::string loss_svg(const LossPlot &plot);
 
-/// Round numbers 1, 2 or 5 times a power of ten apart that lie in [low, high], about `count` of them.
+/// Round numbers 1, 2 or 5 times a power of ten apart that lie in [low, high], about `count` of
+/// them.
 std::vector<double> round_ticks(double low, double high, int count);
 
 }  // namespace cryolite

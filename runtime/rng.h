@@ -1,7 +1,8 @@
 #pragma once
-// Random numbers without a state: each is a pure function of (seed, stream, index), so that what a run
-// draws does not depend on the order, the threads or where it was resumed. Philox4x32-10: Salmon et al.,
-// "Parallel random numbers: as easy as 1, 2, 3", SC 2011; it passes TestU01's BigCrush.
+// Random numbers without a state: each is a pure function of (seed, stream, index), so that what a
+// run draws does not depend on the order, the threads or where it was resumed. Philox4x32-10:
+// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; it passes TestU01's
+// BigCrush.
 
 #include <array>
 #include <cstdint>
@@ -45,11 +46,13 @@ struct Rng {
     }
 
     /// Uniform in [0, 1): 53 bits.
-    double uniform(uint64_t index) const { return static_cast<double>(bits(index) >> 11) * 0x1p-53; }
+    double uniform(uint64_t index) const {
+        return static_cast<double>(bits(index) >> 11) * 0x1p-53;
+    }
 };
 
-/// out[i] = mean + std * z_i, z from N(0, 1) by Box-Muller: numbers 4 b ... 4 b + 3 come from block b.
-/// `first` is the index of out[0] in the stream, a multiple of 4, for filling a tensor in parts.
+/// out[i] = mean + std * z_i, z from N(0, 1) by Box-Muller: numbers 4 b ... 4 b + 3 come from block
+/// b. `first` is the index of out[0] in the stream, a multiple of 4, for filling a tensor in parts.
 void fill_normal(std::span<float> out, const Rng &rng, float mean, float std, uint64_t first = 0);
 
 /// out[i] uniform in [low, high).

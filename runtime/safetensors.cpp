@@ -24,9 +24,18 @@ struct DtypeName {
     size_t size;
 };
 constexpr std::array<DtypeName, 13> dtypes{{
-    {Dtype::f64, "F64", 8}, {Dtype::f32, "F32", 4}, {Dtype::f16, "F16", 2}, {Dtype::bf16, "BF16", 2},
-    {Dtype::i64, "I64", 8}, {Dtype::i32, "I32", 4}, {Dtype::i16, "I16", 2}, {Dtype::i8, "I8", 1},
-    {Dtype::u64, "U64", 8}, {Dtype::u32, "U32", 4}, {Dtype::u16, "U16", 2}, {Dtype::u8, "U8", 1},
+    {Dtype::f64, "F64", 8},
+    {Dtype::f32, "F32", 4},
+    {Dtype::f16, "F16", 2},
+    {Dtype::bf16, "BF16", 2},
+    {Dtype::i64, "I64", 8},
+    {Dtype::i32, "I32", 4},
+    {Dtype::i16, "I16", 2},
+    {Dtype::i8, "I8", 1},
+    {Dtype::u64, "U64", 8},
+    {Dtype::u32, "U32", 4},
+    {Dtype::u16, "U16", 2},
+    {Dtype::u8, "U8", 1},
     {Dtype::boolean, "BOOL", 1},
 }};
 
@@ -40,11 +49,12 @@ std::string_view header_of(const MappedFile &file) {
     uint64_t length = 0;
     std::memcpy(&length, file.bytes().data(), 8);
     if (length > header_limit)
-        fail("{}: not a safetensors file: its header would have {} bytes, at most {} expected", path,
-             length, header_limit);
+        fail("{}: not a safetensors file: its header would have {} bytes, at most {} expected",
+             path, length, header_limit);
     if (length > file.size() - 8)
-        fail("{}: truncated: its header has {} bytes, but only {} follow; copy or download it again",
-             path, length, file.size() - 8);
+        fail(
+            "{}: truncated: its header has {} bytes, but only {} follow; copy or download it again",
+            path, length, file.size() - 8);
     const std::string_view text = as_text(file.bytes().subspan(8, length));
     if (text.empty() || text[0] != '{')
         fail("{}: not a safetensors file: its header does not begin with {{", path);
@@ -61,7 +71,8 @@ Json parse_header(std::string_view text, const std::string &path) {
         if (depth > 4) fail("{}: header: nested deeper than the format allows", path);
         if (event == Json::parse_event_t::object_start) names.emplace_back();
         if (event == Json::parse_event_t::object_end) names.pop_back();
-        if (event == Json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second)
+        if (event == Json::parse_event_t::key &&
+            !names.back().insert(value.get<std::string>()).second)
             fail("{}: header: the name {} appears twice", path, shown(value.get<std::string>()));
         return true;
     };
@@ -109,7 +120,8 @@ Placed read_entry(const std::string &name, const Json &value, const std::string 
     if (!dtype.is_string()) fail("{}: dtype is not a string", where);
     const auto known = dtype_named(dtype.get<std::string>());
     if (!known)
-        fail("{}: unknown dtype {}; this reader knows F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL",
+        fail("{}: unknown dtype {}; this reader knows F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 "
+             "U8 BOOL",
              where, shown(dtype.get<std::string>()));
     placed.entry.dtype = *known;
     if (!shape.is_array()) fail("{}: shape is not a list", where);
@@ -133,9 +145,10 @@ void check_extent(const Placed &p, uint64_t available, const std::string &where)
     if (p.begin > p.end)
         fail("{}: data_offsets [{}, {}] end before they begin", where, p.begin, p.end);
     if (p.end > available)
-        fail("{}: data_offsets [{}, {}] go past the end: {} bytes of tensors are there; is the file "
-             "truncated?",
-             where, p.begin, p.end, available);
+        fail(
+            "{}: data_offsets [{}, {}] go past the end: {} bytes of tensors are there; is the file "
+            "truncated?",
+            where, p.begin, p.end, available);
     if (p.end - p.begin != expected)
         fail("{}: data_offsets [{}, {}] hold {} bytes, but {} {} needs {}", where, p.begin, p.end,
              p.end - p.begin, name_of(p.entry.dtype), shape_text(p.entry.shape), expected);
@@ -147,8 +160,8 @@ void check_cover(const std::vector<Placed> &placed, uint64_t available, const st
     const std::string *before = nullptr;
     for (const Placed &p : placed) {
         if (p.begin < covered)
-            fail("{}: tensors {} and {} overlap: {} begins at byte {}, before {}", path, shown(*before),
-                 shown(p.entry.name), shown(p.entry.name), p.begin, covered);
+            fail("{}: tensors {} and {} overlap: {} begins at byte {}, before {}", path,
+                 shown(*before), shown(p.entry.name), shown(p.entry.name), p.begin, covered);
         if (p.begin > covered)
             fail("{}: bytes {} to {} before tensor {} belong to no tensor", path, covered, p.begin,
                  shown(p.entry.name));

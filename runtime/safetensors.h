@@ -1,8 +1,8 @@
 #pragma once
 // Weights and optimizer state on disk: https://huggingface.co/docs/safetensors. A file is
 //   8 bytes N (little endian) | N bytes of JSON {name: {dtype, shape, data_offsets}} | the tensors.
-// The reader trusts nothing: a file that breaks any rule of the format is refused with the tensor's name,
-// what was found and what was expected.
+// The reader trusts nothing: a file that breaks any rule of the format is refused with the tensor's
+// name, what was found and what was expected.
 
 #include "runtime/files.h"
 
@@ -15,11 +15,13 @@ namespace cryolite {
 
 enum class Dtype { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 
-size_t size_of(Dtype dtype);                              ///< bytes of one element
-std::string_view name_of(Dtype dtype);                    ///< as in the file: "F32", "BF16", ...
-std::optional<Dtype> dtype_named(std::string_view name);  ///< nothing when the format has no such name
+size_t size_of(Dtype dtype);            ///< bytes of one element
+std::string_view name_of(Dtype dtype);  ///< as in the file: "F32", "BF16", ...
+std::optional<Dtype>
+dtype_named(std::string_view name);  ///< nothing when the format has no such name
 
-using TensorShape = std::vector<int64_t>;  ///< outermost extent first, as NumPy and PyTorch write it
+using TensorShape =
+    std::vector<int64_t>;  ///< outermost extent first, as NumPy and PyTorch write it
 
 /// "[768, 2304]"
 std::string shape_text(const TensorShape &shape);
@@ -39,8 +41,9 @@ struct TensorEntry : TensorSpec {
 
 class SafetensorsFile {
 public:
-    /// Maps and checks the whole header: the length, JSON, duplicate names, dtypes, shapes, and that the
-    /// tensors cover the rest of the file exactly: no overlap, no hole, nothing past the end.
+    /// Maps and checks the whole header: the length, JSON, duplicate names, dtypes, shapes, and
+    /// that the tensors cover the rest of the file exactly: no overlap, no hole, nothing past the
+    /// end.
     explicit SafetensorsFile(fs::path path);
 
     /// In the order of their bytes.
@@ -51,11 +54,12 @@ public:
     const TensorEntry *find(std::string_view name) const;
     /// Errors: no such tensor (names the file and how many it has).
     const TensorEntry &at(std::string_view name) const;
-    /// As `at`, and the shape must be `expected`. Errors name the tensor, the expected and found shapes.
+    /// As `at`, and the shape must be `expected`. Errors name the tensor, the expected and found
+    /// shapes.
     const TensorEntry &at(std::string_view name, const TensorShape &expected) const;
 
-    /// The tensor's values from F32, F16, BF16 or F64; `out` has as many. Errors: an integer dtype, a
-    /// different number of elements.
+    /// The tensor's values from F32, F16, BF16 or F64; `out` has as many. Errors: an integer dtype,
+    /// a different number of elements.
     void read_float32(const TensorEntry &entry, std::span<float> out) const;
     std::vector<float> read_float32(std::string_view name) const;
 
@@ -66,8 +70,8 @@ private:
     std::map<std::string, std::string> metadata_;
 };
 
-/// Writes the header first and then tensor after tensor, so that a file of any size needs no copy of it.
-/// A file that was not finished is removed.
+/// Writes the header first and then tensor after tensor, so that a file of any size needs no copy
+/// of it. A file that was not finished is removed.
 class SafetensorsWriter {
 public:
     SafetensorsWriter(const fs::path &path, std::vector<TensorSpec> tensors,

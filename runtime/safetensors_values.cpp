@@ -76,11 +76,13 @@ void SafetensorsFile::read_float32(const TensorEntry &entry, std::span<float> ou
         return;
     case Dtype::f64:
         return convert<double>(entry.data, out, [](double v) { return static_cast<float>(v); });
-    case Dtype::f16: return convert<uint16_t>(entry.data, out, float_from_half);
-    case Dtype::bf16: return convert<uint16_t>(entry.data, out, float_from_bfloat16);
+    case Dtype::f16:
+        return convert<uint16_t>(entry.data, out, float_from_half);
+    case Dtype::bf16:
+        return convert<uint16_t>(entry.data, out, float_from_bfloat16);
     default:
-        fail("{}: tensor {} has dtype {}, expected a float one: F32, F16, BF16 or F64", path().string(),
-             shown(entry.name), name_of(entry.dtype));
+        fail("{}: tensor {} has dtype {}, expected a float one: F32, F16, BF16 or F64",
+             path().string(), shown(entry.name), name_of(entry.dtype));
     }
 }
 
@@ -93,8 +95,7 @@ std::vector<float> SafetensorsFile::read_float32(std::string_view name) const {
 
 SafetensorsWriter::SafetensorsWriter(const fs::path &path, std::vector<TensorSpec> tensors,
                                      const std::map<std::string, std::string> &metadata)
-    : tensors_(std::move(tensors)),
-      file_(path, {.expected = total_bytes(tensors_)}) {
+    : tensors_(std::move(tensors)), file_(path, {.expected = total_bytes(tensors_)}) {
     std::string header;
     try {
         header = header_text(tensors_, metadata);
@@ -126,8 +127,8 @@ void SafetensorsWriter::write(std::string_view name, Bytes bytes) {
              bytes.size(), shown(name));
     const TensorSpec &tensor = tensors_[current_];
     if (tensor.name != name)
-        fail("{}: bytes for tensor {}, but {} is next ({} of {} bytes written)", file_.path().string(),
-             shown(name), shown(tensor.name), filled_, tensor.bytes());
+        fail("{}: bytes for tensor {}, but {} is next ({} of {} bytes written)",
+             file_.path().string(), shown(name), shown(tensor.name), filled_, tensor.bytes());
     if (bytes.size() > tensor.bytes() - filled_)
         fail("{}: {} bytes too many for tensor {} of shape {}", file_.path().string(),
              bytes.size() - (tensor.bytes() - filled_), shown(name), shape_text(tensor.shape));
@@ -138,8 +139,8 @@ void SafetensorsWriter::write(std::string_view name, Bytes bytes) {
 
 std::string SafetensorsWriter::finish() {
     if (current_ < tensors_.size())
-        fail("{}: tensor {} has {} of {} bytes", file_.path().string(), shown(tensors_[current_].name),
-             filled_, tensors_[current_].bytes());
+        fail("{}: tensor {} has {} of {} bytes", file_.path().string(),
+             shown(tensors_[current_].name), filled_, tensors_[current_].bytes());
     file_.finish();
     return digest_.hex();
 }

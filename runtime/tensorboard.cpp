@@ -30,7 +30,8 @@ uint32_t crc32c(std::string_view data) {
 namespace {
 
 double now() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
 }
 
 template <typename T>
@@ -63,7 +64,8 @@ AppendFile new_event_file(const fs::path &folder) {
     const auto time = static_cast<long long>(now());
     std::error_code ignored;
     for (int number = 0;; ++number) {
-        const auto name = fmt::format("events.out.tfevents.{:010}.{}.{}.{}", time, host, ::getpid(), number);
+        const auto name =
+            fmt::format("events.out.tfevents.{:010}.{}.{}.{}", time, host, ::getpid(), number);
         if (!fs::exists(folder / name, ignored)) return AppendFile(folder / name);
     }
 }

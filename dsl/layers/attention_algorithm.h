@@ -27,7 +27,7 @@ public:
         Halide::Func y("y"), mixed("mixed");
         mixed(e, l, b, h, s) += weight(l, key(), b, h, s) * value(e, key());
         Halide::Expr t0 = t % block, t1 = t / block, head = c / size;
-        y(c, t, s) = mixed(c % size, t0, t1, head, s) / total(t0, t1, head, s);
+        y(c, t, s) = mixed(c % size, t0, t1, head, s) * share(t0, t1, head, s);
         return y;
     }
 
@@ -36,8 +36,7 @@ public:
         using namespace Halide;
         Func dyT("dyT"), dP("dP"), rowdot("rowdot"), P("P"), PdS("PdS");
         RDom d(0, size, "d"), r(0, block, 0, blocks, 0, blocks, "r");
-        Expr real = context % block ? cast(type, b * block + l < context) : cast(type, 1);
-        P(l, j, b, h, s) = weight(l, j, b, h, s) * (real / total(l, b, h, s));
+        P(l, j, b, h, s) = weight(l, j, b, h, s) * share(l, b, h, s);
         dyT(l, e, b, h, s) = dy(h * size + e, row(b, l), s);
         dP(l, j, b, h, s) += dyT(l, d, b, h, s) * value(d, j);
         rowdot(l, b, h, s) += P(l, key(), b, h, s) * dP(l, key(), b, h, s);
@@ -58,10 +57,12 @@ public:
                              channel(1, e, row(min(keys.y, b), keys.x));
         dk(e, l, b, h, s) += PdS(later.x, l, at, h, s)[1] * channel(0, e, query_row);
         dv(e, l, b, h, s) += PdS(later.x, l, at, h, s)[0] * dy(h * size + e, query_row, s);
-        Expr e0 = c % size, t0 = t % block, t1 = t / block;
-        Expr head = c / size % heads, part = c / size / heads;
-        out(c, t, s) = select(part == 0, dq(e0, t0, t1, head, s),  //
-                              part == 1, dk(e0, t0, t1, head, s), dv(e0, t0, t1, head, s));
+        RDom to(0, size, 0, 3, 0, heads, "to");
+        Expr t0 = t % block, t1 = t / block;
+        out(c, t, s) = undef(type);
+        out(to.y * width + to.z * size + to.x, t, s) =
+            select(to.y == 0, dq(to.x, t0, t1, to.z, s),  //
+                   to.y == 1, dk(to.x, t0, t1, to.z, s), dv(to.x, t0, t1, to.z, s));
         return out;
     }
 
@@ -70,7 +71,7 @@ private:
     Halide::Type type;
     int width, heads, size, context, blocks;
     Halide::RDom keys;
-    Halide::Func weight, total;
+    Halide::Func weight, share;
     // c, t, s: channel, position, sequence. h: head, e: channel in it. b, l: block of queries, query in it.
     Halide::Var c{"c"}, t{"t"}, s{"s"}, h{"h"}, e{"e"}, b{"b"}, l{"l"}, i{"i"}, j{"j"};
 
@@ -87,11 +88,11 @@ private:
     }
     Halide::Expr value(Halide::Expr e, Halide::Expr j) { return channel(2, e, within(j)); }
 
-    /// weight(query, key) = exp(q k / sqrt(size) - maximum), and its sum over the keys.
+    /// weight(query, key) = exp(q k / sqrt(size) - maximum), and 1 / its sum over the keys.
     void softmax() {
         using namespace Halide;
-        Func qT("qT"), S("S"), masked("masked"), top("top");
-        weight = Func("weight"), total = Func("total");
+        Func qT("qT"), S("S"), masked("masked"), top("top"), total("total");
+        weight = Func("weight"), share = Func("share");
         RDom d(0, size, "d");
         qT(l, e, b, h, s) = channel(0, e, row(b, l)) * scale();
         S(l, j, b, h, s) += qT(l, d, b, h, s) * channel(1, d, within(j));
@@ -100,6 +101,9 @@ private:
         top(l, b, h, s) = max(top(l, b, h, s), masked(l, key(), b, h, s));
         weight(l, j, b, h, s) = exp(masked(l, j, b, h, s) - top(l, b, h, s));
         total(l, b, h, s) += weight(l, key(), b, h, s);
+        // Rows past the context, in the last block, take no part in the sums of the gradient.
+        Expr real = context % block ? cast(type, b * block + l < context) : cast(type, 1);
+        share(l, b, h, s) = real / total(l, b, h, s);
     }
 };
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <queue>
 #include <unordered_map>
@@ -14,8 +15,8 @@ namespace {
 
 constexpr std::string_view end_of_text_name = "<|endoftext|>";
 
-/// GPT-2 writes each byte as a printable character: itself if it is one, else 256, 257, ... The bytes'
-/// tokens are numbered in that order too, the printable ones first.
+/// GPT-2 writes each byte as a printable character: itself if it is one, else 256, 257, ... The
+/// bytes' tokens are numbered in that order too, the printable ones first.
 struct ByteAlphabet {
     std::array<uint32_t, 256> character{};  ///< by byte
     std::array<int, 324> byte{};            ///< by character, -1: none
@@ -47,7 +48,8 @@ std::string bytes_of(std::string_view token) {
     std::string bytes;
     for (size_t i = 0; i < token.size();) {
         const CodePoint c = code_point_at(token, i);
-        if (c.length == 0 || c.value >= alphabet().byte.size() || alphabet().byte[c.value] < 0) return "";
+        if (c.length == 0 || c.value >= alphabet().byte.size() || alphabet().byte[c.value] < 0)
+            return "";
         bytes += static_cast<char>(alphabet().byte[c.value]);
         i += static_cast<size_t>(c.length);
     }
@@ -67,6 +69,35 @@ uint64_t pair_key(int left, int right) {
 size_t slot_of(uint64_t key, size_t slots) {
     return static_cast<size_t>((key * 0x9e3779b97f4a7c15u) >> 20) & (slots - 1);
 }
+
+/// Calls merge(number, line) for each line that should be a merge; lines are numbered from 1.
+template <typename Merge>
+void for_each_merge(std::string_view merges, Merge merge) {
+    size_t number = 0;
+    for (size_t begin = 0, end; begin < merges.size(); begin = end + 1) {
+        end = std::min(merges.find('\n', begin), merges.size());
+        std::string_view line = merges.substr(begin, end - begin);
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        ++number;
+        if (!line.empty() && !(number == 1 && line.starts_with("#version"))) merge(number, line);
+    }
+}
+
+/// A token of a piece while it is merged; -1: it is a part of the one before.
+struct Symbol {
+    int token;
+    int32_t before, after;  ///< the neighbours that are left, -1: none
+};
+
+/// The merge of the symbol at `left` with its neighbour. The top of a priority_queue is its
+/// largest.
+struct Candidate {
+    int token;
+    int32_t left;
+    bool operator<(const Candidate &o) const {
+        return token != o.token ? token > o.token : left > o.left;
+    }
+};
 
 }  // namespace
 
@@ -92,10 +123,11 @@ void BpeTokenizer::add_piece(std::string_view bytes) {
 
 std::shared_ptr<const BpeTokenizer> BpeTokenizer::from_merges(std::string_view merges,
                                                               const std::string &origin) {
+    if (merges.size() > (1u << 30))
+        fail("{}: {} are no merges of a tokenizer", origin, human_bytes(merges.size()));
+    const auto lines = static_cast<size_t>(std::count(merges.begin(), merges.end(), '\n')) + 1;
     std::shared_ptr<BpeTokenizer> made(new BpeTokenizer);
-    const size_t lines = static_cast<size_t>(std::count(merges.begin(), merges.end(), '\n')) + 1;
     made->pairs_.resize(std::bit_ceil(2 * lines + 2));
-    if (merges.size() > (1u << 30)) fail("{}: {} bytes are no merges of a tokenizer", origin, merges.size());
     // Views into bytes_ are the keys, so it must not move. A merge has fewer bytes than its line.
     made->bytes_.reserve(merges.size() + 256 + end_of_text_name.size());
     std::unordered_map<std::string_view, int> token_of;
@@ -108,43 +140,28 @@ std::shared_ptr<const BpeTokenizer> BpeTokenizer::from_merges(std::string_view m
         made->byte_token_[static_cast<size_t>(b)] = made->size();
         add(std::string(1, static_cast<char>(b)));
     }
-    size_t number = 0;
-    for (size_t begin = 0, end; begin < merges.size(); begin = end + 1) {
-        end = std::min(merges.find('\n', begin), merges.size());
-        std::string_view line = merges.substr(begin, end - begin);
-        if (line.ends_with('\r')) line.remove_suffix(1);
-        ++number;
-        if (line.empty() || (number == 1 && line.starts_with("#version"))) continue;
-        const size_t space = std::min(line.find(' '), line.size());
+    for_each_merge(merges, [&](size_t number, std::string_view line) {
+        const size_t space = std::min(line.find(' '), line.size() - 1);
         const std::string left = bytes_of(line.substr(0, space));
-        const std::string right = bytes_of(line.substr(std::min(space + 1, line.size())));
+        const std::string right = bytes_of(line.substr(space + 1));
         const auto a = token_of.find(left), b = token_of.find(right);
         if (a == token_of.end() || b == token_of.end())
-            fail("{}: line {}: {} is not a pair of tokens made before it", origin, number, shown(line));
+            fail("{}: line {}: {} is not a pair of tokens made before it", origin, number,
+                 shown(line));
         const int first = a->second, second = b->second, token = made->size();
         if (!add(left + right))
             fail("{}: line {}: {} makes a token that exists already", origin, number, shown(line));
         made->add_pair(first, second, token);
-    }
+    });
     if (made->size() == 256) fail("{}: no merges; expected a file like GPT-2's vocab.bpe", origin);
     made->add_piece(end_of_text_name);
     return made;
 }
 
-/// Appends the tokens of one piece: while any two neighbours have a merge, the earliest merge in the list
-/// is done, leftmost first. A heap makes it n log n, since a piece may be as long as a file.
+/// Appends the tokens of one piece: while any two neighbours have a merge, the earliest merge in
+/// the list is done, leftmost first. A heap makes it n log n, since a piece may be as long as a
+/// file.
 void BpeTokenizer::merge(std::string_view piece, std::vector<int> &tokens) const {
-    struct Symbol {
-        int token;
-        int32_t before, after;  // neighbours that are left, -1: none
-    };
-    struct Candidate {
-        int token;
-        int32_t left;
-        bool operator<(const Candidate &o) const {  // the top of a priority_queue is its largest
-            return token != o.token ? token > o.token : left > o.left;
-        }
-    };
     const auto count = static_cast<int32_t>(piece.size());
     std::vector<Symbol> symbols(piece.size());
     std::priority_queue<Candidate> heap;
@@ -154,14 +171,16 @@ void BpeTokenizer::merge(std::string_view piece, std::vector<int> &tokens) const
         if (token >= 0) heap.push({token, left});
     };
     for (int32_t i = 0; i < count; ++i)
-        symbols[i] = {byte_token_[static_cast<unsigned char>(piece[i])], i - 1, i + 1 < count ? i + 1 : -1};
+        symbols[i] = {byte_token_[static_cast<unsigned char>(piece[i])], i - 1,
+                      i + 1 < count ? i + 1 : -1};
     for (int32_t i = 0; i < count; ++i) consider(i);
     while (!heap.empty()) {
         const auto [token, left] = heap.top();
         heap.pop();
         Symbol &l = symbols[left];
         // Out of date: one of the two was merged meanwhile.
-        if (l.token < 0 || l.after < 0 || merged(l.token, symbols[l.after].token) != token) continue;
+        if (l.token < 0 || l.after < 0 || merged(l.token, symbols[l.after].token) != token)
+            continue;
         Symbol &r = symbols[l.after];
         l.token = token;
         l.after = r.after;
@@ -210,7 +229,8 @@ void BpeTokenizer::encode_to(std::string_view text, const Sink &sink, size_t off
 std::string_view BpeTokenizer::piece(int token) const {
     check_token(token);
     const size_t begin = offsets_[static_cast<size_t>(token)];
-    const size_t end = token + 1 < size() ? offsets_[static_cast<size_t>(token) + 1] : bytes_.size();
+    const size_t end =
+        token + 1 < size() ? offsets_[static_cast<size_t>(token) + 1] : bytes_.size();
     return std::string_view(bytes_).substr(begin, end - begin);
 }
 

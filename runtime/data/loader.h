@@ -1,6 +1,6 @@
 #pragma once
-// Micro-batches. A source says what micro-batch k of a run is: a pure function of k, so that resuming is
-// seeking. A loader prepares them ahead on a thread of its own.
+// Micro-batches. A source says what micro-batch k of a run is: a pure function of k, so that
+// resuming is seeking. A loader prepares them ahead on a thread of its own.
 
 #include "runtime/data/table.h"
 #include "runtime/data/tokens.h"
@@ -14,8 +14,8 @@
 
 namespace cryolite {
 
-/// Row-major, one row per example. Tokens: tokens and targets are [batch, context], targets the tokens
-/// one later. Tables: features are [batch, columns], targets [batch].
+/// Row-major, one row per example. Tokens: tokens and targets are [batch, context], targets the
+/// tokens one later. Tables: features are [batch, columns], targets [batch].
 struct Batch {
     std::vector<int32_t> tokens, targets;
     std::vector<float> features;
@@ -35,15 +35,17 @@ struct WindowShape {
     size_t tokens() const { return static_cast<size_t>(batch) * static_cast<size_t>(context); }
 };
 
-/// Windows that begin anywhere, each offset 0 ... size - context - 1 equally likely, as nanoGPT draws them.
+/// Windows that begin anywhere, each offset 0 ... size - context - 1 equally likely, as nanoGPT
+/// draws them.
 std::unique_ptr<BatchSource> random_windows(TokenStream tokens, WindowShape shape, uint64_t seed);
 
-/// Micro-batch j reads tokens j*B*T ... (j+1)*B*T inclusive; when they end it starts again at 0, with whole
-/// micro-batches. Errors: fewer than B*T + 1 tokens.
+/// Micro-batch j reads tokens j*B*T ... (j+1)*B*T inclusive; when they end it starts again at 0,
+/// with whole micro-batches. Errors: fewer than B*T + 1 tokens.
 std::unique_ptr<BatchSource> sequential_windows(TokenStream tokens, WindowShape shape);
 
-/// Every row once per epoch, in an order that is a pure function of (seed, epoch); epochs follow without
-/// a gap, so a micro-batch may begin in one and end in the next. Features are multiplied by `scale`.
+/// Every row once per epoch, in an order that is a pure function of (seed, epoch); epochs follow
+/// without a gap, so a micro-batch may begin in one and end in the next. Features are multiplied by
+/// `scale`.
 std::unique_ptr<BatchSource> shuffled_rows(Table table, int batch, uint64_t seed, float scale = 1);
 
 class Loader {
@@ -53,8 +55,8 @@ public:
     ~Loader();
     Loader(const Loader &) = delete;
 
-    /// The micro-batch at `position`, good until the next call; waits when it is not ready. No lock, no
-    /// allocation. An exception of the loader's thread is thrown here, in its place.
+    /// The micro-batch at `position`, good until the next call; waits when it is not ready. No
+    /// lock, no allocation. An exception of the loader's thread is thrown here, in its place.
     const Batch &next();
 
     /// The index of the micro-batch that `next` gives next: what a checkpoint keeps.
@@ -76,16 +78,16 @@ private:
     std::thread thread_;
 };
 
-/// Consecutive windows that do not overlap, for evaluation: window i is tokens i*T ... (i+1)*T inclusive,
-/// (size - 1) / T of them.
+/// Consecutive windows that do not overlap, for evaluation: window i is tokens i*T ... (i+1)*T
+/// inclusive, (size - 1) / T of them.
 class Windows {
 public:
     Windows(TokenStream tokens, WindowShape shape);
 
     size_t count() const { return count_; }
     size_t batches() const;
-    /// Batch `index`; the number of windows in it. Only the last may have fewer than the batch's rows: the
-    /// rest then repeat its first window, and must not be counted.
+    /// Batch `index`; the number of windows in it. Only the last may have fewer than the batch's
+    /// rows: the rest then repeat its first window, and must not be counted.
     int fill(size_t index, Batch &batch) const;
 
 private:

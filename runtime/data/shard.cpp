@@ -15,7 +15,8 @@ constexpr size_t header_bytes = 256 * sizeof(int32_t);
 void check_header(const MappedFile &file) {
     const std::string path = file.path().string();
     if (file.size() < header_bytes)
-        fail("{}: not a token shard: {} bytes, its header alone has {}", path, file.size(), header_bytes);
+        fail("{}: not a token shard: {} bytes, its header alone has {}", path, file.size(),
+             header_bytes);
     int32_t header[3];
     std::memcpy(header, file.bytes().data(), sizeof header);
     if (header[0] != magic)
@@ -25,8 +26,8 @@ void check_header(const MappedFile &file) {
     if (header[2] <= 0) fail("{}: a token shard with {} tokens; it needs some", path, header[2]);
     const uint64_t expected = header_bytes + 2 * static_cast<uint64_t>(header[2]);
     if (file.size() != expected)
-        fail("{}: a token shard of {} tokens has {} bytes, expected {}; is it truncated?", path, header[2],
-             file.size(), expected);
+        fail("{}: a token shard of {} tokens has {} bytes, expected {}; is it truncated?", path,
+             header[2], file.size(), expected);
 }
 
 }  // namespace
@@ -50,7 +51,8 @@ TokenStream open_token_shard(const fs::path &path, int vocabulary) {
         uint16_t largest = 0;
         for (uint16_t token : block) largest = std::max(largest, token);
         if (largest < vocabulary) continue;
-        const auto bad = std::find_if(block.begin(), block.end(), [&](int token) { return token >= vocabulary; });
+        const auto bad = std::find_if(block.begin(), block.end(),
+                                      [&](int token) { return token >= vocabulary; });
         fail("{}: token {} at byte {} is not in the vocabulary of {}", path.string(), *bad,
              header_bytes + 2 * (begin + static_cast<size_t>(bad - block.begin())), vocabulary);
     }

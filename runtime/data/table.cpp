@@ -15,7 +15,8 @@ std::string expand_gzip(std::string bytes, const std::string &origin, size_t lim
     if (!bytes.starts_with("\x1f\x8b")) return bytes;
     struct Stream : z_stream {
         Stream() : z_stream{} {
-            if (inflateInit2(this, 16 + MAX_WBITS) != Z_OK) fail("zlib cannot start; out of memory?");
+            if (inflateInit2(this, 16 + MAX_WBITS) != Z_OK)
+                fail("zlib cannot start; out of memory?");
         }
         ~Stream() { inflateEnd(this); }
     } stream;
@@ -24,7 +25,8 @@ std::string expand_gzip(std::string bytes, const std::string &origin, size_t lim
     for (int status = Z_OK; status != Z_STREAM_END || fed < bytes.size() || stream.avail_in > 0;) {
         if (stream.avail_in == 0) {
             const size_t some = std::min<size_t>(bytes.size() - fed, 1 << 30);
-            if (some == 0) fail("{}: the gzip file is truncated; copy or download it again", origin);
+            if (some == 0)
+                fail("{}: the gzip file is truncated; copy or download it again", origin);
             stream.next_in = reinterpret_cast<Bytef *>(bytes.data() + fed);
             stream.avail_in = static_cast<uInt>(some);
             fed += some;
@@ -54,7 +56,8 @@ struct Line {
     bool done = false;
 
     template <typename... Args>
-    [[noreturn]] void refuse(size_t column, fmt::format_string<Args...> text, Args &&...args) const {
+    [[noreturn]] void refuse(size_t column, fmt::format_string<Args...> text,
+                             Args &&...args) const {
         fail("{}: line {}, column {}: {}", file, number, column,
              fmt::format(text, std::forward<Args>(args)...));
     }
@@ -65,8 +68,10 @@ struct Line {
         std::string_view value = text.substr(position, comma - position);
         done = comma == text.size();
         position = comma + 1;
-        while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
-        while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);
+        while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
+            value.remove_prefix(1);
+        while (!value.empty() && (value.back() == ' ' || value.back() == '\t'))
+            value.remove_suffix(1);
         return value;
     }
 };
@@ -84,11 +89,13 @@ float number_in(const Line &line, std::string_view field, size_t column) {
 }
 
 int32_t label_in(const Line &line, float value, size_t column, int classes) {
-    // Labels index a vector of classes: far fewer than 2^24, up to which a float holds every integer.
+    // Labels index a vector of classes: far fewer than 2^24, up to which a float holds every
+    // integer.
     if (value < 0 || value >= 0x1p24f || value != std::floor(value))
         line.refuse(column, "the label {} is not a whole number from 0 on", value);
     if (classes > 0 && value >= static_cast<float>(classes))
-        line.refuse(column, "the label {} is not one of {} classes (0 to {})", value, classes, classes - 1);
+        line.refuse(column, "the label {} is not one of {} classes (0 to {})", value, classes,
+                    classes - 1);
     return static_cast<int32_t>(value);
 }
 
@@ -103,8 +110,8 @@ void read_row(Table &table, Line line, const TableOptions &options) {
     if (column < 2) line.refuse(1, "one field, expected features and a label");
     if (table.columns == 0) table.columns = column - 1;
     if (column != table.columns + 1)
-        line.refuse(column, "{} fields, expected {}: {} features and a label", column, table.columns + 1,
-                    table.columns);
+        line.refuse(column, "{} fields, expected {}: {} features and a label", column,
+                    table.columns + 1, table.columns);
     table.labels.push_back(label_in(line, table.features.back(), column, options.classes));
     table.features.resize(before + table.columns);
 }

@@ -18,7 +18,9 @@ struct Table {
     std::string digest;           ///< SHA-256 of the file
 
     size_t rows() const { return labels.size(); }
-    std::span<const float> row(size_t i) const { return std::span(features).subspan(i * columns, columns); }
+    std::span<const float> row(size_t i) const {
+        return std::span(features).subspan(i * columns, columns);
+    }
 };
 
 struct TableOptions {
@@ -27,8 +29,8 @@ struct TableOptions {
 };
 
 /// Every line: numbers, then a whole number from 0 on, the label; empty lines are skipped.
-/// Errors name the file, line and column: no number, not finite, another number of fields, a bad label;
-/// also a damaged gzip file and one without rows.
+/// Errors name the file, line and column: no number, not finite, another number of fields, a bad
+/// label; also a damaged gzip file and one without rows.
 Table load_table(const fs::path &path, const TableOptions &options);
 inline Table load_table(const fs::path &path) { return load_table(path, {}); }
 
@@ -37,6 +39,7 @@ std::pair<Table, Table> split_held_out(const Table &table, size_t every = 5);
 
 /// The content of a gzip file, or `bytes` themselves when they do not begin as one does.
 /// Errors: damaged, truncated, larger than `limit` when expanded.
-std::string expand_gzip(std::string bytes, const std::string &origin, size_t limit = size_t{4} << 30);
+std::string expand_gzip(std::string bytes, const std::string &origin,
+                        size_t limit = size_t{4} << 30);
 
 }  // namespace cryolite

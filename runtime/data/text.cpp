@@ -14,8 +14,9 @@ std::string read_text(const fs::path &path) {
     for (size_t i = 0; i < text.size();) {
         const CodePoint c = code_point_at(text, i);
         if (c.length == 0)
-            fail("{}: not UTF-8 text: byte 0x{:02x} at offset {}; convert it (iconv) or name a text",
-                 path.string(), static_cast<unsigned char>(text[i]), i);
+            fail(
+                "{}: not UTF-8 text: byte 0x{:02x} at offset {}; convert it (iconv) or name a text",
+                path.string(), static_cast<unsigned char>(text[i]), i);
         i += static_cast<size_t>(c.length);
     }
     return text;
@@ -69,7 +70,8 @@ TokenStream encode_stream(const Tokenizer &tokenizer, std::string_view text, siz
 
 void require_context(const TokenStream &tokens, int context, const std::string &what) {
     if (tokens.size() < static_cast<size_t>(context) + 1)
-        fail("{} has {} tokens, but context {} needs at least {}; use more data or a smaller --context",
+        fail("{} has {} tokens, but context {} needs at least {}; use more data or a smaller "
+             "--context",
              what, tokens.size(), context, static_cast<size_t>(context) + 1);
 }
 
@@ -80,15 +82,18 @@ TextCorpus load_text(const TextOptions &options) {
     corpus.tokenizer = options.tokenizer ? options.tokenizer : CharTokenizer::of(text, name);
     const Tokenizer &tokenizer = *corpus.tokenizer;
     if (options.validation.empty()) {
-        const size_t split = tokenizer.by_character() ? split_by_characters(text) : split_by_bytes(text);
+        const size_t split =
+            tokenizer.by_character() ? split_by_characters(text) : split_by_bytes(text);
         const std::string_view all = text;
         corpus.train = encode_part(tokenizer, all.substr(0, split), 0, options.data);
         corpus.validation = encode_part(tokenizer, all.substr(split), split, options.data);
         require_context(corpus.train, options.context, name + ": its first 90 %, for training,");
-        require_context(corpus.validation, options.context, name + ": its last 10 %, for validation,");
+        require_context(corpus.validation, options.context,
+                        name + ": its last 10 %, for validation,");
     } else {
         corpus.train = encode_part(tokenizer, text, 0, options.data);
-        corpus.validation = encode_part(tokenizer, read_text(options.validation), 0, options.validation);
+        corpus.validation =
+            encode_part(tokenizer, read_text(options.validation), 0, options.validation);
         require_context(corpus.train, options.context, name);
         require_context(corpus.validation, options.context, options.validation.string());
     }

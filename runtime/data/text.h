@@ -9,7 +9,8 @@ namespace cryolite {
 struct TextOptions {
     fs::path data;
     fs::path validation = {};  ///< empty: the last tenth of `data`
-    /// Nothing: the characters of `data` (all of it, so that the validation part has no unknown one).
+    /// Nothing: the characters of `data` (all of it, so that the validation part has no unknown
+    /// one).
     std::shared_ptr<const Tokenizer> tokenizer = nullptr;
     int context = 1;  ///< each part must hold a window and its target: context + 1 tokens
 };
@@ -17,18 +18,19 @@ struct TextOptions {
 struct TextCorpus {
     std::shared_ptr<const Tokenizer> tokenizer;
     TokenStream train, validation;
-    std::string digest;  ///< SHA-256 of the data file, so that a resumed run can tell whether it is the same
+    std::string digest;  ///< SHA-256 of the data file, so that a resumed run can tell whether it is
+                         ///< the same
 };
 
-/// Errors: empty, missing, unreadable, binary (a zero byte) or not UTF-8, with the offset; a part shorter
-/// than context + 1 tokens; a character outside a given vocabulary.
+/// Errors: empty, missing, unreadable, binary (a zero byte) or not UTF-8, with the offset; a part
+/// shorter than context + 1 tokens; a character outside a given vocabulary.
 TextCorpus load_text(const TextOptions &options);
 
 /// The file, checked to be text.
 std::string read_text(const fs::path &path);
 
-/// Where the first nine tenths end, in bytes: int(0.9 * characters) characters, as nanoGPT and PyTorch
-/// scripts count them, or int(0.9 * bytes) moved back to the beginning of a character.
+/// Where the first nine tenths end, in bytes: int(0.9 * characters) characters, as nanoGPT and
+/// PyTorch scripts count them, or int(0.9 * bytes) moved back to the beginning of a character.
 size_t split_by_characters(std::string_view text);
 size_t split_by_bytes(std::string_view text);
 

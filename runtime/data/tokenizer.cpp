@@ -9,7 +9,9 @@ namespace cryolite {
 
 std::vector<int> Tokenizer::encode(std::string_view text) const {
     std::vector<int> tokens;
-    encode_to(text, [&](std::span<const int> some) { tokens.insert(tokens.end(), some.begin(), some.end()); });
+    encode_to(text, [&](std::span<const int> some) {
+        tokens.insert(tokens.end(), some.begin(), some.end());
+    });
     return tokens;
 }
 
@@ -28,7 +30,8 @@ CharTokenizer::CharTokenizer(std::vector<uint32_t> code_points) {
     if (code_points.empty()) fail("a character vocabulary needs at least one character");
     for (size_t i = 1; i < code_points.size(); ++i)
         if (code_points[i] <= code_points[i - 1])
-            fail("a character vocabulary must be sorted, each character once: U+{:04X} follows U+{:04X}",
+            fail("a character vocabulary must be sorted, each character once: U+{:04X} follows "
+                 "U+{:04X}",
                  code_points[i], code_points[i - 1]);
     token_of_.assign(size_t{code_points.back()} + 1, -1);
     for (size_t i = 0; i < code_points.size(); ++i) {
@@ -37,7 +40,8 @@ CharTokenizer::CharTokenizer(std::vector<uint32_t> code_points) {
     }
 }
 
-std::shared_ptr<const CharTokenizer> CharTokenizer::of(std::string_view text, const std::string &origin) {
+std::shared_ptr<const CharTokenizer> CharTokenizer::of(std::string_view text,
+                                                       const std::string &origin) {
     std::vector<bool> present(0x110000);
     for (size_t i = 0; i < text.size();) {
         const CodePoint c = code_point_at(text, i);
@@ -60,11 +64,12 @@ void CharTokenizer::encode_to(std::string_view text, const Sink &sink, size_t of
     for (size_t i = 0; i < text.size();) {
         const CodePoint c = code_point_at(text, i);
         if (c.length == 0)
-            fail("not UTF-8 text: byte 0x{:02x} at offset {}", static_cast<unsigned char>(text[i]), offset + i);
+            fail("not UTF-8 text: byte 0x{:02x} at offset {}", static_cast<unsigned char>(text[i]),
+                 offset + i);
         const int token = c.value < token_of_.size() ? token_of_[c.value] : -1;
         if (token < 0)
-            fail("character U+{:04X} ({}) at offset {} is not one of the {} of the vocabulary", c.value,
-                 shown(text.substr(i, static_cast<size_t>(c.length))), offset + i, size());
+            fail("character U+{:04X} ({}) at offset {} is not one of the {} of the vocabulary",
+                 c.value, shown(text.substr(i, static_cast<size_t>(c.length))), offset + i, size());
         out.push_back(token);
         if (out.size() == 4096) {
             sink(out);
@@ -99,7 +104,8 @@ std::vector<uint32_t> code_points_of(const std::vector<std::string> &characters)
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text, const std::string &origin) {
+std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text,
+                                                     const std::string &origin) {
     try {
         const nlohmann::json json = nlohmann::json::parse(text);
         const auto type = json.at("type").get<std::string>();

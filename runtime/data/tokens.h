@@ -1,5 +1,6 @@
 #pragma once
-// A read-only row of tokens, 16 or 32 bits each, in memory of its own or in a mapped file. Copies share it.
+// A read-only row of tokens, 16 or 32 bits each, in memory of its own or in a mapped file. Copies
+// share it.
 
 #include <algorithm>
 #include <cstdint>
@@ -33,9 +34,11 @@ public:
     /// out[i] = token first + i; first + out.size() <= size().
     void copy(size_t first, std::span<int32_t> out) const {
         if (wide_.empty()) {
-            std::copy_n(narrow_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
+            std::copy_n(narrow_.begin() + static_cast<std::ptrdiff_t>(first), out.size(),
+                        out.begin());
         } else {
-            std::copy_n(wide_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
+            std::copy_n(wide_.begin() + static_cast<std::ptrdiff_t>(first), out.size(),
+                        out.begin());
         }
     }
 

@@ -55,7 +55,7 @@ void mix_loops(Func f, const Machine &m, int size) {
 /// Everything up to the softmax of one block of queries, computed at `level` of `at`.
 void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
     const int lanes = std::min(m.vector, block);
-    for (const char *name : {"qT", "top", "weight", "total"}) {
+    for (const char *name : {"qT", "top", "weight", "total", "share"}) {
         Func f = g.func(name);
         f.compute_at(level).vectorize(f.args()[0], lanes);
         if (f.has_update_definition()) f.update().vectorize(f.args()[0], lanes);
@@ -82,18 +82,18 @@ void forward(Group &g, const Machine &m) {
 void backward(Group &g, const Machine &m) {
     Func out = g.out, PdS = g.func("PdS");
     const int size = reduction_extent(g.func("S")), lanes = std::min(m.vector, block);
-    const int width = g.extent(0) / 3;
-    Var c = out.args()[0], t = out.args()[1], s = out.args()[2], part("part"), h("h"), task("task");
-    out.split(c, h, c, size)
-        .split(h, part, h, width / size)
-        .reorder({c, t, part, h, s})
+    Var t = out.args()[1], s = out.args()[2];
+    RVar e = out.rvars()[0], part = out.rvars()[1], h = out.rvars()[2], task("task");
+    out.update()
+        .allow_race_conditions()
+        .reorder({e, t, part, h, s})
         .fuse(h, s, task)
         .parallel(task)
         .unroll(part)
-        .vectorize(c, dividing_lanes(size, m));
+        .vectorize(e, dividing_lanes(size, m));
     for (const char *name : {"dq", "dk", "dv"}) {
         Func f = g.func(name);
-        f.compute_at(out, part);
+        f.compute_at(out, task);
         mix_loops(f, m, size);
     }
     RVar in_block = PdS.rvars()[0], keys = PdS.rvars()[1], queries = PdS.rvars()[2];

@@ -31,4 +31,14 @@ int items_per_task(int items, int others, int64_t work, int least) {
     return ceil_div(items, std::max(1, blocks));
 }
 
+bool is_buffer(const Func &f) {
+    if (f.has_update_definition() || f.outputs() != 1) return false;
+    const auto *call = f.value().as<Internal::Call>();
+    return call && call->call_type == Internal::Call::Image;
+}
+
+bool calls(const Func &f, const Func &g) {
+    return Internal::find_transitive_calls(f.function()).count(g.name()) != 0;
+}
+
 }  // namespace cryolite::cpu

@@ -29,6 +29,15 @@ Tile register_tile(int columns, int panel, int rows, const Machine &m, bool divi
 /// multiply the number of tasks and an item costs `work` multiply-adds.
 int items_per_task(int items, int others, int64_t work, int least = 1);
 
+/// Whether `f` only reads a buffer: nothing to compute.
+bool is_buffer(const Func &f);
+
+/// Whether `f` calls `g`, directly or not.
+bool calls(const Func &f, const Func &g);
+
+/// Computes a number of a row (and the reductions it is defined by) at `level`, across lanes.
+void along_row(Func f, const LoopLevel &level, const Machine &m);
+
 /// Vectorises dimension `x` of a register tile and unrolls what is left of it.
 template <typename V>
 void across_lanes(Stage s, const V &x, int lanes, TailStrategy tail = TailStrategy::Auto) {

@@ -14,7 +14,25 @@ void product(Group &g, const Machine &m);
 /// Causal self-attention, forward and backward, as dsl/layers/attention_algorithm.h writes it.
 void attention(Group &g, const Machine &m);
 
-/// A sum over rows, s(o) += f(o, m), as of a bias' gradient; also in place.
+/// Layers that normalise rows: LayerNorm, softmax and what follows from them, out(i, r).
+void rowwise(Group &g, const Machine &m);
+
+/// Anything pointwise in any number of dimensions, a gather too; updates in place.
+void pointwise(Group &g, const Machine &m);
+
+/// The mean loss (forward) and its gradient.
+void cross_entropy(Group &g, const Machine &m);
+
+/// A sum over rows, s(o) += f(o, m), as of a bias' gradient or of positions; also in place.
 void sum_rows(Group &g, const Machine &m);
+
+/// Such sums, stored as one Tuple or alone, whose terms need numbers of whole rows: LayerNorm's gains.
+void sum_normalised_rows(Group &g, const Machine &m);
+
+/// n() += g(i)^2: the same order of additions for any number of threads.
+void squared_norm(Group &g, const Machine &m);
+
+/// Rows added at places that depend on data: an embedding's gradient.
+void scatter(Group &g, const Machine &m);
 
 }  // namespace cryolite::cpu

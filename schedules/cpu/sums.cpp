@@ -1,4 +1,6 @@
-// Sums over rows: memory speed, columns in registers, a fixed order of additions.
+// Sums over rows, and scattered ones: memory speed, a fixed order of additions.
+
+#include <set>
 
 #include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"
@@ -8,17 +10,86 @@ namespace cryolite::cpu {
 void sum_rows(Group &g, const Machine &m) {
     const int columns = g.extent(0), lanes = lanes_within(columns, m);
     const int wide = lanes * std::min(4, columns / lanes);
-    Var o = g.out.args()[0], ot("ot");
-    Func sum = g.anchor;
     // In place, an edge may be touched once only: its lanes are masked.
     const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
-    g.store().split(o, ot, o, wide, edge).parallel(ot);
-    across_lanes(g.store(), o, lanes);
-    sum.compute_at(g.out, ot);
     const TailStrategy inner = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::Auto;
-    Var c = sum.args()[0], lane("lane");
+    std::vector<Var> v = g.out.args();
+    Var tile("tile"), lane("lane");
+    Func sum = g.anchor;
+    Stage s = g.store();
+    s.split(v[0], tile, v[0], wide, edge).parallel(v.size() > 1 ? v.back() : tile);
+    across_lanes(s, v[0], lanes);
+    sum.compute_at(g.out, tile);
+    Var c = sum.args()[0];
     across_lanes(sum, c, lanes, inner);
-    sum.update().split(c, c, lane, lanes, inner).reorder(lane, c, sum.rvars()[0]).vectorize(lane).unroll(c);
+    std::vector<VarOrRVar> order = {lane, c};
+    for (const RVar &k : sum.rvars()) order.push_back(k);
+    sum.update().split(c, c, lane, lanes, inner).reorder(order).vectorize(lane).unroll(c);
+}
+
+void sum_normalised_rows(Group &g, const Machine &m) {
+    constexpr int parts = 16;  // whatever the number of threads
+    const int lanes = lanes_within(g.extent(0), m);
+    const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
+    std::set<std::string> sums;
+    for (auto &[name, f] : Internal::find_direct_calls(g.out.function()))
+        if (f.has_update_definition()) sums.insert(name);
+    g.store().vectorize(g.out.args()[0], lanes, edge);
+    std::vector<std::pair<Func, RVar>> partial;
+    for (Func &f : g.funcs()) {
+        if (!sums.count(f.name())) continue;
+        RVar k = f.rvars()[0], ko("ko");
+        Var part("part"), c = f.args()[0];
+        f.update().split(k, ko, k, ceil_div(reduction_extent(f), parts), TailStrategy::GuardWithIf);
+        Func p = f.update().rfactor(ko, part);
+        f.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf);
+        f.update().reorder(c, ko).vectorize(c, lanes, TailStrategy::GuardWithIf);
+        p.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
+        p.update().reorder(c, k, part).vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
+        partial.push_back({p, k});
+    }
+    // What a row needs as a whole: once for each row, in the sum that comes first.
+    for (Func &f : g.funcs()) {
+        if (f.dimensions() != 1 || sums.count(f.name()) || is_buffer(f)) continue;
+        for (auto &[p, k] : partial)
+            if (calls(p, f)) along_row(f, LoopLevel(p, k), m);
+    }
+}
+
+void squared_norm(Group &g, const Machine &m) {
+    constexpr int elements_of_task = 32 << 10;
+    Func norm = g.anchor;
+    RVar i = norm.rvars()[0], io("io");
+    Var part("part");
+    if (reduction_extent(norm) <= elements_of_task) return along_row(norm, LoopLevel::root(), m);
+    norm.update().split(i, io, i, elements_of_task, TailStrategy::GuardWithIf);
+    Func p = norm.update().rfactor(io, part);
+    p.compute_root().parallel(part);
+    RVar lane("lane");
+    Var part_lane("part_lane");
+    p.update().split(i, i, lane, 4 * m.vector, TailStrategy::GuardWithIf);
+    Func q = p.update().rfactor(lane, part_lane);
+    q.compute_at(p, part).vectorize(part_lane);
+    q.update().vectorize(part_lane);
+    p.update().atomic().vectorize(lane).parallel(part);
+    if (norm.name() != g.out.name()) norm.compute_root();
+}
+
+void scatter(Group &g, const Machine &m) {
+    std::vector<Expr> at = g.out.update_args(0);
+    std::vector<Var> v = g.out.args();
+    if (!g.in_place) pointwise(g, m);  // the zeros it starts from
+    for (size_t d = 0; d < at.size(); d++) {
+        if (!at[d].as<Internal::Variable>()) continue;
+        const int lanes = lanes_within(g.extent(int(d)), m);
+        Var c = v[d], task("task");
+        g.out.update()
+            .split(c, task, c, lanes, TailStrategy::GuardWithIf)
+            .reorder(c, g.out.rvars()[0], task)
+            .vectorize(c)
+            .parallel(task);
+        return;
+    }
 }
 
 }  // namespace cryolite::cpu

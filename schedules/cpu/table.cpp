@@ -29,8 +29,10 @@ std::string apply_loops(Group &g, Halide::Pipeline &pipeline, const Layer *ancho
     if (anchor) {
         auto own = step.loops_of.find(&typeid(*anchor));
         if (own != step.loops_of.end()) return own->second(g, m), anchor->kind();
+        if (g.form == Form::d_parameter && g.anchor.dimensions() == 1 && g.anchor.num_update_definitions() == 1)
+            return cpu::sum_rows(g, m), "sum_rows";
         for (const Entry &e : table)
-            if (e.layer == anchor->kind() && g.anchor.dimensions() > 1) return e.loops(g, m), e.name;
+            if (e.layer == anchor->kind()) return e.loops(g, m), e.name;
     }
     return fallback(g, pipeline, m);
 }

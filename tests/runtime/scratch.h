@@ -1,22 +1,27 @@
 #pragma once
-// What the runtime's tests share: a folder that goes away, files of the checkout, the message of an error.
+// What the runtime's tests share: a folder that goes away, files of the checkout, the message of an
+// error.
 
 #include "runtime/error.h"
 #include "runtime/files.h"
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
 
 namespace cryolite::test {
 
-/// A new folder under the system's temporary folder, removed at the end of the test.
+/// A new folder, removed at the end of the test; in memory where there is such a place, since the
+/// code under test waits for the disk at every file it syncs.
 struct Scratch {
     fs::path path;
     Scratch() {
-        std::string name = (fs::temp_directory_path() / "cryolite-test-XXXXXX").string();
+        const bool memory = ::access("/dev/shm", W_OK) == 0;
+        const fs::path where = memory ? fs::path("/dev/shm") : fs::temp_directory_path();
+        std::string name = (where / "cryolite-test-XXXXXX").string();
         REQUIRE(::mkdtemp(name.data()) != nullptr);
         path = name;
     }

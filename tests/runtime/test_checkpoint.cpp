@@ -16,14 +16,16 @@ namespace {
 std::vector<CheckpointFile> files_of(uint64_t step, size_t values = 100) {
     const auto tensors = [=](const fs::path &path) {
         SafetensorsWriter writer(path, {{"w", Dtype::f32, {static_cast<int64_t>(values)}}});
-        writer.write("w", std::span<const float>(std::vector<float>(values, static_cast<float>(step))));
+        writer.write("w",
+                     std::span<const float>(std::vector<float>(values, static_cast<float>(step))));
         return writer.finish();
     };
     const auto state = [=](const fs::path &path) {
         write_file_atomic(path, fmt::format("{{\"step\":{}}}", step));
         return std::string();
     };
-    return {{"model.safetensors", tensors}, {"optimizer.safetensors", tensors}, {"state.json", state}};
+    return {
+        {"model.safetensors", tensors}, {"optimizer.safetensors", tensors}, {"state.json", state}};
 }
 
 std::vector<uint64_t> steps_in(const fs::path &run) {
@@ -33,13 +35,15 @@ std::vector<uint64_t> steps_in(const fs::path &run) {
 }
 
 size_t entries_in(const fs::path &folder) {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
 uint64_t newest_good_step(const fs::path &run, std::string *words = nullptr) {
-    const auto found = newest_good_checkpoint(run, [&](const Checkpoint &c, const std::string &why) {
-        if (words) *words += fmt::format("{}: {}\n", c.path.filename().string(), why);
-    });
+    const auto found =
+        newest_good_checkpoint(run, [&](const Checkpoint &c, const std::string &why) {
+            if (words) *words += fmt::format("{}: {}\n", c.path.filename().string(), why);
+        });
     return found ? found->step : 0;
 }
 
@@ -84,18 +88,36 @@ TEST_CASE("checkpoint: each kind of damage is noticed, and the one before is tak
         {"state.json", cut, "state.json has 11 bytes, 12 were written"},
         {"state.json", remove, "state.json: No such file"},
         {"manifest.json", remove, "manifest.json: No such file"},
-        {"manifest.json", [](const fs::path &p) { write_plainly(p, ""); }, "manifest.json is damaged"},
-        {"manifest.json", [](const fs::path &p) { write_plainly(p, "[1]"); }, "manifest.json is damaged"},
-        {"manifest.json", [](const fs::path &p) { fs::resize_file(p, 50); }, "manifest.json is damaged"},
-        {"manifest.json", [](const fs::path &p) { write_plainly(p, R"({"format":"x"})"); }, "not of the format"},
-        {"manifest.json", [](const fs::path &p) { write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{}})"); }, "names no files"},
-        {"manifest.json", [](const fs::path &p) { write_plainly(p, R"({"format":"cryolite checkpoint 1","step":100,"files":{}})"); }, "is of step 100"},
-        {"manifest.json", [](const fs::path &p) {
-             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{"../x":{"size":1,"sha256":""}}})");
-         }, "names the file \"../x\""},
-        {"manifest.json", [](const fs::path &p) {
-             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{"state.json":{"size":-1,"sha256":""}}})");
-         }, "state.json has 12 bytes"},
+        {"manifest.json", [](const fs::path &p) { write_plainly(p, ""); },
+         "manifest.json is damaged"},
+        {"manifest.json", [](const fs::path &p) { write_plainly(p, "[1]"); },
+         "manifest.json is damaged"},
+        {"manifest.json", [](const fs::path &p) { fs::resize_file(p, 50); },
+         "manifest.json is damaged"},
+        {"manifest.json", [](const fs::path &p) { write_plainly(p, R"({"format":"x"})"); },
+         "not of the format"},
+        {"manifest.json",
+         [](const fs::path &p) {
+             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{}})");
+         },
+         "names no files"},
+        {"manifest.json",
+         [](const fs::path &p) {
+             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":100,"files":{}})");
+         },
+         "is of step 100"},
+        {"manifest.json",
+         [](const fs::path &p) {
+             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,)"
+                              R"("files":{"../x":{"size":1,"sha256":""}}})");
+         },
+         "names the file \"../x\""},
+        {"manifest.json",
+         [](const fs::path &p) {
+             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,)"
+                              R"("files":{"state.json":{"size":-1,"sha256":""}}})");
+         },
+         "state.json has 12 bytes"},
     };
     for (const auto &c : cases) {
         CAPTURE(std::string(c.why));

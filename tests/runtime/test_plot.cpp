@@ -20,7 +20,8 @@ bool well_formed(const std::string &xml) {
         const size_t end = xml.find('>', i);
         if (end == std::string::npos) return false;
         const std::string tag = xml.substr(i + 1, end - i - 1);
-        const std::string name = tag.substr(tag[0] == '/', tag.find_first_of(" /", 1) - (tag[0] == '/'));
+        const std::string name =
+            tag.substr(tag[0] == '/', tag.find_first_of(" /", 1) - (tag[0] == '/'));
         if (tag[0] == '/') {
             if (open.empty() || open.back() != name) return false;
             open.pop_back();
@@ -36,8 +37,10 @@ LossPlot run_of(int steps) {
     LossPlot plot{"gpt <tiny> & \x01 co", {}, {}};
     for (int i = 1; i <= steps; ++i) {
         const double curve = 1.45 + 2.7 * std::exp(-i / (0.12 * steps));
-        plot.train.push_back({double(i), curve + 0.05 * std::sin(i * 12.9898) * std::sin(i * 78.233)});
-        if (i % (steps / 8 + 1) == 0 || i == steps) plot.validation.push_back({double(i), curve + 0.12});
+        plot.train.push_back(
+            {double(i), curve + 0.05 * std::sin(i * 12.9898) * std::sin(i * 78.233)});
+        if (i % (steps / 8 + 1) == 0 || i == steps)
+            plot.validation.push_back({double(i), curve + 0.12});
     }
     return plot;
 }
@@ -70,7 +73,8 @@ TEST_CASE("plot: a document of every kind of run") {
 }
 
 TEST_CASE("plot: losses that are not finite, constant or enormous") {
-    LossPlot plot{"t", {{1, 2}, {2, NAN}, {3, INFINITY}, {4, 1e300}, {5, -1e300}}, {{3, 2}, {NAN, 1}}};
+    LossPlot plot{
+        "t", {{1, 2}, {2, NAN}, {3, INFINITY}, {4, 1e300}, {5, -1e300}}, {{3, 2}, {NAN, 1}}};
     std::string svg = loss_svg(plot);
     CHECK(well_formed(svg));
     CHECK_FALSE(contains(svg, "nan"));

@@ -1,0 +1,62 @@
+// Which buffers a stage really reads: a gradient is offered all that its layer's call saw, and uses some of it.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "generators/child.h"
+#include "generators/kernel_builder.h"
+#include "generators/partition.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+/// Stages with equal signatures read the same places of what they are offered: the type of their layer and
+/// the shapes of its call decide.
+std::string signature(const StepProgram &p, const StageSpec &s) {
+    std::string text = fmt::format("{} {} {} {}", int(s.part), s.index, s.accumulate, s.addends.size());
+    if (s.call < 0) return text + (s.parameter ? s.parameter->shape().str() : "");
+    const Graph::Call &c = p.graph.calls()[s.call];
+    text += fmt::format(" {} {}", c.layer->kind(), s.dy == p.scalars);
+    for (int v : c.inputs) text += p.graph.values()[v].shape.str();
+    for (const Parameter *w : c.layer->parameters()) text += w->name() + w->shape().str();
+    return text;
+}
+
+}  // namespace
+
+void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit) {
+    std::map<std::string, std::vector<int>> alike;
+    for (int s = 0; s < int(p.stages.size()); s++) alike[signature(p, p.stages[s])].push_back(s);
+    std::vector<std::vector<int>> groups;
+    for (auto &[text, list] : alike) groups.push_back(list);
+    auto kernel_of = [&](int g) {
+        const StageSpec &s = p.stages[groups[g][0]];
+        return Kernel{s.name, "", {groups[g][0]}};
+    };
+    auto work = [&](int g) {
+        json reads = json::array();
+        for (const KernelArgument &a : build_kernel(p, kernel_of(g), m, false).arguments)
+            if (!a.written) reads.push_back(a.buffer);
+        return reads.dump();
+    };
+    run_children(int(groups.size()), jobs, time_limit, work, [&](int g, const ChildResult &r) {
+        if (!r.error.empty()) fail("'{}': {}", kernel_of(g).name, r.error);
+        std::vector<int> used = json::parse(r.output), offered = stage_reads(p, p.stages[groups[g][0]]);
+        for (int s : groups[g]) {
+            std::vector<int> own = stage_reads(p, p.stages[s]);
+            for (size_t i = 0; i < own.size(); i++)
+                if (std::find(used.begin(), used.end(), offered[i]) != used.end())
+                    p.stages[s].reads.push_back(own[i]);
+        }
+    });
+    for (StageSpec &s : p.stages) {
+        s.analysed = true;
+        // What it adds to is read in place, as an output.
+        if (s.part == Part::d_parameter && s.accumulate) s.reads.push_back(s.writes[0]);
+    }
+}
+
+}  // namespace cryolite

@@ -1,0 +1,50 @@
+#pragma once
+// Child processes under control: a time limit, their output, and how they ended, in words.
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/error.h"
+
+namespace cryolite {
+
+/// Ctrl-C, or a request to end, arrived while a child was running: the command exits with status 130.
+struct Interrupted : Error {
+    using Error::Error;
+};
+
+struct ProcessOptions {
+    std::vector<std::string> argv;  ///< argv[0] is looked up in PATH unless it has a slash
+    double time_limit = 0;          ///< seconds it may run; 0: no limit
+    double silence_limit = 0;       ///< seconds it may go without a sign of life; 0: no limit
+    /// Every whole line of stdout; true where it is a sign of life. Without this function stdout is
+    /// kept in `ProcessResult::output`.
+    std::function<bool(std::string_view line)> on_line = {};
+};
+
+struct ProcessResult {
+    int status = 0;      ///< its exit status, when no signal ended it
+    int signal = 0;      ///< the signal that ended it, or 0
+    double limit = 0;    ///< the limit, in seconds, that it ran past; 0: none
+    std::string output;  ///< what it wrote to stdout
+    std::string errors;  ///< the last 64 KiB that it wrote to stderr
+    double seconds = 0;
+
+    bool ok() const { return status == 0 && signal == 0 && limit == 0; }
+};
+
+/// Runs a program to its end, or to its limit: it and all that it started are killed then. It reads
+/// an empty stdin, dies with this process, and leaves no core file. While it runs, SIGINT and
+/// SIGTERM end it first, then reach whoever handles them here, then throw Interrupted.
+/// Errors: the program cannot be started.
+ProcessResult run_process(const ProcessOptions &options);
+
+/// "exit status 3", "it crashed (Segmentation fault)", "it ran longer than the limit of 120 s".
+std::string how_it_ended(const ProcessResult &result);
+
+/// The end of a text, at most `most` bytes, from the beginning of a line and without a final newline.
+std::string last_lines(const std::string &text, size_t most = 2000);
+
+}  // namespace cryolite

@@ -1,0 +1,71 @@
+// Layers that normalise rows, and pointwise ones: memory speed where rows are long, cache speed where
+// they are short. A task is a few rows; what a row needs as a whole is computed where the row is.
+
+#include "schedules/cpu/idioms.h"
+#include "schedules/cpu/loops.h"
+
+namespace cryolite::cpu {
+
+void along_row(Func f, const LoopLevel &level, const Machine &m) {
+    f.compute_at(level);
+    for (int u = 0; u < f.num_update_definitions(); u++) {
+        const int n = reduction_extent(f, 0, u);
+        int lanes = 4 * m.vector;  // four sums at a time: additions wait for each other
+        while (lanes > m.vector && 2 * lanes > n) lanes /= 2;
+        if (lanes > n) continue;
+        RVar k = f.rvars(u)[0], lane("k_lane");
+        Var part_lane("part_lane");
+        f.update(u).split(k, k, lane, lanes, TailStrategy::GuardWithIf);
+        Func part = f.update(u).rfactor(lane, part_lane);
+        part.compute_at(level).vectorize(part_lane);
+        part.update().vectorize(part_lane);
+        f.update(u).atomic().vectorize(lane);
+    }
+}
+
+void rowwise(Group &g, const Machine &m) {
+    const int columns = g.extent(0), lanes = lanes_within(columns, m);
+    Var i = g.out.args()[0], r = g.out.args()[1], task("task");
+    const int rows = items_per_task(g.extent(1), 1, 16 * columns);
+    g.store()
+        .split(r, task, r, rows, TailStrategy::GuardWithIf)
+        .parallel(task)
+        .vectorize(i, lanes, g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards);
+    for (Func &f : g.funcs())
+        if (f.dimensions() == 1 && !is_buffer(f)) along_row(f, LoopLevel(g.out, r), m);
+}
+
+void pointwise(Group &g, const Machine &m) {
+    constexpr int elements_of_task = 16 << 10;
+    const int lanes = lanes_within(g.extent(0), m);
+    const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
+    std::vector<Var> v = g.out.args();
+    Stage s = g.store();
+    Var task("task");
+    if (v.size() == 1) {
+        // A multiple of the lanes, so that only the last task has an edge.
+        const int size = std::min(g.extent(0) / lanes * lanes, elements_of_task);
+        s.split(v[0], task, v[0], size, edge).vectorize(v[0], lanes, edge).parallel(task);
+        return;
+    }
+    int rows = g.extent(1);
+    for (size_t d = 2; d < v.size(); d++) {
+        s.fuse(v[1], v[d], v[1]);
+        rows *= g.extent(int(d));
+    }
+    const int rows_of_task = std::min(rows, ceil_div(elements_of_task, g.extent(0)));
+    s.vectorize(v[0], lanes, edge)
+        .split(v[1], task, v[1], rows_of_task, TailStrategy::GuardWithIf)
+        .parallel(task);
+}
+
+void cross_entropy(Group &g, const Machine &m) {
+    if (g.form != Form::forward) return rowwise(g, m);
+    Func nll = g.func("nll");
+    Var r = nll.args()[0], task("task");
+    nll.compute_root().split(r, task, r, 8, TailStrategy::GuardWithIf).parallel(task);
+    for (const char *name : {"top", "sum", "lse"}) along_row(g.func(name), LoopLevel(nll, r), m);
+    if (g.anchor.name() != g.out.name()) g.anchor.compute_root();
+}
+
+}  // namespace cryolite::cpu
