@@ -97,8 +97,15 @@ void Layer::derive(const Call &call, const Array &dy) {
     // The region is {min, max - min}: one less than the extent (Halide 21, whatever its header says).
     Halide::Region region;
     for (int e : call.output.shape.extents()) region.push_back(Halide::Range(0, e - 1));
+    // Halide asks for the adjoint past the edges wherever a layer reads its neighbours: there it is zero.
+    Func inside = dy;
+    if (nature() != Nature::pointwise) {
+        Halide::Region whole;
+        for (int e : dy.shape.extents()) whole.push_back(Halide::Range(0, e));
+        inside = Halide::BoundaryConditions::constant_exterior(dy, Halide::Internal::make_zero(dy.type()), whole);
+    }
     // Through the algorithm itself: the stored output has no history.
-    Halide::Derivative adjoint = Halide::propagate_adjoints(forward(call.inputs), dy, region);
+    Halide::Derivative adjoint = Halide::propagate_adjoints(forward(call.inputs), inside, region);
     auto take = [&](const Func &of, const std::string &name) {
         if (gradient_.count(name) || !of.type().is_float()) return;
         Func f = adjoint(of);

@@ -34,7 +34,8 @@ private:
 
 /// An array that the layer reads, with the memory behind it.
 struct Source {
-    std::string name;
+    std::string name;      ///< "x0", "weight"
+    std::string gradient;  ///< what the layer calls the gradient of it
     Array array;
     ImageParam image;
     std::vector<double> floats;
@@ -45,6 +46,7 @@ struct Source {
         Func f(symbol);
         f(Halide::_) = image(Halide::_);
         array = Array(f, shape);
+        gradient = "d_" + f.name();
         if (type.is_float()) floats.resize(size_t(shape.size()));
         else ints.resize(size_t(shape.size()));
         attach();
@@ -95,6 +97,7 @@ public:
         for (Parameter *w : layer.parameters()) {
             weights.emplace_back(w->name(), w->symbol(), Halide::Float(64), w->shape());
             for (double &x : weights.back().floats) x = random.value();
+            weights.back().gradient = "d_" + w->name();
         }
         for (Source &s : inputs) s.attach(), call.inputs.push_back(s.array);
         for (size_t k = 0; k < weights.size(); k++)
@@ -108,7 +111,8 @@ public:
     }
     std::vector<double> run() {
         std::vector<double> values(size_t(shape.size()));
-        forward.realize(Buffer<double>(values.data(), shape.extents()));
+        Buffer<double> out(values.data(), shape.extents());
+        forward.realize(out);
         return values;
     }
 
@@ -152,14 +156,15 @@ private:
                  "cast(x.type(), ...)", layer.path, layer.kind(), what);
     }
     std::vector<double> gradient(const std::map<std::string, Func> &d, const Source &s) {
-        auto it = d.find("d_" + s.name);
+        auto it = d.find(s.gradient);
         if (it == d.end())
             fail("[{}] {}::backward defines no gradient of '{}'", layer.path, layer.kind(), s.name);
         Func f = it->second;
         expect(f, s.array.shape.rank(), "the gradient of '" + s.name + "'");
         schedule({f});
         std::vector<double> values(s.floats.size());
-        Pipeline(f).realize(Buffer<double>(values.data(), s.array.shape.extents()));
+        Buffer<double> out(values.data(), s.array.shape.extents());
+        Pipeline(f).realize(out);
         return values;
     }
 

@@ -70,7 +70,7 @@ private:
         ImageParam im(b.type, int(extents.size()), "b" + std::to_string(images.size()));
         int stride = 1;
         for (int d = 0; d < int(extents.size()); d++) {
-            im.dim(d).set_bounds(0, extents[d]).set_stride(stride);
+            im.dim(d).set_bounds(0, extents[d]).set_stride(stride).set_estimate(0, extents[d]);
             stride *= extents[d];
         }
         im.set_host_alignment(b.stored && b.role != Role::norms ? 64 : b.type.bytes());
@@ -373,6 +373,7 @@ void KernelBuilder::bind_arguments() {
             int stride = 1;
             for (int d = 0; d < int(out.extents.size()); d++) {
                 if (first) b.dim(d).set_bounds(0, out.extents[d]);
+                b.dim(d).set_estimate(0, out.extents[d]);
                 b.dim(d).set_stride(stride);
                 stride *= out.extents[d];
             }

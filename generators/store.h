@@ -1,5 +1,7 @@
 #pragma once
-// Compiled kernels on disk, KEY.o with KEY.sum beside it: found by content, published whole, checked when used.
+// Compiled kernels on disk, KEY.o: found by content, published whole, checked when used. A line after
+// the object, which linkers do not read, holds its key and digest: "\ncryolite kernel KEY DIGEST\n".
+// (`cache verify` reads it, too: runtime/cache.h.)
 
 #include <functional>
 #include <string>
@@ -9,10 +11,10 @@ namespace cryolite {
 class KernelStore {
 public:
     explicit KernelStore(std::string folder);
-    /// Whether the kernel is there and whole. One that is damaged is removed with a word on stderr.
+    /// Whether the kernel is there and whole. One that is damaged is not, with a word on stderr.
     bool has(const std::string &key) const;
     std::string path(const std::string &key) const { return folder_ + "/" + key + ".o"; }
-    /// Publishes what `write(path)` writes, by one rename.
+    /// Publishes what `write(path)` writes, by one rename that replaces what is there.
     void put(const std::string &key, const std::function<void(const std::string &)> &write) const;
 
 private:

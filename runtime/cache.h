@@ -60,6 +60,8 @@ public:
     /// locks do not work, or nothing happens for ten minutes, it goes on without: publishing is safe.
     CacheLock lock(const std::string &kind, const std::string &key,
                    const std::string &waiting_for) const;
+    /// Those who read the kernel store share it; who removes from it waits until they are done.
+    CacheLock lock_kernels(bool shared) const;
 
     /// Every entry of `kind`, newest first, with `damage`; nothing is removed.
     std::vector<CacheEntry> list(const std::string &kind) const;
@@ -69,6 +71,7 @@ public:
 
 private:
     CacheEntry examine(const std::string &kind, const std::string &key) const;
+    CacheLock acquire(const std::string &name, bool shared, const std::string &waiting_for) const;
 
     fs::path folder_;
 };

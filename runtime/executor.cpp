@@ -12,7 +12,9 @@ halide_type_t halide_type(const std::string &name) {
     size_t digits = name.find_first_of("0123456789");
     int bits = std::stoi(name.substr(digits));
     std::string kind = name.substr(0, digits);
-    auto code = kind == "float" ? halide_type_float : kind == "int" ? halide_type_int : halide_type_uint;
+    auto code = kind == "float" ? halide_type_float
+                : kind == "int" ? halide_type_int
+                                : halide_type_uint;
     return halide_type_t(code, uint8_t(bits));
 }
 
@@ -81,23 +83,27 @@ void Executor::resolve() {
 
 void Executor::run(const Line &line, std::span<double> seconds) {
     using Clock = std::chrono::steady_clock;
-    size_t i = 0;
-    for (const Line::Call &c : line.calls) {
-        auto start = seconds.empty() ? Clock::time_point() : Clock::now();
-        if (int code = c.function(const_cast<void **>(c.argv.data())))
-            fail("kernel '{}' failed with code {}: {}", c.plan->name, code, device_.last_error());
-        if (!seconds.empty()) {
-            device_.finish();
-            seconds[i++] += std::chrono::duration<double>(Clock::now() - start).count();
+    device_.run([&] {
+        size_t i = 0;
+        for (const Line::Call &c : line.calls) {
+            auto start = seconds.empty() ? Clock::time_point() : Clock::now();
+            if (int code = c.function(const_cast<void **>(c.argv.data())))
+                fail("kernel '{}' failed with code {}: {}", c.plan->name, code,
+                     device_.last_error());
+            if (!seconds.empty()) {
+                device_.finish();
+                seconds[i++] += std::chrono::duration<double>(Clock::now() - start).count();
+            }
         }
-    }
+    });
 }
 
 void Executor::upload(int buffer, const void *from, size_t bytes, size_t offset) {
     DeviceMemory memory;
     size_t at;
     place(buffer, memory, at);
-    if (offset + bytes > size_t(plan().buffers[size_t(buffer)].bytes)) fail("'{}' is smaller than what is written to it", plan().buffers[size_t(buffer)].name);
+    if (offset + bytes > size_t(plan().buffers[size_t(buffer)].bytes))
+        fail("'{}' is smaller than what is written to it", plan().buffers[size_t(buffer)].name);
     device_.upload(memory, at + offset, from, bytes);
 }
 
@@ -105,7 +111,8 @@ void Executor::download(void *to, int buffer, size_t bytes, size_t offset) {
     DeviceMemory memory;
     size_t at;
     place(buffer, memory, at);
-    if (offset + bytes > size_t(plan().buffers[size_t(buffer)].bytes)) fail("'{}' is smaller than what is read from it", plan().buffers[size_t(buffer)].name);
+    if (offset + bytes > size_t(plan().buffers[size_t(buffer)].bytes))
+        fail("'{}' is smaller than what is read from it", plan().buffers[size_t(buffer)].name);
     device_.download(to, memory, at + offset, bytes);
 }
 

@@ -22,6 +22,7 @@ struct ProgramDescription {
 };
 
 struct Program {
+    std::string app; ///< as the user named it: "gpt", "my_model.cpp"
     fs::path path;   ///< the executable
     std::string id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
     ProgramDescription description;
@@ -44,6 +45,10 @@ struct BundleResult {
     int cached = 0;   ///< of these, not compiled by this process
     double seconds = 0;
 };
+
+/// What the key of a bundle is the digest of, as JSON text: the program, every parameter with its value,
+/// defaults included, the step's options, the machine.
+std::string bundle_parts(const Program &program, const BundleRequest &request, const Cache &cache);
 
 /// The bundle from the cache, or built now by running the program (`progress(done, total, cached)` meanwhile).
 /// Errors: the program's own message.

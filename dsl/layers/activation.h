@@ -52,6 +52,10 @@ private:
     }
 };
 
+namespace in_double {
+inline HalidePureExtern_1(double, erf, double);  // Halide's own erf is of float32
+}
+
 /// y = x Phi(x), Phi the normal distribution function, through erf.
 struct GeluExact : Pointwise {
     using Pointwise::Pointwise;
@@ -62,7 +66,10 @@ struct GeluExact : Pointwise {
     }
 
 private:
-    static Expr phi(const Expr &x) { return (1 + erf(x * cast(x.type(), Expr(0.7071067811865476)))) / 2; }
+    static Expr phi(const Expr &x) {
+        Expr u = x * cast(x.type(), Expr(0.7071067811865476));
+        return (1 + (x.type() == Halide::Float(64) ? in_double::erf(u) : erf(u))) / 2;
+    }
 };
 
 }  // namespace cryolite

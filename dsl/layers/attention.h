@@ -1,6 +1,7 @@
 #pragma once
 
 #include "dsl/layer.h"
+#include "dsl/layers/attention_algorithm.h"
 
 namespace cryolite {
 
@@ -15,6 +16,7 @@ struct CausalAttention : Layer {
     }
     int rank() const override { return 3; }
     Shape shape(const Shape &x) const override {
+        if (x.rank() < 2) fail("[{}] input {} is not [3 width, context, batch]", path, x.str());
         if (x[0] % (3 * heads))
             fail("[{}] width {} is not divisible by {} heads", path, x[0] / 3, heads);
         return x.with(0, x[0] / 3);
@@ -25,49 +27,14 @@ struct CausalAttention : Layer {
         return of_input ? 2 * flops(x) : 0;
     }
 
-    Func forward(Array qkv) override {
-        Func y("y"), sum("sum");
-        probabilities(qkv);
-        RDom k(0, T, "k");
-        sum(e, i, h, s) += P(k, i, h, s) * qkv(2 * width + h * D + e, k, s);
-        y(c, i, s) = sum(c % D, i, c / D, s);
-        return y;
-    }
+    Func forward(Array qkv) override { return algorithm(qkv).forward(); }
     void backward(const Call &call, Array dy) override {
-        Array qkv = call.input();
-        probabilities(qkv);
-        Func dP("dP"), dS("dS"), rowdot("rowdot"), dq("dq"), dk("dk"), dv("dv");
-        RDom m(0, D, "m"), k(0, T, "k"), l(0, T, "l"), n(0, T, "n"), o(0, T, "o");
-        dP(j, i, h, s) += dy(h * D + m, i, s) * qkv(2 * width + h * D + m, j, s);
-        rowdot(i, h, s) += P(k, i, h, s) * dP(k, i, h, s);
-        dS(j, i, h, s) = P(j, i, h, s) * (dP(j, i, h, s) - rowdot(i, h, s)) * scale;
-        dq(e, i, h, s) += dS(l, i, h, s) * qkv(width + h * D + e, l, s);
-        dk(e, j, h, s) += dS(j, n, h, s) * qkv(h * D + e, n, s);
-        dv(e, j, h, s) += P(j, o, h, s) * dy(h * D + e, o, s);
-        Expr e0 = c % D, h0 = (c % width) / D;
-        d(call.input())(c, i, s) = select(c < width, dq(e0, i, h0, s), c < 2 * width, dk(e0, i, h0, s),
-                                          dv(e0, i, h0, s));
+        d(call.input()) = algorithm(call.input()).backward(dy);
     }
 
 private:
-    int width, D, T;
-    Expr scale;
-    Func P;
-    Var c{"c"}, e{"e"}, i{"i"}, j{"j"}, h{"h"}, s{"s"};
-
-    void probabilities(const Array &qkv) {
-        width = qkv.extent(0) / 3, D = width / heads, T = qkv.extent(1);
-        scale = cast(qkv.type(), Expr(1.0 / std::sqrt(double(D))));
-        Func S("S"), masked("masked"), top("top"), expd("expd"), total("total");
-        RDom m(0, D, "m"), k(0, T, "k"), l(0, T, "l");
-        S(j, i, h, s) += qkv(h * D + m, i, s) * qkv(width + h * D + m, j, s);
-        masked(j, i, h, s) = S(j, i, h, s) * scale + cast(qkv.type(), j > i) * cast(qkv.type(), -1e30f);
-        top(i, h, s) = qkv.type().min();
-        top(i, h, s) = max(top(i, h, s), masked(k, i, h, s));
-        expd(j, i, h, s) = exp(masked(j, i, h, s) - top(i, h, s));
-        total(i, h, s) += expd(l, i, h, s);
-        P = Func("P");
-        P(j, i, h, s) = expd(j, i, h, s) / total(i, h, s);
+    CausalAttentionAlgorithm algorithm(const Array &qkv) const {
+        return {qkv, qkv.type(), qkv.extent(0) / 3, heads, qkv.extent(1)};
     }
 };
 

@@ -72,7 +72,8 @@ private:
     int width, heads, size, context, blocks;
     Halide::RDom keys;
     Halide::Func weight, share;
-    // c, t, s: channel, position, sequence. h: head, e: channel in it. b, l: block of queries, query in it.
+    // c, t, s: channel, position, sequence. h: head, e: channel in it. b, l: block of queries,
+    // query in it.
     Halide::Var c{"c"}, t{"t"}, s{"s"}, h{"h"}, e{"e"}, b{"b"}, l{"l"}, i{"i"}, j{"j"};
 
     Halide::Expr scale() const { return cast(type, Halide::Expr(1.0 / std::sqrt(double(size)))); }

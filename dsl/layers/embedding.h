@@ -56,6 +56,7 @@ struct Positions : Layer {
     int rank() const override { return 3; }
     Nature nature() const override { return Nature::pointwise; }
     Shape shape(const Shape &x) const override {
+        if (x.rank() < 2) fail("[{}] input {} is not [width, context, batch]", path, x.str());
         if (x[0] != width) fail("[{}] input has {} channels, expected {}", path, x[0], width);
         if (x[1] > positions)
             fail("[{}] context {} is longer than the {} positions", path, x[1], positions);

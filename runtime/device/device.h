@@ -5,6 +5,7 @@
 #include <HalideRuntime.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,8 @@ public:
 
     /// Points a kernel's argument at a place in memory.
     virtual void bind(halide_buffer_t &argument, const DeviceMemory &memory, size_t offset) = 0;
+    /// Runs `work`, which calls kernels, with the device's threads at hand.
+    virtual void run(const std::function<void()> &work) = 0;
     /// What kernels get as their user context.
     virtual void *context() = 0;
     /// Waits until everything that was started is done; throws the first error that was met.

@@ -1,4 +1,13 @@
 // Causal self-attention: a task is a head of a sequence; its blocks of queries stay in L1 or L2.
+//
+// Register budget (AVX-512): 16 accumulators, one vector of queries x 16 keys (scores), or the
+// channels of a head x 4 to 8 rows (sums of rows).
+//
+// 2 Zen 4 cores, forward / backward, of the peak on the causal half alone (blocks of 16 compute 62
+// % of the square at context 64, 51 % at 1024):
+//   4 heads of 32, context 64, batch 12:   0.11 / 0.245 ms (49 / 55 %)
+//   12 heads of 64, context 64, batch 4:   0.19 / 0.45 ms (57 / 61 %)
+//   12 heads of 64, context 1024, batch 1: 9.7 / 25.5 ms (70 / 66 %); scratch of a task: 4.3 MB
 
 #include "dsl/layers/attention_algorithm.h"
 #include "schedules/cpu/idioms.h"
@@ -34,7 +43,8 @@ void score_loops(Func f, const Machine &m) {
         .unroll(j);
 }
 
-/// Sums of rows: f(e, l) += over two reductions, channels across lanes and a few rows in registers.
+/// Sums of rows: f(e, l) += over a block and over blocks, channels across lanes, a few rows in
+/// registers.
 void mix_loops(Func f, const Machine &m, int size) {
     Var e = f.args()[0], l = f.args()[1], et("et"), lt("lt"), lane("lane");
     const int lanes = dividing_lanes(size, m);
@@ -80,7 +90,7 @@ void forward(Group &g, const Machine &m) {
 }
 
 void backward(Group &g, const Machine &m) {
-    Func out = g.out, PdS = g.func("PdS");
+    Func out = g.anchor, PdS = g.func("PdS");
     const int size = reduction_extent(g.func("S")), lanes = std::min(m.vector, block);
     Var t = out.args()[1], s = out.args()[2];
     RVar e = out.rvars()[0], part = out.rvars()[1], h = out.rvars()[2], task("task");
@@ -99,6 +109,10 @@ void backward(Group &g, const Machine &m) {
     RVar in_block = PdS.rvars()[0], keys = PdS.rvars()[1], queries = PdS.rvars()[2];
     PdS.compute_at(out, task);
     PdS.update().reorder({PdS.args()[0], in_block, keys, queries}).vectorize(PdS.args()[0], lanes);
+    if (g.out.name() != out.name()) {  // something follows in this kernel
+        out.compute_root();
+        pointwise(g, m);
+    }
     const LoopLevel level(PdS, queries);
     softmax_at(g, m, level);
     g.func("dP").compute_at(level);

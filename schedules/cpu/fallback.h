@@ -4,7 +4,10 @@
 
 namespace cryolite {
 
-/// The loops of a kernel that has no schedule of its own. Returns what was used.
-std::string fallback(Group &g, Halide::Pipeline &pipeline, const Machine &m);
+/// Halide's Adams2019 autoscheduler; every argument must have estimates. Returns its name.
+std::string autoschedule(Halide::Pipeline &pipeline, const Machine &m);
+
+/// Reductions at root, the outermost dimension in parallel, the innermost vectorised. Returns its name.
+std::string plain_loops(Group &g, const Machine &m);
 
 }  // namespace cryolite

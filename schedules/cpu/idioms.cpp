@@ -16,7 +16,8 @@ Tile register_tile(int columns, int panel, int rows, const Machine &m, bool divi
         const int stored = panel ? ceil_div(columns, panel) * panel : 0;  // tiles may not leave it
         if (panel ? stored % wide || (wide % panel && panel % wide) : wide > columns) continue;
         // Elements computed, those beyond the edges too, and loads for each multiply-add.
-        const double computed = double(ceil_div(columns, wide)) * wide * ceil_div(rows, high) * high;
+        const double computed =
+            double(ceil_div(columns, wide)) * wide * ceil_div(rows, high) * high;
         const double cost = computed * (1 + 0.2 * (1.0 / v + 1.0 / high));
         if (cost < least) least = cost, best = {lanes, wide, high};
     }
@@ -27,14 +28,17 @@ int items_per_task(int items, int others, int64_t work, int least) {
     constexpr int tasks = 48;              // balances sixteen threads, and two that are not equal
     constexpr int64_t enough = 200 << 10;  // multiply-adds that hide the start of a task
     const int64_t some = std::max<int64_t>(least, enough / std::max<int64_t>(1, work));
-    const int blocks = int(std::min<int64_t>(ceil_div(tasks, others), items / std::max<int64_t>(1, some)));
+    const int blocks =
+        int(std::min<int64_t>(ceil_div(tasks, others), items / std::max<int64_t>(1, some)));
     return ceil_div(items, std::max(1, blocks));
 }
 
-bool is_buffer(const Func &f) {
-    if (f.has_update_definition() || f.outputs() != 1) return false;
-    const auto *call = f.value().as<Internal::Call>();
-    return call && call->call_type == Internal::Call::Image;
+bool is_row_number(const Func &f) {
+    if (f.dimensions() != 1) return false;
+    if (f.has_update_definition()) return true;
+    for (auto &[name, g] : Internal::find_transitive_calls(f.function()))
+        if (g.has_update_definition()) return true;
+    return false;
 }
 
 bool calls(const Func &f, const Func &g) {

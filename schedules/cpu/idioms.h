@@ -22,15 +22,16 @@ struct Tile {
     int work() const { return columns * rows; }
 };
 
-/// The tile for `columns` (stored in panels of `panel`; 0: anyhow) and `rows`; `dividing`: these, exactly.
+/// The tile for `columns` (stored in panels of `panel`; 0: anyhow) and `rows`; `dividing`: these,
+/// exactly.
 Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false);
 
-/// How many consecutive items, of `items`, one parallel task takes, at least `least`, where `others`
-/// multiply the number of tasks and an item costs `work` multiply-adds.
+/// How many consecutive items, of `items`, one parallel task takes, at least `least`, where
+/// `others` multiply the number of tasks and an item costs `work` multiply-adds.
 int items_per_task(int items, int others, int64_t work, int least = 1);
 
-/// Whether `f` only reads a buffer: nothing to compute.
-bool is_buffer(const Func &f);
+/// Whether `f` is a number of each row that takes a sum (or a maximum) along the row.
+bool is_row_number(const Func &f);
 
 /// Whether `f` calls `g`, directly or not.
 bool calls(const Func &f, const Func &g);

@@ -8,7 +8,8 @@ namespace cryolite::cpu {
 /// Columns in a storage panel of a weight with `out` columns; 0: store it row-major.
 int panel_width(int out, const Machine &m);
 
-/// Y, dX and dW of a matrix product, with what was placed around it; dW also in place (fused update).
+/// Y, dX and dW of a matrix product, with what was placed around it; dW also in place (fused
+/// update).
 void product(Group &g, const Machine &m);
 
 /// Causal self-attention, forward and backward, as dsl/layers/attention_algorithm.h writes it.
@@ -26,8 +27,12 @@ void cross_entropy(Group &g, const Machine &m);
 /// A sum over rows, s(o) += f(o, m), as of a bias' gradient or of positions; also in place.
 void sum_rows(Group &g, const Machine &m);
 
-/// Such sums, stored as one Tuple or alone, whose terms need numbers of whole rows: LayerNorm's gains.
+/// Such sums, stored as one Tuple or alone, whose terms need numbers of whole rows: LayerNorm's
+/// gains.
 void sum_normalised_rows(Group &g, const Machine &m);
+
+/// Convolutions and pools over [channels, width, height, batch], forward and both gradients.
+void windows(Group &g, const Machine &m);
 
 /// n() += g(i)^2: the same order of additions for any number of threads.
 void squared_norm(Group &g, const Machine &m);

@@ -1,5 +1,6 @@
-// Layers that normalise rows, and pointwise ones: memory speed where rows are long, cache speed where
-// they are short. A task is a few rows; what a row needs as a whole is computed where the row is.
+// Layers that normalise rows, and pointwise ones: memory speed where rows are long, cache speed
+// where they are short. A task is a few rows; what a row needs as a whole is computed where the row
+// is.
 
 #include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"
@@ -32,7 +33,7 @@ void rowwise(Group &g, const Machine &m) {
         .parallel(task)
         .vectorize(i, lanes, g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards);
     for (Func &f : g.funcs())
-        if (f.dimensions() == 1 && !is_buffer(f)) along_row(f, LoopLevel(g.out, r), m);
+        if (is_row_number(f)) along_row(f, LoopLevel(g.out, r), m);
 }
 
 void pointwise(Group &g, const Machine &m) {

@@ -28,7 +28,7 @@ void sum_rows(Group &g, const Machine &m) {
 }
 
 void sum_normalised_rows(Group &g, const Machine &m) {
-    constexpr int parts = 16;  // whatever the number of threads
+    int parts = 16;  // whatever the number of threads
     const int lanes = lanes_within(g.extent(0), m);
     const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
     std::set<std::string> sums;
@@ -39,20 +39,27 @@ void sum_normalised_rows(Group &g, const Machine &m) {
     for (Func &f : g.funcs()) {
         if (!sums.count(f.name())) continue;
         RVar k = f.rvars()[0], ko("ko");
+        // Equal parts: past the last row there are no numbers of a row to read.
+        while (reduction_extent(f) % parts) parts--;
         Var part("part"), c = f.args()[0];
-        f.update().split(k, ko, k, ceil_div(reduction_extent(f), parts), TailStrategy::GuardWithIf);
+        f.update().split(k, ko, k, reduction_extent(f) / parts);
         Func p = f.update().rfactor(ko, part);
         f.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf);
         f.update().reorder(c, ko).vectorize(c, lanes, TailStrategy::GuardWithIf);
         p.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
-        p.update().reorder(c, k, part).vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
+        p.update()
+            .reorder(c, k, part)
+            .vectorize(c, lanes, TailStrategy::GuardWithIf)
+            .parallel(part);
         partial.push_back({p, k});
     }
-    // What a row needs as a whole: once for each row, in the sum that comes first.
+    // What a row needs as a whole: where the row is read, unless several sums want it.
     for (Func &f : g.funcs()) {
-        if (f.dimensions() != 1 || sums.count(f.name()) || is_buffer(f)) continue;
+        if (!is_row_number(f) || sums.count(f.name())) continue;
+        std::vector<LoopLevel> readers;
         for (auto &[p, k] : partial)
-            if (calls(p, f)) along_row(f, LoopLevel(p, k), m);
+            if (calls(p, f)) readers.emplace_back(p, k);
+        along_row(f, readers.size() == 1 ? readers[0] : LoopLevel::root(), m);
     }
 }
 

@@ -49,6 +49,7 @@ public:
     void bind(halide_buffer_t &argument, const DeviceMemory &m, size_t offset) override {
         argument.host = static_cast<uint8_t *>(m.address) + offset;
     }
+    void run(const std::function<void()> &work) override { team_.run(work); }
     void *context() override { return &team_; }
     void finish() override {}
     std::string last_error() override { return team_.error; }

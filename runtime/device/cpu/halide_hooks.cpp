@@ -1,7 +1,6 @@
-// Halide's runtime on OpenMP: parallel loops run on the team of the kernel's user context.
+// Halide's runtime here: parallel loops run on the team of the kernel's user context, temporaries come from its pools.
 
 #include <HalideRuntime.h>
-#include <omp.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -13,8 +12,6 @@ namespace cryolite {
 
 namespace {
 constexpr size_t alignment = 128, slack = 64;  // a vector may read past the end of a temporary
-
-thread_local Team *current_team = nullptr;  // set inside a parallel loop
 }  // namespace
 
 Pool::~Pool() {
@@ -47,41 +44,21 @@ namespace {
 
 void *allocate(void *context, size_t bytes) {
     if (!context) return std::aligned_alloc(alignment, (bytes + slack + alignment - 1) / alignment * alignment);
-    auto *team = static_cast<Team *>(context);
-    return team->pools[current_team ? size_t(omp_get_thread_num()) : 0].take(bytes);
+    return static_cast<Team *>(context)->pools[size_t(team_thread())].take(bytes);
 }
 
 void release(void *context, void *block) {
     if (!block) return;
     if (!context) return std::free(block);
-    auto *team = static_cast<Team *>(context);
-    size_t own = current_team ? size_t(omp_get_thread_num()) : 0;
-    if (team->pools[own].give(block)) return;
-    for (Pool &p : team->pools)
-        if (p.give(block)) return;
+    // A block is given back by the thread that took it: Halide frees where it allocated.
+    static_cast<Team *>(context)->pools[size_t(team_thread())].give(block);
 }
 
 int run_parallel(void *context, halide_task_t task, int first, int count, uint8_t *closure) {
-    auto *team = static_cast<Team *>(context);
-    // A loop inside a loop runs on the thread that meets it.
-    if (!team || team->threads == 1 || count == 1 || current_team) {
-        for (int i = first; i < first + count; i++)
-            if (int code = task(context, i, closure)) return code;
-        return 0;
-    }
-    int result = 0;
-#pragma omp parallel num_threads(team->threads)
-    {
-        current_team = team;
-#pragma omp for schedule(dynamic, 1) nowait
-        for (int i = first; i < first + count; i++)
-            if (int code = task(context, i, closure)) {
-#pragma omp atomic write
-                result = code;
-            }
-        current_team = nullptr;
-    }
-    return result;
+    if (context) return static_cast<Team *>(context)->loop(task, first, count, closure);
+    for (int i = first; i < first + count; i++)
+        if (int code = task(context, i, closure)) return code;
+    return 0;
 }
 
 void keep_error(void *context, const char *message) {

@@ -1,0 +1,58 @@
+// The resolved settings of a run as config.toml.
+
+#include "apps/cryolite/config_file.h"
+#include "apps/cryolite/settings.h"
+
+namespace cryolite {
+
+namespace {
+
+/// A float as TOML reads it back: with a point or an exponent.
+std::string real(double x) {
+    std::string text = fmt::format("{}", x);
+    return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
+std::string path(const fs::path &p) { return toml_string(fs::absolute(p).string()); }
+
+}  // namespace
+
+std::string config_toml(const TrainSettings &s) {
+    std::string out = "# What this run was made with; cryolite train --config FILE does it again.\n";
+    auto line = [&](const std::string &key, const std::string &value) {
+        out += fmt::format("{} = {}\n", key, value);
+    };
+    line("app", toml_string(s.app.ends_with(".cpp") ? fs::absolute(s.app).string() : s.app));
+    if (!s.preset.empty()) line("preset", toml_string(s.preset));
+    out += "\n# Model\n";
+    for (auto &[name, value] : s.params) line(name, value);
+    if (s.text) line("tokenizer", toml_string(s.tokenizer));
+    out += "\n# Step\n";
+    line("accumulate", std::to_string(s.accumulate));
+    line("precision", toml_string("fp32"));
+    line("clip", real(s.clip));
+    line("optimizer", toml_string(s.optimizer));
+    line("lr", real(s.rate.high));
+    line("min-lr", real(s.rate.low));
+    line("warmup", std::to_string(s.rate.warmup));
+    for (auto &[name, value] : s.numbers) line(name, real(value));
+    out += "\n# Schedule\n";
+    line("update", toml_string(s.update));
+    line("recompute", toml_string("none"));
+    line("device", toml_string("cpu"));
+    line("workers", "1");
+    if (s.threads) line("threads", std::to_string(s.threads));
+    out += "\n# Run\n";
+    line("steps", std::to_string(s.rate.steps));
+    line("seed", std::to_string(s.seed));
+    if (!s.data.empty()) line("data", path(s.data));
+    if (!s.validation.empty()) line("val", path(s.validation));
+    if (!s.init.empty()) line("init", path(s.init));
+    line("order", toml_string(s.sequential ? "sequential" : "random"));
+    line("checkpoint-every", std::to_string(s.checkpoint_every));
+    line("keep", std::to_string(s.keep));
+    line("eval-every", std::to_string(s.eval_every));
+    return out;
+}
+
+}  // namespace cryolite

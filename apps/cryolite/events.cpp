@@ -1,0 +1,62 @@
+#include "apps/cryolite/events.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/error.h"
+
+namespace cryolite {
+
+namespace {
+
+/// JSON has no word for what is not a number: nothing that is one reaches this by accident, as the
+/// training loop stops there, so null says it plainly.
+std::string number(double value, int digits) {
+    return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
+}
+
+}  // namespace
+
+std::string compile_json(int kernels, int cached, double seconds) {
+    return fmt::format(R"({{"event":"compile","kernels":{},"cached":{},"seconds":{}}})", kernels,
+                       cached, number(seconds, 4));
+}
+
+std::string to_json(const StepEvent &e) {
+    return fmt::format(
+        R"({{"event":"step","step":{},"loss":{},"tok_s":{},"step_s":{},"lr":{}}})", e.step,
+        number(e.loss, 9), number(e.tok_s, 6), number(e.step_s, 6), number(e.lr, 9));
+}
+
+std::string to_json(const EvalEvent &e) {
+    std::string accuracy =
+        e.accuracy ? fmt::format(R"(,"accuracy":{})", number(*e.accuracy, 9)) : "";
+    return fmt::format(R"({{"event":"eval","step":{},"val_loss":{}{}}})", e.step,
+                       number(e.val_loss, 9), accuracy);
+}
+
+std::string to_json(const DoneEvent &e) {
+    return fmt::format(
+        R"({{"event":"done","first_step_s":{},"best_s":{},"median_s":{},"tok_s":{},"best_tok_s":{},)"
+        R"("peak_rss_mb":{},"fraction_of_peak":{}}})",
+        number(e.first_step_s, 6), number(e.best_s, 6), number(e.median_s, 6), number(e.tok_s, 6),
+        number(e.best_tok_s, 6), e.peak_rss_mb, number(e.fraction_of_peak, 4));
+}
+
+std::string peer_json(const std::string &name, double best_s, double median_s, double ratio) {
+    return fmt::format(
+        R"({{"event":"peer","name":{},"best_s":{},"median_s":{},"ratio":{}}})",
+        nlohmann::json(name).dump(), number(best_s, 6), number(median_s, 6), number(ratio, 4));
+}
+
+void print_line(const std::string &json) {
+    const std::string line = json + "\n";
+    if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() || std::fflush(stdout) != 0)
+        fail("cannot write to the standard output: {}", std::strerror(errno));
+}
+
+}  // namespace cryolite

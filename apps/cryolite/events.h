@@ -1,0 +1,39 @@
+#pragma once
+// The JSON lines of --json and metrics.jsonl: what scripts read, so their fields and digits are a
+// contract (apps/cryolite/README.md).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace cryolite {
+
+struct StepEvent {
+    uint64_t step = 0;  ///< from 1
+    double loss = 0;    ///< mean over micro-batches, before the update
+    double tok_s = 0, step_s = 0, lr = 0;
+};
+
+struct EvalEvent {
+    uint64_t step = 0;
+    double val_loss = 0;
+    std::optional<double> accuracy;  ///< of classifiers
+};
+
+struct DoneEvent {
+    double first_step_s = 0;  ///< from the script's start to the end of the first step
+    double best_s = 0, median_s = 0, tok_s = 0, best_tok_s = 0;
+    uint64_t peak_rss_mb = 0;
+    double fraction_of_peak = 0;
+};
+
+std::string compile_json(int kernels, int cached, double seconds);
+std::string to_json(const StepEvent &e);
+std::string to_json(const EvalEvent &e);
+std::string to_json(const DoneEvent &e);
+std::string peer_json(const std::string &name, double best_s, double median_s, double ratio);
+
+/// One line to stdout, flushed. Errors: nobody reads it any more.
+void print_line(const std::string &json);
+
+}  // namespace cryolite

@@ -1,0 +1,78 @@
+// The table of flags, and looking things up in it.
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "apps/cryolite/flags.h"
+
+namespace cryolite {
+
+const std::vector<Flag> &flag_table() {
+    static const std::string step = "Step", schedule = "Schedule", run = "Run";
+    static const std::vector<Flag> table = {
+        {"accumulate", "N", step, "micro-batches in a step (1)"},
+        {"precision", "FORMAT", step, "fp32; bf16 comes with a later release"},
+        {"clip", "NORM", step, "largest norm of the gradient; 0: off (0)"},
+        {"optimizer", "NAME", step, "adamw or sgd (the program's own)"},
+        {"lr", "RATE", step, "learning rate after the warm-up"},
+        {"min-lr", "RATE", step, "learning rate of the last step (the preset's, at most --lr; else lr / 10)"},
+        {"warmup", "STEPS", step, "steps in which the rate rises (0)"},
+        {"weight-decay", "X", step, "decay of parameters of two or more dimensions"},
+        {"beta1", "X", step, "decay of the mean of gradients, or momentum"},
+        {"beta2", "X", step, "decay of the mean of squared gradients"},
+        {"update", "PLACE", schedule, "auto, separate, backward or forward (auto)"},
+        {"recompute", "WHAT", schedule, "none; auto and BYTES come with a later release"},
+        {"dialect", "NAME", schedule, "auto or halide (auto)"},
+        {"device", "NAME", schedule, "cpu"},
+        {"workers", "N", schedule, "data-parallel replicas (1); more come with a later release"},
+        {"threads", "N", schedule, "threads (all cores that this process may use)"},
+        {"steps", "N", run, "steps in all (train: 1000, or the preset's; bench: 20)"},
+        {"seed", "N", run, "of the first weights and the order of the data (1)"},
+        {"data", "FILE", run, "text, a token shard, or a .csv/.csv.gz table (the embedded data)"},
+        {"val", "FILE", run, "validation data (a tenth of a text, a fifth of a table)"},
+        {"order", "ORDER", run, "random or sequential (random)"},
+        {"tokenizer", "NAME", run, "char or gpt2 (the preset's, else char)"},
+        {"init", "FILE", run, "begin with these weights (safetensors)"},
+        {"out", "DIR", run, "folder of the run (runs/APP-DATE)"},
+        {"resume", "", run, "go on from the newest good checkpoint in --out"},
+        {"checkpoint-every", "STEPS", run, "0: only at the end (500)"},
+        {"keep", "N", run, "checkpoints to keep (2)"},
+        {"eval-every", "STEPS", run, "evaluate as often; 0: never (250)"},
+        {"cache", "DIR", run, "compiled kernels ($XDG_CACHE_HOME/cryolite)"},
+        {"json", "", run, "JSON lines on stdout, and nothing else there"},
+        {"preset", "NAME", "Model", "a set of flags of the program"},
+        {"config", "FILE", run, "read flags from a TOML file; the command line wins", false},
+        {"profile", "", "Bench", "the time of every kernel", false},
+        {"peers", "", "Bench", "the same work in PyTorch, interleaved", false},
+    };
+    return table;
+}
+
+const Flag *find_flag(const std::string &name) {
+    for (const Flag &flag : flag_table())
+        if (flag.name == name) return &flag;
+    return nullptr;
+}
+
+std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates) {
+    size_t nearest = 3;  // more edits than this are another word
+    std::string found;
+    for (const std::string &candidate : candidates) {
+        std::vector<size_t> row(candidate.size() + 1);
+        std::iota(row.begin(), row.end(), size_t{0});
+        for (size_t i = 0; i < word.size(); i++) {
+            size_t diagonal = row[0]++;
+            for (size_t j = 0; j < candidate.size(); j++) {
+                const size_t change = diagonal + (word[i] != candidate[j]);
+                diagonal = row[j + 1];
+                row[j + 1] = std::min({change, row[j] + 1, diagonal + 1});
+            }
+        }
+        if (row.back() < nearest) nearest = row.back(), found = candidate;
+    }
+    return found.empty() ? "" : fmt::format(" (did you mean {}?)", found);
+}
+
+}  // namespace cryolite

@@ -1,0 +1,75 @@
+// The command `cryolite`: one subcommand each, in the file of its name.
+
+#include <CLI/CLI.hpp>
+
+#include "apps/cryolite/commands.h"
+#include "apps/cryolite/interrupt.h"
+#include "apps/cryolite/version.h"
+#include "runtime/error.h"
+#include "runtime/process.h"
+
+#if __has_include("apps/cryolite/cache_command.h")
+#include "apps/cryolite/cache_command.h"
+#define CRYOLITE_HAS_CACHE_COMMAND
+#endif
+
+namespace cryolite {
+
+namespace {
+
+struct Subcommand {
+    const char *name, *about;
+    int (*run)(const std::vector<std::string> &arguments);
+};
+
+constexpr Subcommand subcommands[] = {
+    {"train", "train a model", run_train},
+};
+
+int dispatch(int argc, char **argv) {
+    CLI::App app{"Cryolite: a Halide-based compiler and runtime for training neural networks.", "cryolite"};
+    app.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
+    app.require_subcommand(1);
+    for (const Subcommand &c : subcommands) {
+        // Its own flags, --help among them, are read by itself: some are known only to the program.
+        CLI::App *sub = app.add_subcommand(c.name, c.about)->prefix_command();
+        sub->set_help_flag();
+    }
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success &e) {
+        return app.exit(e);
+    } catch (const CLI::ParseError &e) {
+        fail_usage("{}; see cryolite --help", e.what());
+    }
+    for (const Subcommand &c : subcommands)
+        if (CLI::App *sub = app.get_subcommand(c.name); sub->parsed()) return c.run(sub->remaining());
+    return 0;
+}
+
+int say(int status, const std::string &message) {
+    fmt::print(stderr, "cryolite: {}\n", message);
+    return status;
+}
+
+}  // namespace
+
+}  // namespace cryolite
+
+int main(int argc, char **argv) {
+    using namespace cryolite;
+    watch_signals();
+    try {
+        return dispatch(argc, argv);
+    } catch (const CLI::Success &) {
+        return 0;  // --help or --version, printed
+    } catch (const Interrupted &) {
+        return interrupted_status;
+    } catch (const UsageError &e) {
+        return say(2, e.what());
+    } catch (const std::bad_alloc &) {
+        return say(1, "there is not enough memory; use a smaller batch, context or model");
+    } catch (const std::exception &e) {
+        return say(1, e.what());
+    }
+}

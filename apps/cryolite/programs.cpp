@@ -1,0 +1,242 @@
+#include "apps/cryolite/programs.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/user_program.h"
+#include "runtime/error.h"
+#include "runtime/process.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+bool runnable(const fs::path &path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
+}
+
+fs::path built_in_program(const std::string &app) {
+    const fs::path folder = build_folder() / "generators";
+    if (runnable(folder / app)) return folder / app;
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+        if (runnable(at->path())) names.push_back(at->path().filename().string());
+    if (names.empty())
+        fail("there are no generator programs in {}: build them with ./cryolite", folder.string());
+    std::sort(names.begin(), names.end());
+    fail_usage("there is no app {}: expected {}, or the path of a .cpp of your own", shown(app),
+               fmt::join(names, ", "));
+}
+
+bool is_source(const std::string &app) {
+    const std::string ending = fs::path(app).extension().string();
+    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" || app.find('/') != std::string::npos;
+}
+
+/// The digest of a program's content and of the compiler library that it loads, which is too large to
+/// read at every start: its size has to do, beside the version in every kernel's key.
+std::string program_id(const fs::path &path) {
+    std::string id = sha256_file(path);
+    try {
+        const json flags = json::parse(read_file(build_folder() / "user_program.json"));
+        id += fmt::format(" {} {}", std::string(flags.at("halide")),
+                          fs::file_size(std::string(flags.at("libraries").at(1))));
+    } catch (const std::exception &) {  // a test's own program: there is no such file
+    }
+    return sha256_hex(id);
+}
+
+std::string said(const ProcessResult &result) {
+    const std::string text = last_lines(result.errors, 4000);
+    return text.empty() ? "It said nothing." : text;
+}
+
+ProgramDescription parse_description(const std::string &text) {
+    const json j = json::parse(text);
+    ProgramDescription d{j.at("name"), j.at("task"), j.at("optimizer"), {}, {}, {}};
+    for (const json &p : j.at("params"))
+        d.params.push_back({p.at("name"), p.at("type"), p.at("value"), p.at("help")});
+    for (const json &p : j.at("presets"))
+        d.presets.push_back({p.at("name"), p.at("flags").get<std::map<std::string, std::string>>()});
+    if (j.contains("scalars")) d.scalars = j.at("scalars").get<std::map<std::string, double>>();
+    return d;
+}
+
+using Params = std::map<std::string, std::string>;
+
+void add_params(std::vector<std::string> &argv, const Params &params) {
+    for (auto &[name, value] : params) {
+        argv.push_back("--param");
+        argv.push_back(name + "=" + value);
+    }
+}
+
+std::string run_describe(const Program &program, const Params &params) {
+    ProcessOptions options{.argv = {program.path, "--describe"}, .time_limit = program_time_limit()};
+    add_params(options.argv, params);
+    const ProcessResult result = run_process(options);
+    // It read the parameters and refused one: what the user typed is wrong.
+    if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() && !params.empty())
+        throw UsageError(said(result));
+    if (!result.ok())
+        fail("{} did not describe its model: {}. Its last words:\n{}", program.app, how_it_ended(result),
+             said(result));
+    try {
+        parse_description(result.output);
+    } catch (const json::exception &) {
+        fail("{} answered --describe with {}, not with its model: its main() should be `return "
+             "cryolite::program<Model>(argc, argv, {{...}})` and print nothing itself",
+             program.app, shown(result.output));
+    }
+    return result.output;
+}
+
+/// What the program says of its model, given these parameters: from the cache, because starting it
+/// loads the whole compiler.
+ProgramDescription describe(const Program &program, const Params &params, const Cache &cache) {
+    const std::string key = sha256_hex(json{{"id", program.id}, {"given", params}}.dump());
+    if (std::optional<CacheEntry> entry = cache.find("descriptions", key)) {
+        try {
+            return parse_description(read_file(entry->folder / "description.json"));
+        } catch (const json::exception &) {  // an older form
+        }
+    }
+    const std::string text = run_describe(program, params);
+    cache.publish("descriptions", key, [&](const fs::path &folder) {
+        write_file_atomic(folder / "description.json", text, 0600);
+        return json{{"app", program.app}, {"program", program.id}}.dump();
+    }, true);
+    return parse_description(text);
+}
+
+/// Numbers in one spelling, so that "012" and "12" are one bundle.
+std::string canonical(const std::string &type, const std::string &text) {
+    const char *end = text.data() + text.size();
+    if (long long n = 0; type == "int") {
+        auto [at, error] = std::from_chars(text.data(), end, n);
+        if (error == std::errc() && at == end) return std::to_string(n);
+    } else if (float x = 0; type == "float") {
+        auto [at, error] = std::from_chars(text.data(), end, x);
+        if (error == std::errc() && at == end) return fmt::format("{}", x);
+    }
+    return text;
+}
+
+/// What kernels for "this host" depend on. Asking Halide would load it, so: what the system says of
+/// the processor.
+std::string machine() {
+    struct utsname name {};
+    uname(&name);
+    std::string text = name.machine, line;
+    std::ifstream in("/proc/cpuinfo");
+    while (std::getline(in, line) && !line.empty())  // the first processor
+        for (const char *part : {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
+            if (line.starts_with(part)) text += "|" + line;
+    return sha256_hex(text).substr(0, 16);
+}
+
+json parts_of(const Program &program, const BundleRequest &request, const Cache &cache) {
+    json params = json::object();
+    for (const ProgramDescription::Param &p : describe(program, request.params, cache).params) {
+        auto given = request.params.find(p.name);
+        params[p.name] = canonical(p.type, given == request.params.end() ? p.value : given->second);
+    }
+    return {{"format", 1},  {"program", program.id},         {"params", params},
+            {"optimizer", request.optimizer}, {"update", request.update},
+            {"clip", request.clip}, {"accumulate", request.accumulate}, {"machine", machine()}};
+}
+
+struct Building {
+    int kernels = 0, cached = 0;
+};
+
+/// One line of the program's stdout; false when it says nothing of its progress.
+bool read_progress(std::string_view line, Building &state, const std::function<void(int, int, int)> &progress) {
+    const json j = json::parse(line, nullptr, false);
+    if (!j.is_object() || !j.contains("done") || !j.contains("total") || !j.contains("cached")) {
+        fmt::print(stderr, "{}\n", line);  // a word of the user's own program
+        return false;
+    }
+    state = {j["total"], j["cached"]};
+    if (progress) progress(j["done"], state.kernels, state.cached);
+    return true;
+}
+
+Building build_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
+                      const fs::path &folder, const std::function<void(int, int, int)> &progress) {
+    Building state;
+    ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()}};
+    add_params(options.argv, request.params);
+    options.argv.insert(options.argv.end(), {"--update", request.update, "--optimizer", request.optimizer});
+    if (request.clip) options.argv.push_back("--clip");
+    if (request.accumulate) options.argv.push_back("--accumulate");
+    // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
+    options.silence_limit = 1.5 * program_time_limit();
+    options.on_line = [&](std::string_view line) { return read_progress(line, state, progress); };
+    const ProcessResult result = run_process(options);
+    if (!result.ok()) {
+        const bool refused = result.status == 1 && !result.signal && !result.limit;
+        if (refused && !result.errors.empty()) throw Error(said(result));
+        fail("{} did not build its kernels: {}. Its last words:\n{}", program.app, how_it_ended(result),
+             said(result));
+    }
+    if (!result.errors.empty()) fmt::print(stderr, "{}\n", last_lines(result.errors, 8000));
+    for (const char *file : {"plan.json", "kernels.so"})
+        if (!fs::exists(folder / file))
+            fail("{} ended without an error but wrote no {}", program.app, file);
+    return state;
+}
+
+}  // namespace
+
+Program find_program(const std::string &app, const Cache &cache) {
+    Program program;
+    program.app = app;
+    program.path = is_source(app) ? user_program(app, cache) : built_in_program(app);
+    program.id = program_id(program.path);
+    program.description = describe(program, {}, cache);
+    return program;
+}
+
+std::string bundle_parts(const Program &program, const BundleRequest &request, const Cache &cache) {
+    return parts_of(program, request, cache).dump();
+}
+
+BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
+                        const std::function<void(int, int, int)> &progress) {
+    const auto start = std::chrono::steady_clock::now();
+    const json parts = parts_of(program, request, cache);
+    const std::string key = sha256_hex(parts.dump());
+    BundleResult result;
+    auto found = [&] {
+        const std::optional<CacheEntry> entry = cache.find("bundles", key);
+        if (!entry) return false;
+        result.folder = entry->folder;
+        result.kernels = result.cached = json::parse(entry->about).value("kernels", 0);
+        return true;
+    };
+    if (!found()) {
+        const CacheLock lock = cache.lock("bundles", key, "another process that compiles " + program.app);
+        const CacheLock kernels = cache.lock_kernels(true);
+        if (!found())
+            result.folder = cache.publish("bundles", key, [&](const fs::path &folder) {
+                const Building b = build_bundle(program, request, cache, folder, progress);
+                result.kernels = b.kernels, result.cached = b.cached;
+                return json{{"app", program.app}, {"kernels", b.kernels}, {"parts", parts}}.dump();
+            }).folder;
+    }
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,104 @@
+#include "apps/cryolite/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "runtime/error.h"
+
+namespace cryolite {
+
+namespace {
+
+uint64_t status_kb(const std::string &name) {
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    while (status >> word)
+        if (uint64_t kb = 0; word == name + ":" && status >> kb) return kb;
+    return 0;
+}
+
+size_t terminal_width() {
+    winsize size{};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
+
+/// 24312.3 -> "24,312", 3.21 -> "3.21"
+std::string rate_text(double rate) {
+    return rate >= 100 ? grouped(uint64_t(rate + 0.5)) : fmt::format("{:.2f}", rate);
+}
+
+}  // namespace
+
+uint64_t peak_memory_mb() { return status_kb("VmHWM") / 1024; }
+uint64_t resident_bytes() { return status_kb("VmRSS") * 1024; }
+
+std::string clock_text(double seconds) {
+    const auto s = uint64_t(std::clamp(seconds, 0.0, 1e9) + 0.5);
+    if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+    return fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+std::string grouped(uint64_t number) {
+    std::string text = std::to_string(number);
+    for (auto at = int64_t(text.size()) - 3; at > 0; at -= 3) text.insert(size_t(at), ",");
+    return text;
+}
+
+Progress::Progress() {
+    const char *terminal = std::getenv("TERM");
+    live_ = isatty(STDERR_FILENO) && !(terminal && std::string(terminal) == "dumb");
+}
+
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+    if (dirty_) fmt::print(stderr, "\r\x1b[K");
+    dirty_ = false;
+}
+
+void Progress::show_live(const std::string &line) {
+    fmt::print(stderr, "\r{}\x1b[K", line.substr(0, terminal_width() - 1));
+    std::fflush(stderr);
+    dirty_ = true;
+}
+
+void Progress::say(const std::string &line) {
+    clear();
+    fmt::print(stderr, "{}\n", line);
+}
+
+void Progress::compiling(int done, int total, int cached) {
+    const std::string line =
+        fmt::format("compiling kernels: {} of {}, {} from the cache", done, total, cached);
+    if (live_) return show_live(line);
+    if (done == total || Clock::now() - shown_ > std::chrono::seconds(5)) {
+        say(line);
+        shown_ = Clock::now();
+    }
+}
+
+void Progress::step(const Step &s) {
+    const auto now = Clock::now();
+    const uint64_t every = std::max<uint64_t>(1, s.steps / 20), step = s.event.step;
+    const bool last = step == s.steps;
+    const bool due = live_ ? now - shown_ > std::chrono::milliseconds(100)
+                           : step % every == 0 || now - shown_ > std::chrono::seconds(10);
+    if (!due && !last) return;
+    shown_ = now;
+    const std::string fraction =
+        s.fraction > 0 ? fmt::format("  {:.0f} % of peak", 100 * s.fraction) : "";
+    const std::string width = std::to_string(s.steps);
+    const std::string line = fmt::format(
+        "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  {} tok/s  {:.1f} ms{}  {}  {} left", step,
+        width.size(), width, s.event.loss, s.event.lr, rate_text(s.event.tok_s), 1e3 * s.event.step_s,
+        fraction, human_bytes(resident_bytes()), clock_text(s.left_s));
+    if (live_) show_live(line);
+    else say(line);
+}
+
+}  // namespace cryolite

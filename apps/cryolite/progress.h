@@ -1,0 +1,51 @@
+#pragma once
+// What a person sees while a command works, on stderr: one live line on a terminal, plain lines now
+// and then elsewhere.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "apps/cryolite/events.h"
+
+namespace cryolite {
+
+/// "1:02", "2:03:04"
+std::string clock_text(double seconds);
+/// 1234567 -> "1,234,567"
+std::string grouped(uint64_t number);
+
+class Progress {
+public:
+    Progress();  ///< live where stderr is a terminal
+    ~Progress();
+    Progress(const Progress &) = delete;
+
+    void say(const std::string &line);
+    void compiling(int done, int total, int cached);
+
+    struct Step {
+        StepEvent event;
+        uint64_t steps = 0;     ///< of the run
+        double fraction = 0;    ///< of the machine's peak; 0: not known
+        double left_s = 0;      ///< until the end
+    };
+    /// Shows the step, or not, when another was shown just before.
+    void step(const Step &s);
+    /// Forgets the live line's pace, so that the next step is shown at once.
+    void rest() { shown_ = {}; }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    bool live_ = false, dirty_ = false;
+    Clock::time_point shown_{};
+    uint64_t shown_step_ = 0;
+
+    void show_live(const std::string &line);
+    void clear();
+};
+
+uint64_t peak_memory_mb();     ///< VmHWM of this process, in MiB
+uint64_t resident_bytes();     ///< VmRSS
+
+}  // namespace cryolite

@@ -1,0 +1,151 @@
+#include "apps/cryolite/session.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "apps/cryolite/interrupt.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/error.h"
+#include "runtime/process.h"
+
+namespace cryolite {
+
+namespace {
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+const double process_start = now();
+
+}  // namespace
+
+double since_start() {
+    if (const char *text = std::getenv("CRYOLITE_START")) {
+        char *end = nullptr;
+        const double start = std::strtod(text, &end), passed = now() - start;
+        if (end != text && *end == 0 && passed > 0 && passed < 1e6) return passed;
+    }
+    return now() - process_start;
+}
+
+BundleRequest bundle_request(const TrainSettings &s) {
+    return {s.params, s.optimizer, s.update, s.clip > 0, s.accumulate > 1};
+}
+
+std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress) {
+    // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
+    defer_signals();
+    const Cache cache(s.cache);
+    const BundleResult built =
+        get_bundle(request.program, bundle_request(s), cache,
+                   [&](int done, int total, int cached) { progress.compiling(done, total, cached); });
+    if (interrupted()) throw Interrupted("interrupted");
+    defer_signals(false);
+    auto bundle = std::make_shared<const Bundle>(built.folder);
+    complete(s, request.values, bundle->plan);
+    if (s.json) print_line(compile_json(built.kernels, built.cached, built.seconds));
+    progress.say(fmt::format("kernels: {}, {} ({:.2f} s)", built.kernels,
+                             built.cached == built.kernels
+                                 ? std::string("all from the cache")
+                                 : fmt::format("{} from the cache", built.cached),
+                             built.seconds));
+    return bundle;
+}
+
+Session::Session(std::shared_ptr<const Bundle> b, int given_threads)
+    : bundle(std::move(b)), device(make_cpu_device(given_threads)),
+      trainer(std::make_unique<Trainer>(bundle, *device)),
+      threads(given_threads > 0 ? given_threads : usable_cores()) {}
+
+void set_numbers(Trainer &trainer, const TrainSettings &s) {
+    for (auto &[name, value] : s.numbers) trainer.set(name, value);
+    trainer.set("clip", s.clip);
+}
+
+namespace {
+
+/// A tied head repeats the token table; another one would be lost if it were ignored.
+void check_tied(const fs::path &path) {
+    const SafetensorsFile file(path);
+    const TensorEntry *head = file.find("lm_head.weight"), *table = nullptr;
+    for (const char *name : {"wte.weight", "transformer.wte.weight"})
+        if (!table) table = file.find(name);
+    if (head && table && (head->shape != table->shape || !std::ranges::equal(head->data, table->data)))
+        fail_usage("{}: lm_head.weight is not wte.weight: this model's head is tied to its token table", path.string());
+}
+
+}  // namespace
+
+void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &request) {
+    if (s.init.empty()) return trainer.initialise(s.seed);
+    const bool gpt = request.program.description.name == "gpt";
+    try {
+        if (gpt) check_tied(s.init);
+        trainer.load_parameters(s.init, [&](const std::string &name) -> std::string {
+            if (!gpt) return name;
+            if (name == "lm_head.weight" || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))
+                return "";
+            return name.starts_with("transformer.") ? name.substr(12) : name;
+        });
+    } catch (const UsageError &) {
+        throw;
+    } catch (const Error &e) {
+        throw UsageError(fmt::format("--init: {}", e.what()));
+    }
+}
+
+std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {
+    std::vector<const PlanCall *> calls;
+    auto add = [&](const char *name) {
+        if (auto at = plan.plans.find(name); at != plan.plans.end())
+            for (const PlanCall &c : at->second) calls.push_back(&c);
+    };
+    for (int k = 0; k < accumulate; k++) {
+        add("forward");
+        add(k == accumulate - 1 ? "step" : k == 0 ? "first" : "accumulate");
+    }
+    return calls;
+}
+
+double step_flops(const Plan &plan, int accumulate) {
+    double flops = 0;
+    for (const PlanCall *c : step_calls(plan, accumulate)) flops += c->flops;
+    return flops;
+}
+
+std::vector<double> StepTimes::warm() const {
+    if (seconds_.size() <= 4) return seconds_;
+    return {seconds_.begin() + 2, seconds_.end()};
+}
+
+double StepTimes::best() const {
+    const std::vector<double> s = warm();
+    return s.empty() ? 0 : *std::min_element(s.begin(), s.end());
+}
+
+namespace {
+double median_of(std::vector<double> s) {
+    if (s.empty()) return 0;
+    std::sort(s.begin(), s.end());
+    return s[s.size() / 2];
+}
+}  // namespace
+
+double StepTimes::median() const { return median_of(warm()); }
+
+double StepTimes::recent() const {
+    const size_t few = std::min<size_t>(seconds_.size(), 15);
+    return median_of({seconds_.end() - long(few), seconds_.end()});
+}
+
+DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak, double tokens) {
+    DoneEvent e;
+    e.first_step_s = first_step_s, e.peak_rss_mb = peak_memory_mb();
+    if (times.empty()) return e;
+    e.best_s = times.best(), e.median_s = times.median();
+    e.tok_s = tokens / e.median_s, e.best_tok_s = tokens / e.best_s;
+    e.fraction_of_peak = peak > 0 ? flops / e.median_s / (peak * 1e9) : 0;
+    return e;
+}
+
+}  // namespace cryolite

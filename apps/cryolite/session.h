@@ -1,0 +1,64 @@
+#pragma once
+// From a request to something that trains: the program's bundle, a device, a trainer on it.
+
+#include <memory>
+
+#include "apps/cryolite/progress.h"
+#include "apps/cryolite/settings.h"
+#include "runtime/device/device.h"
+#include "runtime/trainer.h"
+
+namespace cryolite {
+
+/// The bundle of these settings, compiled now or found in the cache, with the compile event. Completes
+/// the settings with the optimizer's own numbers.
+std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request,
+                                          Progress &progress);
+
+struct Session {
+    std::shared_ptr<const Bundle> bundle;
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Trainer> trainer;
+    int threads = 1;
+
+    Session(std::shared_ptr<const Bundle> bundle, int threads);
+};
+
+/// Sets the optimizer's numbers and the clipping norm, which do not change in a run.
+void set_numbers(Trainer &trainer, const TrainSettings &settings);
+
+/// Weights of --init, in Hugging Face's names for GPT-2 or the model's own, or drawn from the seed.
+void begin_weights(Trainer &trainer, const TrainSettings &settings, const Request &request);
+
+/// FLOPs of a step of the model: what a fraction of the machine's peak is of.
+double step_flops(const Plan &plan, int accumulate);
+
+/// The calls of one step, in the order in which they run.
+std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate);
+
+/// Times of the steps of a run.
+class StepTimes {
+public:
+    void add(double seconds) { seconds_.push_back(seconds); }
+    bool empty() const { return seconds_.empty(); }
+    size_t count() const { return seconds_.size(); }
+    /// Without the first two, in which memory is touched for the first time, where there are more than four.
+    double best() const;
+    double median() const;
+    double recent() const;  ///< median of the last few
+
+private:
+    std::vector<double> seconds_;
+    std::vector<double> warm() const;
+};
+
+/// `peak`: FLOP/s of the machine, in 1e9; `tokens`: of a step.
+DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak, double tokens);
+
+/// Seconds since the script began (CRYOLITE_START), or since this process did.
+double since_start();
+
+/// What the program is asked for.
+BundleRequest bundle_request(const TrainSettings &settings);
+
+}  // namespace cryolite

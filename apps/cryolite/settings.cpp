@@ -1,0 +1,142 @@
+#include "apps/cryolite/settings.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "runtime/error.h"
+
+namespace cryolite {
+
+int TrainSettings::param(const std::string &name, int otherwise) const {
+    auto at = params.find(name);
+    if (at == params.end()) return otherwise;
+    int value = otherwise;
+    std::from_chars(at->second.data(), at->second.data() + at->second.size(), value);
+    return value;
+}
+
+namespace {
+
+constexpr uint64_t largest_param = 1 << 24;  // as generator programs have it
+
+/// The model's parameters, each checked; those that were not given stay at the program's default.
+void read_params(TrainSettings &s, const Values &values, const ProgramDescription &program) {
+    for (const auto &p : program.params) {
+        s.params[p.name] = p.value;
+        if (!values.given(p.name)) continue;
+        if (p.type == "int") {
+            s.params[p.name] = std::to_string(values.whole(p.name, 1, largest_param, 1));
+        } else {
+            float value = 0;
+            const std::string text = values.text(p.name);
+            auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (error != std::errc() || stop != text.data() + text.size() || !std::isfinite(value))
+                values.refuse(p.name, "a finite number");
+            s.params[p.name] = fmt::format("{}", value);
+        }
+    }
+    if (const int width = s.param("width", 0), heads = s.param("heads", 1); width % heads != 0)
+        fail_usage("--width {} is not divisible by --heads {}: every head has width / heads channels", width, heads);
+    // More would not fit the 32-bit extents that kernels compute with.
+    if (const int64_t rows = int64_t(s.param("batch", 1)) * s.param("context", 1); rows > int64_t(largest_param))
+        fail_usage("--batch {} x --context {} are {} tokens, expected at most {}; use --accumulate for larger steps",
+                   s.param("batch", 1), s.param("context", 1), rows, largest_param);
+}
+
+void read_step(TrainSettings &s, const Request &r) {
+    const Values &v = r.values;
+    const ProgramDescription &program = r.program.description;
+    const bool bench = r.command != Command::train;
+    s.accumulate = int(v.whole("accumulate", 1, 1 << 20, 1));
+    // Clipping costs a pass over all gradients: timed only where it was asked for.
+    s.clip = bench && !v.chosen("clip") ? 0 : v.real("clip", 0);
+    s.optimizer = v.text("optimizer", program.optimizer);
+    if (v.word("precision", {"fp32", "bf16"}, "fp32") == "bf16")
+        fail_usage("--precision bf16 comes with a later release; use fp32");
+    s.rate.steps = bench && !v.chosen("steps") ? 20 : v.whole("steps", 1, 1'000'000'000, 1000);
+    s.rate.warmup = v.whole("warmup", 0, 1'000'000'000, 0);
+    // A preset's numbers are those of the program's own optimizer.
+    const bool own = s.optimizer == program.optimizer;
+    auto use = [&](const char *flag) { return v.chosen(flag) || (own && v.given(flag)); };
+    s.rate.high = use("lr") ? v.positive("lr", 0) : NAN;
+    s.rate.low = use("min-lr") ? v.real("min-lr", 0) : NAN;
+    if (s.rate.low > s.rate.high) {
+        if (v.chosen("min-lr") && v.chosen("lr"))
+            v.refuse("min-lr", fmt::format("at most --lr, {}", s.rate.high));
+        s.rate.low = s.rate.high;
+    }
+    for (const char *flag : {"beta1", "beta2"})
+        if (use(flag)) s.numbers[flag] = v.fraction(flag, 0);
+    if (use("weight-decay")) s.numbers["weight-decay"] = v.real("weight-decay", 0);
+}
+
+void read_schedule(TrainSettings &s, const Values &v) {
+    s.update = v.word("update", {"auto", "separate", "backward", "forward"}, "auto");
+    if (v.text("recompute", "none") != "none") {
+        const std::string text = v.text("recompute");
+        if (text != "auto") v.whole("recompute", 1, ~uint64_t{0}, 1);
+        fail_usage("--recompute {} comes with a later release; use none", text);
+    }
+    v.word("dialect", {"auto", "halide"}, "auto");
+    v.word("device", {"cpu"}, "cpu");
+    if (v.whole("workers", 1, 1024, 1) != 1)
+        fail_usage("--workers {}: several workers come with a later release; use 1", v.text("workers"));
+    s.threads = int(v.whole("threads", 1, 1024, 0));
+}
+
+void read_run(TrainSettings &s, const Values &v) {
+    s.seed = v.whole("seed", 0, ~uint64_t{0} >> 1, 1);
+    s.data = v.text("data"), s.validation = v.text("val"), s.init = v.text("init");
+    s.out = v.text("out"), s.cache = v.text("cache");
+    s.sequential = v.word("order", {"random", "sequential"}, "random") == "sequential";
+    if (s.sequential && !s.text) fail_usage("--order sequential is for tokens; this model reads the rows of a table");
+    if (!s.text && v.chosen("tokenizer")) fail_usage("--tokenizer is for text; this model reads the rows of a table");
+    s.tokenizer = v.word("tokenizer", {"char", "gpt2"}, "char");
+    s.resume = v.yes("resume"), s.json = v.yes("json");
+    if (s.resume && s.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
+    s.checkpoint_every = v.whole("checkpoint-every", 0, 1'000'000'000, 500);
+    s.eval_every = v.whole("eval-every", 0, 1'000'000'000, 250);
+    s.keep = int(v.whole("keep", 1, 1'000'000, 2));
+    s.profile = v.yes("profile"), s.peers = v.yes("peers");
+}
+
+}  // namespace
+
+TrainSettings understand(const Request &r) {
+    TrainSettings s;
+    s.app = r.app, s.preset = r.preset;
+    s.text = r.program.description.task == "tokens";
+    read_params(s, r.values, r.program.description);
+    read_step(s, r);
+    read_schedule(s, r.values);
+    read_run(s, r.values);
+    return s;
+}
+
+void complete(TrainSettings &s, const Values &values, const Plan &plan) {
+    for (const char *flag : {"lr", "weight-decay", "beta1", "beta2"}) {
+        const int at = plan.scalar(flag);
+        if (at < 0 && values.chosen(flag))
+            fail_usage("--{} was given, but the optimizer {} has no such number; leave it out", flag, s.optimizer);
+        if (at < 0) s.numbers.erase(flag);
+        else if (flag != std::string("lr")) s.numbers.emplace(flag, plan.scalar_values[size_t(at)]);
+        else if (std::isnan(s.rate.high)) s.rate.high = plan.scalar_values[size_t(at)];
+    }
+    if (std::isnan(s.rate.low)) s.rate.low = s.rate.high / 10;
+    if (s.rate.low > s.rate.high)
+        fail_usage("--min-lr {} is above --lr {}, the optimizer's own; give both", s.rate.low, s.rate.high);
+}
+
+std::map<std::string, std::string> lasting(const TrainSettings &s) {
+    auto real = [](double x) { return fmt::format("{}", x); };
+    std::map<std::string, std::string> m = s.params;
+    m["accumulate"] = std::to_string(s.accumulate), m["clip"] = real(s.clip);
+    m["optimizer"] = s.optimizer, m["update"] = s.update;
+    m["lr"] = real(s.rate.high), m["min-lr"] = real(s.rate.low), m["warmup"] = std::to_string(s.rate.warmup);
+    for (auto &[flag, value] : s.numbers) m[flag] = real(value);
+    m["seed"] = std::to_string(s.seed), m["order"] = s.sequential ? "sequential" : "random";
+    if (s.text) m["tokenizer"] = s.tokenizer;
+    return m;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,52 @@
+#pragma once
+// What a run does: every flag understood and checked.
+
+#include <map>
+#include <string>
+
+#include "apps/cryolite/flags.h"
+#include "apps/cryolite/rate.h"
+#include "runtime/plan.h"
+
+namespace cryolite {
+
+struct TrainSettings {
+    std::string app, preset;
+    bool text = true;  ///< a model of text, else a classifier of rows
+    /// The model's parameters by name, as text. Those that depend on the data (vocab, classes,
+    /// positions) are added by `open_data`.
+    std::map<std::string, std::string> params;
+    int accumulate = 1;
+    double clip = 0;  ///< 0: off
+    std::string optimizer, update = "auto";
+    LearningRate rate;
+    /// The optimizer's other numbers that were given: weight-decay, beta1, beta2.
+    std::map<std::string, double> numbers;
+    int threads = 0;  ///< 0: all cores
+    uint64_t seed = 1;
+    fs::path data, validation, init, out, cache;
+    std::string tokenizer = "char";
+    bool sequential = false, resume = false, json = false;
+    uint64_t checkpoint_every = 500, eval_every = 250;
+    int keep = 2;
+    bool profile = false, peers = false;  ///< bench
+
+    uint64_t steps() const { return rate.steps; }
+    /// A parameter of the model as a number; `otherwise` where the model has none of this name.
+    int param(const std::string &name, int otherwise) const;
+};
+
+/// Throws UsageError for every value that cannot be.
+TrainSettings understand(const Request &request);
+
+/// After the plan is there: fills in the optimizer's own numbers where none were given. Throws
+/// UsageError for a number that was chosen and that the optimizer does not have.
+void complete(TrainSettings &settings, const Values &values, const Plan &plan);
+
+/// The settings as a file for --config.
+std::string config_toml(const TrainSettings &settings);
+
+/// What must be the same when a run goes on: flag -> value as text.
+std::map<std::string, std::string> lasting(const TrainSettings &settings);
+
+}  // namespace cryolite

@@ -1,0 +1,218 @@
+// cryolite train: the loop, and all that goes on around it.
+
+#include <cmath>
+
+#include "apps/cryolite/commands.h"
+#include "apps/cryolite/evaluate.h"
+#include "apps/cryolite/interrupt.h"
+#include "apps/cryolite/run_folder.h"
+#include "apps/cryolite/sampler.h"
+#include "apps/cryolite/session.h"
+#include "runtime/error.h"
+#include "runtime/peak.h"
+
+namespace cryolite {
+
+namespace {
+
+class Training {
+public:
+    explicit Training(const std::vector<std::string> &arguments)
+        : request_(read_request(Command::train, arguments)), s_(understand(request_)),
+          data_(open_data(s_, request_)), folder_(s_) {}
+
+    int run() {
+        begin();
+        uint64_t step = start_;
+        while (step < s_.steps() && !interrupted()) one_step(step++);
+        if (!interrupted() && step > start_ && data_.has_validation() && evaluated_ != step) validate(step);
+        if (saved_ != step) save(step);
+        folder_.write_plot(title());
+        if (interrupted()) return stopped(step);
+        finish(step);
+        return 0;
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    Request request_;
+    TrainSettings s_;
+    RunData data_;
+    RunFolder folder_;
+    Progress progress_;
+    std::unique_ptr<Session> session_;
+    std::unique_ptr<Loader> loader_;
+    StepTimes times_;
+    uint64_t start_ = 0, saved_ = ~uint64_t{0}, evaluated_ = ~uint64_t{0};
+    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
+    Clock::time_point began_;
+
+    Trainer &trainer() { return *session_->trainer; }
+    std::string title() const {
+        return fmt::format("{}{} on {}", request_.program.description.name, s_.preset.empty() ? "" : " " + s_.preset,
+                           data_.name);
+    }
+    std::string resume_words() const {
+        return fmt::format("cryolite train --out {} --resume", folder_.path().string());
+    }
+
+    void begin() {
+        std::optional<ResumePoint> point;
+        if (s_.resume) {
+            point = folder_.resume_point([&](const std::string &why) { progress_.say(why); });
+            if (point) check_same(s_, data_, *point);
+        }
+        progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
+        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_.threads);
+        if (point) check_same(s_, data_, *point);
+        check_extents();
+        set_numbers(trainer(), s_);
+        if (point) go_on(*point);
+        else begin_weights(trainer(), s_, request_);
+        if (s_.resume && !point) progress_.say(fmt::format("no checkpoint in {}: beginning at step 0", folder_.path().string()));
+        loader_ = std::make_unique<Loader>(data_.source(s_), point ? point->position : 0);
+        tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
+        flops_ = step_flops(trainer().plan(), s_.accumulate);
+        defer_signals();
+        folder_.begin(s_, data_, start_);
+        describe();
+        began_ = Clock::now();
+    }
+
+    /// The table's columns are known now to be those that the model reads, or not.
+    void check_extents() {
+        const Plan &plan = trainer().plan();
+        if (s_.text) return;
+        const int64_t reads = plan.buffers[size_t(plan.find("input", plan.task))].elements() / trainer().batch();
+        if (int64_t(data_.rows.columns) != reads)
+            fail_usage("{} has {} features in a row, the model reads {}: name another --data", data_.name,
+                       data_.rows.columns, reads);
+    }
+
+    void go_on(const ResumePoint &point) {
+        trainer().load_parameters(point.checkpoint / "model.safetensors", [](const std::string &name) { return name; });
+        trainer().read_state(point.checkpoint / "optimizer.safetensors");
+        trainer().set_steps(point.step);
+        start_ = saved_ = evaluated_ = point.step;
+        progress_.say(fmt::format("going on after step {} from {}", point.step, point.checkpoint.string()));
+        if (point.steps != s_.steps())
+            progress_.say(fmt::format("note: the run has {} steps now, {} when it began: the learning rate falls on another cosine from here on",
+                                      s_.steps(), point.steps));
+        if (point.program != request_.program.id)
+            progress_.say("note: the program has changed since the checkpoint was written");
+        if (point.step > s_.steps())
+            fail_usage("--steps {} is less than the {} steps that the run in {} has done", s_.steps(), point.step,
+                       folder_.path().string());
+    }
+
+    void describe() {
+        const Plan &plan = trainer().plan();
+        progress_.say(fmt::format("{}: {} parameters, {} a step, {}, {} thread{} on {}",
+                                  title(), grouped(uint64_t(plan.parameters())),
+                                  fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"), s_.optimizer,
+                                  session_->threads, session_->threads == 1 ? "" : "s", session_->device->name()));
+        progress_.say(fmt::format("run: {}", folder_.path().string()));
+    }
+
+    void one_step(uint64_t index) {
+        const double lr = s_.rate.at(index);
+        trainer().set("lr", lr);
+        const auto start = Clock::now();
+        const double loss = trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        if (times_.empty()) first_step_s_ = since_start();
+        const uint64_t step = index + 1;
+        if (!std::isfinite(loss)) diverged(step, "loss", loss);
+        times_.add(seconds);
+        const StepEvent e{step, loss, tokens_ / seconds, seconds, lr};
+        folder_.record(e);
+        emit(to_json(e));
+        // After the first step, which should not wait for it.
+        if (peak_ == 0) peak_ = measure_fma_peak(session_->threads);
+        show(e);
+        if (s_.eval_every && step % s_.eval_every == 0 && data_.has_validation()) validate(step);
+        if (s_.checkpoint_every && step % s_.checkpoint_every == 0) save(step);
+    }
+
+    void show(const StepEvent &e) {
+        Progress::Step p{e, s_.steps()};
+        p.event.step_s = times_.recent(), p.event.tok_s = tokens_ / p.event.step_s;
+        p.fraction = flops_ / p.event.step_s / (peak_ * 1e9);
+        const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
+        p.left_s = passed / double(e.step - start_) * double(s_.steps() - e.step);
+        progress_.step(p);
+    }
+
+    void emit(const std::string &json) {
+        if (!s_.json || interrupted()) return;
+        try {
+            print_line(json);
+        } catch (const Error &e) {  // nobody listens: keep what there is
+            progress_.say(e.what());
+            interrupt();
+        }
+    }
+
+    [[noreturn]] void diverged(uint64_t step, const char *what, double value) {
+        std::string last = saved_ == ~uint64_t{0} || saved_ == 0
+                               ? "no checkpoint was written before"
+                               : fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), saved_);
+        folder_.write_plot(title());
+        fail("the {} is {} at step {}; {}. A lower --lr, a longer --warmup or --clip 1 may help", what, value, step, last);
+    }
+
+    void validate(uint64_t step) {
+        std::optional<EvalEvent> e = evaluate(trainer(), data_, s_, step, [] { return interrupted(); });
+        if (!e) return;
+        evaluated_ = step;
+        if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss);
+        folder_.record(*e);
+        emit(to_json(*e));
+        const std::string accuracy = e->accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *e->accuracy) : "";
+        progress_.say(fmt::format("step {}: validation loss {:.4f}{}", step, e->val_loss, accuracy));
+        folder_.write_plot(title());
+    }
+
+    void save(uint64_t step) {
+        folder_.write(trainer(), {step, loader_->position(), &s_, &data_, &request_.program});
+        saved_ = step;
+    }
+
+    int stopped(uint64_t step) {
+        progress_.say(fmt::format("interrupted after step {}; a checkpoint was written. To go on: {}", step, resume_words()));
+        return interrupted_status;
+    }
+
+    void finish(uint64_t step) {
+        peak_ = std::max(peak_, measure_fma_peak(session_->threads));
+        const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
+        if (times_.empty()) progress_.say(fmt::format("the run has its {} steps already", step));
+        else
+            progress_.say(fmt::format("done: {} steps in {}, {:.1f} ms a step, {} tokens/s, {:.0f} % of peak, {} MiB at most",
+                                      times_.count(), clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
+                                      1e3 * done.median_s, grouped(uint64_t(done.tok_s)), 100 * done.fraction_of_peak,
+                                      done.peak_rss_mb));
+        if (data_.sample && data_.tokenizer) sample();
+        progress_.say(fmt::format("the run is in {}", folder_.path().string()));
+        emit(to_json(done));
+    }
+
+    /// Some text, for as long as that is pleasant to wait for.
+    void sample() {
+        constexpr int most = 300;
+        Sampler sampler(trainer(), *data_.tokenizer, 0.8, s_.seed);
+        sampler.begin("");
+        std::string text;
+        const auto start = Clock::now();
+        for (int n = 0; n < most && !interrupted() && Clock::now() - start < std::chrono::seconds(10); n++)
+            text += sampler.piece(sampler.next());
+        folder_.write_sample(text + "\n");
+        progress_.say("\n" + text + "\n");
+    }
+};
+
+}  // namespace
+
+int run_train(const std::vector<std::string> &arguments) { return Training(arguments).run(); }
+
+}  // namespace cryolite

@@ -1,0 +1,30 @@
+# How this build compiles a generator program, for the command to do the same with a user's own .cpp.
+# The flags must be those of the precompiled Halide.h, else the compiler passes over it without a word.
+
+set(program_target generator_gpt)
+set(list "\", \"")
+set(precompiled ${CMAKE_BINARY_DIR}/CMakeFiles/cryolite_compiler.dir/cmake_pch.hxx)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(program_options -std=c++20 -O0 -g)
+else()
+  set(program_options -std=c++20 -O1 -DNDEBUG)
+endif()
+list(APPEND program_options -Wall -Wextra -fmax-errors=20 -fdiagnostics-color=never)
+if(CRYOLITE_SANITIZE)
+  list(APPEND program_options -fsanitize=${CRYOLITE_SANITIZE})
+endif()
+list(JOIN program_options ${list} program_options)
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/user_program.json CONTENT "{
+  \"compiler\": \"${CMAKE_CXX_COMPILER}\",
+  \"version\": \"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\",
+  \"halide\": \"${Halide_VERSION}\",
+  \"options\": [\"${program_options}\"],
+  \"definitions\": [\"$<JOIN:$<TARGET_PROPERTY:${program_target},COMPILE_DEFINITIONS>,${list}>\"],
+  \"include\": [\"${CMAKE_SOURCE_DIR}\"],
+  \"system_include\": [\"$<JOIN:$<TARGET_PROPERTY:Halide::Halide,INTERFACE_INCLUDE_DIRECTORIES>,${list}>\"],
+  \"precompiled\": \"${precompiled}\",
+  \"libraries\": [\"$<TARGET_FILE:cryolite_compiler>\", \"$<TARGET_FILE:Halide::Halide>\",
+                \"$<TARGET_FILE:fmt::fmt>\", \"$<TARGET_FILE:OpenSSL::Crypto>\",
+                \"-Wl,-rpath,$<TARGET_FILE_DIR:Halide::Halide>\"]
+}
+")

@@ -1,0 +1,11 @@
+#pragma once
+// Everything that a generator program needs: layers, models, schedules, and `program`, its main.
+
+#include "dsl/layers/activation.h"
+#include "dsl/layers/attention.h"
+#include "dsl/layers/convolution.h"
+#include "dsl/layers/embedding.h"
+#include "dsl/layers/layer_norm.h"
+#include "dsl/layers/linear.h"
+#include "dsl/model.h"
+#include "generators/program.h"

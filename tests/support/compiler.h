@@ -1,0 +1,64 @@
+#pragma once
+// What the tests of the compiler's half share.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "generators/child.h"
+#include "generators/gradient_check.h"
+
+namespace cryolite::test {
+
+/// The message of the error that `action` throws; empty when it throws none.
+template <typename Action> std::string error_of(Action &&action) {
+    try {
+        action();
+    } catch (const std::exception &e) {
+        return e.what();
+    } catch (const Halide::Error &e) {
+        return e.what();
+    }
+    return "";
+}
+
+/// What `work` returns in a child process: Funcs are built and run there, never in the test itself, whose
+/// threads and names would carry over. An error there is one here.
+inline std::string in_child(const std::function<std::string()> &work) {
+    std::string output;
+    run_children(1, 1, 300, [&](int) { return work(); }, [&](int, const ChildResult &r) {
+        if (!r.error.empty()) fail("{}", r.error);
+        output = r.output;
+    });
+    return output;
+}
+
+/// Every gradient of the layer agrees with finite differences, and with the derived one where asked for.
+inline void check_gradients(const LayerTester &tester) {
+    for (const GradientError &e : tester.check()) {
+        CAPTURE(e.name);
+        CHECK(e.differences < 1e-6);
+        CHECK(e.derived < 1e-9);
+    }
+}
+
+/// The output of a layer, computed in a child.
+inline std::vector<double> output_of(const LayerTester &tester) {
+    std::string bytes = in_child([&] {
+        std::vector<double> y = tester.output();
+        return std::string(reinterpret_cast<const char *>(y.data()), y.size() * sizeof(double));
+    });
+    std::vector<double> y(bytes.size() / sizeof(double));
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char *>(y.data()));
+    return y;
+}
+
+}  // namespace cryolite::test
+
+/// The error's message must contain `part`; shows the message when it does not.
+#define CHECK_ERROR(action, part)                                                             \
+    do {                                                                                      \
+        const std::string cryolite_message = ::cryolite::test::error_of([&] { action; });     \
+        CAPTURE(cryolite_message);                                                            \
+        CHECK(cryolite_message.find(part) != std::string::npos);                              \
+    } while (false)
