@@ -1,6 +1,8 @@
 #pragma once
 // Everything that a generator program needs: layers, models, schedules, and `program`, its main.
 
+#include <deque>
+
 #include "dsl/layers/activation.h"
 #include "dsl/layers/attention.h"
 #include "dsl/layers/convolution.h"

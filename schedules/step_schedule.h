@@ -10,6 +10,7 @@
 
 #include <map>
 #include <string>
+#include <typeindex>
 #include <vector>
 
 #include "dsl/layer.h"
@@ -67,13 +68,16 @@ public:
     Line operator()(const Stage &stage) { return Line(*this, stage); }
     /// Storage of a parameter, its gradient and its optimizer state.
     void layout(const Parameter &w, Layout l) { layouts[&w] = l; }
-    /// The loop schedule of kernels whose anchor is a layer of this type: `s.loops<RmsNorm>(rms_norm)`.
-    template <typename LayerType> void loops(LoopSchedule schedule) { loops_of[&typeid(LayerType)] = schedule; }
+    /// The loop schedule of kernels of this form whose anchor is a layer of this type:
+    /// `s.loops<RmsNorm>(Form::forward, rms_norm)`.
+    template <typename LayerType> void loops(Form form, LoopSchedule schedule) {
+        loops_of[{std::type_index(typeid(LayerType)), form}] = schedule;
+    }
 
     // What the lines said.
     std::vector<std::pair<Stage, Placement>> placements;
     std::map<const Parameter *, Layout> layouts;
-    std::map<const std::type_info *, LoopSchedule> loops_of;
+    std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
 };
 
 }  // namespace cryolite

@@ -2,6 +2,7 @@
 
 #include "apps/cryolite/config_file.h"
 #include "apps/cryolite/settings.h"
+#include "runtime/error.h"
 
 namespace cryolite {
 

@@ -4,6 +4,7 @@
 #include "apps/cryolite/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <deque>
 
 #include "apps/cryolite/config_file.h"
 #include "apps/cryolite/version.h"

@@ -44,8 +44,12 @@ std::string clock_text(double seconds) {
 }
 
 std::string grouped(uint64_t number) {
-    std::string text = std::to_string(number);
-    for (auto at = int64_t(text.size()) - 3; at > 0; at -= 3) text.insert(size_t(at), ",");
+    const std::string digits = std::to_string(number);
+    std::string text;
+    for (size_t i = 0; i < digits.size(); i++) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+        text += digits[i];
+    }
     return text;
 }
 

@@ -91,7 +91,8 @@ std::optional<ResumePoint> RunFolder::resume_point(const std::function<void(cons
     };
     std::optional<Checkpoint> found = newest_good_checkpoint(path_, tell);
     if (!found) return std::nullopt;
-    ResumePoint p{.checkpoint = found->path, .step = found->step};
+    ResumePoint p;
+    p.checkpoint = found->path, p.step = found->step;
     const fs::path file = found->path / "state.json";
     try {
         const json j = json::parse(read_file(file));

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "apps/cryolite/events.h"
 #include "apps/cryolite/run_data.h"
 #include "runtime/checkpoint.h"
 #include "runtime/metrics.h"

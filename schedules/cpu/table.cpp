@@ -57,7 +57,7 @@ std::string apply_loops(Group &g, Halide::Pipeline &pipeline, const Layer *ancho
     if (g.form == Form::norm && g.anchor.defined()) return cpu::squared_norm(g, m), "squared_norm";
     if (g.form == Form::norm) return plain_loops(g, m);
     if (!anchor) return cpu::pointwise(g, m), "pointwise";
-    auto own = step.loops_of.find(&typeid(*anchor));
+    auto own = step.loops_of.find({std::type_index(typeid(*anchor)), g.form});
     if (own != step.loops_of.end()) return own->second(g, m), anchor->kind();
     if (const Entry *e = find(g, anchor->kind())) return e->loops(g, m), e->name;
     return g.in_place ? plain_loops(g, m) : autoschedule(pipeline, m);

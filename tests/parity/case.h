@@ -1,0 +1,117 @@
+#pragma once
+// A training case compiled by the generator program as the command would, and run: numbers from a formula
+// that make_goldens.py computes too.
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/layout.h"
+#include "runtime/rng.h"
+#include "runtime/trainer.h"
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+using nlohmann::json;
+
+/// splitmix64 from the FNV-1a hash of the name.
+inline uint64_t formula_bits(const std::string &name, uint64_t i) {
+    uint64_t z = stream_named(name) + (i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+inline float formula_weight(const std::string &name, uint64_t i) {
+    bool gain = name.find("ln_") != std::string::npos && name.ends_with("weight");
+    return float((gain ? 1.0 : 0.0) + 0.2 * (double(formula_bits(name, i) >> 11) * 0x1p-53 - 0.5));
+}
+
+/// Compiles a GPT of these arguments; kernels are kept in the build folder, so that a second run is quick.
+inline std::shared_ptr<Bundle> compile_gpt(const json &args, const std::string &flags, const fs::path &bundle) {
+    std::string build = CRYOLITE_BINARY_DIR;
+    std::string command = "'" + build + "/generators/gpt' --bundle '" + bundle.string() + "' --store '" + build +
+                          "/test_kernels' " + flags;
+    for (const char *name : {"layers", "heads", "width", "context", "batch", "vocab"})
+        command += fmt::format(" --param {}={}", name, args[name].get<int>());
+    if (args.value("clip", 0.0) > 0) command += " --clip";
+    if (args.value("accumulate", 1) > 1) command += " --accumulate";
+    CAPTURE(command);
+    REQUIRE(std::system((command + " > /dev/null").c_str()) == 0);
+    return std::make_shared<Bundle>(bundle);
+}
+
+class TrainingCase {
+public:
+    TrainingCase(const json &args, const std::string &flags)
+        : args(args), device(make_cpu_device(2)), trainer(compile_gpt(args, flags, folder / "bundle"), *device) {
+        fill_weights();
+        for (auto [flag, name] : {std::pair{"lr", "lr"}, {"decay", "weight-decay"}, {"beta1", "beta1"},
+                                  {"beta2", "beta2"}, {"clip", "clip"}})
+            if (args.contains(flag)) REQUIRE(trainer.set(name, args[flag].get<double>()));
+    }
+
+    double step() {
+        return trainer.step([&]() -> const Batch & { return batch(position++); }, args.value("accumulate", 1));
+    }
+    /// Micro-batch j: tokens j*B*T ... (j+1)*B*T.
+    const Batch &batch(uint64_t j) {
+        uint64_t n = args["batch"].get<uint64_t>() * args["context"].get<uint64_t>(), vocab = args["vocab"];
+        current.tokens.resize(n), current.targets.resize(n);
+        for (uint64_t i = 0; i < n; i++) {
+            current.tokens[i] = int32_t(formula_bits("tokens", j * n + i) % vocab);
+            current.targets[i] = int32_t(formula_bits("tokens", j * n + i + 1) % vocab);
+        }
+        return current;
+    }
+    /// Row-major values of a buffer with this role and name.
+    std::vector<float> values(const std::string &role, const std::string &name) {
+        const PlanBuffer &b = buffer(role, name);
+        std::vector<float> stored(size_t(b.bytes) / 4), row_major(size_t(b.elements()));
+        trainer.executor().download(stored.data(), trainer.plan().find(role, name), size_t(b.bytes));
+        to_row_major(b, stored, row_major);
+        return row_major;
+    }
+    void set_values(const std::string &name, const std::vector<float> &row_major) {
+        const PlanBuffer &b = buffer("parameter", name);
+        std::vector<float> stored(size_t(b.bytes) / 4);
+        to_storage(b, row_major, stored);
+        trainer.executor().upload(trainer.plan().find("parameter", name), stored.data(), size_t(b.bytes));
+    }
+    std::vector<std::string> parameters() const {
+        std::vector<std::string> names;
+        for (const PlanBuffer &b : trainer.plan().buffers)
+            if (b.role == "parameter") names.push_back(b.name);
+        return names;
+    }
+
+private:
+    Scratch folder;
+    json args;
+    std::unique_ptr<Device> device;
+
+public:
+    Trainer trainer;
+
+private:
+    Batch current;
+    uint64_t position = 0;
+
+    const PlanBuffer &buffer(const std::string &role, const std::string &name) const {
+        int b = trainer.plan().find(role, name);
+        CAPTURE(name);
+        REQUIRE(b >= 0);
+        return trainer.plan().buffers[size_t(b)];
+    }
+    void fill_weights() {
+        for (const std::string &name : parameters()) {
+            std::vector<float> w(size_t(buffer("parameter", name).elements()));
+            for (size_t i = 0; i < w.size(); i++) w[i] = formula_weight(name, i);
+            set_values(name, w);
+        }
+    }
+};
+
+}  // namespace cryolite::test
