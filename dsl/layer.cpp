@@ -45,11 +45,23 @@ Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {
     return Tensor(this, int(values_.size()) - 1);
 }
 
+namespace {
+std::vector<const Parameter *> &registry() {
+    static std::vector<const Parameter *> list;
+    return list;
+}
+}  // namespace
+
+const std::vector<const Parameter *> &Parameter::living() { return registry(); }
+
+Parameter::~Parameter() { std::erase(registry(), this); }
+
 Parameter::Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol)
     : owner_(owner), name_(std::move(name)), symbol_(std::move(symbol)), shape_(std::move(shape)), init_(init) {
     for (int e : shape_.extents())
         if (e < 1) fail("[{}] has shape {}: every extent must be positive", path(), shape_.str());
     owner->parameters_.push_back(this);
+    registry().push_back(this);
 }
 
 std::string Parameter::path() const { return owner_->path.empty() ? name_ : owner_->path + "." + name_; }

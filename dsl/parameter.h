@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dsl/shape.h"
 
@@ -29,6 +30,10 @@ public:
     /// `symbol` is the name of its Func in kernels, where that differs.
     Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol = "");
     Parameter(const Parameter &) = delete;
+    ~Parameter();
+
+    /// Every parameter there is, in the order of construction: one that no call of a layer meets is a mistake.
+    static const std::vector<const Parameter *> &living();
 
     const std::string &name() const { return name_; }
     const std::string &symbol() const { return symbol_.empty() ? name_ : symbol_; }

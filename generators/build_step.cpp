@@ -96,6 +96,9 @@ private:
     }
     /// Every parameter that a layer of the model declares must be met by the trace.
     void check_used() {
+        for (const Parameter *w : Parameter::living())
+            if (!p.parameter_buffer.count(w))
+                fail("[{}] is never used: the model does not call its layer; call it, or remove it", w->path());
         for (auto &[w, id] : p.gradient_buffer) {
             bool written = false;
             for (const StageSpec &s : p.stages)

@@ -1,6 +1,7 @@
 #include "generators/kernel_builder.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "generators/hash.h"
@@ -39,9 +40,9 @@ private:
     struct Output {
         int buffer, offset;
         std::vector<int> extents;
-        Func value;         ///< in storage dimensions
+        std::function<Expr(const std::vector<Var> &)> element;  ///< at storage indices
+        Func whole = {};        ///< where defined, the output itself
         bool in_place = false;
-        bool complete = false;  ///< `value` is the output itself, not to be wrapped
     };
 
     const StepProgram &p;
@@ -207,7 +208,14 @@ private:
         if (!p.buffers[b].stored) return;
         if (s.part == Part::d_parameter) return store_gradient(s);
         const Array &a = arrays.at(b);
-        outputs.push_back({b, 0, a.shape.extents(), a});
+        // A Func that leaves its pure definition undefined writes each element by its updates: it is the output.
+        bool complete = s.part == Part::d_input && k.stages.size() == 1 && starts_undefined(a);
+        auto element = [a](const std::vector<Var> &v) -> Expr { return a(exprs(v)); };
+        outputs.push_back({b, 0, a.shape.extents(), element, complete ? Func(a) : Func()});
+    }
+    static bool starts_undefined(const Func &f) {
+        const auto *call = f.value().as<Internal::Call>();
+        return f.has_update_definition() && f.outputs() == 1 && call && call->is_intrinsic(Internal::Call::undef);
     }
     const StageSpec *fused_update(const Parameter *w) const {
         for (int s : k.stages)
@@ -227,17 +235,15 @@ private:
         int id = s.writes[0];
         const Buffer &b = p.buffers[id];
         std::vector<Var> v = vars(b.storage().rank());
-        Output o{id, 0, b.storage().extents(), Func("stored")};
-        const Func &f = arrays.at(id);
+        Func f = arrays.at(id);
+        Output o{id, 0, b.storage().extents(), [this, f, &b](auto &v) { return at_storage(f, b, v); }};
+        o.in_place = s.accumulate;
         if (is_scatter(f)) {
-            o.value = scatter_into_storage(f, b.layout, v, s.accumulate);
-            o.complete = true, o.in_place = s.accumulate;
+            o.whole = scatter_into_storage(f, b.layout, v, s.accumulate);
         } else if (s.accumulate) {
-            o.value(v) = undef<float>();
-            o.value(v) = o.value(exprs(v)) + at_storage(f, b, v);
-            o.complete = o.in_place = true;
-        } else {
-            o.value(v) = at_storage(f, b, v);
+            o.whole = Func("sum");
+            o.whole(v) = undef<float>();
+            o.whole(v) = o.whole(exprs(v)) + at_storage(f, b, v);
         }
         outputs.push_back(o);
     }
@@ -271,7 +277,7 @@ private:
         if (s.scaled) g *= clip_scale();
         next(v) = Tuple(rule(s, element, g));
         for (int j = 0; j < int(s.writes.size()); j++)
-            outputs.push_back({s.writes[j], 0, extents, next, true, true});
+            outputs.push_back({s.writes[j], 0, extents, nullptr, next, true});
     }
     const StageSpec *gradient_stage(const Parameter *w) const {
         for (int s : k.stages)
@@ -296,7 +302,7 @@ private:
         RDom i(0, n, "i");
         Var u("u");
         norm(u) += g(i) * g(i);
-        outputs.push_back({p.norms, s.index, {1}, norm});
+        outputs.push_back({p.norms, s.index, {1}, [norm](auto &v) -> Expr { return norm(v[0]); }});
         defined.push_back({&s, norm});
     }
     /// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
@@ -307,7 +313,7 @@ private:
         Var u("u");
         square(u) += cast<double>(image(p.norms, {n}, "norms")(i));
         scale(u) = cast<float>(min(cast<double>(1), scalar(2) / (sqrt(square(u)) + Expr(1e-6))));
-        outputs.push_back({p.scale, 0, {1}, scale});
+        outputs.push_back({p.scale, 0, {1}, [scale](auto &v) -> Expr { return scale(v[0]); }});
     }
 
     // The stored stage: results of one shape as a Tuple of `out`, the others beside it.
@@ -319,13 +325,13 @@ private:
         });
         std::vector<Output> same, others;
         for (const Output &o : outputs)
-            (o.extents == main.extents && o.complete == main.complete ? same : others).push_back(o);
+            (o.extents == main.extents && o.whole.defined() == main.whole.defined() ? same : others).push_back(o);
         g.in_place = main.in_place;
         g.extents = main.extents;
-        g.out = main.complete ? main.value : tuple_of(same);
+        g.out = main.whole.defined() ? main.whole : tuple_of(same);
         outputs = same;
         for (const Output &o : others) {
-            g.others.push_back(o.complete ? o.value : tuple_of({o}));
+            g.others.push_back(o.whole.defined() ? o.whole : tuple_of({o}));
             outputs.push_back(o);
         }
     }
@@ -334,7 +340,7 @@ private:
         Func out("out");
         std::vector<Var> v = vars(int(list[0].extents.size()));
         std::vector<Expr> values;
-        for (const Output &o : list) values.push_back(o.value(exprs(v)));
+        for (const Output &o : list) values.push_back(o.element(v));
         if (values.size() == 1) out(v) = values[0];
         else out(v) = Tuple(values);
         return out;

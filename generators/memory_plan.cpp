@@ -6,7 +6,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr int64_t alignment = 64, slack = 64;  // a vector may read past the last element
+constexpr int64_t alignment = 64, slack = 256;  // the tile of a padded panel reads past the last element, and drops what it read
 
 struct Life {
     int first = -1, last = -1;

@@ -24,6 +24,7 @@ struct Subcommand {
 
 constexpr Subcommand subcommands[] = {
     {"train", "train a model", run_train},
+    {"bench", "time training steps, also beside PyTorch", run_bench},
 };
 
 int dispatch(int argc, char **argv) {

@@ -61,6 +61,9 @@ private:
         if (s_.resume) {
             point = folder_.resume_point([&](const std::string &why) { progress_.say(why); });
             if (point) check_same(s_, data_, *point);
+            if (point && point->step > s_.steps())
+                fail_usage("--steps {} is less than the {} steps that the run in {} has done", s_.steps(),
+                           point->step, folder_.path().string());
         }
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
         session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_.threads);
@@ -100,9 +103,6 @@ private:
                                       s_.steps(), point.steps));
         if (point.program != request_.program.id)
             progress_.say("note: the program has changed since the checkpoint was written");
-        if (point.step > s_.steps())
-            fail_usage("--steps {} is less than the {} steps that the run in {} has done", s_.steps(), point.step,
-                       folder_.path().string());
     }
 
     void describe() {

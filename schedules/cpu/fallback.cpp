@@ -26,8 +26,8 @@ std::string plugin(const std::string &name) {
 
 std::string autoschedule(Pipeline &pipeline, const Machine &m) {
     load_plugin(plugin("adams2019"));
-    // The number of cores shapes the loops only: a kernel runs on any number of threads.
-    pipeline.apply_autoscheduler(m.target, AutoschedulerParams("Adams2019", {{"parallelism", "16"}}));
+    // A beam of one: seconds a kernel, not minutes. The number of cores shapes the loops only: a kernel runs on any number of threads.
+    pipeline.apply_autoscheduler(m.target, AutoschedulerParams("Adams2019", {{"parallelism", "16"}, {"beam_size", "1"}}));
     return "autoscheduler";
 }
 

@@ -1,0 +1,133 @@
+// cryolite bench: the time of a step, kernel by kernel on request, and beside PyTorch's.
+
+#include "apps/cryolite/commands.h"
+#include "apps/cryolite/interrupt.h"
+#include "apps/cryolite/kernel_times.h"
+#include "apps/cryolite/peers.h"
+#include "apps/cryolite/random_batches.h"
+#include "apps/cryolite/run_data.h"
+#include "apps/cryolite/session.h"
+#include "runtime/error.h"
+#include "runtime/peak.h"
+#include "runtime/process.h"
+
+namespace cryolite {
+
+namespace {
+
+class Bench {
+public:
+    explicit Bench(const std::vector<std::string> &arguments)
+        : request_(read_request(Command::bench, arguments)), s_(understand(request_)) {
+        for (const char *flag : {"out", "resume", "checkpoint-every", "keep", "eval-every", "val"})
+            if (auto at = request_.values.all().find(flag);
+                at != request_.values.all().end() && at->second.origin == Origin::command_line)
+                progress_.say(fmt::format("note: --{} has no effect here: bench makes no run and evaluates nothing", flag));
+        if (s_.peers && request_.program.description.name != "gpt")
+            fail_usage("--peers knows the same work in PyTorch for gpt only, not for {}", request_.app);
+        if (s_.peers && s_.accumulate > 1) fail_usage("--peers compares single micro-batches: leave out --accumulate");
+        s_.validation.clear();
+        data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
+    }
+
+    int run() {
+        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_.threads);
+        const Plan &plan = trainer().plan();
+        set_numbers(trainer(), s_);
+        begin_weights(trainer(), s_, request_);
+        loader_ = std::make_unique<Loader>(s_.data.empty() ? random_batches(plan, s_.seed) : data_.source(s_));
+        tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
+        flops_ = step_flops(plan, s_.accumulate);
+        describe();
+        defer_signals();
+        for (int k = 0; k < 2; k++) step(false);
+        peak_ = measure_fma_peak(session_->threads);
+        return s_.peers ? with_peers() : alone();
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    Request request_;
+    TrainSettings s_;
+    RunData data_;
+    Progress progress_;
+    std::unique_ptr<Session> session_;
+    std::unique_ptr<Loader> loader_;
+    StepTimes times_;
+    std::vector<double> kernels_;
+    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
+    Clock::time_point began_ = Clock::now();
+
+    Trainer &trainer() { return *session_->trainer; }
+
+    void describe() {
+        progress_.say(fmt::format("{}{}: {} parameters, {} {} a step, {}, {} thread{}, {}", request_.program.description.name,
+                                  s_.preset.empty() ? "" : " " + s_.preset, grouped(uint64_t(trainer().plan().parameters())),
+                                  grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, session_->threads,
+                                  session_->threads == 1 ? "" : "s", data_.name));
+    }
+
+    void step(bool timed) {
+        if (interrupted()) throw Interrupted("interrupted");
+        const uint64_t index = trainer().steps();
+        const double lr = s_.rate.at(timed ? index - 2 : 0);
+        trainer().set("lr", lr);
+        const auto start = Clock::now();
+        const double loss = trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        if (index == 0) first_step_s_ = since_start();
+        if (!timed) return;
+        times_.add(seconds);
+        const StepEvent e{times_.count(), loss, tokens_ / seconds, seconds, lr};
+        if (s_.json) print_line(to_json(e));
+        const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
+        progress_.step({e, s_.steps(), flops_ / seconds / (peak_ * 1e9),
+                        passed / double(e.step) * double(s_.steps() - e.step)});
+    }
+
+    int alone() {
+        if (s_.profile) trainer().profile(&kernels_);
+        began_ = Clock::now();
+        for (uint64_t k = 0; k < s_.steps(); k++) step(true);
+        finish();
+        return 0;
+    }
+
+    void finish() {
+        peak_ = std::max(peak_, measure_fma_peak(session_->threads));
+        if (s_.profile) progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()));
+        const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
+        progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} tokens/s, {:.0f} % of {:.0f} GFLOP/s, {} MiB",
+                                  1e3 * done.best_s, 1e3 * done.median_s, grouped(uint64_t(done.tok_s)),
+                                  100 * done.fraction_of_peak, peak_, done.peak_rss_mb));
+        if (s_.json) print_line(to_json(done));
+    }
+
+    /// Rounds in turn, so that what else the machine does meets all of them.
+    int with_peers() {
+        constexpr uint64_t rounds = 3;
+        const uint64_t steps = (s_.steps() + rounds - 1) / rounds;
+        Peers peers(s_, session_->threads, progress_);
+        began_ = Clock::now();
+        if (s_.profile) trainer().profile(&kernels_);
+        for (uint64_t r = 0; r < rounds; r++) {
+            for (uint64_t k = 0; k < steps && times_.count() < s_.steps(); k++) step(true);
+            peers.round(steps);
+        }
+        finish();
+        for (const PeerResult &p : peers.results()) {
+            const double ratio = times_.median() > 0 ? p.median_s / times_.median() : 0;
+            progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms: cryolite is {:.2f} times as fast", p.name,
+                                      1e3 * p.best_s, 1e3 * p.median_s, ratio));
+            if (s_.json) print_line(peer_json(p.name, p.best_s, p.median_s, ratio));
+        }
+        if (!peers.missing().empty()) progress_.say(peers.missing());
+        return peers.missing().empty() ? 0 : 1;
+    }
+};
+
+}  // namespace
+
+int run_bench(const std::vector<std::string> &arguments) { return Bench(arguments).run(); }
+
+}  // namespace cryolite

@@ -1,0 +1,111 @@
+"""GPT-2's training step in PyTorch, for `cryolite bench --peers`: the same work, as fast as PyTorch does it.
+
+Warms up, prints a line, and then answers every number of steps on stdin with {"times": [seconds, ...]}.
+"""
+import argparse
+import json
+import os
+import sys
+import time
+
+# Huge pages and no give-and-take with the system: 1.1 to 2 times faster steps than with the allocator as it
+# comes. glibc reads this at its start only.
+TUNED = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592",
+    "THP_MEM_ALLOC_ENABLE": "1",
+}
+if os.environ.get("THP_MEM_ALLOC_ENABLE") != "1":
+    os.execve(sys.executable, [sys.executable, "-W", "ignore", *sys.argv], {**os.environ, **TUNED})
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    for name, value in (("layers", 12), ("heads", 12), ("width", 768), ("context", 64), ("positions", 1024),
+                        ("batch", 4), ("vocab", 50257), ("threads", 2)):
+        parser.add_argument("--" + name, type=int, default=value)
+    for name, value in (("lr", 1e-3), ("beta1", 0.9), ("beta2", 0.95), ("weight-decay", 0.1), ("clip", 0.0)):
+        parser.add_argument("--" + name, type=float, default=value)
+    parser.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw")
+    return parser.parse_args()
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, context, width = x.shape
+        q, k, v = (t.view(batch, context, self.heads, -1).transpose(1, 2)
+                   for t in self.qkv(self.norm1(x)).split(width, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.project(y.transpose(1, 2).reshape(batch, context, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.token, self.position = nn.Embedding(a.vocab, a.width), nn.Embedding(a.positions, a.width)
+        self.blocks = nn.ModuleList(Block(a.width, a.heads) for _ in range(a.layers))
+        self.norm = nn.LayerNorm(a.width)
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, 0, 0.02)
+
+    def forward(self, tokens, targets):
+        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.norm(x), self.token.weight)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+def make_optimizer(a, model):
+    decay = [p for p in model.parameters() if p.dim() > 1]
+    plain = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [{"params": decay, "weight_decay": a.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    if a.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=a.lr, momentum=a.beta1, fused=True)
+    return torch.optim.AdamW(groups, lr=a.lr, betas=(a.beta1, a.beta2), eps=1e-8, fused=True)
+
+
+def main():
+    a = arguments()
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(0)
+    model = Gpt(a)
+    optimizer = make_optimizer(a, model)
+    forward = torch.compile(model) if a.mode == "compile" else model
+    tokens, targets = torch.randint(a.vocab, (2, a.batch, a.context)).unbind(0)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        forward(tokens, targets).backward()
+        if a.clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), a.clip)
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    print(json.dumps({"ready": "torch " + torch.__version__}), flush=True)
+    for line in sys.stdin:
+        times = []
+        step()  # what the others did meanwhile has emptied the caches
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - start)
+        print(json.dumps({"times": times}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
