@@ -345,6 +345,15 @@ private:
         else out(v) = Tuple(values);
         return out;
     }
+    /// The Func that does the work, where `f` only gives its indices another order.
+    static Func behind_views(Func f) {
+        while (!f.has_update_definition() && f.outputs() == 1) {
+            const auto *call = f.value().as<Internal::Call>();
+            if (!call || call->call_type != Internal::Call::Halide) break;
+            f = Func(Internal::Function(call->func));
+        }
+        return f;
+    }
     void finish_group() {
         Group &g = built.group;
         g.name = k.name;
@@ -354,7 +363,7 @@ private:
                 if (w->shape().rank() > 1) g.panel = p.buffers[p.parameter_buffer.at(w)].layout.panel;
         bool seen = false;
         for (auto &[s, f] : defined) {
-            if (s == anchor) g.anchor = f, seen = true;
+            if (s == anchor) g.anchor = behind_views(f), seen = true;
             else (seen ? g.epilogue : g.prologue).push_back(f);
         }
         Part part = anchor ? anchor->part : p.stages[k.stages[0]].part;

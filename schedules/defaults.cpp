@@ -8,6 +8,7 @@ namespace {
 
 /// The panel that pads `columns` least, the widest of equals up to a register tile.
 int padded_panel(int columns, const Machine &m) {
+    if (columns >= 64 * m.vector) return 3 * m.vector;  // padding is nothing beside the table
     int best = 0, least = 1 << 30;
     for (int vectors : {3, 4, 2, 1}) {
         int width = vectors * m.vector, padded = (columns + width - 1) / width * width;

@@ -104,11 +104,12 @@ struct TiedHead : Layer {
     }
     void backward(const Call &call, Array dy) override {
         Array x = call.input();
-        Func W = weight();
+        Func W = weight(), dW("dW");
         Var i("i"), v("v"), r("r");
         RDom n(0, source.vocab, "n"), m(0, dy.extent(1), "m");
         d(x)(i, r) += W(n, i) * dy(n, r);
-        d(table)(i, v) += x(i, m) * dy(v, m);
+        dW(v, i) += x(i, m) * dy(v, m);
+        d(table)(i, v) = dW(v, i);
     }
 
 private:

@@ -1,0 +1,202 @@
+# Sets up a checkout; read by ./cryolite, which defines root, build and up_to_date. Every phase says
+# what it does on stderr, in one line with its time; one with nothing to do is silent. Stamps are
+# written last, so that what was interrupted is done again at the next start.
+
+venv=$root/.venv
+log=$build/setup.log
+trap "exit 130" INT TERM
+
+say() { echo "cryolite: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+# Runs a phase with its output in the log: phase "what it does" "what helps when it fails" COMMAND...
+phase() {
+    local what=$1 help=$2 begin=$SECONDS t0=${EPOCHREALTIME/,/.}
+    shift 2
+    printf 'cryolite: %s ... ' "$what" >&2
+    if "$@" > "$log" 2>&1 < /dev/null 9>&-; then
+        LC_ALL=C awk -v a="$t0" -v b="${EPOCHREALTIME/,/.}" 'BEGIN { printf "%.1f s\n", b - a }' >&2
+    else
+        printf 'failed after %s s\n' $((SECONDS - begin)) >&2
+        # The first error of a compiler says most; of anything else the last lines do.
+        { grep -m 8 -E '(error|Error|ERROR)[: ]|FAILED:' "$log" || tail -n 15 "$log"; } | sed 's/^/    /' >&2
+        say "$help"
+        die "all of its output: $log"
+    fi
+}
+
+before_setup() { # --help and --version of a checkout that is not built yet
+    if [ "$1" = --version ]; then
+        sed -n 's/^project(cryolite VERSION \([0-9.]*\).*/cryolite \1/p' "$root/CMakeLists.txt"
+    else
+        cat << EOF
+Cryolite: a Halide-based compiler and runtime for training neural networks.
+Usage: cryolite train|test|bench|tune|explain|check|cache|sample [flags]
+This checkout is not built yet: any command installs what is missing and builds it, in some minutes.
+Then 'cryolite --help' and 'cryolite COMMAND --help' say more.
+EOF
+    fi
+    exit 0
+}
+
+# --- System packages ---------------------------------------------------------------------------------
+
+header_packages="CLI/CLI.hpp=libcli11-dev nlohmann/json.hpp=nlohmann-json3-dev
+    toml++/toml.h=libtomlplusplus-dev fmt/format.h=libfmt-dev openssl/evp.h=libssl-dev zlib.h=zlib1g-dev
+    doctest/doctest.h=doctest-dev"
+
+compiler_works() {
+    printf '#include <version>\n#include <omp.h>\n#if __cplusplus < 202002L || !defined(__cpp_lib_span)\n#error\n#endif\n' |
+        "${CXX:-c++}" -std=c++20 -fopenmp -x c++ -fsyntax-only - 2> /dev/null
+}
+
+have_header() {
+    if compiler_works; then
+        printf '#include <%s>\n' "$1" | "${CXX:-c++}" -std=c++20 -x c++ -E - > /dev/null 2>&1
+    else
+        [ -e "/usr/include/$1" ] || [ -e "/usr/local/include/$1" ]
+    fi
+}
+
+find_python() { # a Python 3 that can make environments
+    local p
+    for p in python3 /usr/bin/python3; do
+        if "$p" -c 'import venv, ensurepip' 2> /dev/null; then echo "$p"; return; fi
+    done
+}
+
+missing_packages() {
+    local pair
+    compiler_works || printf 'g++ '
+    command -v ld.lld > /dev/null || printf 'lld '
+    [ -n "$(find_python)" ] || printf 'python3 python3-venv '
+    for pair in $header_packages; do
+        if ! have_header "${pair%%=*}"; then printf '%s ' "${pair#*=}"; fi
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+apt_install() {
+    local try
+    # Another apt may be at work: its lists have a lock that apt does not wait for.
+    for try in 1 2 3; do
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 update && break
+        sleep $((5 * try))
+    done
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
+}
+
+system_packages() { # system_packages tests|command
+    local missing by_hand needed
+    missing=$(missing_packages)
+    missing=${missing% }
+    [ -n "$missing" ] || return 0
+    by_hand="install them as root: apt-get update && apt-get install $missing (or what your system calls them)"
+    needed=${missing//doctest-dev/}
+    if command -v apt-get > /dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2> /dev/null; }; then
+        phase "installing system packages ($missing)" "needed: $missing. Without network, $by_hand" apt_install $missing
+        missing=$(missing_packages)
+        [ -z "$missing" ] || die "these packages are installed but do not work here: $missing"
+    elif [ "$1" = tests ] || [ -n "${needed// /}" ]; then
+        die "missing system packages: $missing; there is no root, sudo or apt here to install them: $by_hand"
+    fi
+}
+
+# --- The private Python environment -------------------------------------------------------------------
+
+python_environment() {
+    local stamp=$venv/.ready wheels
+    wheels=$(grep -v '^#' "$root/cmake/requirements.txt" | tr '\n' ' ')
+    [ "$(cat "$stamp" 2> /dev/null)" = "$root $wheels" ] && return
+    # Made anew: one that was interrupted, or moved with its checkout, cannot be told from a good one.
+    rm -rf "$venv" "$build/.configured"
+    phase "making a private Python environment (${wheels% })" \
+        "needed: ${wheels}as wheels for $("$(find_python)" -V 2>&1) on $(uname -m). pip takes them from its usual index; without network, give it a folder of wheels: PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR ./cryolite" \
+        install_wheels
+    echo "$root $wheels" > "$stamp"
+}
+
+install_wheels() {
+    "$(find_python)" -m venv "$venv" &&
+        "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --retries 2 --only-binary :all: \
+            --no-deps -r "$root/cmake/requirements.txt"
+}
+
+# --- The build ----------------------------------------------------------------------------------------
+
+configure() {
+    if [ -e "$build/.configured" ] && [ -e "$build/build.ninja" ]; then return; fi
+    # A checkout that was moved or copied: CMake refuses a cache of another folder.
+    if [ -e "$build/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
+        find "$build" -mindepth 1 -maxdepth 1 ! -name .lock ! -name setup.log -exec rm -rf {} +
+    fi
+    phase "configuring" "CMake's message is above" \
+        "$venv/bin/cmake" -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_MAKE_PROGRAM="$venv/bin/ninja" --fresh
+    sed -n 's/^-- \(.*: missing, so .*\)/cryolite:   \1/p' "$log" >&2
+    : > "$build/.configured"
+}
+
+# One process for each core, and 1.2 GB of memory for each: Halide.h is large.
+build_jobs() {
+    local cores memory
+    cores=$(nproc)
+    memory=$(awk '/^MemAvailable/ { print int($2 / 1200000) }' /proc/meminfo)
+    if [ "$memory" -lt "$cores" ]; then cores=$memory; fi
+    echo $((cores < 1 ? 1 : cores))
+}
+
+compile() { # compile TARGET
+    local jobs help="the compiler's message is above"
+    jobs=$(build_jobs)
+    # Someone at a terminal sees ninja count; the time comes after.
+    if [ -t 2 ] && [ "${CI-}" != true ]; then
+        local t0=$SECONDS
+        say "building ($jobs at a time)"
+        "$venv/bin/ninja" -C "$build" -j "$jobs" --quiet "$1" >&2 < /dev/null 9>&- || die "the build failed: $help"
+        say "built in $((SECONDS - t0)) s"
+    else
+        phase "building ($jobs at a time)" "$help" "$venv/bin/ninja" -C "$build" -j "$jobs" "$1"
+    fi
+}
+
+set_up() { # set_up command|tests
+    local target=command stamp=$build/.ready sources=("${command_sources[@]}")
+    if [ "$1" = tests ]; then
+        target=all stamp=$build/.ready-tests
+        sources+=(tests)
+    fi
+    mkdir -p "$build" 2> /dev/null || die "cannot write to the checkout $root: copy it to a folder of your own"
+    [ -w "$build" ] || die "cannot write to $build: copy the checkout to a folder of your own"
+    # One set-up at a time; the lock ends with the process that holds it.
+    exec 9> "$build/.lock"
+    if ! flock -n 9; then
+        say "another ./cryolite is setting up this checkout: waiting"
+        flock 9
+    fi
+    if ! { [ -x "$build/bin/cryolite" ] && up_to_date "$stamp" "${sources[@]}"; }; then
+        # The time of the stamp is that of this moment: a source edited during the build is newer.
+        echo "$root" > "$stamp.new"
+        if [ "$(cat "$build/.packages-$1" 2> /dev/null)" != "$root" ]; then
+            system_packages "$1"
+            echo "$root" > "$build/.packages-$1"
+        fi
+        python_environment
+        configure
+        compile "$target"
+        mv "$stamp.new" "$stamp"
+        # All that the command needs is in `all`.
+        if [ "$1" = tests ]; then cp -p "$stamp" "$build/.ready"; fi
+    fi
+    exec 9>&-
+}
+
+run_tests() {
+    local jobs
+    jobs=$(nproc)
+    set -- --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" ${1:+-R "$1"}
+    exec "$venv/bin/ctest" "$@"
+}

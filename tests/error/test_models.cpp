@@ -1,0 +1,192 @@
+// Mistakes in a model or a layer: the message names the layer or the parameter.
+
+#include <csignal>
+#include <unistd.h>
+
+#include "dsl/models/gpt.h"
+#include "tests/support/step.h"
+
+namespace cryolite::test {
+
+namespace {
+
+struct Small : Classifier {
+    Linear head{"head", 5, classes};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override { return head(x); }
+};
+
+struct Unused : Small {
+    Linear spare{"spare", 5, 5};
+};
+
+struct Undifferentiated : Small {
+    Embedding names{"names", 4, 5};
+    Linear first{"first", 5, 5};
+    Tensor forward(Tensor x) override {
+        first(x);
+        return head(x);
+    }
+    Tensor loss(Tensor y, Tensor targets) override {
+        names(targets);
+        return cross_entropy(y, targets);
+    }
+};
+
+struct Twice : Small {
+    Linear other{"head", 5, 5};
+    Tensor forward(Tensor x) override { return head(other(x)); }
+};
+
+struct Mismatched : Small {
+    Linear up{"up", 5, 6};
+    Tensor forward(Tensor x) override { return head(up(x)); }
+};
+
+struct VectorLoss : Small {
+    Tensor loss(Tensor y, Tensor) override { return y; }
+};
+
+/// y = a x: forgets the gradient of a.
+struct Forgetful : Layer {
+    Parameter a{this, "gain", {5}, ones};
+    using Layer::Layer;
+    Func forward(Array x) override {
+        Func y("y");
+        Var c("c"), r("r");
+        y(c, r) = a(c) * x(c, r);
+        return y;
+    }
+    void backward(const Call &call, Array dy) override {
+        Var c("c"), r("r");
+        d(call.input())(c, r) = a(c) * dy(c, r);
+    }
+};
+struct Forgets : Small {
+    Forgetful scale{"scale"};
+    Tensor forward(Tensor x) override { return scale(head(x)); }
+    Shape features() const override { return {5}; }
+};
+
+/// A layer that misbehaves while its kernel is built.
+struct Misbehaving : Layer {
+    std::function<void()> act;
+    Misbehaving(std::string path, std::function<void()> act) : Layer(std::move(path)), act(std::move(act)) {}
+    Func forward(Array x) override {
+        act();
+        Func y("y");
+        y(Halide::_) = x(Halide::_);
+        return y;
+    }
+    Nature nature() const override { return Nature::pointwise; }
+};
+
+/// Three dimensions where its rank says two.
+struct WrongRank : Layer {
+    using Layer::Layer;
+    Func forward(Array x) override {
+        Func y("y");
+        Var a("a"), b("b"), c("c");
+        y(a, b, c) = x(a, b);
+        return y;
+    }
+};
+struct HasWrongRank : Small {
+    WrongRank odd{"odd"};
+    Tensor forward(Tensor x) override { return head(odd(x)); }
+};
+
+template <typename M> std::string message(std::vector<std::pair<std::string, std::string>> arguments = {}) {
+    return error_of([&] { Compiled<M> c(arguments); });
+}
+
+std::string build_error(std::function<void()> act, int time_limit = 60) {
+    struct Bad : Small {
+        Misbehaving bad;
+        explicit Bad(std::function<void()> act) : bad("bad", std::move(act)) {}
+        Tensor forward(Tensor x) override { return bad(head(x)); }
+    };
+    return error_of([&] {
+        Arguments::current() = {};
+        Machine machine = Machine::of(test_target());
+        Step step(machine);
+        AdamW rule;
+        Bad model(std::move(act));
+        StepProgram p;
+        build_step(p, model, rule, {}, step);
+        analyse(p, machine, 1, time_limit);
+    });
+}
+
+}  // namespace
+
+TEST_CASE("a parameter of a layer that the model never calls") {
+    CHECK(message<Small>() == "");
+    CHECK(message<Unused>() == "[spare.weight] is never used: the model does not call its layer; call it, or remove it");
+}
+
+TEST_CASE("a parameter that the loss does not depend on") {
+    std::string m = message<Undifferentiated>();
+    CAPTURE(m);
+    CHECK(m.find("has no gradient: the loss does not depend on it") != std::string::npos);
+}
+
+TEST_CASE("two parameters of one name") {
+    CHECK(message<Twice>() == "two parameters are named head.weight: give their layers different paths");
+}
+
+TEST_CASE("shapes that do not fit") {
+    CHECK(message<Mismatched>() == "[head] input has 6 channels, expected 5");
+    CHECK(message<VectorLoss>() == "the model's loss has shape [10, 32], expected one number");
+    CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) == "[h.0.attn] width 85 is not divisible by 4 heads");
+    CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) == "[wpe] context 9 is longer than the 8 positions");
+}
+
+TEST_CASE("arguments of a program") {
+    CHECK(message<Gpt>({{"width", "0"}}) == "--width is 0, expected a whole number from 1 to 16777216");
+    CHECK(message<Gpt>({{"width", "-3"}}) == "--width is -3, expected a whole number from 1 to 16777216");
+    CHECK(message<Gpt>({{"width", "many"}}) == "--width is 'many', expected a whole number");
+    CHECK(message<Gpt>({{"width", "64x"}}) == "--width is '64x', expected a whole number");
+    CHECK(message<Gpt>({{"width", "99999999999"}}) == "--width is '99999999999', expected a whole number");
+}
+
+TEST_CASE("a backward that forgets a parameter, a forward of the wrong rank") {
+    std::string m = message<Forgets>();
+    CAPTURE(m);
+    CHECK(m.find("[scale] Forgetful::backward defines no gradient of its parameter 'gain'") != std::string::npos);
+    m = message<HasWrongRank>();
+    CHECK(m.find("[odd] the result has 3 dimensions, but its layer says rank 2") != std::string::npos);
+    Forgetful scale("scale");
+    CHECK_ERROR(LayerTester(scale).input({5, 3}).check(), "[scale] Forgetful::backward defines no gradient of 'gain'");
+}
+
+TEST_CASE("a layer that crashes, aborts, ends the process, throws or loops") {
+    CHECK(build_error([] {}) == "");
+    auto names = [](const std::string &m, const std::string &part) {
+        CAPTURE(m);
+        CHECK(m.find("'bad'") != std::string::npos);
+        CHECK(m.find(part) != std::string::npos);
+    };
+    names(build_error([] { raise(SIGSEGV); }), "the compiler process died (Segmentation fault)");
+    names(build_error([] { std::abort(); }), "the compiler process died (Aborted)");
+    names(build_error([] { _exit(0); }), "the compiler process ended without a result");
+    names(build_error([] { throw std::runtime_error("my mistake"); }), "my mistake");
+    names(build_error([] { for (;;) usleep(1000); }, 1), "it took longer than the limit of 1 s");
+    names(build_error([] { Func f("f"); f(); }), "f");  // Halide's own words
+}
+
+TEST_CASE("a wrong gradient is seen") {
+    struct Wrong : Linear {
+        using Linear::Linear;
+        void backward(const Call &call, Array dy) override {
+            Linear::backward(call, dy);
+            Var o("o");
+            d(b)(o) += cast(dy.type(), 1e-3f);
+        }
+    };
+    Wrong layer("wrong", 5, 3);
+    for (const GradientError &e : LayerTester(layer).input({5, 7}).check())
+        CHECK((e.differences > 1e-5) == (e.name == "d(bias)"));
+}
+
+}  // namespace cryolite::test

@@ -1,0 +1,124 @@
+// Which lines of a step schedule are legal: each refusal beside the nearest line that is accepted.
+
+#include "dsl/models/gpt.h"
+#include "tests/support/step.h"
+
+namespace cryolite::test {
+
+namespace {
+
+/// A block with a pointwise layer on each side of its product, and a norm behind one.
+struct Chain : Classifier {
+    Relu relu{"relu"}, after{"after"};
+    Linear up{"up", 5, 7}, down{"down", 7, 5}, head{"head", 5, classes};
+    LayerNorm norm{"norm", 7};
+
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override { return head(after(down(norm(relu(up(x)))))); }
+};
+using Lines = std::function<void(Chain &, Step &)>;
+
+std::string message_of(const Lines &lines, StepOptions options = {}) {
+    return error_of([&] { Compiled<Chain>({{"batch", "3"}}, lines, options); });
+}
+
+void refused(const Lines &lines, const std::string &message, StepOptions options = {}) {
+    std::string found = message_of(lines, options);
+    CAPTURE(found);
+    CAPTURE(message);
+    CHECK(found.find(message) != std::string::npos);
+}
+
+void accepted(const Lines &lines, StepOptions options = {}) { CHECK(message_of(lines, options) == ""); }
+
+}  // namespace
+
+TEST_CASE("compute_at: a result that others read must be stored") {
+    // Both branches of the tied head's model read the norm's input; here: the derivative of relu reads up.
+    refused([](Chain &c, Step &s) { s(c.relu).compute_at(c.relu); },
+            "s(relu).compute_at(relu) is refused: it is the same stage; the nearest legal line is s(relu).compute_root()");
+    accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
+    accepted([](Chain &c, Step &s) { s(c.relu).compute_at(c.norm); });
+}
+
+TEST_CASE("two layers that own loop nests do not share one") {
+    refused([](Chain &c, Step &s) { s(c.head).compute_with(c.down); }, "");
+    refused([](Chain &c, Step &s) { s(d(c.up)).compute_at(d(c.norm)); }, "");
+}
+
+TEST_CASE("a norm needs whole rows, a product makes tiles") {
+    refused([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.norm).compute_with(c.relu); },
+            "needs whole rows of a result that is made in tiles");
+    accepted([](Chain &c, Step &s) { s(c.norm).compute_with(c.relu); });
+    accepted([](Chain &c, Step &s) { s(c.norm).compute_at(c.down); });
+}
+
+TEST_CASE("gradients are placed in the update of their own parameter") {
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.down.W)); },
+            "s(d(up.weight)).compute_at(next(down.weight)) is refused: a gradient can only be placed inside the "
+            "update of its own parameter; the nearest legal line is s(d(up.weight)).compute_at(next(up.weight))");
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(d(c.up)); }, "inside the update of its own parameter");
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_with(next(c.up.W)); },
+            "the update reads each element of the gradient once; the nearest legal line is "
+            "s(d(up.weight)).compute_at(next(up.weight))");
+    refused([](Chain &c, Step &s) { s(next(c.up.W)).compute_at(c.up); },
+            "an update is placed by placing its gradient; the nearest legal line is s(next(up.weight)).compute_root()");
+    accepted([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
+    accepted([](Chain &c, Step &s) { s(next(c.up.W)).compute_root(); });
+}
+
+TEST_CASE("a gradient inside its update: not with clipping, not where it is computed with others") {
+    Lines line = [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); };
+    refused(line, "s(d(up.weight)).compute_at(next(up.weight)) is refused: clipping by the global norm needs every "
+                  "gradient before the first update; the nearest legal line is s(d(up.weight)).compute_root()",
+            {.clip = true});
+    accepted(line, {.accumulate = true});
+    refused([](Chain &c, Step &s) { s(d(c.norm.g)).compute_at(next(c.norm.g)); },
+            "the gradient is computed together with others of its layer");
+}
+
+TEST_CASE("a gradient inside its update: not where the parameter is tied") {
+    auto compile = [](const Compiled<Gpt>::Schedule &lines) {
+        return error_of([&] {
+            Compiled<Gpt>({{"layers", "1"}, {"heads", "2"}, {"width", "6"}, {"vocab", "11"}, {"context", "5"},
+                           {"batch", "2"}}, lines);
+        });
+    };
+    std::string message = compile([](Gpt &net, Step &s) { s(d(net.token.table)).compute_at(next(net.token.table)); });
+    CHECK(message == "s(d(wte.weight)).compute_at(next(wte.weight)) is refused: the parameter is used by 2 calls "
+                     "(shared or tied), and its gradient is their sum; the nearest legal line is "
+                     "s(d(wte.weight)).compute_root()");
+    CHECK(compile([](Gpt &net, Step &s) { s(d(net.blocks[0].up.W)).compute_at(next(net.blocks[0].up.W)); }) == "");
+    // Of the residual stream, which the next norm and the next addition read.
+    message = compile([](Gpt &net, Step &s) { s(net.blocks[0].norm1).compute_at(net.blocks[0].qkv); });
+    CHECK(message == "");
+}
+
+TEST_CASE("lines that are accepted join their stages, a later line of a stage replaces the earlier") {
+    Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
+        s(c.relu).compute_with(c.up);
+        s(c.after).compute_with(c.down);
+        s(c.after).compute_root();
+        s(d(c.up.W)).compute_at(next(c.up.W));
+    });
+    CHECK(c.kernel("forward", "relu") == c.kernel("forward", "up"));
+    CHECK(c.kernel("forward", "after") != c.kernel("forward", "down"));
+    CHECK(c.kernel("step", "d(up.weight)") == c.kernel("step", "next(up.weight)"));
+    CHECK(c.kernel("step", "d(down.weight)") != c.kernel("step", "next(down.weight)"));
+    CHECK_FALSE(c.program.buffers[c.program.gradient_buffer[&c.model->up.W]].stored);
+    CHECK(c.program.buffers[c.program.gradient_buffer[&c.model->down.W]].stored);
+}
+
+TEST_CASE("the old weight is read before it is replaced") {
+    Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
+        for (Linear *l : {&c.up, &c.down, &c.head}) s(d(l->W)).compute_at(next(l->W));
+    });
+    const auto &plan = c.program.plans.at("step");
+    auto place = [&](const std::string &stage) {
+        return std::find(plan.begin(), plan.end(), c.kernel("step", stage)) - plan.begin();
+    };
+    CHECK(place("d(norm)") < place("next(down.weight)"));
+    CHECK(place("d(after)") < place("next(head.weight)"));
+}
+
+}  // namespace cryolite::test
