@@ -19,12 +19,13 @@ std::string describe(const BuiltKernel &k) {
     json args = json::array();
     for (const KernelArgument &a : k.arguments)
         args.push_back({a.buffer, a.offset, int(a.type.code()), a.type.bits(), a.extents, a.written});
-    return json{{"key", k.key}, {"loops", k.loops}, {"args", args}}.dump();
+    static const char *forms[] = {"forward", "d_input", "d_parameter", "update", "norm"};
+    return json{{"key", k.key}, {"loops", k.loops}, {"layer", k.layer}, {"form", forms[int(k.group.form)]}, {"args", args}}.dump();
 }
 
 CompiledKernel parse(const std::string &text) {
     json j = json::parse(text);
-    CompiledKernel k{j["key"], j["loops"], {}};
+    CompiledKernel k{j["key"], j["loops"], j["layer"], j["form"], {}};
     for (const json &a : j["args"])
         k.arguments.push_back({a[0], a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
     return k;

@@ -10,7 +10,7 @@ namespace cryolite {
 
 /// What is known of a compiled kernel.
 struct CompiledKernel {
-    std::string key, loops;
+    std::string key, loops, layer, form;
     std::vector<KernelArgument> arguments;
 };
 

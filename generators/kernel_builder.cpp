@@ -424,6 +424,7 @@ BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m
         const Layer *anchor = k.anchor >= 0 && p.stages[k.anchor].call >= 0
                                   ? p.graph.calls()[p.stages[k.anchor].call].layer
                                   : nullptr;
+        built.layer = anchor ? anchor->kind() : "";
         built.loops = apply_loops(built.group, built.pipeline, anchor, *p.schedule, m);
     }
     built.key = kernel_key(built, m);

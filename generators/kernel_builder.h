@@ -20,6 +20,7 @@ struct BuiltKernel {
     std::vector<Halide::Argument> inputs;
     std::vector<KernelArgument> arguments;  ///< in the order of the compiled function
     std::string loops;                      ///< name of the loop schedule that was applied
+    std::string layer;                      ///< type of the layer that owns the loop nest, where one does
     std::string key;                        ///< digest of algorithm, schedule, arguments and target
 };
 

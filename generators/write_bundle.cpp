@@ -70,7 +70,7 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
         json args = json::array();
         for (const KernelArgument &a : k.arguments)
             args.push_back({{"type", type_name(a.type)}, {"extents", a.extents}, {"written", a.written}});
-        j["kernels"].push_back({{"symbol", "cryolite_" + k.key}, {"loops", k.loops}, {"args", args}});
+        j["kernels"].push_back({{"symbol", "cryolite_" + k.key}, {"loops", k.loops}, {"layer", k.layer}, {"form", k.form}, {"args", args}});
     }
     for (auto &[plan, list] : p.plans) {
         j["plans"][plan] = json::array();

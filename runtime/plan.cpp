@@ -29,7 +29,7 @@ PlanBuffer buffer_of(const json &j) {
 }
 
 PlanKernel kernel_of(const json &j) {
-    PlanKernel k{j.at("symbol"), j.at("loops"), {}};
+    PlanKernel k{j.at("symbol"), j.at("loops"), j.at("layer"), j.at("form"), {}};
     for (const json &a : j.at("args"))
         k.args.push_back({a.at("type"), a.at("extents").get<std::vector<int>>(), a.at("written")});
     return k;

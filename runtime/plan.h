@@ -37,6 +37,7 @@ struct PlanArgument {
 
 struct PlanKernel {
     std::string symbol, loops;
+    std::string layer, form;  ///< type of the layer that owns the loops; forward, d_input, d_parameter, update, norm
     std::vector<PlanArgument> args;
 };
 

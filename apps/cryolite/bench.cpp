@@ -25,6 +25,7 @@ public:
                 progress_.say(fmt::format("note: --{} has no effect here: bench makes no run and evaluates nothing", flag));
         if (s_.peers && request_.program.description.name != "gpt")
             fail_usage("--peers knows the same work in PyTorch for gpt only, not for {}", request_.app);
+        if (s_.peers && s_.profile) fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
         if (s_.peers && s_.accumulate > 1) fail_usage("--peers compares single micro-batches: leave out --accumulate");
         s_.validation.clear();
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
@@ -109,16 +110,16 @@ private:
         const uint64_t steps = (s_.steps() + rounds - 1) / rounds;
         Peers peers(s_, session_->threads, progress_);
         began_ = Clock::now();
-        if (s_.profile) trainer().profile(&kernels_);
         for (uint64_t r = 0; r < rounds; r++) {
+            if (r > 0) step(false);  // what the others did meanwhile has emptied the caches
             for (uint64_t k = 0; k < steps && times_.count() < s_.steps(); k++) step(true);
             peers.round(steps);
         }
         finish();
         for (const PeerResult &p : peers.results()) {
-            const double ratio = times_.median() > 0 ? p.median_s / times_.median() : 0;
-            progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms: cryolite is {:.2f} times as fast", p.name,
-                                      1e3 * p.best_s, 1e3 * p.median_s, ratio));
+            const double ratio = p.median_s / times_.median();
+            progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms; cryolite is {:.2f} times as fast by the best, {:.2f} by the median",
+                                      p.name, 1e3 * p.best_s, 1e3 * p.median_s, p.best_s / times_.best(), ratio));
             if (s_.json) print_line(peer_json(p.name, p.best_s, p.median_s, ratio));
         }
         if (!peers.missing().empty()) progress_.say(peers.missing());

@@ -2,16 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/cryolite/cache_command.h"
 #include "apps/cryolite/commands.h"
 #include "apps/cryolite/interrupt.h"
 #include "apps/cryolite/version.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
-
-#if __has_include("apps/cryolite/cache_command.h")
-#include "apps/cryolite/cache_command.h"
-#define CRYOLITE_HAS_CACHE_COMMAND
-#endif
 
 namespace cryolite {
 
@@ -25,6 +21,10 @@ struct Subcommand {
 constexpr Subcommand subcommands[] = {
     {"train", "train a model", run_train},
     {"bench", "time training steps, also beside PyTorch", run_bench},
+    {"sample", "generate text from a run", run_sample},
+    {"explain", "show the plan of a training step", run_explain},
+    {"check", "check the gradients of every layer", run_check},
+    {"cache", "look after the compiled kernels", run_cache},
 };
 
 int dispatch(int argc, char **argv) {

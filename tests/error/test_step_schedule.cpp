@@ -16,6 +16,17 @@ struct Chain : Classifier {
     Shape features() const override { return {5}; }
     Tensor forward(Tensor x) override { return head(after(down(norm(relu(up(x)))))); }
 };
+struct Direct : Classifier {
+    Linear up{"up", 5, 7}, down{"down", 7, classes};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override { return down(up(x)); }
+};
+struct Behind : Classifier {
+    Linear up{"up", 5, classes};
+    LayerNorm norm{"norm", classes};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override { return norm(up(x)); }
+};
 using Lines = std::function<void(Chain &, Step &)>;
 
 std::string message_of(const Lines &lines, StepOptions options = {}) {
@@ -34,7 +45,6 @@ void accepted(const Lines &lines, StepOptions options = {}) { CHECK(message_of(l
 }  // namespace
 
 TEST_CASE("compute_at: a result that others read must be stored") {
-    // Both branches of the tied head's model read the norm's input; here: the derivative of relu reads up.
     refused([](Chain &c, Step &s) { s(c.relu).compute_at(c.relu); },
             "s(relu).compute_at(relu) is refused: it is the same stage; the nearest legal line is s(relu).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
@@ -42,15 +52,35 @@ TEST_CASE("compute_at: a result that others read must be stored") {
 }
 
 TEST_CASE("two layers that own loop nests do not share one") {
-    refused([](Chain &c, Step &s) { s(c.head).compute_with(c.down); }, "");
-    refused([](Chain &c, Step &s) { s(d(c.up)).compute_at(d(c.norm)); }, "");
+    auto direct = [](Direct &c, Step &s) { s(c.down).compute_at(c.up); };
+    CHECK(error_of([&] { Compiled<Direct>({{"batch", "3"}}, direct); }) ==
+          "s(down).compute_at(up) is refused: both own a loop nest; the nearest legal line is s(down).compute_root()");
+    accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
 }
 
 TEST_CASE("a norm needs whole rows, a product makes tiles") {
-    refused([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.norm).compute_with(c.relu); },
-            "needs whole rows of a result that is made in tiles");
+    auto direct = [](Behind &c, Step &s) { s(c.norm).compute_with(c.up); };
+    CHECK(error_of([&] { Compiled<Behind>({{"batch", "3"}}, direct); }) ==
+          "s(norm).compute_with(up) is refused: 'norm' needs whole rows of a result that is made in tiles; the "
+          "nearest legal line is s(norm).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.norm).compute_with(c.relu); });
     accepted([](Chain &c, Step &s) { s(c.norm).compute_at(c.down); });
+}
+
+TEST_CASE("what a stage has been joined with comes along") {
+    refused([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.norm).compute_with(c.relu); },
+            "s(norm).compute_with(relu) is refused: 'norm' needs whole rows of a result that is made in tiles");
+    refused([](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.head).compute_with(c.after); },
+            "s(head).compute_with(after) is refused: both own a loop nest");
+    accepted([](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.norm).compute_at(c.down); });
+}
+
+TEST_CASE("a line between stages that have nothing to do with each other") {
+    refused([](Chain &c, Step &s) { s(c.relu).compute_at(c.head); },
+            "s(relu).compute_at(head) is refused: neither of the two reads the other; the nearest legal line is "
+            "s(relu).compute_root()");
+    refused([](Chain &c, Step &s) { s(c.relu).compute_at(next(c.up.W)); }, "neither of the two reads the other");
+    accepted([](Chain &c, Step &s) { s(d(c.relu)).compute_at(d(c.up)); });
 }
 
 TEST_CASE("gradients are placed in the update of their own parameter") {

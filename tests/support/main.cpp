@@ -1,6 +1,8 @@
 // Runs the test cases. A filter that matches none is a failure: a test that was renamed must not pass unseen.
 
 #define DOCTEST_CONFIG_IMPLEMENT
+// Children that are meant to crash do so by themselves.
+#define DOCTEST_CONFIG_NO_POSIX_SIGNALS
 #include <doctest/doctest.h>
 
 #include <cstdio>

@@ -1,0 +1,223 @@
+// cryolite explain APP [KERNEL]: the plan of a step, for people and as JSON.
+
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/commands.h"
+#include "apps/cryolite/kernel_times.h"
+#include "apps/cryolite/run_data.h"
+#include "apps/cryolite/session.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/error.h"
+#include "runtime/peak.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+/// What the machine can do: 1e9 operations and bytes a second.
+struct Roof {
+    double peak = 0, bandwidth = 0;
+
+    /// The least time a call can take, and whether computing or memory decides that.
+    double seconds(const PlanCall &c) const {
+        return std::max(c.flops / (peak * 1e9), double(c.bytes) / (bandwidth * 1e9));
+    }
+    const char *bound(const PlanCall &c) const {
+        return c.flops / peak > double(c.bytes) / bandwidth ? "compute" : "memory";
+    }
+};
+
+std::string shape_words(const std::vector<int> &extents) {
+    return extents.empty() ? "one value" : fmt::format("{}", fmt::join(extents, " x "));
+}
+
+std::string placed_words(const PlanCall::Stage &stage) {
+    return stage.placed == "root" ? "compute_root" : "compute_" + stage.placed;
+}
+
+json stage_json(const PlanCall &c) {
+    json list = json::array();
+    for (const PlanCall::Stage &s : c.stages) list.push_back({{"name", s.name}, {"placed", s.placed}});
+    return list;
+}
+
+class Explanation {
+public:
+    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, Roof roof)
+        : plan_(plan), s_(s), r_(r), roof_(roof) {}
+
+    json to_json() const {
+        json j = {{"app", r_.app}, {"program", r_.program.description.name}, {"params", s_.params},
+                  {"optimizer", s_.optimizer}, {"update", s_.update}, {"clip", s_.clip > 0},
+                  {"peak_gflops", roof_.peak}, {"bandwidth_gb_s", roof_.bandwidth},
+                  {"flops", step_flops(plan_, s_.accumulate)}, {"arena_bytes", plan_.arena},
+                  {"arena_unshared_bytes", plan_.arena_unshared}, {"kernels", plan_.kernels.size()}};
+        for (auto &[name, calls] : plan_.plans) {
+            j["plans"][name] = json::array();
+            for (const PlanCall &c : calls)
+                if (chosen(c)) j["plans"][name].push_back(call_json(c));
+        }
+        j["saved"] = json::array();
+        for (auto &[name, bytes] : saved()) j["saved"].push_back({{"name", name}, {"bytes", bytes}});
+        j["parameters"] = json::array();
+        for (const PlanBuffer &b : plan_.buffers)
+            if (b.role == "parameter")
+                j["parameters"].push_back({{"name", b.name}, {"shape", b.shape}, {"bytes", b.bytes},
+                                           {"layout", layout(b)}, {"update", update_of(b.name)}});
+        return j;
+    }
+
+    void print() const {
+        fmt::print("{}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
+                   r_.program.description.name, grouped(uint64_t(plan_.parameters())),
+                   1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
+        for (const char *pass : {"forward", "first", "accumulate", "step"})
+            if (plan_.plans.count(pass)) print_pass(pass);
+        if (!r_.kernel.empty()) return;
+        print_saved();
+        print_parameters();
+    }
+
+private:
+    const Plan &plan_;
+    const TrainSettings &s_;
+    const Request &r_;
+    Roof roof_;
+
+    bool chosen(const PlanCall &c) const { return r_.kernel.empty() || c.name.find(r_.kernel) != std::string::npos; }
+
+    json call_json(const PlanCall &c) const {
+        const PlanKernel &k = plan_.kernels[size_t(c.kernel)];
+        json args = json::array();
+        for (size_t i = 0; i < c.args.size(); i++) {
+            const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
+            args.push_back({{"buffer", b.name}, {"role", b.role}, {"type", k.args[i].type},
+                            {"extents", k.args[i].extents}, {"written", k.args[i].written}});
+        }
+        return {{"name", c.name}, {"pass", c.pass}, {"kernel", k.symbol}, {"loops", k.loops}, {"flops", c.flops},
+                {"bytes", c.bytes}, {"stages", stage_json(c)}, {"args", args}, {"roof_s", roof_.seconds(c)},
+                {"bound", roof_.bound(c)}};
+    }
+
+    /// Equal kernels of equal blocks are one line.
+    void print_pass(const std::string &pass) const {
+        struct Line {
+            const PlanCall *call;
+            int times;
+        };
+        std::vector<std::pair<std::string, Line>> lines;
+        double total = 0;
+        for (const PlanCall &c : plan_.plans.at(pass)) {
+            total += roof_.seconds(c);
+            if (!chosen(c)) continue;
+            const std::string key = fmt::format("{} {}", c.kernel, without_numbers(c.name));
+            auto at = std::ranges::find(lines, key, &std::pair<std::string, Line>::first);
+            if (at != lines.end() && r_.kernel.empty()) at->second.times++;
+            else lines.push_back({key, {&c, 1}});
+        }
+        if (lines.empty()) return;
+        fmt::print("\n{}: {} kernel calls\n", pass, plan_.plans.at(pass).size());
+        fmt::print("  calls    MFLOP       MB   share  bound    loops          kernel\n");
+        for (auto &[key, l] : lines) {
+            const PlanCall &c = *l.call;
+            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:13}  {}\n", l.times, 1e-6 * c.flops, 1e-6 * double(c.bytes),
+                       100 * roof_.seconds(c) * l.times / total, roof_.bound(c), plan_.kernels[size_t(c.kernel)].loops,
+                       r_.kernel.empty() ? without_numbers(c.name) : c.name);
+            if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
+            if (!r_.kernel.empty()) print_arguments(c);
+        }
+    }
+
+    void print_stages(const PlanCall &c) const {
+        for (const PlanCall::Stage &s : c.stages)
+            fmt::print("{:56}{}: {}\n", "", r_.kernel.empty() ? without_numbers(s.name) : s.name,
+                       r_.kernel.empty() ? without_numbers(placed_words(s)) : placed_words(s));
+    }
+
+    void print_arguments(const PlanCall &c) const {
+        const PlanKernel &k = plan_.kernels[size_t(c.kernel)];
+        for (size_t i = 0; i < c.args.size(); i++) {
+            const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
+            fmt::print("{:56}{} {} {}: {} {}\n", "", k.args[i].written ? "writes" : "reads ", b.role, b.name,
+                       k.args[i].type, shape_words(k.args[i].extents));
+        }
+    }
+
+    /// What the forward pass leaves for the step: activations that the step's kernels read.
+    std::map<std::string, int64_t> saved() const {
+        std::map<int, bool> written;
+        if (auto at = plan_.plans.find("forward"); at != plan_.plans.end())
+            for (const PlanCall &c : at->second)
+                for (size_t i = 0; i < c.args.size(); i++)
+                    if (plan_.kernels[size_t(c.kernel)].args[i].written) written[c.args[i].buffer] = true;
+        std::map<std::string, int64_t> saved;
+        if (auto at = plan_.plans.find("step"); at != plan_.plans.end())
+            for (const PlanCall &c : at->second)
+                for (const PlanCall::Bound &a : c.args)
+                    if (const PlanBuffer &b = plan_.buffers[size_t(a.buffer)]; written.count(a.buffer) && b.role == "activation")
+                        saved[b.name] = b.bytes;
+        return saved;
+    }
+
+    void print_saved() const {
+        std::map<std::string, std::pair<int, int64_t>> groups;
+        int64_t total = 0;
+        for (auto &[name, bytes] : saved()) groups[without_numbers(name)].first++, groups[without_numbers(name)].second += bytes, total += bytes;
+        fmt::print("\nsaved for the backward pass: {}\n", human_bytes(uint64_t(total)));
+        for (auto &[name, g] : groups) fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name, g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
+        fmt::print("activations: {} in one arena; without sharing they were {}\n", human_bytes(uint64_t(plan_.arena)),
+                   human_bytes(uint64_t(plan_.arena_unshared)));
+    }
+
+    static std::string layout(const PlanBuffer &b) {
+        return b.layout.panel ? fmt::format("panel({}) of dimension {}", b.layout.panel, b.layout.dim) : "row_major";
+    }
+
+    /// Where a parameter's gradient and update are: the stages say.
+    std::string update_of(const std::string &parameter) const {
+        for (auto &[pass, calls] : plan_.plans)
+            for (const PlanCall &c : calls) {
+                bool updates = false, computes = false;
+                for (const PlanCall::Stage &s : c.stages) {
+                    updates |= s.name == "next(" + parameter + ")";
+                    computes |= s.name == "d(" + parameter + ")";
+                }
+                if (updates) return computes ? "with its gradient, which is never stored" : pass == "forward" ? "at its next use" : "separate";
+            }
+        return "none";
+    }
+
+    void print_parameters() const {
+        std::map<std::string, std::pair<int, const PlanBuffer *>> groups;
+        for (const PlanBuffer &b : plan_.buffers)
+            if (b.role == "parameter") groups[without_numbers(b.name)].first++, groups[without_numbers(b.name)].second = &b;
+        fmt::print("\nparameters (extents innermost first), their layout and where they are updated:\n");
+        for (auto &[name, g] : groups)
+            fmt::print("  {:28} {:14} {:3}  {:26} {}\n", name, shape_words(g.second->shape), g.first, layout(*g.second),
+                       update_of(g.second->name));
+    }
+};
+
+}  // namespace
+
+int run_explain(const std::vector<std::string> &arguments) {
+    Request request = read_request(Command::explain, arguments);
+    TrainSettings s = understand(request);
+    if (s.data.empty()) random_data(s, request);
+    else open_data(s, request);
+    Progress progress;
+    const bool as_json = s.json;
+    s.json = false;  // one object, without the compile event
+    const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);
+    const int threads = s.threads ? s.threads : usable_cores();
+    const Explanation explanation(bundle->plan, s, request, {measure_fma_peak(threads), measure_bandwidth(threads)});
+    if (as_json) fmt::print("{}\n", explanation.to_json().dump(2));
+    else explanation.print();
+    return 0;
+}
+
+}  // namespace cryolite

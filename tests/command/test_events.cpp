@@ -1,0 +1,36 @@
+#include "apps/cryolite/events.h"
+
+#include <cmath>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+namespace cryolite {
+
+TEST_CASE("events have the fields and digits of the contract") {
+    CHECK(compile_json(37, 30, 1.25) == R"({"event":"compile","kernels":37,"cached":30,"seconds":1.25})");
+    CHECK(to_json(StepEvent{12, 4.16487980, 4683.29, 0.0136656, 1e-3}) ==
+          R"({"event":"step","step":12,"loss":4.1648798,"tok_s":4683.29,"step_s":0.0136656,"lr":0.001})");
+    CHECK(to_json(EvalEvent{250, 1.9, {}}) == R"({"event":"eval","step":250,"val_loss":1.9})");
+    CHECK(to_json(EvalEvent{250, 0.5, 0.985}) == R"({"event":"eval","step":250,"val_loss":0.5,"accuracy":0.985})");
+    CHECK(to_json(DoneEvent{0.5, 0.03, 0.031, 24000, 25000, 118, 0.62}) ==
+          R"({"event":"done","first_step_s":0.5,"best_s":0.03,"median_s":0.031,"tok_s":24000,)"
+          R"("best_tok_s":25000,"peak_rss_mb":118,"fraction_of_peak":0.62})");
+    CHECK(peer_json("torch eager", 0.04, 0.05, 1.5) ==
+          R"({"event":"peer","name":"torch eager","best_s":0.04,"median_s":0.05,"ratio":1.5})");
+}
+
+TEST_CASE("nine digits give a float back") {
+    for (float loss : {4.17438793f, 1e-20f, 3.4e38f, 0.1f}) {
+        const auto j = nlohmann::json::parse(to_json(StepEvent{1, loss, 1, 1, 1}));
+        CHECK(j["loss"].get<float>() == loss);
+    }
+}
+
+TEST_CASE("what is no number is still JSON") {
+    const auto j = nlohmann::json::parse(to_json(StepEvent{1, NAN, INFINITY, 1, 1}));
+    CHECK(j["loss"].is_null());
+    CHECK(j["tok_s"].is_null());
+}
+
+}  // namespace cryolite

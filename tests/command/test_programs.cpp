@@ -1,0 +1,178 @@
+// Generator programs as the command runs them. Most are shell scripts here: what a program may do
+// wrong does not depend on Halide.
+
+#include "apps/cryolite/programs.h"
+#include "apps/cryolite/user_program.h"
+#include "runtime/error.h"
+#include "tests/runtime/scratch.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cryolite::test {
+
+namespace {
+
+const std::string description =
+    R"({"name":"fake","task":"tokens","optimizer":"adamw","params":[{"name":"width","type":"int",)"
+    R"("value":"8","help":""},{"name":"rate","type":"float","value":"0.5","help":""}],"presets":[]})";
+
+/// A program that counts its builds in the file `builds` beside it.
+const std::string good_build =
+    R"(echo x >> "$(dirname "$0")/builds"; echo '{"done":0,"total":3,"cached":1}'; echo a word;
+       mkdir -p "$2"; echo plan > "$2/plan.json"; echo code > "$2/kernels.so"; echo '{"done":3,"total":3,"cached":1}')";
+
+struct Fake {
+    Scratch scratch;
+    Cache cache{scratch / "cache"};
+    Program program;
+
+    explicit Fake(const std::string &build = good_build, const std::string &describe = "echo '" + description + "'") {
+        program.app = "fake";
+        program.path = scratch / "fake";
+        program.id = sha256_hex(build);
+        write_plainly(program.path, "#!/bin/sh\ncase \"$1\" in --describe) " + describe + " ;; *) " + build + " ;; esac\n");
+        fs::permissions(program.path, fs::perms(0700));
+    }
+    BundleResult get(const BundleRequest &request = {}) { return get_bundle(program, request, cache, progress); }
+    int builds() const {
+        std::error_code none;
+        const auto size = fs::file_size(scratch / "builds", none);
+        return none ? 0 : int(size / 2);
+    }
+    std::function<void(int, int, int)> progress = [](int, int, int) {};
+};
+
+struct TimeLimit {
+    explicit TimeLimit(const char *seconds) { setenv("CRYOLITE_TIME_LIMIT", seconds, 1); }
+    ~TimeLimit() { unsetenv("CRYOLITE_TIME_LIMIT"); }
+};
+
+}  // namespace
+
+TEST_CASE("programs: a bundle is built once, and again when it is damaged") {
+    Fake fake;
+    std::vector<int> seen;
+    fake.progress = [&](int done, int, int) { seen.push_back(done); };
+    BundleResult r = fake.get();
+    CHECK(r.kernels == 3);
+    CHECK(r.cached == 1);
+    CHECK(seen == std::vector{0, 3});
+    CHECK(read_file(r.folder / "plan.json") == "plan\n");
+    r = fake.get();
+    CHECK(r.kernels == 3);
+    CHECK(r.cached == 3);
+    CHECK(fake.builds() == 1);
+    fs::resize_file(r.folder / "kernels.so", 1);
+    CHECK(fake.get().cached == 1);
+    CHECK(fake.builds() == 2);
+    CHECK(read_file(r.folder / "kernels.so") == "code\n");
+}
+
+TEST_CASE("programs: every part of the key makes another bundle, a default that is spelled out does not") {
+    Fake fake;
+    const fs::path first = fake.get().folder;
+    CHECK(fake.get({.params = {{"width", "8"}}}).folder == first);
+    CHECK(fake.get({.params = {{"width", "08"}, {"rate", "0.50"}}}).folder == first);
+    CHECK(fake.builds() == 1);
+    std::set<fs::path> folders = {first};
+    folders.insert(fake.get({.params = {{"width", "9"}}}).folder);
+    folders.insert(fake.get({.params = {{"rate", "0.25"}}}).folder);
+    folders.insert(fake.get({.params = {}, .optimizer = "sgd"}).folder);
+    folders.insert(fake.get({.params = {}, .update = "separate"}).folder);
+    folders.insert(fake.get({.params = {}, .clip = true}).folder);
+    folders.insert(fake.get({.params = {}, .accumulate = true}).folder);
+    fake.program.id = sha256_hex("changed");
+    folders.insert(fake.get().folder);
+    CHECK(folders.size() == 8);
+    CHECK(fake.builds() == 8);
+}
+
+TEST_CASE("programs: two that need the same bundle build it once") {
+    Fake fake("sleep 0.3; " + good_build);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        try {
+            fake.get();
+            _exit(0);
+        } catch (...) {
+            _exit(1);
+        }
+    }
+    CHECK(fake.get().kernels == 3);
+    int status = -1;
+    waitpid(pid, &status, 0);
+    CHECK(status == 0);
+    CHECK(fake.builds() == 1);
+}
+
+TEST_CASE("programs: whatever goes wrong is said with the program's name and words") {
+    CHECK_ERROR(Fake("echo \"fake: kernel 'x': too wide\" >&2; exit 1").get(), "kernel 'x': too wide");
+    CHECK_ERROR(Fake("echo before >&2; kill -ABRT $$").get(), "fake did not build its kernels: it crashed (Aborted)");
+    CHECK_ERROR(Fake("echo before >&2; kill -ABRT $$").get(), "before");
+    CHECK_ERROR(Fake("exit 0").get(), "wrote no plan.json");
+    CHECK_ERROR(Fake(good_build, "kill -SEGV $$").get(), "fake did not describe its model: it crashed (Segmentation");
+    CHECK_ERROR(Fake(good_build, "echo hello").get(), "answered --describe with \"hello");
+    CHECK_ERROR(Fake(good_build, "echo 'fake: --width is 8, expected less' >&2; exit 1").get({.params = {{"width", "8"}}}),
+                "expected less");
+    const TimeLimit limit("0.4");
+    CHECK_ERROR(Fake("sleep 100").get(), "it ran longer than the limit of 0.6 s");
+    CHECK_ERROR(Fake("while true; do echo talk; done > /dev/null").get(), "limit of 0.6 s");
+    CHECK_ERROR(Fake(good_build, "sleep 100").get(), "limit of 0.4 s");
+}
+
+TEST_CASE("programs: apps by name") {
+    Scratch scratch;
+    const Cache cache(scratch / "cache");
+    const Program gpt = find_program("gpt", cache);
+    CHECK(gpt.description.task == "tokens");
+    CHECK(gpt.description.presets.at(0).first == "nano");
+    // The second time its words come from the cache: a damaged one is asked again.
+    const fs::path folder = cache.list("descriptions").at(0).folder;
+    fs::resize_file(folder / "description.json", 10);
+    CHECK(find_program("gpt", cache).description.params.size() == gpt.description.params.size());
+    CHECK_ERROR(find_program("gtp", cache), "there is no app \"gtp\": expected");
+    CHECK_ERROR(find_program("../gpt", cache), "No such file");
+    CHECK_ERROR(find_program("none.cpp", cache), "none.cpp: No such file");
+    CHECK_ERROR(find_program(scratch.path.string(), cache), "is not a file");
+}
+
+TEST_CASE("programs: a program of one's own is compiled when it or its headers changed") {
+    Scratch scratch;
+    const Cache cache(scratch / "cache");
+    fs::create_directory(scratch / "my models");
+    const fs::path source = scratch / "my models/m.cpp";
+    write_plainly(scratch / "my models/my width.h", "constexpr int width = 8;\n");
+    write_plainly(source, "#include \"my width.h\"\n#include <cstdio>\nint main() { std::printf(\"%d\\n\", width); }\n");
+    auto time_of = [&] { return fs::last_write_time(user_program(source, cache)); };
+    const auto first = time_of();
+    CHECK(time_of() == first);
+    write_plainly(scratch / "my models/my width.h", "constexpr int width = 9;\n");
+    const auto second = time_of();
+    CHECK(second != first);
+    CHECK(time_of() == second);
+    fs::resize_file(user_program(source, cache), 100);
+    CHECK(time_of() != second);
+    CHECK_ERROR(find_program(source, cache), "answered --describe with \"9\\x0a\"");
+}
+
+TEST_CASE("programs: the compiler's own message, with file and line") {
+    Scratch scratch;
+    const Cache cache(scratch / "cache");
+    const fs::path source = scratch / "wrong.cpp";
+    write_plainly(source, "#include \"generators/program.h\"\nint main() { return nothing_like_it; }\n");
+    CHECK_ERROR(find_program(source, cache), "wrong.cpp:2:21: error: ");
+    CHECK(!fs::exists(cache.folder() / "programs" / "program"));
+    write_plainly(source, "");
+    CHECK_ERROR(find_program(source, cache), "is empty");
+    write_plainly(source, "int main(int, char **) { volatile int *p = nullptr; return *p; }\n");
+    CHECK_ERROR(find_program(source, cache), "it crashed (Segmentation fault)");
+    const TimeLimit limit("1");
+    write_plainly(source, "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) for (long j = 0; j < n; ++j) s += j; return s; }\n"
+                          "template <int N> struct Loop { static constexpr long v = Loop<N - 1>::v + f(200 + N); };\n"
+                          "template <> struct Loop<0> { static constexpr long v = 0; };\nint main() { return Loop<800>::v != 0; }\n");
+    CHECK_ERROR(find_program(source, cache), "it ran longer than the limit of 1 s");
+}
+
+}  // namespace cryolite::test

@@ -1,0 +1,195 @@
+// Flags to settings: where values come from, and what is refused.
+
+#include "apps/cryolite/settings.h"
+#include "apps/cryolite/config_file.h"
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+/// A request as the command makes it, for a program like gpt, without one.
+Request request(const Pairs &line = {}, const std::string &preset = "", Command command = Command::train) {
+    Request r;
+    r.command = command;
+    r.app = "gpt";
+    ProgramDescription &d = r.program.description;
+    d.name = "gpt", d.task = "tokens", d.optimizer = "adamw";
+    for (auto [name, value] : Pairs{{"batch", "12"}, {"context", "64"}, {"vocab", "65"}, {"layers", "4"},
+                                    {"heads", "4"}, {"width", "128"}, {"positions", "64"}})
+        d.params.push_back({name, "int", value, ""});
+    d.params.push_back({"dropout", "float", "0.5", ""});
+    d.presets = {{"nano", {{"lr", "1e-3"}, {"min-lr", "1e-4"}, {"beta2", "0.99"}, {"clip", "1.0"}, {"layers", "4"}, {"steps", "2000"}}},
+                 {"large", {{"layers", "48"}, {"heads", "25"}, {"width", "1600"}}}};
+    for (auto &[flag, text] : line) r.values.give(flag, {text, Origin::command_line});
+    r.preset = give_preset(r.values, d, preset);
+    return r;
+}
+
+TrainSettings settings(const Pairs &line, const std::string &preset = "") { return understand(request(line, preset)); }
+
+Plan plan_with(const std::vector<std::string> &scalars) {
+    Plan p;
+    for (const std::string &s : scalars) p.scalar_names.push_back(s), p.scalar_values.push_back(0.25);
+    return p;
+}
+
+}  // namespace
+
+TEST_CASE("a value comes from the strongest place that gives it") {
+    Values v;
+    v.give("lr", {"1", Origin::config, "a.toml, line 1"});
+    v.give("lr", {"2", Origin::preset, "preset nano"});
+    CHECK(v.text("lr") == "1");
+    CHECK(v.chosen("lr"));
+    v.give("lr", {"3", Origin::command_line});
+    v.give("lr", {"4", Origin::config});
+    CHECK(v.text("lr") == "3");
+    v.give("clip", {"1", Origin::preset, "preset nano"});
+    CHECK(v.given("clip"));
+    CHECK(!v.chosen("clip"));
+}
+
+TEST_CASE("presets set flags, the first one where none is named") {
+    CHECK(settings({}).rate.steps == 2000);
+    CHECK(settings({}).numbers.at("beta2") == 0.99);
+    CHECK(settings({{"steps", "7"}}).rate.steps == 7);
+    CHECK(settings({}, "large").param("layers", 0) == 48);
+    CHECK(settings({}, "large").rate.steps == 1000);
+    CHECK_ERROR(request({}, "nanno"), "--preset is \"nanno\", expected nano or large (did you mean nano?)");
+}
+
+TEST_CASE("bad values are refused by name") {
+    struct Bad {
+        Pairs line;
+        const char *message;
+    };
+    const Bad table[] = {
+        {{{"steps", "0"}}, "--steps is \"0\", expected a whole number from 1"},
+        {{{"steps", "-5"}}, "--steps is \"-5\""},
+        {{{"steps", "1.5"}}, "--steps is \"1.5\""},
+        {{{"steps", "99999999999999999999999"}}, "--steps is"},
+        {{{"steps", ""}}, "--steps is \"\""},
+        {{{"batch", "0"}}, "--batch is \"0\""},
+        {{{"batch", "-1"}}, "--batch is \"-1\""},
+        {{{"batch", "nan"}}, "--batch is \"nan\""},
+        {{{"batch", "100000000"}}, "--batch is \"100000000\", expected a whole number from 1 to 16777216"},
+        {{{"batch", "16777216"}}, "tokens, expected at most 16777216"},
+        {{{"width", "130"}}, "--width 130 is not divisible by --heads 4"},
+        {{{"layers", "four"}}, "--layers is \"four\", expected a whole number"},
+        {{{"dropout", "inf"}}, "--dropout is \"inf\", expected a finite number"},
+        {{{"lr", "nan"}}, "--lr is \"nan\", expected a number above 0"},
+        {{{"lr", "0"}}, "--lr is \"0\", expected a number above 0"},
+        {{{"lr", "-1e-3"}}, "--lr is \"-1e-3\""},
+        {{{"lr", "1e400"}}, "--lr is \"1e400\""},
+        {{{"lr", "fast"}}, "--lr is \"fast\""},
+        {{{"lr", "1e-4"}, {"min-lr", "1e-3"}}, "--min-lr is \"1e-3\", expected at most --lr"},
+        {{{"min-lr", "-1"}}, "--min-lr is \"-1\""},
+        {{{"beta1", "1"}}, "--beta1 is \"1\", expected a number from 0 to below 1"},
+        {{{"beta2", "-0.1"}}, "--beta2 is \"-0.1\""},
+        {{{"weight-decay", "inf"}}, "--weight-decay is \"inf\""},
+        {{{"clip", "-1"}}, "--clip is \"-1\""},
+        {{{"warmup", "-1"}}, "--warmup is \"-1\""},
+        {{{"accumulate", "0"}}, "--accumulate is \"0\""},
+        {{{"threads", "0"}}, "--threads is \"0\""},
+        {{{"threads", "100000"}}, "--threads is \"100000\""},
+        {{{"workers", "2"}}, "--workers 2: several workers come with a later release"},
+        {{{"seed", "-1"}}, "--seed is \"-1\""},
+        {{{"keep", "0"}}, "--keep is \"0\""},
+        {{{"precision", "bf16"}}, "--precision bf16 comes with a later release"},
+        {{{"precision", "fp8"}}, "--precision is \"fp8\", expected fp32 or bf16"},
+        {{{"update", "never"}}, "--update is \"never\", expected auto or separate or backward or forward"},
+        {{{"recompute", "auto"}}, "--recompute auto comes with a later release"},
+        {{{"recompute", "some"}}, "--recompute is \"some\""},
+        {{{"dialect", "onednn"}}, "--dialect is \"onednn\""},
+        {{{"device", "tpu"}}, "--device is \"tpu\""},
+        {{{"order", "backwards"}}, "--order is \"backwards\", expected random or sequential"},
+        {{{"tokenizer", "words"}}, "--tokenizer is \"words\", expected char or gpt2"},
+        {{{"resume", "true"}}, "--resume needs --out DIR"},
+        {{{"eval-every", "-1"}}, "--eval-every is \"-1\""},
+    };
+    for (const Bad &bad : table) {
+        CHECK_ERROR(settings(bad.line), bad.message);
+        CHECK_THROWS_AS(settings(bad.line), UsageError);
+    }
+}
+
+TEST_CASE("zero turns off what can be off") {
+    const TrainSettings s = settings({{"clip", "0"}, {"warmup", "0"}, {"weight-decay", "0"}, {"eval-every", "0"}, {"checkpoint-every", "0"}, {"min-lr", "0"}});
+    CHECK(s.clip == 0);
+    CHECK(s.rate.warmup == 0);
+    CHECK(s.numbers.at("weight-decay") == 0);
+    CHECK(s.eval_every == 0);
+    CHECK(s.checkpoint_every == 0);
+    CHECK(s.rate.low == 0);
+}
+
+TEST_CASE("a message says where a value was given") {
+    Request r = request();
+    r.values.give("steps", {"many", Origin::config, "my.toml, line 3"});
+    CHECK_ERROR(understand(r), "--steps is \"many\" (my.toml, line 3), expected");
+}
+
+TEST_CASE("the least rate of a preset gives way to a smaller rate") {
+    CHECK(settings({{"lr", "1e-5"}}).rate.low == 1e-5);
+    CHECK(settings({{"lr", "1e-2"}}).rate.low == 1e-4);
+}
+
+TEST_CASE("bench times without clipping unless it is asked to") {
+    CHECK(settings({}).clip == 1);
+    CHECK(understand(request({}, "", Command::bench)).clip == 0);
+    CHECK(understand(request({}, "", Command::bench)).rate.steps == 20);
+    CHECK(understand(request({{"clip", "0.5"}}, "", Command::bench)).clip == 0.5);
+}
+
+TEST_CASE("the optimizer's own numbers fill what was not given") {
+    Request r = request({{"optimizer", "sgd"}});
+    TrainSettings s = understand(r);
+    CHECK(s.numbers.empty());  // the preset's are for adamw
+    complete(s, r.values, plan_with({"step", "lr", "beta1", "weight-decay"}));
+    CHECK(s.rate.high == 0.25);
+    CHECK(s.rate.low == 0.025);
+    CHECK(s.numbers.at("beta1") == 0.25);
+    CHECK(s.numbers.count("beta2") == 0);
+    r.values.give("beta2", {"0.9", Origin::command_line});
+    CHECK_ERROR(complete(s, r.values, plan_with({"step", "lr", "beta1"})), "--beta2 was given, but the optimizer sgd has no such number");
+}
+
+TEST_CASE("config.toml gives the same settings again") {
+    const Scratch scratch;
+    const Pairs line = {{"lr", "0.00123"}, {"steps", "77"}, {"width", "64"}, {"dropout", ".25"}, {"order", "sequential"},
+                        {"data", "/some/where \"quoted\"\\\t.txt"}, {"seed", "9223372036854775807"}, {"threads", "3"}};
+    Request first = request(line);
+    TrainSettings s = understand(first);
+    complete(s, first.values, plan_with({"lr", "beta1", "beta2", "weight-decay"}));
+    const fs::path file = write_plainly(scratch / "config.toml", config_toml(s));
+    Request again = request();
+    for (auto &[name, given] : read_config(file, Origin::config))
+        if (name != "app") again.values.give(name, given);
+    TrainSettings t = understand(again);
+    complete(t, again.values, plan_with({"lr", "beta1", "beta2", "weight-decay"}));
+    CHECK(lasting(s) == lasting(t));
+    CHECK(s.data == t.data);
+    CHECK(t.rate.steps == 77);
+    CHECK(t.threads == 3);
+    CHECK(t.param("width", 0) == 64);
+    CHECK(config_toml(t) == config_toml(s));
+}
+
+TEST_CASE("configuration files that are wrong") {
+    const Scratch scratch;
+    CHECK_ERROR(read_config(scratch / "none.toml", Origin::config), "none.toml");
+    write_plainly(scratch / "a.toml", "lr = 1\nsteps = = 3\n");
+    CHECK_ERROR(read_config(scratch / "a.toml", Origin::config), "line 2: not TOML");
+    write_plainly(scratch / "b.toml", "lr = 1\nsteps = [1, 2]\n");
+    CHECK_ERROR(read_config(scratch / "b.toml", Origin::config), "line 2: \"steps\" must be a string, a number, true or false");
+}
+
+TEST_CASE("mistyped words find the nearest flag") {
+    CHECK(did_you_mean("step", {"seed", "steps"}) == " (did you mean steps?)");
+    CHECK(did_you_mean("zebra", {"seed", "steps"}).empty());
+}
+
+}  // namespace cryolite::test

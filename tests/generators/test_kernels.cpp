@@ -1,0 +1,90 @@
+// Which kernels are the same kernel: keys, and what shares them.
+
+#include <algorithm>
+#include <set>
+
+#include "dsl/models/gpt.h"
+#include "schedules/cpu/gpt.h"
+#include "tests/support/step.h"
+
+namespace cryolite::test {
+
+namespace {
+
+std::vector<std::pair<std::string, std::string>> gpt(int layers, int width = 10) {
+    return {{"layers", std::to_string(layers)}, {"heads", "5"}, {"width", std::to_string(width)},
+            {"context", "7"}, {"batch", "2"}, {"vocab", "11"}};
+}
+std::set<std::string> distinct(const std::vector<std::string> &keys) { return {keys.begin(), keys.end()}; }
+
+std::vector<std::string> keys_of(int layers, Compiled<Gpt>::Schedule schedule = schedule_gpt, int width = 10) {
+    return Compiled<Gpt>(gpt(layers, width), schedule).keys();
+}
+
+}  // namespace
+
+TEST_CASE("keys: the same in every process, whatever was built before") {
+    std::vector<std::string> first = keys_of(2);
+    // The second time in a process whose names have been counted up, with a model constructed before.
+    in_child([] {
+        for (int i = 0; i < 100; i++) Func("x0"), Func("y"), Halide::Var(), Halide::RDom(0, 3);
+        return std::string();
+    });
+    Compiled<Gpt> other(gpt(1), schedule_gpt);
+    CHECK(other.keys().size() < first.size());
+    CHECK(keys_of(2) == first);
+    for (const std::string &k : first) CHECK(k.size() == 32);
+}
+
+TEST_CASE("keys: equal blocks share their kernels") {
+    std::set<std::string> two = distinct(keys_of(2)), six = distinct(keys_of(6));
+    CHECK(two == six);
+    CHECK(distinct(keys_of(2, schedule_gpt, 15)) != two);
+}
+
+TEST_CASE("keys: one line of the schedule changes the kernels it touches, and no other") {
+    Compiled<Gpt> with(gpt(2), schedule_gpt);
+    Compiled<Gpt> without(gpt(2), [](Gpt &net, Step &s) {
+        schedule_gpt(net, s);
+        for (Block &b : net.blocks) s(b.gelu).compute_root();
+    });
+    auto kernels = [](const Compiled<Gpt> &c) {
+        std::map<std::string, std::string> by_key;
+        std::vector<std::string> keys = c.keys();
+        for (size_t k = 0; k < keys.size(); k++) by_key[keys[k]] = c.program.kernels[k].name;
+        return by_key;
+    };
+    auto a = kernels(with), b = kernels(without);
+    std::set<std::string> gone, come;
+    for (auto &[key, name] : a)
+        if (!b.count(key)) gone.insert(name.substr(4));
+    for (auto &[key, name] : b)
+        if (!a.count(key)) come.insert(name.substr(4));
+    CHECK(gone == std::set<std::string>{"mlp.c_fc + h.1.mlp.act"});
+    CHECK(come == std::set<std::string>{"mlp.c_fc", "mlp.act"});
+}
+
+TEST_CASE("compile: a damaged kernel in the store is compiled again") {
+    char folder[] = "/tmp/cryolite-test-XXXXXX";
+    REQUIRE(mkdtemp(folder));
+    struct Small : Classifier {
+        Linear head{"head", 5, classes};
+        Shape features() const override { return {5}; }
+        Tensor forward(Tensor x) override { return head(x); }
+    };
+    Compiled<Small> c({});
+    CompileOptions options{folder, 2, 60, {}};
+    CompileReport first = compile_kernels(c.program, c.machine, options);
+    CHECK(first.cached == 0);
+    CHECK(first.distinct == int(distinct(c.keys()).size()));
+    CompileReport second = compile_kernels(c.program, c.machine, options);
+    CHECK(second.cached == first.distinct);
+    CHECK(truncate((std::string(folder) + "/" + first.kernels[0].key + ".o").c_str(), 100) == 0);
+    CompileReport third = compile_kernels(c.program, c.machine, options);
+    CHECK(third.cached == first.distinct - 1);
+    CHECK(compile_kernels(c.program, c.machine, options).cached == first.distinct);
+    std::string remove = std::string("rm -rf ") + folder;
+    CHECK(std::system(remove.c_str()) == 0);
+}
+
+}  // namespace cryolite::test

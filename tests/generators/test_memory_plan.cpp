@@ -1,0 +1,62 @@
+#include "schedules/cpu/gpt.h"
+
+#include "tests/support/step.h"
+
+namespace cryolite::test {
+
+namespace {
+
+/// What each kernel touches, without compiling it.
+std::vector<CompiledKernel> described(const StepProgram &p) {
+    std::vector<CompiledKernel> kernels(p.kernels.size());
+    for (size_t k = 0; k < kernels.size(); k++)
+        for (int s : p.kernels[k].stages) {
+            auto add = [&](int b, bool written) {
+                if (p.buffers[b].stored) kernels[k].arguments.push_back({b, 0, p.buffers[b].type, {}, written});
+            };
+            for (int b : stage_reads(p, p.stages[s])) add(b, false);
+            for (int b : p.stages[s].writes) add(b, true);
+        }
+    return kernels;
+}
+
+/// At each kernel of a plan, after the forward pass, no two activations that are written before and read
+/// at or after it may lie on each other.
+void check_lives(const StepProgram &p, const MemoryPlan &memory, const std::vector<CompiledKernel> &kernels,
+                 const std::string &plan) {
+    std::vector<int> line = p.plans.at("forward");
+    if (plan != "forward") line.insert(line.end(), p.plans.at(plan).begin(), p.plans.at(plan).end());
+    std::map<int, std::pair<int, int>> life;
+    for (int t = 0; t < int(line.size()); t++)
+        for (const KernelArgument &a : kernels[size_t(line[size_t(t)])].arguments)
+            if (memory.offset.count(a.buffer)) life.try_emplace(a.buffer, t, t).first->second.second = t;
+    int overlaps = 0;
+    for (auto &[a, la] : life)
+        for (auto &[b, lb] : life) {
+            if (a >= b || la.first > lb.second || lb.first > la.second) continue;
+            int64_t x = memory.offset.at(a), y = memory.offset.at(b);
+            overlaps += x < y + p.buffers[b].bytes() && y < x + p.buffers[a].bytes();
+        }
+    CHECK(overlaps == 0);
+    CHECK(life.size() > 5);
+}
+
+}  // namespace
+
+TEST_CASE("memory plan: what lives at one time lies apart") {
+    for (bool accumulate : {false, true}) {
+        Compiled<Gpt> c({{"layers", "3"}, {"heads", "5"}, {"width", "15"}, {"context", "7"}, {"batch", "3"}, {"vocab", "31"}},
+                        schedule_gpt, {.accumulate = accumulate});
+        std::vector<CompiledKernel> kernels = described(c.program);
+        MemoryPlan memory = plan_memory(c.program, kernels);
+        for (auto &[plan, list] : c.program.plans) check_lives(c.program, memory, kernels, plan);
+        for (auto &[b, offset] : memory.offset) {
+            CHECK(offset % 64 == 0);
+            CHECK(offset + c.program.buffers[b].bytes() <= memory.bytes);
+        }
+        CHECK(memory.bytes < memory.unshared);
+        CHECK(memory.offset.count(c.program.loss) == 1);
+    }
+}
+
+}  // namespace cryolite::test

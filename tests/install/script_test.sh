@@ -1,0 +1,205 @@
+#!/bin/bash
+# ./cryolite from copies of the checkout. The tools that it calls are stand-ins here that note their
+# arguments, so that what is tested is the script: a real set-up is what CI begins with.
+# script_test.sh SOURCE_FOLDER BUILD_FOLDER
+set -u
+source=$1
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/cryolite script test XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+unset CI CXX
+failures=0
+
+check() { # check WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@"; then return; fi
+    echo "FAILED: $what ($*)"
+    sed 's/^/    out: /' "$scratch/out"
+    sed 's/^/    err: /' "$scratch/err"
+    failures=$((failures + 1))
+}
+has() { grep -qF -- "$2" "$scratch/$1"; }
+lacks() { ! has "$@"; }
+is() { [ "$1" = "$2" ]; }
+run() { "$@" > "$scratch/out" 2> "$scratch/err" < /dev/null; status=$?; }
+tool_calls() { cat "$copy/calls" 2> /dev/null; : > "$copy/calls"; }
+
+make_tool() { # make_tool PATH BODY
+    mkdir -p "${1%/*}"
+    printf '#!/bin/bash\n%s\n' "$2" > "$1"
+    chmod +x "$1"
+}
+
+# A copy that looks set up: a private environment, and tools that leave a command behind.
+make_copy() { # make_copy FOLDER
+    copy=$1
+    mkdir -p "$copy"
+    for part in cryolite cmake CMakeLists.txt dsl schedules generators runtime apps tests; do
+        cp -R "$source/$part" "$copy/"
+    done
+    make_tool "$copy/stub/cryolite" 'echo "cwd=$PWD root=$CRYOLITE_ROOT start=$CRYOLITE_START args=$#:$*"'
+    make_tool "$copy/.venv/bin/cmake" 'echo "cmake $*" >> "'"$copy"'/calls"; echo "CMAKE_HOME_DIRECTORY:INTERNAL='"$copy"'" > "'"$copy"'/build/CMakeCache.txt"; : > "'"$copy"'/build/build.ninja"'
+    make_tool "$copy/.venv/bin/ninja" 'echo "ninja ${@: -1}" >> "'"$copy"'/calls"
+mkdir "'"$copy"'/busy" || exit 9
+sleep "${NINJA_SLEEPS:-0}"; rmdir "'"$copy"'/busy"
+if [ -e "'"$copy"'/broken" ]; then echo "dsl/layer.h:7:3: error: broken"; exit 1; fi
+mkdir -p "'"$copy"'/build/bin"; cp "'"$copy"'/stub/cryolite" "'"$copy"'/build/bin/cryolite"'
+    make_tool "$copy/.venv/bin/ctest" 'echo "ctest $*" >> "'"$copy"'/calls"; echo "100% tests passed, 0 tests failed out of 3"'
+    echo "$copy $(grep -v '^#' "$copy/cmake/requirements.txt" | tr '\n' ' ')" > "$copy/.venv/.ready"
+    mkdir -p "$copy/build"
+    for what in command tests; do echo "$copy" > "$copy/build/.packages-$what"; done
+}
+
+builds_when_needed() {
+    run "$copy/cryolite" train --help
+    check "the first start" is $status 0
+    check "the first start configures and builds" is "$(tool_calls | cut -d' ' -f1,2 | tr '\n' ';')" "cmake -G;ninja command;"
+    check "each phase says so" has err "cryolite: building"
+    check "the command has the rest" has out "args=2:train --help"
+    run "$copy/cryolite" train
+    check "the second start builds nothing" is "$(tool_calls)" ""
+    check "and says nothing" is "$(cat "$scratch/err")" ""
+    sleep 0.01
+    touch "$copy/dsl/layer.h"
+    run "$copy/cryolite"
+    check "a newer source is built" is "$(tool_calls)" "ninja command"
+    sleep 0.01
+    rm "$copy/dsl/shape.h"
+    run "$copy/cryolite"
+    check "a source that went is noticed" is "$(tool_calls)" "ninja command"
+    sleep 0.01
+    touch "$copy/tests/CMakeLists.txt"
+    run "$copy/cryolite"
+    check "tests are nothing to the command" is "$(tool_calls)" ""
+}
+
+finds_itself() {
+    ln -sf "$copy/cryolite" "$scratch/link"
+    ln -sf link "$scratch/link to link"
+    mkdir -p "$scratch/else where"
+    cd "$scratch/else where" || exit 1
+    for name in "$copy/cryolite" "../link" "$scratch/link to link" "../a copy/cryolite" "../a copy/./cryolite"; do
+        run "$name" train "two words" --data x.txt
+        check "started as $name" is $status 0
+        check "$name keeps the folder" has out "cwd=$scratch/else where root="
+        check "$name keeps the words" has out "args=4:train two words --data x.txt"
+        check "$name needs no build" is "$(tool_calls)" ""
+    done
+    run bash ../link; check "through bash" is $status 0
+    PATH="$copy:$PATH" run cryolite; check "through PATH" is $status 0
+    cd "$copy" || exit 1
+    run bash cryolite; check "bash cryolite" is $status 0
+    run ./cryolite; check "./cryolite" has out "root=$copy start="
+    check "none of them built" is "$(tool_calls)" ""
+    check "the start is a time" grep -qE "start=[0-9]{10}\.[0-9]{6} " "$scratch/out"
+    cd / || exit 1
+}
+
+adds_no_delay() {
+    local best=1000000 t0 t1
+    for _ in $(seq 20); do
+        t0=${EPOCHREALTIME/[.,]/}
+        "$copy/cryolite" > /dev/null
+        t1=${EPOCHREALTIME/[.,]/}
+        if [ $((t1 - t0)) -lt $best ]; then best=$((t1 - t0)); fi
+    done
+    echo "a start takes $best us, the stand-in's included"
+    check "a start is quick" test $best -lt 50000
+}
+
+runs_tests() {
+    run "$copy/cryolite" test 'layers/.*'
+    check "test builds all, then runs ctest" grep -q "^ninja all" "$copy/calls"
+    check "with the pattern" grep -qE '^ctest .*--output-on-failure.* -R layers/\.\*$' "$copy/calls"
+    check "its last line is that of ctest" is "$(tail -n 1 "$scratch/out")" "100% tests passed, 0 tests failed out of 3"
+    : > "$copy/calls"
+    run "$copy/cryolite" test --frob
+    check "an unknown flag of test" is $status 2
+    run "$copy/cryolite" test a b
+    check "two patterns" is $status 2
+    run "$copy/cryolite" test --help
+    check "test --help" has out "PATTERN"
+    check "none of which built" is "$(tool_calls)" ""
+}
+
+heals() {
+    touch "$copy/broken" "$copy/dsl/layer.h"
+    run "$copy/cryolite"
+    check "a failed build" is $status 1
+    check "shows the compiler's message" has err "dsl/layer.h:7:3: error: broken"
+    run "$copy/cryolite"
+    check "and is not forgotten" is $status 1
+    rm "$copy/broken"
+    run "$copy/cryolite"
+    check "until it is mended" is $status 0
+    : > "$copy/calls"
+    touch "$copy/dsl/layer.h"
+    NINJA_SLEEPS=5 "$copy/cryolite" > /dev/null 2>&1 &
+    local pid=$!
+    while [ ! -d "$copy/busy" ]; do sleep 0.05; done
+    pkill -KILL -P $pid
+    kill -KILL $pid
+    wait $pid 2> /dev/null
+    rmdir "$copy/busy"
+    : > "$copy/calls"
+    run "$copy/cryolite"
+    check "a set-up that was killed is done again" is "$(tool_calls)" "ninja command"
+}
+
+builds_once() {
+    touch "$copy/dsl/layer.h"
+    export NINJA_SLEEPS=0.5
+    "$copy/cryolite" > "$scratch/one" 2>&1 & local one=$!
+    "$copy/cryolite" > "$scratch/two" 2>&1 & local two=$!
+    wait $one; check "the first of two" is $? 0
+    wait $two; check "the second of two" is $? 0
+    unset NINJA_SLEEPS
+    check "one of them built" is "$(tool_calls)" "ninja command"
+    check "the other said that it waits" grep -q "another ./cryolite is setting up" "$scratch/one" "$scratch/two"
+}
+
+names_what_is_missing() {
+    local tools="$scratch/few tools" tool
+    mkdir -p "$tools"
+    for tool in bash sh find flock cat mkdir rm mv cp grep sed awk tail tr cut id uname nproc touch readlink head; do
+        ln -sf "$(command -v $tool)" "$tools/$tool"
+    done
+    rm "$copy"/build/.packages-* "$copy/build/.ready"
+    PATH=$tools run "$tools/bash" "$copy/cryolite" train
+    check "without a compiler" is $status 1
+    check "it is named" has err "missing system packages: g++ lld"
+    check "with the command that installs it" has err "apt-get install g++ lld"
+    check "nothing was built" is "$(tool_calls)" ""
+    # No network: pip has no index, and a folder of wheels that is empty.
+    for what in command tests; do echo "$copy" > "$copy/build/.packages-$what"; done
+    rm "$copy/.venv/.ready"
+    PIP_NO_INDEX=1 PIP_FIND_LINKS=$scratch/nothing run "$copy/cryolite" train
+    check "without network" is $status 1
+    check "the wheels are named" has err "needed: halide=="
+    check "and what helps" has err "PIP_FIND_LINKS=DIR"
+    check "pip's own words are shown" has err "ERROR: No matching distribution found for halide=="
+}
+
+answers_before_it_is_built() {
+    rm -rf "$copy/build"
+    run "$copy/cryolite" --version
+    check "--version" grep -qE '^cryolite [0-9]+\.[0-9]+' "$scratch/out"
+    run "$copy/cryolite" --help
+    check "--help" has out "Usage: cryolite"
+    check "neither made a build folder" test ! -e "$copy/build"
+}
+
+make_copy "$scratch/a copy"
+builds_when_needed
+finds_itself
+adds_no_delay
+runs_tests
+heals
+builds_once
+names_what_is_missing
+answers_before_it_is_built
+if [ $failures -gt 0 ]; then
+    echo "$failures checks failed"
+    exit 1
+fi
+echo "all checks passed"

@@ -1,0 +1,116 @@
+#!/bin/bash
+# cryolite train as a user meets it, on a tiny model: exact resume, and bad input of every kind.
+# usage: train_test.sh SOURCE BUILD
+set -u
+command=$2/bin/cryolite
+export CRYOLITE_ROOT=$1
+work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite train test XXXXXX")
+trap 'rm -rf -- "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 5)
+cryolite() { "$command" "$@" --cache "$work/cache"; }
+train() { cryolite train "${tiny[@]}" "$@"; }
+
+# refused STATUS WORDS ARGUMENTS...: the command ends with this status and says these words.
+refused() {
+    local status=$1 words=$2 got
+    shift 2
+    timeout 120 "$command" "$@" --cache "$work/cache" > out 2> err
+    got=$?
+    [ $got = "$status" ] || fail "$*: exit status $got, expected $status: $(tail -1 err)"
+    grep -qF -- "$words" err || fail "$*: said '$(tail -1 err)', expected '$words'"
+}
+
+# --- A run, whole and in two parts -----------------------------------------------------------------
+long=(--steps 400 --eval-every 100 --checkpoint-every 20 --json)
+train "${long[@]}" --out whole > whole.json 2> err || fail "train: $(cat err)"
+for file in config.toml metrics.jsonl loss.svg sample.txt vocab.json model.safetensors config.json; do
+    [ -s whole/$file ] || fail "the run has no $file"
+done
+for event in compile step eval done; do
+    grep -q "^{\"event\":\"$event\"" whole.json || fail "no event $event"
+done
+[ "$(grep -c '"event":"step"' whole.json)" = 400 ] || fail "not 400 step events"
+[ "$(ls whole/checkpoints | wc -l)" = 2 ] || fail "not 2 checkpoints are kept"
+
+without_times() { sed 's/"tok_s".*"lr"/"lr"/' "$1"; }
+same() { # same RUN: it has the bits of the whole run
+    for file in model optimizer; do
+        cmp -s whole/checkpoints/step-000400/$file.safetensors "$1"/checkpoints/step-000400/$file.safetensors ||
+            fail "$1: other bits in $file.safetensors"
+    done
+    cmp -s <(without_times whole/metrics.jsonl) <(without_times "$1"/metrics.jsonl) || fail "$1: other metrics"
+}
+interrupt() { # interrupt SIGNAL RUN STATUS: after its first checkpoints
+    train "${long[@]}" --out "$2" > /dev/null 2> err &
+    local pid=$! k=0
+    while [ ! -e "$2/checkpoints/step-000040" ] && [ $((k++)) -lt 3000 ]; do sleep 0.01; done
+    kill -"$1" $pid
+    wait $pid 2> /dev/null
+    local got=$?
+    [ $got = "$3" ] || fail "after SIG$1: exit status $got, expected $3"
+}
+interrupt KILL killed 137
+echo damage >> "$(ls -d killed/checkpoints/step-* | tail -1)/model.safetensors"
+train "${long[@]}" --out killed --resume > /dev/null 2> err || fail "resume: $(cat err)"
+grep -q "skipped the checkpoint" err || fail "no word about the damaged checkpoint"
+same killed
+interrupt INT interrupted 130
+cryolite train --out interrupted --resume 2> err > /dev/null || fail "resume by the run's own settings: $(cat err)"
+same interrupted
+cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > one 2> err || fail "sample: $(cat err)"
+cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > two 2> err
+cmp -s one two || fail "temperature 0 gives two texts"
+
+# --- Bad input -------------------------------------------------------------------------------------
+printf '' > empty.txt
+printf 'short' > short.txt
+printf 'some\0binary data, and more of it' > binary.txt
+printf 'caf\xe9 and other words that are not UTF-8' > latin.txt
+printf 'abcdefghijklmnop%.0s' $(seq 100) > fine.txt
+head -c 100 whole/model.safetensors > cut.safetensors
+mkdir full && echo x > full/file
+python3 - << 'END'
+import json, numpy as np, struct
+head = np.zeros(256, np.int32); head[:3] = (20240520, 1, 1000)
+open('shard.bin', 'wb').write(head.tobytes() + (np.arange(1000) % 70).astype(np.uint16).tobytes())
+open('hostile.safetensors', 'wb').write(struct.pack('<Q', 1 << 60) + b'{}')
+END
+refused 2 '"--stepz"' train --stepz 3
+refused 2 'did you mean --steps?' train --stepz 3
+refused 2 'there is no app "gtp"' train gtp
+refused 2 '--preset is "nanno"' train --preset nanno
+refused 2 '--lr is "nan"' train --lr nan
+refused 2 '--width 20 is not divisible by --heads 3' train --width 20 --heads 3
+refused 2 '--beta2 is "x"' train --beta2 x
+refused 2 'missing.txt' train "${tiny[@]}" --data missing.txt
+refused 2 'the file is empty' train "${tiny[@]}" --data empty.txt
+refused 2 'a zero byte at offset 4' train "${tiny[@]}" --data binary.txt
+refused 2 'at offset 3' train "${tiny[@]}" --data latin.txt
+refused 2 'context 8 needs at least 9' train "${tiny[@]}" --data short.txt
+refused 2 'give --vocab' train "${tiny[@]}" --data shard.bin
+if [ -s shard.bin ]; then
+    refused 2 'token 69 at byte 1162' train "${tiny[@]}" --data shard.bin --vocab 69
+    refused 2 'hostile.safetensors' train "${tiny[@]}" --init hostile.safetensors
+fi
+refused 2 'cut.safetensors' train "${tiny[@]}" --init cut.safetensors
+refused 2 'shape [65, 16]' train "${tiny[@]}" --init whole/model.safetensors --vocab 70
+refused 2 'may be enlarged, not shrunk' train "${tiny[@]}" --vocab 64
+refused 2 'context 65 is longer than the 64 positions' train "${tiny[@]}" --context 65 --positions 64
+refused 2 'is not empty' train "${tiny[@]}" --out full
+refused 2 'made with 2' train --out whole --resume --batch 3
+refused 2 'not what the run in whole was trained on' train --out whole --resume --data fine.txt --vocab 65
+refused 1 'is a file, expected a folder' train "${tiny[@]}" --out fine.txt
+refused 2 'lr' bench "${tiny[@]}" --lr x
+refused 2 'there is no run in nowhere' sample nowhere
+[ ! -e runs ] || [ -z "$(ls runs)" ] || fail "refused runs left folders: $(ls runs)"
+if [ "$(id -u)" != 0 ]; then
+    mkdir closed && chmod 500 closed
+    refused 1 'closed' train "${tiny[@]}" --out closed/run
+fi
+
+[ $failures = 0 ] && echo "train_test: all fine"
+exit $((failures > 0))
