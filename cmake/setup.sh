@@ -19,7 +19,7 @@ phase() {
     else
         printf 'failed after %s s\n' $((SECONDS - begin)) >&2
         # The first error of a compiler says most; of anything else the last lines do.
-        { grep -m 8 -E '(error|Error|ERROR)[: ]|FAILED:' "$log" || tail -n 15 "$log"; } | sed 's/^/    /' >&2
+        { grep -m 8 -E '(error|Error|ERROR)[: ]|FAILED:|^E: ' "$log" || tail -n 15 "$log"; } | sed 's/^/    /' >&2
         say "$help"
         die "all of its output: $log"
     fi

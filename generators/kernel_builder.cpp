@@ -5,8 +5,8 @@
 #include <set>
 
 #include "generators/hash.h"
+#include "generators/kernel_inputs.h"
 #include "generators/partition.h"
-#include "generators/ranks.h"
 #include "generators/scatter.h"
 #include "schedules/cpu/table.h"
 
@@ -19,7 +19,8 @@ using namespace Halide;
 /// Names of Funcs and arguments depend on places in the kernel alone, so that equal kernels have equal keys.
 class KernelBuilder {
 public:
-    KernelBuilder(const StepProgram &p, const Kernel &k) : p(p), k(k), ranks(kernel_ranks(p, k)) {}
+    KernelBuilder(const StepProgram &p, const Kernel &k)
+        : p(p), k(k), in(p, k, [this](const StageSpec &s) { define(s); }) {}
 
     BuiltKernel build() {
         for (int s : k.stages) define(p.stages[s]);
@@ -32,11 +33,6 @@ public:
     BuiltKernel built;
 
 private:
-    struct Input {
-        int buffer;
-        ImageParam image;
-        std::vector<int> extents;
-    };
     struct Output {
         int buffer, offset;
         std::vector<int> extents;
@@ -47,84 +43,11 @@ private:
 
     const StepProgram &p;
     const Kernel &k;
-    std::map<int, int> ranks;
-    std::map<int, Array> arrays;  ///< buffer -> logical array in this kernel
-    std::map<int, Func> storage;  ///< buffer -> Func over its storage
-    std::vector<Input> images;
+    KernelInputs in;
     std::vector<Output> outputs;
     std::vector<std::pair<const StageSpec *, Func>> defined;
-    std::set<int> rebuilding;
 
     const Graph::Call &call(const StageSpec &s) const { return p.graph.calls()[s.call]; }
-    bool writes_here(int buffer) const {
-        for (int s : k.stages)
-            for (int w : p.stages[s].writes)
-                if (w == buffer) return true;
-        return false;
-    }
-
-    /// A Func over the stored elements of a buffer, `extents` being how this kernel sees them.
-    Func image(int buffer, const std::vector<int> &extents, const std::string &name) {
-        auto it = storage.find(buffer);
-        if (it != storage.end()) return it->second;
-        const Buffer &b = p.buffers[buffer];
-        ImageParam im(b.type, int(extents.size()), "b" + std::to_string(images.size()));
-        int stride = 1;
-        for (int d = 0; d < int(extents.size()); d++) {
-            im.dim(d).set_bounds(0, extents[d]).set_stride(stride).set_estimate(0, extents[d]);
-            stride *= extents[d];
-        }
-        im.set_host_alignment(b.stored && b.role != Role::norms ? 64 : b.type.bytes());
-        Func f(name);
-        std::vector<Var> v = vars(int(extents.size()));
-        f(v) = im(std::vector<Expr>(v.begin(), v.end()));
-        images.push_back({buffer, im, extents});
-        return storage[buffer] = f;
-    }
-    static std::vector<Var> vars(int n) {
-        static const char *names[] = {"i0", "i1", "i2", "i3", "i4", "i5"};
-        std::vector<Var> v;
-        for (int d = 0; d < n; d++) v.emplace_back(names[d]);
-        return v;
-    }
-    static std::vector<Expr> exprs(const std::vector<Var> &v) { return {v.begin(), v.end()}; }
-
-    /// What a layer reads: made in this kernel, stored before it, or built again here.
-    Array array(int buffer, const std::string &name) {
-        if (auto it = arrays.find(buffer); it != arrays.end()) return it->second;
-        const Buffer &b = p.buffers[buffer];
-        if (!b.stored && b.role == Role::activation && !writes_here(buffer))
-            if (auto rebuilt = rebuild(buffer)) return *rebuilt;
-        Shape s = b.shape.folded(ranks.at(buffer));
-        return arrays[buffer] = Array(image(buffer, s.extents(), name), s);
-    }
-    /// The forward value of a cheap layer, computed again from what is stored. Where the layer is not cheap
-    /// the array is left to `image`, and `bind_arguments` refuses it if the kernel really reads it.
-    std::optional<Array> rebuild(int buffer) {
-        for (int v = 0; v < int(p.value_buffer.size()); v++) {
-            if (p.value_buffer[v] != buffer || p.value_writer[v] < 0) continue;
-            const StageSpec &s = p.stages[p.value_writer[v]];
-            if (stage_nature(p, s) == Nature::anchor) return std::nullopt;
-            define(s);
-            return arrays.at(buffer);
-        }
-        return std::nullopt;
-    }
-
-    void bind_parameters(const Graph::Call &c) {
-        for (Parameter *w : c.layer->parameters()) {
-            int id = p.parameter_buffer.at(w);
-            const Buffer &b = p.buffers[id];
-            std::string name = w->symbol();
-            if (auto it = arrays.find(id); it != arrays.end()) { w->bind(it->second); continue; }
-            Func stored = image(id, b.storage().extents(), name + "_stored"), f(name);
-            std::vector<Var> v = vars(b.shape.rank());
-            f(v) = stored(b.layout.to_storage(exprs(v)));
-            arrays[id] = Array(f, b.shape);
-            w->bind(f);
-        }
-    }
-
     void define(const StageSpec &s) {
         switch (s.part) {
         case Part::forward: return forward(s);
@@ -137,17 +60,17 @@ private:
     std::vector<Array> inputs(const Graph::Call &c) {
         std::vector<Array> x;
         for (int j = 0; j < int(c.inputs.size()); j++)
-            x.push_back(array(p.value_buffer[c.inputs[j]], "x" + std::to_string(j)));
+            x.push_back(in.array(p.value_buffer[c.inputs[j]], "x" + std::to_string(j)));
         return x;
     }
     void forward(const StageSpec &s) {
         const Graph::Call &c = call(s);
         int out = s.writes[0];
         std::vector<Array> x = inputs(c);
-        bind_parameters(c);
+        in.bind_parameters(c);
         Func y = c.layer->forward(x);
-        check_arity(s, y, ranks.at(out));
-        arrays[out] = Array(y, p.buffers[out].shape.folded(ranks.at(out)));
+        check_arity(s, y, in.rank(out));
+        in.arrays[out] = Array(y, p.buffers[out].shape.folded(in.rank(out)));
         defined.push_back({&s, y});
     }
     void check_arity(const StageSpec &s, const Func &f, int rank) const {
@@ -161,8 +84,8 @@ private:
         ::cryolite::Call seen;
         seen.inputs = inputs(c);
         int out = p.value_buffer[c.output];
-        seen.output = Array(array(out, "y"));
-        bind_parameters(c);
+        seen.output = in.array(out, "y");
+        in.bind_parameters(c);
         std::map<std::string, Func> d = c.layer->gradient(seen, adjoint(s, out));
         bool of_input = s.part == Part::d_input;
         std::string of = of_input ? seen.inputs[s.index].name() : s.parameter->name();
@@ -171,15 +94,15 @@ private:
             fail("[{}] {}::backward defines no gradient of its {}", c.layer->path, c.layer->kind(),
                  of_input ? "input" : "parameter '" + of + "'");
         Func f = it->second;
-        check_arity(s, f, of_input ? ranks.at(s.writes[0]) : s.parameter->shape().rank());
+        check_arity(s, f, of_input ? in.rank(s.writes[0]) : s.parameter->shape().rank());
         defined.push_back({&s, f});
         if (!s.addends.empty()) f = with_addends(s, f);
         Shape shape = p.buffers[s.writes[0]].shape;
-        arrays[s.writes[0]] = Array(f, of_input ? shape.folded(ranks.at(s.writes[0])) : shape);
+        in.arrays[s.writes[0]] = Array(f, of_input ? shape.folded(in.rank(s.writes[0])) : shape);
     }
     /// The adjoint of the output; that of the loss itself is the scale given at run time.
     Array adjoint(const StageSpec &s, int out) {
-        if (s.dy != p.scalars) return array(s.dy, "dy");
+        if (s.dy != p.scalars) return in.array(s.dy, "dy");
         Func dy("dy");
         Var u("u");
         dy(u) = cast<float>(scalar(1));
@@ -187,15 +110,15 @@ private:
     }
     Func with_addends(const StageSpec &s, const Func &f) {
         Func total("total");
-        std::vector<Var> v = vars(ranks.at(s.writes[0]));
-        Expr e = f.defined() ? Expr(f(exprs(v))) : Expr(0.0f);
-        for (int b : s.addends) e += array(b, "addend")(exprs(v));
+        std::vector<Var> v = storage_vars(in.rank(s.writes[0]));
+        Expr e = f.defined() ? Expr(f(as_exprs(v))) : Expr(0.0f);
+        for (int b : s.addends) e += in.array(b, "addend")(as_exprs(v));
         total(v) = e;
         return total;
     }
     void sum(const StageSpec &s) {
         Func f = with_addends(s, Func());
-        arrays[s.writes[0]] = Array(f, p.buffers[s.writes[0]].shape.folded(ranks.at(s.writes[0])));
+        in.arrays[s.writes[0]] = Array(f, p.buffers[s.writes[0]].shape.folded(in.rank(s.writes[0])));
     }
 
     // What is stored.
@@ -207,10 +130,10 @@ private:
         if (s.part == Part::d_parameter && fused_update(s.parameter)) return;
         if (!p.buffers[b].stored) return;
         if (s.part == Part::d_parameter) return store_gradient(s);
-        const Array &a = arrays.at(b);
+        const Array &a = in.arrays.at(b);
         // A Func that leaves its pure definition undefined writes each element by its updates: it is the output.
         bool complete = s.part == Part::d_input && k.stages.size() == 1 && starts_undefined(a);
-        auto element = [a](const std::vector<Var> &v) -> Expr { return a(exprs(v)); };
+        auto element = [a](const std::vector<Var> &v) -> Expr { return a(as_exprs(v)); };
         outputs.push_back({b, 0, a.shape.extents(), element, complete ? Func(a) : Func()});
     }
     static bool starts_undefined(const Func &f) {
@@ -224,7 +147,7 @@ private:
     }
     /// An element of a logical Func at storage indices; zero in the padding of a panel.
     Expr at_storage(const Func &f, const Buffer &b, const std::vector<Var> &v) const {
-        std::vector<Expr> at = b.layout.to_logical(exprs(v));
+        std::vector<Expr> at = b.layout.to_logical(as_exprs(v));
         if (!b.layout.padded(b.shape)) return f(at);
         int d = b.layout.dim, n = b.shape[d];
         Expr inside = at[d] < n;
@@ -234,8 +157,8 @@ private:
     void store_gradient(const StageSpec &s) {
         int id = s.writes[0];
         const Buffer &b = p.buffers[id];
-        std::vector<Var> v = vars(b.storage().rank());
-        Func f = arrays.at(id);
+        std::vector<Var> v = storage_vars(b.storage().rank());
+        Func f = in.arrays.at(id);
         Output o{id, 0, b.storage().extents(), [this, f, &b](auto &v) { return at_storage(f, b, v); }};
         o.in_place = s.accumulate;
         if (is_scatter(f)) {
@@ -243,24 +166,24 @@ private:
         } else if (s.accumulate) {
             o.whole = Func("sum");
             o.whole(v) = undef<float>();
-            o.whole(v) = o.whole(exprs(v)) + at_storage(f, b, v);
+            o.whole(v) = o.whole(as_exprs(v)) + at_storage(f, b, v);
         }
         outputs.push_back(o);
     }
 
     Expr scalar(int index) {
-        return image(p.scalars, {int(p.scalar_names.size())}, "scalars")(index);
+        return in.image(p.scalars, {int(p.scalar_names.size())}, "scalars")(index);
     }
-    Expr clip_scale() { return image(p.scale, {1}, "scale")(0); }
+    Expr clip_scale() { return in.image(p.scale, {1}, "scale")(0); }
 
     /// The optimizer's rule, in place on the parameter and its states, over storage.
     void store_update(const StageSpec &s) {
         const Buffer &w = p.buffers[s.writes[0]];
         int gradient = p.gradient_buffer.at(s.parameter);
-        bool fused = arrays.count(gradient);
+        bool fused = in.arrays.count(gradient);
         std::vector<int> extents = w.storage().extents();
         if (!fused) extents = {int(w.storage().size())};
-        std::vector<Var> v = vars(int(extents.size()));
+        std::vector<Var> v = storage_vars(int(extents.size()));
         Func next("next");
         std::vector<Expr> nothing(s.writes.size(), undef<float>());
         next(v) = Tuple(nothing);
@@ -268,11 +191,11 @@ private:
         auto element = [&](int j) { return s.writes.size() == 1 ? Expr(old) : Expr(old[j]); };
         Expr g;
         if (fused) {
-            g = at_storage(arrays.at(gradient), w, v);
+            g = at_storage(in.arrays.at(gradient), w, v);
             const StageSpec *d = gradient_stage(s.parameter);
-            if (d->accumulate) g += image(gradient, extents, "earlier")(exprs(v));
+            if (d->accumulate) g += in.image(gradient, extents, "earlier")(as_exprs(v));
         } else {
-            g = image(gradient, extents, "g")(exprs(v));
+            g = in.image(gradient, extents, "g")(as_exprs(v));
         }
         if (s.scaled) g *= clip_scale();
         next(v) = Tuple(rule(s, element, g));
@@ -298,7 +221,7 @@ private:
     }
     void store_norm(const StageSpec &s) {
         int n = int(p.buffers[p.gradient_buffer.at(s.parameter)].storage().size());
-        Func g = image(p.gradient_buffer.at(s.parameter), {n}, "g"), norm("norm");
+        Func g = in.image(p.gradient_buffer.at(s.parameter), {n}, "g"), norm("norm");
         RDom i(0, n, "i");
         Var u("u");
         norm(u) += g(i) * g(i);
@@ -311,7 +234,7 @@ private:
         Func square("square"), scale("scale");
         RDom i(0, n, "i");
         Var u("u");
-        square(u) += cast<double>(image(p.norms, {n}, "norms")(i));
+        square(u) += cast<double>(in.image(p.norms, {n}, "norms")(i));
         scale(u) = cast<float>(min(cast<double>(1), scalar(2) / (sqrt(square(u)) + Expr(1e-6))));
         outputs.push_back({p.scale, 0, {1}, [scale](auto &v) -> Expr { return scale(v[0]); }});
     }
@@ -338,7 +261,7 @@ private:
     static int64_t volume(const std::vector<int> &e) { return Shape(e).size(); }
     static Func tuple_of(const std::vector<Output> &list) {
         Func out("out");
-        std::vector<Var> v = vars(int(list[0].extents.size()));
+        std::vector<Var> v = storage_vars(int(list[0].extents.size()));
         std::vector<Expr> values;
         for (const Output &o : list) values.push_back(o.element(v));
         if (values.size() == 1) out(v) = values[0];
@@ -362,7 +285,10 @@ private:
             for (const Parameter *w : p.graph.calls()[anchor->call].layer->parameters())
                 if (w->shape().rank() > 1) g.panel = p.buffers[p.parameter_buffer.at(w)].layout.panel;
         bool seen = false;
+        std::set<std::string> used = {g.out.name()};
+        for (const Func &f : g.funcs()) used.insert(f.name());
         for (auto &[s, f] : defined) {
+            if (!used.count(f.name()) && s != anchor) continue;  // offered to a gradient that does not read it
             if (s == anchor) g.anchor = behind_views(f), seen = true;
             else (seen ? g.epilogue : g.prologue).push_back(f);
         }
@@ -399,14 +325,14 @@ void KernelBuilder::bind_arguments() {
     built.pipeline = Pipeline(outs);
     std::set<std::string> used;
     for (const Argument &a : built.pipeline.infer_arguments()) used.insert(a.name);
-    for (const Input &in : images) {
-        if (!used.count(in.image.name())) continue;
-        const Buffer &b = p.buffers[in.buffer];
+    for (const KernelInputs::Image &i : in.images) {
+        if (!used.count(i.param.name())) continue;
+        const Buffer &b = p.buffers[i.buffer];
         if (!b.stored)
             fail("'{}' reads '{}', which the step schedule never stores and which is too expensive to build "
                  "again; place it with compute_with, or at root", k.name, b.name);
-        built.inputs.push_back(in.image);
-        built.arguments.push_back({in.buffer, 0, b.type, in.extents, false});
+        built.inputs.push_back(i.param);
+        built.arguments.push_back({i.buffer, 0, b.type, i.extents, false});
     }
     for (const Output &out : outputs)
         built.arguments.push_back({out.buffer, out.offset, p.buffers[out.buffer].type, out.extents, true});

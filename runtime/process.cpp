@@ -63,12 +63,15 @@ struct Pipe {
 };
 
 /// The child, between fork and exec: only what is safe after a fork of a process with threads.
-[[noreturn]] void become(char *const *argv, Pipe &out, Pipe &err, Pipe &failure, pid_t parent) {
+[[noreturn]] void become(char *const *argv, Pipe &out, Pipe &err, Pipe &failure, pid_t parent,
+                         uint64_t memory) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);  // it died before the line above
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
+    const struct rlimit some = {memory, memory};
+    if (memory) setrlimit(RLIMIT_DATA, &some);
     for (int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) signal(number, SIG_DFL);
     const int empty = open("/dev/null", O_RDONLY);
     if (empty >= 0) dup2(empty, STDIN_FILENO);
@@ -167,7 +170,7 @@ ProcessResult run_process(const ProcessOptions &options) {
         const pid_t parent = getpid();
         const pid_t pid = fork();
         if (pid < 0) fail("cannot start {}: {}", options.argv.at(0), strerror(errno));
-        if (pid == 0) become(argv.data(), out, err, failure, parent);
+        if (pid == 0) become(argv.data(), out, err, failure, parent, options.memory_limit);
         setpgid(pid, pid);  // whichever of the two is first
         for (Pipe *p : {&out, &err, &failure}) p->close_end(1);
         int error = 0;
@@ -192,6 +195,16 @@ ProcessResult run_process(const ProcessOptions &options) {
     result.errors = result.errors.substr(result.errors.size() - std::min(result.errors.size(), most_errors));
     result.seconds = now() - start;
     return result;
+}
+
+uint64_t memory_share(int processes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    (void)processes;
+    return 0;
+#else
+    const auto all = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return std::max<uint64_t>(all / static_cast<uint64_t>(processes + 1), uint64_t{2} << 30);
+#endif
 }
 
 std::string how_it_ended(const ProcessResult &result) {

@@ -1,6 +1,7 @@
 #pragma once
 // Child processes under control: a time limit, their output, and how they ended, in words.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ struct ProcessOptions {
     std::vector<std::string> argv;  ///< argv[0] is looked up in PATH unless it has a slash
     double time_limit = 0;          ///< seconds it may run; 0: no limit
     double silence_limit = 0;       ///< seconds it may go without a sign of life; 0: no limit
+    uint64_t memory_limit = 0;      ///< bytes that it, and each of its children, may have; 0: no limit
     /// Every whole line of stdout; true where it is a sign of life. Without this function stdout is
     /// kept in `ProcessResult::output`.
     std::function<bool(std::string_view line)> on_line = {};
@@ -40,6 +42,10 @@ struct ProcessResult {
 /// SIGTERM end it first, then reach whoever handles them here, then throw Interrupted.
 /// Errors: the program cannot be started.
 ProcessResult run_process(const ProcessOptions &options);
+
+/// A memory limit for each of `processes` running at once: all but a share of the memory of this
+/// machine, and 2 GB at least. 0, no limit, where a sanitizer's own needs would pass any.
+uint64_t memory_share(int processes);
 
 /// "exit status 3", "it crashed (Segmentation fault)", "it ran longer than the limit of 120 s".
 std::string how_it_ended(const ProcessResult &result);

@@ -82,7 +82,8 @@ void add_params(std::vector<std::string> &argv, const Params &params) {
 }
 
 std::string run_describe(const Program &program, const Params &params) {
-    ProcessOptions options{.argv = {program.path, "--describe"}, .time_limit = program_time_limit()};
+    ProcessOptions options{.argv = {program.path, "--describe"}, .time_limit = program_time_limit(),
+                           .memory_limit = memory_share(1)};
     add_params(options.argv, params);
     const ProcessResult result = run_process(options);
     // It read the parameters and refused one: what the user typed is wrong.
@@ -182,6 +183,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     if (request.accumulate) options.argv.push_back("--accumulate");
     // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
     options.silence_limit = 1.5 * program_time_limit();
+    options.memory_limit = memory_share(int(sysconf(_SC_NPROCESSORS_ONLN)));
     options.on_line = [&](std::string_view line) { return read_progress(line, state, progress); };
     const ProcessResult result = run_process(options);
     if (!result.ok()) {

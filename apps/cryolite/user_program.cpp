@@ -91,7 +91,7 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
     ProcessResult result;
     try {
         result = run_process({.argv = compile_command(flags, source, folder),
-                              .time_limit = program_time_limit()});
+                              .time_limit = program_time_limit(), .memory_limit = memory_share(1)});
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {

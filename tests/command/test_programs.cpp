@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <set>
+
 namespace cryolite::test {
 
 namespace {

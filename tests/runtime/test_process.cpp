@@ -68,6 +68,16 @@ TEST_CASE("process: one that talks without end fills no memory") {
     CHECK(run_process(o).output.size() <= 16 << 20);
 }
 
+TEST_CASE("process: memory has a limit, for each process") {
+    ProcessOptions o = shell("x=aaaaaaaaaaaaaaaa; while true; do x=$x$x; done");
+    o.memory_limit = 64 << 20;
+    o.time_limit = 20;
+    const ProcessResult r = run_process(o);
+    CHECK(!r.ok());
+    CHECK(r.limit == 0);
+    CHECK((memory_share(2) == 0 || memory_share(2) >= uint64_t{2} << 30));
+}
+
 TEST_CASE("process: a signal ends the child, then reaches its handler here") {
     static volatile sig_atomic_t seen = 0;
     struct sigaction action {}, before {};
