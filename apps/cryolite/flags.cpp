@@ -101,7 +101,7 @@ private:
         CLI::Option *option = nullptr;
         if (flag.value.empty()) option = app_.add_flag("--" + flag.name, switches_[flag.name], flag.help);
         else option = app_.add_option("--" + flag.name, texts_[flag.name], flag.help)->type_name(flag.value);
-        option->group(flag.group);
+        option->group(flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
     void read(std::vector<std::string> line) {
         std::reverse(line.begin(), line.end());

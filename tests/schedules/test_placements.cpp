@@ -26,7 +26,6 @@ TEST_CASE("placements: epilogues, prologues and updates, one at a time") {
         [](Chain &c, Step &s) { s(c.relu).compute_with(c.up); },
         [](Chain &c, Step &s) { s(c.relu).compute_at(c.norm); },
         [](Chain &c, Step &s) { s(c.norm).compute_at(c.down); },
-        [](Chain &c, Step &s) { s(c.norm).compute_with(c.down); },
         [](Chain &c, Step &s) { s(d(c.relu)).compute_at(d(c.up)); },
         [](Chain &c, Step &s) { s(d(c.after)).compute_at(d(c.down)); },
         [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); },
