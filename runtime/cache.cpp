@@ -22,8 +22,10 @@ constexpr const char *manifest_name = "manifest.json";
 
 fs::path default_folder() {
     // The specification of XDG_CACHE_HOME: a path that is not absolute is ignored.
-    if (const char *xdg = getenv("XDG_CACHE_HOME"); xdg && *xdg == '/') return fs::path(xdg) / "cryolite";
-    if (const char *home = getenv("HOME"); home && *home == '/') return fs::path(home) / ".cache/cryolite";
+    if (const char *xdg = getenv("XDG_CACHE_HOME"); xdg && *xdg == '/')
+        return fs::path(xdg) / "cryolite";
+    if (const char *home = getenv("HOME"); home && *home == '/')
+        return fs::path(home) / ".cache/cryolite";
     if (const passwd *user = getpwuid(geteuid()); user && user->pw_dir && *user->pw_dir == '/')
         return fs::path(user->pw_dir) / ".cache/cryolite";
     fail("this user has no home folder for the cache: name a folder with --cache DIR");
@@ -33,10 +35,12 @@ fs::path default_folder() {
 std::string not_ours(const fs::path &path, mode_t type) {
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0) return errno == ENOENT ? "missing" : strerror(errno);
-    if ((status.st_mode & S_IFMT) != type) return type == S_IFDIR ? "not a folder" : "not a regular file";
+    if ((status.st_mode & S_IFMT) != type)
+        return type == S_IFDIR ? "not a folder" : "not a regular file";
     if (status.st_uid != geteuid())
         return fmt::format("owned by user {}, not {}", status.st_uid, geteuid());
-    if (status.st_mode & 022) return fmt::format("writable by others (mode {:o})", status.st_mode & 0777);
+    if (status.st_mode & 022)
+        return fmt::format("writable by others (mode {:o})", status.st_mode & 0777);
     return "";
 }
 
@@ -49,7 +53,8 @@ json describe_files(const fs::path &folder) {
     json files = json::array();
     for (const fs::directory_entry &file : fs::directory_iterator(folder)) {
         if (!file.is_regular_file())
-            fail("{} is no regular file: an entry of the cache holds nothing else", file.path().string());
+            fail("{} is no regular file: an entry of the cache holds nothing else",
+                 file.path().string());
         files.push_back({{"name", file.path().filename().string()},
                          {"bytes", file.file_size()},
                          {"sha256", sha256_file(file.path())}});
@@ -66,7 +71,8 @@ std::string files_damage(const json &files, const fs::path &folder, uint64_t &by
         expected.insert(name);
         if (fs::path(name).filename() != name || name == ".." || name == ".")
             return "the manifest names a file elsewhere";
-        if (std::string why = not_ours(folder / name, S_IFREG); !why.empty()) return name + " is " + why;
+        if (std::string why = not_ours(folder / name, S_IFREG); !why.empty())
+            return name + " is " + why;
         const MappedFile content(folder / name);
         if (content.size() != size)
             return fmt::format("{} has {} bytes, not {}", name, content.size(), size);
@@ -162,8 +168,9 @@ CacheEntry Cache::publish(const std::string &kind, const std::string &key,
     }
     const std::string about = fill(temporary->path());
     try {
-        json manifest = {{"format", 1},     {"kind", kind},   {"key", key},
-                         {"time", time(nullptr)}, {"about", about}, {"files", describe_files(temporary->path())}};
+        json manifest = {{"format", 1},    {"kind", kind},
+                         {"key", key},     {"time", time(nullptr)},
+                         {"about", about}, {"files", describe_files(temporary->path())}};
         manifest["digest"] = manifest_digest(manifest);
         write_file_atomic(temporary->path() / manifest_name, manifest.dump(), 0600);
         if (!temporary->publish(replace ? IfExists::replace : IfExists::keep)) {
@@ -178,14 +185,16 @@ CacheEntry Cache::publish(const std::string &kind, const std::string &key,
     }
     CacheEntry entry = examine(kind, key);
     if (!entry.damage.empty())
-        fail_cache(fmt::format("{} was written but does not verify: {}", path.string(), entry.damage));
+        fail_cache(
+            fmt::format("{} was written but does not verify: {}", path.string(), entry.damage));
     return entry;
 }
 
 std::vector<CacheEntry> Cache::list(const std::string &kind) const {
     std::vector<CacheEntry> entries;
     std::error_code error;
-    for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end; at.increment(error)) {
+    for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end;
+         at.increment(error)) {
         const std::string name = at->path().filename().string();
         if (!name.starts_with(".")) entries.push_back(examine(kind, name));
     }
@@ -208,7 +217,8 @@ int Cache::remove_leftovers() const {
     const auto yesterday = fs::file_time_type::clock::now() - std::chrono::hours(24);
     std::error_code error;
     for (const char *kind : {"bundles", "programs", "descriptions", "kernels"})
-        for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end; at.increment(error)) {
+        for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end;
+             at.increment(error)) {
             std::error_code ignored;
             const bool old = fs::last_write_time(at->path(), ignored) < yesterday && !ignored;
             if (old && at->path().filename().string().starts_with(".tmp-"))

@@ -1,6 +1,6 @@
 #pragma once
-// Precompiled things on disk. CACHE/KIND/KEY/ holds the files of an entry and manifest.json, with KIND
-// "bundles" (plan.json, kernels.so), "programs" (a user's compiled program) or "descriptions";
+// Precompiled things on disk. CACHE/KIND/KEY/ holds the files of an entry and manifest.json, with
+// KIND "bundles" (plan.json, kernels.so), "programs" (a user's compiled program) or "descriptions";
 // CACHE/kernels/KEY.o is the store of the compiler's half. Private to the user, published by one
 // rename, verified on load; whatever is damaged is a miss with a word on stderr, and is made again.
 
@@ -37,8 +37,9 @@ struct CacheEntry {
 
 class Cache {
 public:
-    /// `folder` empty: $XDG_CACHE_HOME/cryolite, else ~/.cache/cryolite. Made with mode 0700; a folder
-    /// that belongs to another user or is writable by others is refused. Errors name the path and
+    /// `folder` empty: $XDG_CACHE_HOME/cryolite, else ~/.cache/cryolite. Made with mode 0700; a
+    /// folder that belongs to another user or is writable by others is refused. Errors name the
+    /// path and
     /// `--cache DIR`.
     explicit Cache(const fs::path &folder = {});
 
@@ -48,16 +49,17 @@ public:
     /// The entry `key` of `kind` if it is whole; a damaged one is removed with a word.
     std::optional<CacheEntry> find(const std::string &kind, const std::string &key) const;
 
-    /// Publishes what `fill(folder)` writes, with a manifest of sizes and digests and what it returns:
-    /// a JSON text that `cache ls` and `cache why` read. An entry that is there and whole is kept,
-    /// because another process was first, unless `replace`.
-    /// Errors: those of `fill`; no permission or space, naming `--cache DIR`.
+    /// Publishes what `fill(folder)` writes, with a manifest of sizes and digests and what it
+    /// returns: a JSON text that `cache ls` and `cache why` read. An entry that is there and whole
+    /// is kept, because another process was first, unless `replace`. Errors: those of `fill`; no
+    /// permission or space, naming `--cache DIR`.
     CacheEntry publish(const std::string &kind, const std::string &key,
                        const std::function<std::string(const fs::path &)> &fill,
                        bool replace = false) const;
 
-    /// Waits for other processes that make the same thing, which `waiting_for` names on stderr. Where
-    /// locks do not work, or nothing happens for ten minutes, it goes on without: publishing is safe.
+    /// Waits for other processes that make the same thing, which `waiting_for` names on stderr.
+    /// Where locks do not work, or nothing happens for ten minutes, it goes on without: publishing
+    /// is safe.
     CacheLock lock(const std::string &kind, const std::string &key,
                    const std::string &waiting_for) const;
     /// Those who read the kernel store share it; who removes from it waits until they are done.

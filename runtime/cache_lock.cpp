@@ -16,9 +16,11 @@ CacheLock::~CacheLock() {
     if (descriptor_ >= 0) close(descriptor_);
 }
 
-CacheLock::CacheLock(CacheLock &&other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+CacheLock::CacheLock(CacheLock &&other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
-CacheLock Cache::acquire(const std::string &name, bool shared, const std::string &waiting_for) const {
+CacheLock Cache::acquire(const std::string &name, bool shared,
+                         const std::string &waiting_for) const {
     const fs::path path = folder_ / "locks" / name;
     try {
         make_private_dirs(path.parent_path());

@@ -40,7 +40,8 @@ public:
     }
     ~SignalWatch() {
         for (int i : {0, 1}) sigaction(numbers[i], &before_[i], nullptr);
-        if (interrupted && before_[interrupted == SIGTERM].sa_handler != SIG_DFL) raise(interrupted);
+        if (interrupted && before_[interrupted == SIGTERM].sa_handler != SIG_DFL)
+            raise(interrupted);
     }
     SignalWatch(const SignalWatch &) = delete;
 
@@ -192,7 +193,8 @@ ProcessResult run_process(const ProcessOptions &options) {
     if (number) throw Interrupted(fmt::format("interrupted while {} ran", options.argv[0]));
     if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
     if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
-    result.errors = result.errors.substr(result.errors.size() - std::min(result.errors.size(), most_errors));
+    result.errors =
+        result.errors.substr(result.errors.size() - std::min(result.errors.size(), most_errors));
     result.seconds = now() - start;
     return result;
 }
@@ -202,13 +204,15 @@ uint64_t memory_share(int processes) {
     (void)processes;
     return 0;
 #else
-    const auto all = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto all = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                     static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     return std::max<uint64_t>(all / static_cast<uint64_t>(processes + 1), uint64_t{2} << 30);
 #endif
 }
 
 std::string how_it_ended(const ProcessResult &result) {
-    if (result.limit > 0) return fmt::format("it ran longer than the limit of {:g} s", result.limit);
+    if (result.limit > 0)
+        return fmt::format("it ran longer than the limit of {:g} s", result.limit);
     if (result.signal) return fmt::format("it crashed ({})", strsignal(result.signal));
     return fmt::format("exit status {}", result.status);
 }

@@ -11,7 +11,8 @@
 
 namespace cryolite {
 
-/// Ctrl-C, or a request to end, arrived while a child was running: the command exits with status 130.
+/// Ctrl-C, or a request to end, arrived while a child was running: the command exits with status
+/// 130.
 struct Interrupted : Error {
     using Error::Error;
 };
@@ -20,7 +21,7 @@ struct ProcessOptions {
     std::vector<std::string> argv;  ///< argv[0] is looked up in PATH unless it has a slash
     double time_limit = 0;          ///< seconds it may run; 0: no limit
     double silence_limit = 0;       ///< seconds it may go without a sign of life; 0: no limit
-    uint64_t memory_limit = 0;      ///< bytes that it, and each of its children, may have; 0: no limit
+    uint64_t memory_limit = 0;  ///< bytes that it, and each of its children, may have; 0: no limit
     /// Every whole line of stdout; true where it is a sign of life. Without this function stdout is
     /// kept in `ProcessResult::output`.
     std::function<bool(std::string_view line)> on_line = {};
@@ -50,7 +51,8 @@ uint64_t memory_share(int processes);
 /// "exit status 3", "it crashed (Segmentation fault)", "it ran longer than the limit of 120 s".
 std::string how_it_ended(const ProcessResult &result);
 
-/// The end of a text, at most `most` bytes, from the beginning of a line and without a final newline.
+/// The end of a text, at most `most` bytes, from the beginning of a line and without a final
+/// newline.
 std::string last_lines(const std::string &text, size_t most = 2000);
 
 }  // namespace cryolite

@@ -62,8 +62,7 @@ private:
     Trainer &trainer() { return *session_->trainer; }
 
     void describe() {
-        progress_.say(fmt::format("{}{}: {} parameters, {} {} a step, {}, {} thread{}, {}", request_.program.description.name,
-                                  s_.preset.empty() ? "" : " " + s_.preset, grouped(uint64_t(trainer().plan().parameters())),
+        progress_.say(fmt::format("{}: {} parameters, {} {} a step, {}, {} thread{}, {}", model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
                                   grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, session_->threads,
                                   session_->threads == 1 ? "" : "s", data_.name));
     }
@@ -83,7 +82,7 @@ private:
         if (s_.json) print_line(to_json(e));
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
         progress_.step({e, s_.steps(), flops_ / seconds / (peak_ * 1e9),
-                        passed / double(e.step) * double(s_.steps() - e.step)});
+                        passed / double(e.step) * double(s_.steps() - e.step), s_.text ? "tok" : "rows"});
     }
 
     int alone() {
@@ -98,8 +97,8 @@ private:
         peak_ = std::max(peak_, measure_fma_peak(session_->threads));
         if (s_.profile) progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
-        progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} tokens/s, {:.0f} % of {:.0f} GFLOP/s, {} MiB",
-                                  1e3 * done.best_s, 1e3 * done.median_s, grouped(uint64_t(done.tok_s)),
+        progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % of {:.0f} GFLOP/s, {} MiB",
+                                  1e3 * done.best_s, 1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
                                   100 * done.fraction_of_peak, peak_, done.peak_rss_mb));
         if (s_.json) print_line(to_json(done));
     }

@@ -34,8 +34,10 @@ std::vector<CacheEntry> entries_of(const Cache &cache, const std::string &kind) 
 std::vector<fs::path> kernels_of(const Cache &cache) {
     std::vector<fs::path> files;
     std::error_code error;
-    for (fs::directory_iterator at(cache.kernels(), error), end; !error && at != end; at.increment(error))
-        if (at->path().extension() == ".o" && is_hex(at->path().stem().string(), 32)) files.push_back(at->path());
+    for (fs::directory_iterator at(cache.kernels(), error), end; !error && at != end;
+         at.increment(error))
+        if (at->path().extension() == ".o" && is_hex(at->path().stem().string(), 32))
+            files.push_back(at->path());
     std::sort(files.begin(), files.end());
     return files;
 }
@@ -56,24 +58,30 @@ int list(const Cache &cache, bool as_json) {
     const std::vector<CacheEntry> bundles = entries_of(cache, "bundles");
     const std::vector<fs::path> kernels = kernels_of(cache);
     if (as_json) {
-        json j = {{"folder", cache.folder().string()}, {"bundles", json::array()},
+        json j = {{"folder", cache.folder().string()},
+                  {"bundles", json::array()},
                   {"kernels", {{"count", kernels.size()}, {"bytes", size_of(kernels)}}}};
         for (const CacheEntry &e : bundles)
-            j["bundles"].push_back({{"key", e.key}, {"bytes", e.bytes}, {"time", e.time}, {"damage", e.damage},
+            j["bundles"].push_back({{"key", e.key},
+                                    {"bytes", e.bytes},
+                                    {"time", e.time},
+                                    {"damage", e.damage},
                                     {"about", json::parse(e.about, nullptr, false)}});
         fmt::print("{}\n", j.dump());
         return 0;
     }
     if (!bundles.empty())
-        fmt::print("{:14}{:16}{:>8}{:>10}  {:10}{}\n", "BUNDLE", "APP", "KERNELS", "SIZE", "AGE", "FLAGS");
+        fmt::print("{:14}{:16}{:>8}{:>10}  {:10}{}\n", "BUNDLE", "APP", "KERNELS", "SIZE", "AGE",
+                   "FLAGS");
     for (const CacheEntry &e : bundles) {
         const BundleAbout about = bundle_about(e);
-        fmt::print("{:14}{:16}{:>8}{:>10}  {:10}{}\n", e.key.substr(0, 12), about.app, about.kernels,
-                   human_bytes(e.bytes), age_of(e), e.damage.empty() ? about.flags : "damaged: " + e.damage);
+        fmt::print("{:14}{:16}{:>8}{:>10}  {:10}{}\n", e.key.substr(0, 12), about.app,
+                   about.kernels, human_bytes(e.bytes), age_of(e),
+                   e.damage.empty() ? about.flags : "damaged: " + e.damage);
     }
-    fmt::print("{} bundle{} and {} kernel{} ({}) in {}\n", bundles.size(), bundles.size() == 1 ? "" : "s",
-               kernels.size(), kernels.size() == 1 ? "" : "s", human_bytes(size_of(kernels)),
-               cache.folder().string());
+    fmt::print("{} bundle{} and {} kernel{} ({}) in {}\n", bundles.size(),
+               bundles.size() == 1 ? "" : "s", kernels.size(), kernels.size() == 1 ? "" : "s",
+               human_bytes(size_of(kernels)), cache.folder().string());
     return 0;
 }
 
@@ -101,7 +109,8 @@ int verify(const Cache &cache) {
         remove_file(file);
     }
     const int leftovers = cache.remove_leftovers();
-    if (leftovers) fmt::print("removed {} unfinished entries of processes that were killed\n", leftovers);
+    if (leftovers)
+        fmt::print("removed {} unfinished entries of processes that were killed\n", leftovers);
     fmt::print("{} whole, {} damaged and removed in {}\n", good, damaged, cache.folder().string());
     return damaged ? 1 : 0;
 }
@@ -112,8 +121,11 @@ CacheEntry entry_named(const Cache &cache, const std::string &prefix) {
     for (const char *kind : kinds)
         for (const CacheEntry &e : entries_of(cache, kind))
             if (e.key.starts_with(prefix)) found.push_back(e);
-    if (found.empty()) fail_usage("no entry of {} begins with {}; see cryolite cache ls", cache.folder().string(), shown(prefix));
-    if (found.size() > 1) fail_usage("{} entries begin with {}: give more of the key", found.size(), shown(prefix));
+    if (found.empty())
+        fail_usage("no entry of {} begins with {}; see cryolite cache ls", cache.folder().string(),
+                   shown(prefix));
+    if (found.size() > 1)
+        fail_usage("{} entries begin with {}: give more of the key", found.size(), shown(prefix));
     return found[0];
 }
 
@@ -122,7 +134,8 @@ int clear(const Cache &cache, const std::string &key) {
     if (!key.empty()) {
         const CacheEntry e = entry_named(cache, key);
         cache.remove(e.kind, e.key);
-        fmt::print("removed {}/{}; kernels that others may share were kept\n", e.kind, e.key.substr(0, 12));
+        fmt::print("removed {}/{}; kernels that others may share were kept\n", e.kind,
+                   e.key.substr(0, 12));
         return 0;
     }
     size_t entries = 0;
@@ -135,8 +148,8 @@ int clear(const Cache &cache, const std::string &key) {
     const uint64_t bytes = size_of(kernels);
     for (const fs::path &file : kernels) remove_file(file);
     cache.remove_leftovers();
-    fmt::print("removed {} entries and {} kernels ({}) from {}\n", entries, kernels.size(), human_bytes(bytes),
-               cache.folder().string());
+    fmt::print("removed {} entries and {} kernels ({}) from {}\n", entries, kernels.size(),
+               human_bytes(bytes), cache.folder().string());
     return 0;
 }
 
@@ -149,16 +162,19 @@ int run_cache(const std::vector<std::string> &arguments) {
     bool as_json = false;
     auto add = [&](const char *name, const char *about) {
         CLI::App *sub = app.add_subcommand(name, about);
-        sub->add_option("--cache", folder, "the cache's folder (default: $XDG_CACHE_HOME/cryolite)");
+        sub->add_option("--cache", folder,
+                        "the cache's folder (default: $XDG_CACHE_HOME/cryolite)");
         return sub;
     };
     CLI::App *ls = add("ls", "lists the bundles");
     ls->add_flag("--json", as_json, "as one line of JSON");
-    CLI::App *check = add("verify", "checks every digest and removes what is damaged; status 1 if any was");
+    CLI::App *check =
+        add("verify", "checks every digest and removes what is damaged; status 1 if any was");
     CLI::App *remove = add("clear", "removes everything, or one entry");
     remove->add_option("KEY", key, "the beginning of a bundle's key");
-    CLI::App *why = app.add_subcommand("why", "why a bundle would be compiled: APP and the flags of train")
-                        ->prefix_command();
+    CLI::App *why =
+        app.add_subcommand("why", "why a bundle would be compiled: APP and the flags of train")
+            ->prefix_command();
     why->set_help_flag();
     try {
         app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -168,7 +184,8 @@ int run_cache(const std::vector<std::string> &arguments) {
         fail_usage("{}; see cryolite cache --help", e.what());
     }
     if (why->parsed()) return run_cache_why(why->remaining());
-    if (app.get_subcommand("clear")->count("KEY") && key.empty()) fail_usage("KEY is empty: see cryolite cache ls");
+    if (app.get_subcommand("clear")->count("KEY") && key.empty())
+        fail_usage("KEY is empty: see cryolite cache ls");
     const Cache cache(folder);
     if (ls->parsed()) return list(cache, as_json);
     if (check->parsed()) return verify(cache);

@@ -14,13 +14,16 @@ using nlohmann::json;
 
 namespace {
 
-std::string plain(const json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string plain(const json &value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 /// Parts of a key as a flat table: name -> value.
 std::map<std::string, std::string> table(const json &parts) {
     std::map<std::string, std::string> t;
     for (const auto &[name, value] : parts.items()) {
-        if (name != "params") t[name] = plain(value);
+        if (name != "params")
+            t[name] = plain(value);
         else
             for (const auto &[param, v] : value.items()) t["--" + param] = plain(v);
     }
@@ -28,7 +31,8 @@ std::map<std::string, std::string> table(const json &parts) {
 }
 
 std::string words(const std::string &name, const std::string &before, const std::string &now) {
-    if (name == "program") return "the program changed: its model, its schedule, or the compiler's own sources";
+    if (name == "program")
+        return "the program changed: its model, its schedule, or the compiler's own sources";
     if (name == "machine") return "another processor";
     if (name == "format") return "another version of the cache";
     const bool flag = name.starts_with("--");
@@ -59,8 +63,8 @@ void print_people(const std::string &key, bool found, const json &parts, const s
         fmt::print("the cache has no other bundle to compare with\n");
         return;
     }
-    fmt::print("nearest: {} of {}, {} old; what differs:\n", near->key.substr(0, 12), bundle_about(*near).app,
-               age_of(*near));
+    fmt::print("nearest: {} of {}, {} old; what differs:\n", near->key.substr(0, 12),
+               bundle_about(*near).app, age_of(*near));
     for (const std::string &line : differs) fmt::print("  {}\n", line);
 }
 
@@ -73,9 +77,12 @@ BundleAbout bundle_about(const CacheEntry &entry) {
     about.app = j.value("app", "?");
     about.kernels = j.value("kernels", 0);
     for (const auto &[name, value] : table(j["parts"])) {
-        if (name == "program" || name == "machine" || name == "format" || value == "false") continue;
-        if (name.starts_with("--")) about.flags += name.substr(2) + "=" + value + " ";
-        else about.flags += value == "true" ? name + " " : name + "=" + value + " ";
+        if (name == "program" || name == "machine" || name == "format" || value == "false")
+            continue;
+        if (name.starts_with("--"))
+            about.flags += name.substr(2) + "=" + value + " ";
+        else
+            about.flags += value == "true" ? name + " " : name + "=" + value + " ";
     }
     if (!about.flags.empty()) about.flags.pop_back();
     return about;

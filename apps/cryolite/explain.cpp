@@ -121,10 +121,10 @@ private:
         }
         if (lines.empty()) return;
         fmt::print("\n{}: {} kernel calls\n", pass, plan_.plans.at(pass).size());
-        fmt::print("  calls    MFLOP       MB   share  bound    loops          kernel\n");
+        fmt::print("  calls    MFLOP       MB   share  bound    loops                kernel\n");
         for (auto &[key, l] : lines) {
             const PlanCall &c = *l.call;
-            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:13}  {}\n", l.times, 1e-6 * c.flops, 1e-6 * double(c.bytes),
+            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:19}  {}\n", l.times, 1e-6 * c.flops, 1e-6 * double(c.bytes),
                        100 * roof_.seconds(c) * l.times / total, roof_.bound(c), plan_.kernels[size_t(c.kernel)].loops,
                        r_.kernel.empty() ? without_numbers(c.name) : c.name);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
@@ -134,7 +134,7 @@ private:
 
     void print_stages(const PlanCall &c) const {
         for (const PlanCall::Stage &s : c.stages)
-            fmt::print("{:56}{}: {}\n", "", r_.kernel.empty() ? without_numbers(s.name) : s.name,
+            fmt::print("{:62}{}: {}\n", "", r_.kernel.empty() ? without_numbers(s.name) : s.name,
                        r_.kernel.empty() ? without_numbers(placed_words(s)) : placed_words(s));
     }
 
@@ -142,24 +142,26 @@ private:
         const PlanKernel &k = plan_.kernels[size_t(c.kernel)];
         for (size_t i = 0; i < c.args.size(); i++) {
             const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
-            fmt::print("{:56}{} {} {}: {} {}\n", "", k.args[i].written ? "writes" : "reads ", b.role, b.name,
+            fmt::print("{:62}{} {} {}: {} {}\n", "", k.args[i].written ? "writes" : "reads ", b.role, b.name,
                        k.args[i].type, shape_words(k.args[i].extents));
         }
     }
 
     /// What the forward pass leaves for the step: activations that the step's kernels read.
-    std::map<std::string, int64_t> saved() const {
+    std::vector<std::pair<std::string, int64_t>> saved() const {
         std::map<int, bool> written;
         if (auto at = plan_.plans.find("forward"); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (size_t i = 0; i < c.args.size(); i++)
                     if (plan_.kernels[size_t(c.kernel)].args[i].written) written[c.args[i].buffer] = true;
-        std::map<std::string, int64_t> saved;
+        std::map<int, bool> read;  // by buffer: names need not differ
         if (auto at = plan_.plans.find("step"); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
-                for (const PlanCall::Bound &a : c.args)
-                    if (const PlanBuffer &b = plan_.buffers[size_t(a.buffer)]; written.count(a.buffer) && b.role == "activation")
-                        saved[b.name] = b.bytes;
+                for (const PlanCall::Bound &a : c.args) read[a.buffer] = true;
+        std::vector<std::pair<std::string, int64_t>> saved;
+        for (auto &[buffer, yes] : read)
+            if (const PlanBuffer &b = plan_.buffers[size_t(buffer)]; written.count(buffer) && b.role == "activation")
+                saved.emplace_back(b.name, b.bytes);
         return saved;
     }
 

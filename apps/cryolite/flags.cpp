@@ -133,6 +133,11 @@ private:
 
 }  // namespace
 
+std::string model_name(const Request &r) {
+    const std::string &program = r.program.description.name;
+    return r.preset.empty() || r.preset == program ? program : program + " " + r.preset;
+}
+
 std::string give_preset(Values &values, const ProgramDescription &program, const std::string &preset) {
     std::vector<std::string> names;
     for (auto &[name, flags] : program.presets) {

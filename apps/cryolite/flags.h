@@ -39,6 +39,9 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
 /// Gives the flags that a preset sets, empty: the first one, if the program has any. Returns its name.
 std::string give_preset(Values &values, const ProgramDescription &program, const std::string &preset);
 
+/// "gpt nano"
+std::string model_name(const Request &request);
+
 /// The candidate nearest to a mistyped word, as " (did you mean X?)"; empty when none is near.
 std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates);
 

@@ -40,11 +40,12 @@ fs::path built_in_program(const std::string &app) {
 
 bool is_source(const std::string &app) {
     const std::string ending = fs::path(app).extension().string();
-    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" || app.find('/') != std::string::npos;
+    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" ||
+           app.find('/') != std::string::npos;
 }
 
-/// The digest of a program's content and of the compiler library that it loads, which is too large to
-/// read at every start: its size has to do, beside the version in every kernel's key.
+/// The digest of a program's content and of the compiler library that it loads, which is too large
+/// to read at every start: its size has to do, beside the version in every kernel's key.
 std::string program_id(const fs::path &path) {
     std::string id = sha256_file(path);
     try {
@@ -67,7 +68,8 @@ ProgramDescription parse_description(const std::string &text) {
     for (const json &p : j.at("params"))
         d.params.push_back({p.at("name"), p.at("type"), p.at("value"), p.at("help")});
     for (const json &p : j.at("presets"))
-        d.presets.push_back({p.at("name"), p.at("flags").get<std::map<std::string, std::string>>()});
+        d.presets.push_back(
+            {p.at("name"), p.at("flags").get<std::map<std::string, std::string>>()});
     if (j.contains("scalars")) d.scalars = j.at("scalars").get<std::map<std::string, double>>();
     return d;
 }
@@ -82,16 +84,18 @@ void add_params(std::vector<std::string> &argv, const Params &params) {
 }
 
 std::string run_describe(const Program &program, const Params &params) {
-    ProcessOptions options{.argv = {program.path, "--describe"}, .time_limit = program_time_limit(),
+    ProcessOptions options{.argv = {program.path, "--describe"},
+                           .time_limit = program_time_limit(),
                            .memory_limit = memory_share(1)};
     add_params(options.argv, params);
     const ProcessResult result = run_process(options);
     // It read the parameters and refused one: what the user typed is wrong.
-    if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() && !params.empty())
+    if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() &&
+        !params.empty())
         throw UsageError(said(result));
     if (!result.ok())
-        fail("{} did not describe its model: {}. Its last words:\n{}", program.app, how_it_ended(result),
-             said(result));
+        fail("{} did not describe its model: {}. Its last words:\n{}", program.app,
+             how_it_ended(result), said(result));
     try {
         parse_description(result.output);
     } catch (const json::exception &) {
@@ -113,10 +117,13 @@ ProgramDescription describe(const Program &program, const Params &params, const 
         }
     }
     const std::string text = run_describe(program, params);
-    cache.publish("descriptions", key, [&](const fs::path &folder) {
-        write_file_atomic(folder / "description.json", text, 0600);
-        return json{{"app", program.app}, {"program", program.id}}.dump();
-    }, true);
+    cache.publish(
+        "descriptions", key,
+        [&](const fs::path &folder) {
+            write_file_atomic(folder / "description.json", text, 0600);
+            return json{{"app", program.app}, {"program", program.id}}.dump();
+        },
+        true);
     return parse_description(text);
 }
 
@@ -141,7 +148,8 @@ std::string machine() {
     std::string text = name.machine, line;
     std::ifstream in("/proc/cpuinfo");
     while (std::getline(in, line) && !line.empty())  // the first processor
-        for (const char *part : {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
+        for (const char *part :
+             {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
             if (line.starts_with(part)) text += "|" + line;
     return sha256_hex(text).substr(0, 16);
 }
@@ -152,9 +160,14 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
         auto given = request.params.find(p.name);
         params[p.name] = canonical(p.type, given == request.params.end() ? p.value : given->second);
     }
-    return {{"format", 1},  {"program", program.id},         {"params", params},
-            {"optimizer", request.optimizer}, {"update", request.update},
-            {"clip", request.clip}, {"accumulate", request.accumulate}, {"machine", machine()}};
+    return {{"format", 1},
+            {"program", program.id},
+            {"params", params},
+            {"optimizer", request.optimizer},
+            {"update", request.update},
+            {"clip", request.clip},
+            {"accumulate", request.accumulate},
+            {"machine", machine()}};
 }
 
 struct Building {
@@ -162,7 +175,8 @@ struct Building {
 };
 
 /// One line of the program's stdout; false when it says nothing of its progress.
-bool read_progress(std::string_view line, Building &state, const std::function<void(int, int, int)> &progress) {
+bool read_progress(std::string_view line, Building &state,
+                   const std::function<void(int, int, int)> &progress) {
     const json j = json::parse(line, nullptr, false);
     if (!j.is_object() || !j.contains("done") || !j.contains("total") || !j.contains("cached")) {
         fmt::print(stderr, "{}\n", line);  // a word of the user's own program
@@ -178,7 +192,8 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     Building state;
     ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()}};
     add_params(options.argv, request.params);
-    options.argv.insert(options.argv.end(), {"--update", request.update, "--optimizer", request.optimizer});
+    options.argv.insert(options.argv.end(),
+                        {"--update", request.update, "--optimizer", request.optimizer});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");
     // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
@@ -189,8 +204,8 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     if (!result.ok()) {
         const bool refused = result.status == 1 && !result.signal && !result.limit;
         if (refused && !result.errors.empty()) throw Error(said(result));
-        fail("{} did not build its kernels: {}. Its last words:\n{}", program.app, how_it_ended(result),
-             said(result));
+        fail("{} did not build its kernels: {}. Its last words:\n{}", program.app,
+             how_it_ended(result), said(result));
     }
     if (!result.errors.empty()) fmt::print(stderr, "{}\n", last_lines(result.errors, 8000));
     for (const char *file : {"plan.json", "kernels.so"})
@@ -228,16 +243,25 @@ BundleResult get_bundle(const Program &program, const BundleRequest &request, co
         return true;
     };
     if (!found()) {
-        const CacheLock lock = cache.lock("bundles", key, "another process that compiles " + program.app);
+        const CacheLock lock =
+            cache.lock("bundles", key, "another process that compiles " + program.app);
         const CacheLock kernels = cache.lock_kernels(true);
         if (!found())
-            result.folder = cache.publish("bundles", key, [&](const fs::path &folder) {
-                const Building b = build_bundle(program, request, cache, folder, progress);
-                result.kernels = b.kernels, result.cached = b.cached;
-                return json{{"app", program.app}, {"kernels", b.kernels}, {"parts", parts}}.dump();
-            }).folder;
+            result.folder =
+                cache
+                    .publish("bundles", key,
+                             [&](const fs::path &folder) {
+                                 const Building b =
+                                     build_bundle(program, request, cache, folder, progress);
+                                 result.kernels = b.kernels, result.cached = b.cached;
+                                 return json{
+                                     {"app", program.app}, {"kernels", b.kernels}, {"parts", parts}}
+                                     .dump();
+                             })
+                    .folder;
     }
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Generator programs as the command sees them: what they say of their model, and the bundles they build.
+// Generator programs as the command sees them: what they say of their model, and the bundles they
+// build.
 
 #include <functional>
 #include <map>
@@ -17,20 +18,23 @@ struct ProgramDescription {
     };
     std::string name, task, optimizer;
     std::vector<Param> params;
-    std::vector<std::pair<std::string, std::map<std::string, std::string>>> presets;  ///< flags each sets; first: default
+    std::vector<std::pair<std::string, std::map<std::string, std::string>>>
+        presets;                            ///< flags each sets; first: default
     std::map<std::string, double> scalars;  ///< defaults of the optimizer's numbers: lr, beta1, ...
 };
 
 struct Program {
-    std::string app; ///< as the user named it: "gpt", "my_model.cpp"
-    fs::path path;   ///< the executable
-    std::string id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
+    std::string app;  ///< as the user named it: "gpt", "my_model.cpp"
+    fs::path path;    ///< the executable
+    std::string
+        id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
     ProgramDescription description;
 };
 
-/// APP ("gpt", "digits", ...: built beside this command) or the path of a user's own .cpp, which is compiled
-/// now or found compiled in the cache. Errors: no such app (names those there are); the compiler's own
-/// message with its line; a program that crashes or runs past its time limit while it describes itself.
+/// APP ("gpt", "digits", ...: built beside this command) or the path of a user's own .cpp, which is
+/// compiled now or found compiled in the cache. Errors: no such app (names those there are); the
+/// compiler's own message with its line; a program that crashes or runs past its time limit while
+/// it describes itself.
 Program find_program(const std::string &app, const Cache &cache);
 
 struct BundleRequest {
@@ -46,12 +50,12 @@ struct BundleResult {
     double seconds = 0;
 };
 
-/// What the key of a bundle is the digest of, as JSON text: the program, every parameter with its value,
-/// defaults included, the step's options, the machine.
+/// What the key of a bundle is the digest of, as JSON text: the program, every parameter with its
+/// value, defaults included, the step's options, the machine.
 std::string bundle_parts(const Program &program, const BundleRequest &request, const Cache &cache);
 
-/// The bundle from the cache, or built now by running the program (`progress(done, total, cached)` meanwhile).
-/// Errors: the program's own message.
+/// The bundle from the cache, or built now by running the program (`progress(done, total, cached)`
+/// meanwhile). Errors: the program's own message.
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
                         const std::function<void(int, int, int)> &progress);
 

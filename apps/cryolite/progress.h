@@ -29,6 +29,7 @@ public:
         uint64_t steps = 0;     ///< of the run
         double fraction = 0;    ///< of the machine's peak; 0: not known
         double left_s = 0;      ///< until the end
+        const char *unit = "tok";  ///< of what tok_s counts
     };
     /// Shows the step, or not, when another was shown just before.
     void step(const Step &s);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "apps/cryolite/random_batches.h"
+#include "apps/cryolite/progress.h"
 #include "runtime/data/shard.h"
 #include "runtime/error.h"
 #include "runtime/safetensors.h"
@@ -153,9 +153,10 @@ RunData open_checked(TrainSettings &s, const Request &r) {
     s.params = here.params;
     d.name = here.data.filename().string();
     if (s.text)
-        d.about = fmt::format("{} {}, {} to validate, vocabulary of {}", d.train.size(),
-                              s.tokenizer == "char" && !shard ? "characters to train on" : "tokens to train on",
-                              d.validation.size(), s.param("vocab", 0));
+        d.about = fmt::format("{} {} to train on, {}, vocabulary of {}", grouped(d.train.size()),
+                              s.tokenizer == "char" && !shard ? "characters" : "tokens",
+                              d.validation.empty() ? "none to validate" : grouped(d.validation.size()) + " to validate",
+                              s.param("vocab", 0));
     return d;
 }
 

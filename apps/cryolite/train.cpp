@@ -49,8 +49,7 @@ private:
 
     Trainer &trainer() { return *session_->trainer; }
     std::string title() const {
-        return fmt::format("{}{} on {}", request_.program.description.name, s_.preset.empty() ? "" : " " + s_.preset,
-                           data_.name);
+        return fmt::format("{} on {}", model_name(request_), data_.name);
     }
     std::string resume_words() const {
         return fmt::format("cryolite train --out {} --resume", folder_.path().string());
@@ -140,6 +139,7 @@ private:
         p.fraction = flops_ / p.event.step_s / (peak_ * 1e9);
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
         p.left_s = passed / double(e.step - start_) * double(s_.steps() - e.step);
+        p.unit = s_.text ? "tok" : "rows";
         progress_.step(p);
     }
 
@@ -188,9 +188,9 @@ private:
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
         if (times_.empty()) progress_.say(fmt::format("the run has its {} steps already", step));
         else
-            progress_.say(fmt::format("done: {} steps in {}, {:.1f} ms a step, {} tokens/s, {:.0f} % of peak, {} MiB at most",
+            progress_.say(fmt::format("done: {} steps in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} MiB at most",
                                       times_.count(), clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
-                                      1e3 * done.median_s, grouped(uint64_t(done.tok_s)), 100 * done.fraction_of_peak,
+                                      1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows", 100 * done.fraction_of_peak,
                                       done.peak_rss_mb));
         if (data_.sample && data_.tokenizer) sample();
         progress_.say(fmt::format("the run is in {}", folder_.path().string()));

@@ -65,7 +65,8 @@ std::string changed_header(const CacheEntry &entry) {
     return "";
 }
 
-std::vector<std::string> compile_command(const json &flags, const fs::path &source, const fs::path &folder) {
+std::vector<std::string> compile_command(const json &flags, const fs::path &source,
+                                         const fs::path &folder) {
     std::vector<std::string> words = {flags.at("compiler")};
     auto add = [&](const char *prefix, const json &values) {
         for (const std::string value : values)
@@ -91,22 +92,25 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
     ProcessResult result;
     try {
         result = run_process({.argv = compile_command(flags, source, folder),
-                              .time_limit = program_time_limit(), .memory_limit = memory_share(1)});
+                              .time_limit = program_time_limit(),
+                              .memory_limit = memory_share(1)});
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
-        fail("{}: it is needed to compile {}; install a C++20 compiler (apt-get install g++)", e.what(),
-             source.string());
+        fail("{}: it is needed to compile {}; install a C++20 compiler (apt-get install g++)",
+             e.what(), source.string());
     }
     std::string said = result.errors;
-    if (said.size() > 6000) said = said.substr(0, 6000) + "\n...";  // the first message matters most
+    if (said.size() > 6000)
+        said = said.substr(0, 6000) + "\n...";  // the first message matters most
     if (!result.ok()) {
         std::string how;
         if (result.limit > 0 || result.signal) how = " (" + how_it_ended(result) + ")";
         fail("cannot compile {}{}:\n{}", source.string(), how, last_lines(said, 8000));
     }
     if (!said.empty()) fmt::print(stderr, "{}\n", last_lines(said, 8000));
-    if (sha256_file(source) != before) fail("{} changed while it was compiled: run again", source.string());
+    if (sha256_file(source) != before)
+        fail("{} changed while it was compiled: run again", source.string());
     json includes = json::object();
     for (const fs::path &path : dependencies(read_file(folder / "includes.d")))
         includes[fs::absolute(path).string()] = sha256_file(path);
@@ -118,7 +122,8 @@ void check_source(const fs::path &source) {
     struct stat status {};
     if (stat(source.c_str(), &status) != 0) fail_file("read", source, errno);
     if (!S_ISREG(status.st_mode)) fail_usage("{} is not a file: name a .cpp", source.string());
-    if (status.st_size == 0) fail_usage("{} is empty: see README's tutorial for a first model", source.string());
+    if (status.st_size == 0)
+        fail_usage("{} is empty: see README's tutorial for a first model", source.string());
 }
 
 }  // namespace
@@ -135,7 +140,8 @@ double program_time_limit() {
     if (const char *text = getenv("CRYOLITE_TIME_LIMIT")) {
         const std::string_view value = text;
         auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-        if (error != std::errc() || end != value.data() + value.size() || !(seconds > 0 && seconds < 1e6))
+        if (error != std::errc() || end != value.data() + value.size() ||
+            !(seconds > 0 && seconds < 1e6))
             fail_usage("CRYOLITE_TIME_LIMIT is {}, expected seconds", shown(value));
     }
     return seconds;
@@ -145,7 +151,8 @@ fs::path user_program(const fs::path &source, const Cache &cache) {
     check_source(source);
     const json flags = build_flags();
     json parts = {{"source", fs::absolute(source).lexically_normal().string()},
-                  {"content", sha256_file(source)}, {"flags", flags}};
+                  {"content", sha256_file(source)},
+                  {"flags", flags}};
     // The library holds what the headers only declare: the compiler's half of this build.
     parts["library"] = sha256_file(std::string(flags.at("libraries").at(0)));
     const std::string key = sha256_hex(parts.dump());
@@ -155,12 +162,16 @@ fs::path user_program(const fs::path &source, const Cache &cache) {
         return entry->folder / "program";
     };
     if (auto path = current()) return *path;
-    const CacheLock lock = cache.lock("programs", key, "another process that compiles " + source.string());
+    const CacheLock lock =
+        cache.lock("programs", key, "another process that compiles " + source.string());
     if (auto path = current()) return *path;
     if (isatty(STDERR_FILENO)) fmt::print(stderr, "Compiling {}\n", source.string());
-    return cache.publish("programs", key,
-                         [&](const fs::path &folder) { return compile(flags, source, folder); }, true)
-               .folder / "program";
+    return cache
+               .publish(
+                   "programs", key,
+                   [&](const fs::path &folder) { return compile(flags, source, folder); }, true)
+               .folder /
+           "program";
 }
 
 }  // namespace cryolite

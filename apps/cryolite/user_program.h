@@ -15,8 +15,8 @@ fs::path user_program(const fs::path &source, const Cache &cache);
 /// The folder that the build made: this command is in its bin/.
 fs::path build_folder();
 
-/// Seconds that a user's program or its compiler may run without a sign of life: 120, or the value of
-/// CRYOLITE_TIME_LIMIT.
+/// Seconds that a user's program or its compiler may run without a sign of life: 120, or the value
+/// of CRYOLITE_TIME_LIMIT.
 double program_time_limit();
 
 }  // namespace cryolite

@@ -30,14 +30,18 @@ struct Fake {
     Cache cache{scratch / "cache"};
     Program program;
 
-    explicit Fake(const std::string &build = good_build, const std::string &describe = "echo '" + description + "'") {
+    explicit Fake(const std::string &build = good_build,
+                  const std::string &describe = "echo '" + description + "'") {
         program.app = "fake";
         program.path = scratch / "fake";
         program.id = sha256_hex(build);
-        write_plainly(program.path, "#!/bin/sh\ncase \"$1\" in --describe) " + describe + " ;; *) " + build + " ;; esac\n");
+        write_plainly(program.path, "#!/bin/sh\ncase \"$1\" in --describe) " + describe +
+                                        " ;; *) " + build + " ;; esac\n");
         fs::permissions(program.path, fs::perms(0700));
     }
-    BundleResult get(const BundleRequest &request = {}) { return get_bundle(program, request, cache, progress); }
+    BundleResult get(const BundleRequest &request = {}) {
+        return get_bundle(program, request, cache, progress);
+    }
     int builds() const {
         std::error_code none;
         const auto size = fs::file_size(scratch / "builds", none);
@@ -72,7 +76,8 @@ TEST_CASE("programs: a bundle is built once, and again when it is damaged") {
     CHECK(read_file(r.folder / "kernels.so") == "code\n");
 }
 
-TEST_CASE("programs: every part of the key makes another bundle, a default that is spelled out does not") {
+TEST_CASE("programs: every part of the key makes another bundle, a default that is spelled out "
+          "does not") {
     Fake fake;
     const fs::path first = fake.get().folder;
     CHECK(fake.get({.params = {{"width", "8"}}}).folder == first);
@@ -110,13 +115,17 @@ TEST_CASE("programs: two that need the same bundle build it once") {
 }
 
 TEST_CASE("programs: whatever goes wrong is said with the program's name and words") {
-    CHECK_ERROR(Fake("echo \"fake: kernel 'x': too wide\" >&2; exit 1").get(), "kernel 'x': too wide");
-    CHECK_ERROR(Fake("echo before >&2; kill -ABRT $$").get(), "fake did not build its kernels: it crashed (Aborted)");
+    CHECK_ERROR(Fake("echo \"fake: kernel 'x': too wide\" >&2; exit 1").get(),
+                "kernel 'x': too wide");
+    CHECK_ERROR(Fake("echo before >&2; kill -ABRT $$").get(),
+                "fake did not build its kernels: it crashed (Aborted)");
     CHECK_ERROR(Fake("echo before >&2; kill -ABRT $$").get(), "before");
     CHECK_ERROR(Fake("exit 0").get(), "wrote no plan.json");
-    CHECK_ERROR(Fake(good_build, "kill -SEGV $$").get(), "fake did not describe its model: it crashed (Segmentation");
+    CHECK_ERROR(Fake(good_build, "kill -SEGV $$").get(),
+                "fake did not describe its model: it crashed (Segmentation");
     CHECK_ERROR(Fake(good_build, "echo hello").get(), "answered --describe with \"hello");
-    CHECK_ERROR(Fake(good_build, "echo 'fake: --width is 8, expected less' >&2; exit 1").get({.params = {{"width", "8"}}}),
+    CHECK_ERROR(Fake(good_build, "echo 'fake: --width is 8, expected less' >&2; exit 1")
+                    .get({.params = {{"width", "8"}}}),
                 "expected less");
     const TimeLimit limit("0.4");
     CHECK_ERROR(Fake("sleep 100").get(), "it ran longer than the limit of 0.6 s");
@@ -146,7 +155,8 @@ TEST_CASE("programs: a program of one's own is compiled when it or its headers c
     fs::create_directory(scratch / "my models");
     const fs::path source = scratch / "my models/m.cpp";
     write_plainly(scratch / "my models/my width.h", "constexpr int width = 8;\n");
-    write_plainly(source, "#include \"my width.h\"\n#include <cstdio>\nint main() { std::printf(\"%d\\n\", width); }\n");
+    write_plainly(source, "#include \"my width.h\"\n#include <cstdio>\nint main() { "
+                          "std::printf(\"%d\\n\", width); }\n");
     auto time_of = [&] { return fs::last_write_time(user_program(source, cache)); };
     const auto first = time_of();
     CHECK(time_of() == first);
@@ -163,7 +173,8 @@ TEST_CASE("programs: the compiler's own message, with file and line") {
     Scratch scratch;
     const Cache cache(scratch / "cache");
     const fs::path source = scratch / "wrong.cpp";
-    write_plainly(source, "#include \"generators/program.h\"\nint main() { return nothing_like_it; }\n");
+    write_plainly(source,
+                  "#include \"generators/program.h\"\nint main() { return nothing_like_it; }\n");
     CHECK_ERROR(find_program(source, cache), "wrong.cpp:2:21: error: ");
     CHECK(!fs::exists(cache.folder() / "programs" / "program"));
     write_plainly(source, "");
@@ -171,9 +182,13 @@ TEST_CASE("programs: the compiler's own message, with file and line") {
     write_plainly(source, "int main(int, char **) { volatile int *p = nullptr; return *p; }\n");
     CHECK_ERROR(find_program(source, cache), "it crashed (Segmentation fault)");
     const TimeLimit limit("1");
-    write_plainly(source, "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) for (long j = 0; j < n; ++j) s += j; return s; }\n"
-                          "template <int N> struct Loop { static constexpr long v = Loop<N - 1>::v + f(200 + N); };\n"
-                          "template <> struct Loop<0> { static constexpr long v = 0; };\nint main() { return Loop<800>::v != 0; }\n");
+    write_plainly(
+        source,
+        "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) for (long j = 0; j < "
+        "n; ++j) s += j; return s; }\n"
+        "template <int N> struct Loop { static constexpr long v = Loop<N - 1>::v + f(200 + N); };\n"
+        "template <> struct Loop<0> { static constexpr long v = 0; };\nint main() { return "
+        "Loop<800>::v != 0; }\n");
     CHECK_ERROR(find_program(source, cache), "it ran longer than the limit of 1 s");
 }
 

@@ -19,7 +19,8 @@ TEST_CASE("process: output, errors and status come back") {
     CHECK(how_it_ended(r) == "exit status 3");
     CHECK(!r.ok());
     CHECK(run_process(shell("cat")).ok());  // stdin is empty
-    CHECK_ERROR(run_process({.argv = {"/no/such/program"}}), "cannot run /no/such/program: No such file");
+    CHECK_ERROR(run_process({.argv = {"/no/such/program"}}),
+                "cannot run /no/such/program: No such file");
 }
 
 TEST_CASE("process: a crash has the name of its signal") {
@@ -80,7 +81,8 @@ TEST_CASE("process: memory has a limit, for each process") {
 
 TEST_CASE("process: a signal ends the child, then reaches its handler here") {
     static volatile sig_atomic_t seen = 0;
-    struct sigaction action {}, before {};
+    struct sigaction action {
+    }, before{};
     action.sa_handler = [](int) { seen = 1; };
     sigaction(SIGTERM, &action, &before);
     ProcessOptions o = shell("kill -TERM $PPID; sleep 100");
