@@ -39,7 +39,7 @@ const std::vector<Flag> &flag_table() {
         {"resume", "", run, "go on from the newest good checkpoint in --out"},
         {"checkpoint-every", "STEPS", run, "0: only at the end (500)"},
         {"keep", "N", run, "checkpoints to keep (2)"},
-        {"eval-every", "STEPS", run, "evaluate as often; 0: only at the end (250)"},
+        {"eval-every", "STEPS", run, "evaluate as often, and at the end; 0: never (250)"},
         {"cache", "DIR", run, "compiled kernels ($XDG_CACHE_HOME/cryolite)"},
         {"json", "", run, "JSON lines on stdout, and nothing else there"},
         {"preset", "NAME", "Model", "a set of flags of the program"},

@@ -24,6 +24,11 @@ public:
     void say(const std::string &line);
     void compiling(int done, int total, int cached);
 
+    /// A live line only: what is going on for a while.
+    void busy(const std::string &line) {
+        if (live_) show_live(line);
+    }
+
     struct Step {
         StepEvent event;
         uint64_t steps = 0;     ///< of the run
@@ -33,14 +38,10 @@ public:
     };
     /// Shows the step, or not, when another was shown just before.
     void step(const Step &s);
-    /// Forgets the live line's pace, so that the next step is shown at once.
-    void rest() { shown_ = {}; }
-
 private:
     using Clock = std::chrono::steady_clock;
     bool live_ = false, dirty_ = false;
     Clock::time_point shown_{};
-    uint64_t shown_step_ = 0;
 
     void show_live(const std::string &line);
     void clear();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "apps/cryolite/notes.h"
 #include "apps/cryolite/interrupt.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/error.h"
@@ -49,6 +50,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
                                  ? std::string("all from the cache")
                                  : fmt::format("{} from the cache", built.cached),
                              built.seconds));
+    for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
     return bundle;
 }
 

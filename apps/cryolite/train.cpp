@@ -25,7 +25,7 @@ public:
         begin();
         uint64_t step = start_;
         while (step < s_.steps() && !interrupted()) one_step(step++);
-        if (!interrupted() && step > start_ && data_.has_validation() && evaluated_ != step) validate(step);
+        if (!interrupted() && s_.eval_every && data_.has_validation() && evaluated_ != step) validate(step);
         if (saved_ != step) save(step);
         folder_.write_plot(title());
         if (interrupted()) return stopped(step);
@@ -154,14 +154,18 @@ private:
     }
 
     [[noreturn]] void diverged(uint64_t step, const char *what, double value) {
-        std::string last = saved_ == ~uint64_t{0} || saved_ == 0
-                               ? "no checkpoint was written before"
-                               : fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), saved_);
         folder_.write_plot(title());
-        fail("the {} is {} at step {}; {}. A lower --lr, a longer --warmup or --clip 1 may help", what, value, step, last);
+        fail("the {} is {} at step {}; {}. A lower --lr, a longer --warmup or --clip 1 may help", what,
+             std::isnan(value) ? "nan" : "infinite", step, last_checkpoint());
+    }
+
+    std::string last_checkpoint() const {
+        if (saved_ == ~uint64_t{0}) return "none was written before";
+        return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), saved_);
     }
 
     void validate(uint64_t step) {
+        progress_.busy(fmt::format("step {}: evaluating", step));
         std::optional<EvalEvent> e = evaluate(trainer(), data_, s_, step, [] { return interrupted(); });
         if (!e) return;
         evaluated_ = step;
@@ -174,7 +178,12 @@ private:
     }
 
     void save(uint64_t step) {
-        folder_.write(trainer(), {step, loader_->position(), &s_, &data_, &request_.program});
+        try {
+            folder_.write(trainer(), {step, loader_->position(), &s_, &data_, &request_.program});
+        } catch (const Error &e) {
+            fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step, last_checkpoint(),
+                 resume_words());
+        }
         saved_ = step;
     }
 

@@ -62,6 +62,9 @@ private:
     Values run(bool scheduled, std::string &loops) const {
         BuiltKernel built = build_kernel(p, kernel, m, scheduled);
         if (scheduled) loops = built.loops;
+        // Left inlined, a chain of sums would take the product of their lengths.
+        else for (Func &f : built.group.funcs())
+            if (f.has_update_definition() || f.dimensions() == 0) f.compute_root();
         Halide::Target target = Halide::get_jit_target_from_environment();
         if (scheduled) target.set_features({Halide::Target::NoAsserts, Halide::Target::NoBoundsQuery});
         Halide::Callable call = built.pipeline.compile_to_callable(built.inputs, target);
