@@ -24,7 +24,8 @@ constexpr int chains = 12;  // independent, so that latency is hidden
 
 // One body for every vector width, which the compiler turns into fused multiply-adds of the
 // function's own target. Twelve variables, as an array of them would live in memory.
-#define CRYOLITE_EACH(DO) DO(s0) DO(s1) DO(s2) DO(s3) DO(s4) DO(s5) DO(s6) DO(s7) DO(s8) DO(s9) DO(s10) DO(s11)
+#define CRYOLITE_EACH(DO)                                                                          \
+    DO(s0) DO(s1) DO(s2) DO(s3) DO(s4) DO(s5) DO(s6) DO(s7) DO(s8) DO(s9) DO(s10) DO(s11)
 #define CRYOLITE_START(s) Vector s = Vector{} + 0.5f;
 #define CRYOLITE_FMA(s) s = s * a + b;
 #define CRYOLITE_HIDE(s) asm volatile("" : "+" CRYOLITE_REGISTER(s));  // nothing is left out
@@ -46,12 +47,13 @@ constexpr int chains = 12;  // independent, so that latency is hidden
     return 2.0 * chains * (lanes) * double(rounds);
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f,prefer-vector-width=512"), optimize("O3", "fp-contract=fast"))) double
+__attribute__((target("avx512f,prefer-vector-width=512"),
+               optimize("O3", "fp-contract=fast"))) double
 fma_512(int64_t rounds, float *sink) {
     CRYOLITE_FMA_BODY(16)
 }
-__attribute__((target("avx2,fma"), optimize("O3", "fp-contract=fast"))) double fma_256(int64_t rounds,
-                                                                                      float *sink) {
+__attribute__((target("avx2,fma"), optimize("O3", "fp-contract=fast"))) double
+fma_256(int64_t rounds, float *sink) {
     CRYOLITE_FMA_BODY(8)
 }
 #endif

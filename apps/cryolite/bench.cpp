@@ -22,11 +22,16 @@ public:
         for (const char *flag : {"out", "resume", "checkpoint-every", "keep", "eval-every", "val"})
             if (auto at = request_.values.all().find(flag);
                 at != request_.values.all().end() && at->second.origin == Origin::command_line)
-                progress_.say(fmt::format("note: --{} has no effect here: bench makes no run and evaluates nothing", flag));
+                progress_.say(fmt::format(
+                    "note: --{} has no effect here: bench makes no run and evaluates nothing",
+                    flag));
         if (s_.peers && request_.program.description.name != "gpt")
-            fail_usage("--peers knows the same work in PyTorch for gpt only, not for {}", request_.app);
-        if (s_.peers && s_.profile) fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
-        if (s_.peers && s_.accumulate > 1) fail_usage("--peers compares single micro-batches: leave out --accumulate");
+            fail_usage("--peers knows the same work in PyTorch for gpt only, not for {}",
+                       request_.app);
+        if (s_.peers && s_.profile)
+            fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
+        if (s_.peers && s_.accumulate > 1)
+            fail_usage("--peers compares single micro-batches: leave out --accumulate");
         s_.validation.clear();
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
     }
@@ -36,7 +41,8 @@ public:
         const Plan &plan = trainer().plan();
         set_numbers(trainer(), s_);
         begin_weights(trainer(), s_, request_);
-        loader_ = std::make_unique<Loader>(s_.data.empty() ? random_batches(plan, s_.seed) : data_.source(s_));
+        loader_ = std::make_unique<Loader>(s_.data.empty() ? random_batches(plan, s_.seed)
+                                                           : data_.source(s_));
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(plan, s_.accumulate);
         describe();
@@ -62,9 +68,11 @@ private:
     Trainer &trainer() { return *session_->trainer; }
 
     void describe() {
-        progress_.say(fmt::format("{}: {} parameters, {} {} a step, {}, {} thread{}, {}", model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
-                                  grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, session_->threads,
-                                  session_->threads == 1 ? "" : "s", data_.name));
+        progress_.say(
+            fmt::format("{}: {} parameters, {} {} a step, {}, {} thread{}, {}",
+                        model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
+                        grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer,
+                        session_->threads, session_->threads == 1 ? "" : "s", data_.name));
     }
 
     void step(bool timed) {
@@ -73,7 +81,8 @@ private:
         const double lr = s_.rate.at(timed ? index - 2 : 0);
         trainer().set("lr", lr);
         const auto start = Clock::now();
-        const double loss = trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        const double loss =
+            trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         if (index == 0) first_step_s_ = since_start();
         if (!timed) return;
@@ -82,7 +91,8 @@ private:
         if (s_.json) print_line(to_json(e));
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
         progress_.step({e, s_.steps(), flops_ / seconds / (peak_ * 1e9),
-                        passed / double(e.step) * double(s_.steps() - e.step), s_.text ? "tok" : "rows"});
+                        passed / double(e.step) * double(s_.steps() - e.step),
+                        s_.text ? "tok" : "rows"});
     }
 
     int alone() {
@@ -95,10 +105,13 @@ private:
 
     void finish() {
         peak_ = std::max(peak_, measure_fma_peak(session_->threads));
-        if (s_.profile) progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()));
+        if (s_.profile)
+            progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
-        progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % of {:.0f} GFLOP/s, {} MiB",
-                                  1e3 * done.best_s, 1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
+        progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % "
+                                  "of {:.0f} GFLOP/s, {} MiB",
+                                  1e3 * done.best_s, 1e3 * done.median_s,
+                                  grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
                                   100 * done.fraction_of_peak, peak_, done.peak_rss_mb));
         if (s_.json) print_line(to_json(done));
     }
@@ -117,8 +130,10 @@ private:
         finish();
         for (const PeerResult &p : peers.results()) {
             const double ratio = p.median_s / times_.median();
-            progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms; cryolite is {:.2f} times as fast by the best, {:.2f} by the median",
-                                      p.name, 1e3 * p.best_s, 1e3 * p.median_s, p.best_s / times_.best(), ratio));
+            progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms; cryolite is {:.2f} "
+                                      "times as fast by the best, {:.2f} by the median",
+                                      p.name, 1e3 * p.best_s, 1e3 * p.median_s,
+                                      p.best_s / times_.best(), ratio));
             if (s_.json) print_line(peer_json(p.name, p.best_s, p.median_s, ratio));
         }
         if (!peers.missing().empty()) progress_.say(peers.missing());

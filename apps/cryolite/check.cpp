@@ -1,4 +1,5 @@
-// cryolite check APP: the gradients of every layer against finite differences, by the program itself.
+// cryolite check APP: the gradients of every layer against finite differences, by the program
+// itself.
 
 #include <unistd.h>
 
@@ -15,10 +16,12 @@ namespace cryolite {
 int run_check(const std::vector<std::string> &arguments) {
     std::string name = "gpt", cache;
     std::vector<std::string> line(arguments.rbegin(), arguments.rend());
-    CLI::App app{"Checks the gradients of every layer of a model against finite differences.", "cryolite check"};
+    CLI::App app{"Checks the gradients of every layer of a model against finite differences.",
+                 "cryolite check"};
     app.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
     app.add_option("APP", name, "gpt, digits, ... or a .cpp of your own (gpt)");
-    app.add_option("--cache", cache, "compiled programs ($XDG_CACHE_HOME/cryolite)")->type_name("DIR");
+    app.add_option("--cache", cache, "compiled programs ($XDG_CACHE_HOME/cryolite)")
+        ->type_name("DIR");
     try {
         app.parse(line);
     } catch (const CLI::Success &e) {
@@ -36,7 +39,8 @@ int run_check(const std::vector<std::string> &arguments) {
     };
     const ProcessResult result = run_process(options);
     if (!result.errors.empty()) fmt::print(stderr, "{}\n", last_lines(result.errors, 16000));
-    if (result.signal || result.limit) fail("the check of {} did not end: {}", name, how_it_ended(result));
+    if (result.signal || result.limit)
+        fail("the check of {} did not end: {}", name, how_it_ended(result));
     return result.status;
 }
 

@@ -46,9 +46,12 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
 std::string toml_string(const std::string &text) {
     std::string out = "\"";
     for (unsigned char c : text) {
-        if (c == '"' || c == '\\') out += '\\', out += static_cast<char>(c);
-        else if (c < 0x20 || c == 0x7f) out += fmt::format("\\u{:04X}", c);
-        else out += static_cast<char>(c);
+        if (c == '"' || c == '\\')
+            out += '\\', out += static_cast<char>(c);
+        else if (c < 0x20 || c == 0x7f)
+            out += fmt::format("\\u{:04X}", c);
+        else
+            out += static_cast<char>(c);
     }
     return out + '"';
 }

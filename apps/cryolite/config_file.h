@@ -9,8 +9,8 @@
 
 namespace cryolite {
 
-/// Key -> value as text, and where it stands ("my.toml, line 3"). Throws UsageError: unreadable, not
-/// TOML (the line), a value that is a table or a list.
+/// Key -> value as text, and where it stands ("my.toml, line 3"). Throws UsageError: unreadable,
+/// not TOML (the line), a value that is a table or a list.
 std::map<std::string, Given> read_config(const fs::path &path, Origin origin);
 
 /// The text as a TOML string.

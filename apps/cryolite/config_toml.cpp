@@ -19,7 +19,8 @@ std::string path(const fs::path &p) { return toml_string(fs::absolute(p).string(
 }  // namespace
 
 std::string config_toml(const TrainSettings &s) {
-    std::string out = "# What this run was made with; cryolite train --config FILE does it again.\n";
+    std::string out =
+        "# What this run was made with; cryolite train --config FILE does it again.\n";
     auto line = [&](const std::string &key, const std::string &value) {
         out += fmt::format("{} = {}\n", key, value);
     };

@@ -10,14 +10,16 @@ int right_answers(std::span<const float> output, const Batch &batch, int rows, i
     int right = 0;
     for (int r = 0; r < rows; r++) {
         const auto row = output.subspan(size_t(r) * size_t(classes), size_t(classes));
-        right += int(std::max_element(row.begin(), row.end()) - row.begin()) == batch.targets[size_t(r)];
+        right +=
+            int(std::max_element(row.begin(), row.end()) - row.begin()) == batch.targets[size_t(r)];
     }
     return right;
 }
 
 /// Over `parts`: Windows or Rows.
 template <typename Parts>
-std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool classify, const std::function<bool()> &stop) {
+std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool classify,
+                              const std::function<bool()> &stop) {
     EvalEvent e;
     Batch batch;
     double total = 0;
@@ -26,7 +28,9 @@ std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool classif
         if (stop()) return std::nullopt;
         const int rows = parts.fill(i, batch);
         total += trainer.evaluate(batch, rows) * rows;
-        if (classify) right += uint64_t(right_answers(trainer.predict(batch), batch, rows, trainer.classes()));
+        if (classify)
+            right +=
+                uint64_t(right_answers(trainer.predict(batch), batch, rows, trainer.classes()));
     }
     e.val_loss = total / double(parts.count());
     if (classify) e.accuracy = double(right) / double(parts.count());
@@ -35,10 +39,11 @@ std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool classif
 
 }  // namespace
 
-std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &s, uint64_t step,
-                                  const std::function<bool()> &stop) {
+std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &s,
+                                  uint64_t step, const std::function<bool()> &stop) {
     std::optional<EvalEvent> e =
-        s.text ? over(Windows(data.validation, {trainer.batch(), trainer.rows_per_example()}), trainer, false, stop)
+        s.text ? over(Windows(data.validation, {trainer.batch(), trainer.rows_per_example()}),
+                      trainer, false, stop)
                : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, true, stop);
     if (e) e->step = step;
     return e;

@@ -11,7 +11,8 @@ namespace cryolite {
 
 /// The loss over the whole validation split, in consecutive windows or rows, and the accuracy of a
 /// classifier. Nothing when `stop` says so meanwhile.
-std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &settings,
-                                  uint64_t step, const std::function<bool()> &stop);
+std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data,
+                                  const TrainSettings &settings, uint64_t step,
+                                  const std::function<bool()> &stop);
 
 }  // namespace cryolite

@@ -27,9 +27,9 @@ std::string compile_json(int kernels, int cached, double seconds) {
 }
 
 std::string to_json(const StepEvent &e) {
-    return fmt::format(
-        R"({{"event":"step","step":{},"loss":{},"tok_s":{},"step_s":{},"lr":{}}})", e.step,
-        number(e.loss, 9), number(e.tok_s, 6), number(e.step_s, 6), number(e.lr, 9));
+    return fmt::format(R"({{"event":"step","step":{},"loss":{},"tok_s":{},"step_s":{},"lr":{}}})",
+                       e.step, number(e.loss, 9), number(e.tok_s, 6), number(e.step_s, 6),
+                       number(e.lr, 9));
 }
 
 std::string to_json(const EvalEvent &e) {
@@ -48,9 +48,9 @@ std::string to_json(const DoneEvent &e) {
 }
 
 std::string peer_json(const std::string &name, double best_s, double median_s, double ratio) {
-    return fmt::format(
-        R"({{"event":"peer","name":{},"best_s":{},"median_s":{},"ratio":{}}})",
-        nlohmann::json(name).dump(), number(best_s, 6), number(median_s, 6), number(ratio, 4));
+    return fmt::format(R"({{"event":"peer","name":{},"best_s":{},"median_s":{},"ratio":{}}})",
+                       nlohmann::json(name).dump(), number(best_s, 6), number(median_s, 6),
+                       number(ratio, 4));
 }
 
 void print_line(const std::string &json) {

@@ -41,7 +41,8 @@ std::string placed_words(const PlanCall::Stage &stage) {
 
 json stage_json(const PlanCall &c) {
     json list = json::array();
-    for (const PlanCall::Stage &s : c.stages) list.push_back({{"name", s.name}, {"placed", s.placed}});
+    for (const PlanCall::Stage &s : c.stages)
+        list.push_back({{"name", s.name}, {"placed", s.placed}});
     return list;
 }
 
@@ -51,30 +52,42 @@ public:
         : plan_(plan), s_(s), r_(r), roof_(roof) {}
 
     json to_json() const {
-        json j = {{"app", r_.app}, {"program", r_.program.description.name}, {"params", s_.params},
-                  {"optimizer", s_.optimizer}, {"update", s_.update}, {"clip", s_.clip > 0},
-                  {"peak_gflops", roof_.peak}, {"bandwidth_gb_s", roof_.bandwidth},
-                  {"flops", step_flops(plan_, s_.accumulate)}, {"arena_bytes", plan_.arena},
-                  {"arena_unshared_bytes", plan_.arena_unshared}, {"kernels", plan_.kernels.size()}};
+        json j = {{"app", r_.app},
+                  {"program", r_.program.description.name},
+                  {"params", s_.params},
+                  {"optimizer", s_.optimizer},
+                  {"update", s_.update},
+                  {"clip", s_.clip > 0},
+                  {"peak_gflops", roof_.peak},
+                  {"bandwidth_gb_s", roof_.bandwidth},
+                  {"flops", step_flops(plan_, s_.accumulate)},
+                  {"arena_bytes", plan_.arena},
+                  {"arena_unshared_bytes", plan_.arena_unshared},
+                  {"kernels", plan_.kernels.size()}};
         for (auto &[name, calls] : plan_.plans) {
             j["plans"][name] = json::array();
             for (const PlanCall &c : calls)
                 if (chosen(c)) j["plans"][name].push_back(call_json(c));
         }
         j["saved"] = json::array();
-        for (auto &[name, bytes] : saved()) j["saved"].push_back({{"name", name}, {"bytes", bytes}});
+        for (auto &[name, bytes] : saved())
+            j["saved"].push_back({{"name", name}, {"bytes", bytes}});
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
             if (b.role == "parameter")
-                j["parameters"].push_back({{"name", b.name}, {"shape", b.shape}, {"bytes", b.bytes},
-                                           {"layout", layout(b)}, {"update", update_of(b.name)}});
+                j["parameters"].push_back({{"name", b.name},
+                                           {"shape", b.shape},
+                                           {"bytes", b.bytes},
+                                           {"layout", layout(b)},
+                                           {"update", update_of(b.name)}});
         return j;
     }
 
     void print() const {
-        fmt::print("{}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
-                   r_.program.description.name, grouped(uint64_t(plan_.parameters())),
-                   1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
+        fmt::print(
+            "{}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
+            r_.program.description.name, grouped(uint64_t(plan_.parameters())),
+            1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
         for (const char *pass : {"forward", "first", "accumulate", "step"})
             if (plan_.plans.count(pass)) print_pass(pass);
         if (!r_.kernel.empty()) return;
@@ -88,18 +101,24 @@ private:
     const Request &r_;
     Roof roof_;
 
-    bool chosen(const PlanCall &c) const { return r_.kernel.empty() || c.name.find(r_.kernel) != std::string::npos; }
+    bool chosen(const PlanCall &c) const {
+        return r_.kernel.empty() || c.name.find(r_.kernel) != std::string::npos;
+    }
 
     json call_json(const PlanCall &c) const {
         const PlanKernel &k = plan_.kernels[size_t(c.kernel)];
         json args = json::array();
         for (size_t i = 0; i < c.args.size(); i++) {
             const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
-            args.push_back({{"buffer", b.name}, {"role", b.role}, {"type", k.args[i].type},
-                            {"extents", k.args[i].extents}, {"written", k.args[i].written}});
+            args.push_back({{"buffer", b.name},
+                            {"role", b.role},
+                            {"type", k.args[i].type},
+                            {"extents", k.args[i].extents},
+                            {"written", k.args[i].written}});
         }
-        return {{"name", c.name}, {"pass", c.pass}, {"kernel", k.symbol}, {"loops", k.loops}, {"flops", c.flops},
-                {"bytes", c.bytes}, {"stages", stage_json(c)}, {"args", args}, {"roof_s", roof_.seconds(c)},
+        return {{"name", c.name},          {"pass", c.pass},   {"kernel", k.symbol},
+                {"loops", k.loops},        {"flops", c.flops}, {"bytes", c.bytes},
+                {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
                 {"bound", roof_.bound(c)}};
     }
 
@@ -116,16 +135,20 @@ private:
             if (!chosen(c)) continue;
             const std::string key = fmt::format("{} {}", c.kernel, without_numbers(c.name));
             auto at = std::ranges::find(lines, key, &std::pair<std::string, Line>::first);
-            if (at != lines.end() && r_.kernel.empty()) at->second.times++;
-            else lines.push_back({key, {&c, 1}});
+            if (at != lines.end() && r_.kernel.empty())
+                at->second.times++;
+            else
+                lines.push_back({key, {&c, 1}});
         }
         if (lines.empty()) return;
         fmt::print("\n{}: {} kernel calls\n", pass, plan_.plans.at(pass).size());
         fmt::print("  calls    MFLOP       MB   share  bound    loops                kernel\n");
         for (auto &[key, l] : lines) {
             const PlanCall &c = *l.call;
-            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:19}  {}\n", l.times, 1e-6 * c.flops, 1e-6 * double(c.bytes),
-                       100 * roof_.seconds(c) * l.times / total, roof_.bound(c), plan_.kernels[size_t(c.kernel)].loops,
+            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:19}  {}\n", l.times,
+                       1e-6 * c.flops, 1e-6 * double(c.bytes),
+                       100 * roof_.seconds(c) * l.times / total, roof_.bound(c),
+                       plan_.kernels[size_t(c.kernel)].loops,
                        r_.kernel.empty() ? without_numbers(c.name) : c.name);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
             if (!r_.kernel.empty()) print_arguments(c);
@@ -142,8 +165,8 @@ private:
         const PlanKernel &k = plan_.kernels[size_t(c.kernel)];
         for (size_t i = 0; i < c.args.size(); i++) {
             const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
-            fmt::print("{:62}{} {} {}: {} {}\n", "", k.args[i].written ? "writes" : "reads ", b.role, b.name,
-                       k.args[i].type, shape_words(k.args[i].extents));
+            fmt::print("{:62}{} {} {}: {} {}\n", "", k.args[i].written ? "writes" : "reads ",
+                       b.role, b.name, k.args[i].type, shape_words(k.args[i].extents));
         }
     }
 
@@ -153,14 +176,16 @@ private:
         if (auto at = plan_.plans.find("forward"); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (size_t i = 0; i < c.args.size(); i++)
-                    if (plan_.kernels[size_t(c.kernel)].args[i].written) written[c.args[i].buffer] = true;
+                    if (plan_.kernels[size_t(c.kernel)].args[i].written)
+                        written[c.args[i].buffer] = true;
         std::map<int, bool> read;  // by buffer: names need not differ
         if (auto at = plan_.plans.find("step"); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (const PlanCall::Bound &a : c.args) read[a.buffer] = true;
         std::vector<std::pair<std::string, int64_t>> saved;
         for (auto &[buffer, yes] : read)
-            if (const PlanBuffer &b = plan_.buffers[size_t(buffer)]; written.count(buffer) && b.role == "activation")
+            if (const PlanBuffer &b = plan_.buffers[size_t(buffer)];
+                written.count(buffer) && b.role == "activation")
                 saved.emplace_back(b.name, b.bytes);
         return saved;
     }
@@ -168,15 +193,21 @@ private:
     void print_saved() const {
         std::map<std::string, std::pair<int, int64_t>> groups;
         int64_t total = 0;
-        for (auto &[name, bytes] : saved()) groups[without_numbers(name)].first++, groups[without_numbers(name)].second += bytes, total += bytes;
+        for (auto &[name, bytes] : saved())
+            groups[without_numbers(name)].first++, groups[without_numbers(name)].second += bytes,
+                total += bytes;
         fmt::print("\nsaved for the backward pass: {}\n", human_bytes(uint64_t(total)));
-        for (auto &[name, g] : groups) fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name, g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
-        fmt::print("activations: {} in one arena; without sharing they were {}\n", human_bytes(uint64_t(plan_.arena)),
-                   human_bytes(uint64_t(plan_.arena_unshared)));
+        for (auto &[name, g] : groups)
+            fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name,
+                       g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
+        fmt::print("activations: {} in one arena; without sharing they were {}\n",
+                   human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
     }
 
     static std::string layout(const PlanBuffer &b) {
-        return b.layout.panel ? fmt::format("panel({}) of dimension {}", b.layout.panel, b.layout.dim) : "row_major";
+        return b.layout.panel
+                   ? fmt::format("panel({}) of dimension {}", b.layout.panel, b.layout.dim)
+                   : "row_major";
     }
 
     /// Where a parameter's gradient and update are: the stages say.
@@ -188,7 +219,10 @@ private:
                     updates |= s.name == "next(" + parameter + ")";
                     computes |= s.name == "d(" + parameter + ")";
                 }
-                if (updates) return computes ? "with its gradient, which is never stored" : pass == "forward" ? "at its next use" : "separate";
+                if (updates)
+                    return computes            ? "with its gradient, which is never stored"
+                           : pass == "forward" ? "at its next use"
+                                               : "separate";
             }
         return "none";
     }
@@ -196,11 +230,14 @@ private:
     void print_parameters() const {
         std::map<std::string, std::pair<int, const PlanBuffer *>> groups;
         for (const PlanBuffer &b : plan_.buffers)
-            if (b.role == "parameter") groups[without_numbers(b.name)].first++, groups[without_numbers(b.name)].second = &b;
-        fmt::print("\nparameters (extents innermost first), their layout and where they are updated:\n");
+            if (b.role == "parameter")
+                groups[without_numbers(b.name)].first++,
+                    groups[without_numbers(b.name)].second = &b;
+        fmt::print(
+            "\nparameters (extents innermost first), their layout and where they are updated:\n");
         for (auto &[name, g] : groups)
-            fmt::print("  {:28} {:14} {:3}  {:26} {}\n", name, shape_words(g.second->shape), g.first, layout(*g.second),
-                       update_of(g.second->name));
+            fmt::print("  {:28} {:14} {:3}  {:26} {}\n", name, shape_words(g.second->shape),
+                       g.first, layout(*g.second), update_of(g.second->name));
     }
 };
 
@@ -209,16 +246,21 @@ private:
 int run_explain(const std::vector<std::string> &arguments) {
     Request request = read_request(Command::explain, arguments);
     TrainSettings s = understand(request);
-    if (s.data.empty()) random_data(s, request);
-    else open_data(s, request);
+    if (s.data.empty())
+        random_data(s, request);
+    else
+        open_data(s, request);
     Progress progress;
     const bool as_json = s.json;
     s.json = false;  // one object, without the compile event
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);
     const int threads = s.threads ? s.threads : usable_cores();
-    const Explanation explanation(bundle->plan, s, request, {measure_fma_peak(threads), measure_bandwidth(threads)});
-    if (as_json) fmt::print("{}\n", explanation.to_json().dump(2));
-    else explanation.print();
+    const Explanation explanation(bundle->plan, s, request,
+                                  {measure_fma_peak(threads), measure_bandwidth(threads)});
+    if (as_json)
+        fmt::print("{}\n", explanation.to_json().dump(2));
+    else
+        explanation.print();
     return 0;
 }
 

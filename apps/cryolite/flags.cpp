@@ -1,5 +1,5 @@
-// From the command line to flags as text. The model's parameters are flags too, but which they are is
-// known only when the program is: the line is read twice.
+// From the command line to flags as text. The model's parameters are flags too, but which they are
+// is known only when the program is: the line is read twice.
 
 #include "apps/cryolite/flags.h"
 
@@ -19,9 +19,12 @@ struct CommandText {
 };
 CommandText text_of(Command command) {
     switch (command) {
-    case Command::train: return {"train", "Trains a model; without arguments: a small GPT on Tiny Shakespeare."};
-    case Command::bench: return {"bench", "Times training steps: two untimed, then --steps."};
-    default: return {"explain", "Shows the plan of a training step: kernels, stages, bytes, FLOPs."};
+    case Command::train:
+        return {"train", "Trains a model; without arguments: a small GPT on Tiny Shakespeare."};
+    case Command::bench:
+        return {"bench", "Times training steps: two untimed, then --steps."};
+    default:
+        return {"explain", "Shows the plan of a training step: kernels, stages, bytes, FLOPs."};
     }
 }
 
@@ -33,13 +36,16 @@ struct FirstReading {
 
     explicit FirstReading(const std::vector<std::string> &line) {
         for (size_t i = 0; i < line.size(); i++) {
-            if (line[i] == "-h" || line[i] == "--help" || line[i] == "--version") help = true;
-            else if (!line[i].starts_with("--")) words.push_back(line[i]);
+            if (line[i] == "-h" || line[i] == "--help" || line[i] == "--version")
+                help = true;
+            else if (!line[i].starts_with("--"))
+                words.push_back(line[i]);
             else if (size_t at = line[i].find('='); at != std::string::npos)
                 flags[line[i].substr(2, at - 2)] = line[i].substr(at + 1);
             else if (const Flag *f = find_flag(line[i].substr(2)); f && f->value.empty())
                 flags[f->name] = "true";
-            else if (i + 1 < line.size()) flags[line[i].substr(2)] = line[i + 1], i++;
+            else if (i + 1 < line.size())
+                flags[line[i].substr(2)] = line[i + 1], i++;
         }
     }
     std::string get(const std::string &flag) const {
@@ -80,11 +86,14 @@ public:
         : request_(request), app_(text_of(request.command).about,
                                   fmt::format("cryolite {}", text_of(request.command).name)) {
         app_.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
-        app_.add_option("APP", words_.emplace_back(), "gpt, digits, ... or a .cpp of your own (gpt)");
+        app_.add_option("APP", words_.emplace_back(),
+                        "gpt, digits, ... or a .cpp of your own (gpt)");
         if (request.command == Command::explain)
-            app_.add_option("KERNEL", words_.emplace_back(), "show only kernels with this in their name");
+            app_.add_option("KERNEL", words_.emplace_back(),
+                            "show only kernels with this in their name");
         for (const auto &p : request.program.description.params)
-            add({p.name, p.type == "int" ? "N" : "X", "Model", p.help.empty() ? "" : p.help + " (" + p.value + ")"});
+            add({p.name, p.type == "int" ? "N" : "X", "Model",
+                 p.help.empty() ? "" : p.help + " (" + p.value + ")"});
         for (const Flag &flag : flag_table())
             if (flag.group != "Bench" || request.command == Command::bench) add(flag);
         read(arguments);
@@ -99,8 +108,11 @@ private:
 
     void add(const Flag &flag) {
         CLI::Option *option = nullptr;
-        if (flag.value.empty()) option = app_.add_flag("--" + flag.name, switches_[flag.name], flag.help);
-        else option = app_.add_option("--" + flag.name, texts_[flag.name], flag.help)->type_name(flag.value);
+        if (flag.value.empty())
+            option = app_.add_flag("--" + flag.name, switches_[flag.name], flag.help);
+        else
+            option = app_.add_option("--" + flag.name, texts_[flag.name], flag.help)
+                         ->type_name(flag.value);
         option->group(flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
     void read(std::vector<std::string> line) {
@@ -124,7 +136,8 @@ private:
     [[noreturn]] void refuse_extras() const {
         const std::string extra = app_.remaining().front();
         std::vector<std::string> flags;
-        for (const std::string &name : names_of(request_.program.description)) flags.push_back("--" + name);
+        for (const std::string &name : names_of(request_.program.description))
+            flags.push_back("--" + name);
         fail_usage("{} is not a flag of cryolite {} {}{}; see cryolite {} {} --help", shown(extra),
                    text_of(request_.command).name, request_.app, did_you_mean(extra, flags),
                    text_of(request_.command).name, request_.app);
@@ -138,7 +151,8 @@ std::string model_name(const Request &r) {
     return r.preset.empty() || r.preset == program ? program : program + " " + r.preset;
 }
 
-std::string give_preset(Values &values, const ProgramDescription &program, const std::string &preset) {
+std::string give_preset(Values &values, const ProgramDescription &program,
+                        const std::string &preset) {
     std::vector<std::string> names;
     for (auto &[name, flags] : program.presets) {
         names.push_back(name);

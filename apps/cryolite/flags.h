@@ -1,5 +1,6 @@
 #pragma once
-// The flags of train, bench and explain: one table, which is also the list of keys of a --config file.
+// The flags of train, bench and explain: one table, which is also the list of keys of a --config
+// file.
 
 #include <string>
 #include <vector>
@@ -31,13 +32,15 @@ struct Request {
     Values values;  ///< flags and the model's parameters
 };
 
-/// Reads the command line (`arguments`: those after the subcommand), the configuration file and, when
-/// resuming, the run's own, and finds the program, whose parameters become flags.
-/// Throws UsageError; CLI::Success after printing --help or --version.
+/// Reads the command line (`arguments`: those after the subcommand), the configuration file and,
+/// when resuming, the run's own, and finds the program, whose parameters become flags. Throws
+/// UsageError; CLI::Success after printing --help or --version.
 Request read_request(Command command, const std::vector<std::string> &arguments);
 
-/// Gives the flags that a preset sets, empty: the first one, if the program has any. Returns its name.
-std::string give_preset(Values &values, const ProgramDescription &program, const std::string &preset);
+/// Gives the flags that a preset sets, empty: the first one, if the program has any. Returns its
+/// name.
+std::string give_preset(Values &values, const ProgramDescription &program,
+                        const std::string &preset);
 
 /// "gpt nano"
 std::string model_name(const Request &request);

@@ -4,6 +4,7 @@
 
 #include "apps/cryolite/cache_command.h"
 #include "apps/cryolite/commands.h"
+#include "apps/cryolite/flags.h"
 #include "apps/cryolite/interrupt.h"
 #include "apps/cryolite/version.h"
 #include "runtime/error.h"
@@ -27,8 +28,17 @@ constexpr Subcommand subcommands[] = {
     {"cache", "look after the compiled kernels", run_cache},
 };
 
+void check_known(const std::string &word) {
+    std::vector<std::string> names;
+    for (const Subcommand &c : subcommands) names.push_back(c.name);
+    if (std::find(names.begin(), names.end(), word) == names.end())
+        fail_usage("there is no command {}{}: expected {}", shown(word), did_you_mean(word, names),
+                   fmt::join(names, ", "));
+}
+
 int dispatch(int argc, char **argv) {
-    CLI::App app{"Cryolite: a Halide-based compiler and runtime for training neural networks.", "cryolite"};
+    CLI::App app{"Cryolite: a Halide-based compiler and runtime for training neural networks.",
+                 "cryolite"};
     app.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
     app.require_subcommand(1);
     for (const Subcommand &c : subcommands) {
@@ -36,6 +46,7 @@ int dispatch(int argc, char **argv) {
         CLI::App *sub = app.add_subcommand(c.name, c.about)->prefix_command();
         sub->set_help_flag();
     }
+    if (argc > 1 && argv[1][0] != '-') check_known(argv[1]);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success &e) {
@@ -44,7 +55,8 @@ int dispatch(int argc, char **argv) {
         fail_usage("{}; see cryolite --help", e.what());
     }
     for (const Subcommand &c : subcommands)
-        if (CLI::App *sub = app.get_subcommand(c.name); sub->parsed()) return c.run(sub->remaining());
+        if (CLI::App *sub = app.get_subcommand(c.name); sub->parsed())
+            return c.run(sub->remaining());
     return 0;
 }
 

@@ -47,7 +47,8 @@ struct Peers::Peer {
         const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
         for (size_t at; (at = buffer.find('\n')) == std::string::npos;) {
             if (interrupted()) throw Interrupted("interrupted");
-            if (std::chrono::steady_clock::now() > end) return error = "it did not answer in time", "";
+            if (std::chrono::steady_clock::now() > end)
+                return error = "it did not answer in time", "";
             pollfd ready{out, POLLIN, 0};
             if (::poll(&ready, 1, 200) <= 0) continue;
             char bytes[4096];
@@ -75,22 +76,31 @@ std::string python_with_torch(Progress &progress) {
     const fs::path folder = source_path(".") / ".peers", python = folder / "bin" / "python";
     const fs::path done = folder / "installed.txt";
     std::error_code ignored;
-    if (fs::exists(done, ignored) && read_file(done) == read_file(requirements)) return python.string();
-    progress.say("installing PyTorch into " + folder.lexically_normal().string() + " (once, several minutes)");
+    if (fs::exists(done, ignored) && read_file(done) == read_file(requirements))
+        return python.string();
+    progress.say("installing PyTorch into " + folder.lexically_normal().string() +
+                 " (once, several minutes)");
     auto run = [](std::vector<std::string> argv, const std::string &what) {
         const ProcessResult r = run_process({.argv = std::move(argv), .time_limit = 1800});
-        if (!r.ok()) fail("{}: {}: {}", what, how_it_ended(r), last_lines(r.errors.empty() ? r.output : r.errors, 600));
+        if (!r.ok())
+            fail("{}: {}: {}", what, how_it_ended(r),
+                 last_lines(r.errors.empty() ? r.output : r.errors, 600));
     };
     run({"python3", "-m", "venv", folder.string()}, "python3 -m venv");
-    run({python.string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements.string()},
+    run({python.string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+         "--retries", "1", "-r", requirements.string()},
         "pip install");
     write_file_atomic(done, read_file(requirements));
     return python.string();
 }
 
-std::vector<std::string> script_arguments(const std::string &python, const char *mode, const TrainSettings &s, int threads) {
-    std::vector<std::string> argv = {python, "-W", "ignore", source_path("apps/cryolite/peers/torch_gpt.py").string(), "--mode", mode};
-    for (const char *name : {"layers", "heads", "width", "context", "batch", "vocab", "positions"}) {
+std::vector<std::string> script_arguments(const std::string &python, const char *mode,
+                                          const TrainSettings &s, int threads) {
+    std::vector<std::string> argv = {
+        python,   "-W", "ignore", source_path("apps/cryolite/peers/torch_gpt.py").string(),
+        "--mode", mode};
+    for (const char *name :
+         {"layers", "heads", "width", "context", "batch", "vocab", "positions"}) {
         argv.push_back(std::string("--") + name);
         argv.push_back(std::to_string(s.param(name, 1)));
     }
@@ -113,13 +123,16 @@ Peers::Peers(const TrainSettings &s, int threads, Progress &progress) : progress
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
-        missing_ = fmt::format("PyTorch cannot be had here: {}. CRYOLITE_PEERS_PYTHON may name a Python that has torch", e.what());
+        missing_ = fmt::format("PyTorch cannot be had here: {}. CRYOLITE_PEERS_PYTHON may name a "
+                               "Python that has torch",
+                               e.what());
     }
 }
 
 Peers::~Peers() = default;
 
-void Peers::start(const std::string &python, const char *mode, const TrainSettings &s, int threads) {
+void Peers::start(const std::string &python, const char *mode, const TrainSettings &s,
+                  int threads) {
     auto peer = std::make_unique<Peer>();
     peer->name = std::string("torch ") + mode;
     std::string log = (fs::temp_directory_path() / "cryolite-peer-XXXXXX").string();
@@ -151,7 +164,8 @@ void Peers::start(const std::string &python, const char *mode, const TrainSettin
 }
 
 void Peers::lose(const Peer &peer) {
-    missing_ += fmt::format("{}{}: {}: {}", missing_.empty() ? "" : "\n", peer.name, peer.error, peer.last_words());
+    missing_ += fmt::format("{}{}: {}: {}", missing_.empty() ? "" : "\n", peer.name, peer.error,
+                            peer.last_words());
 }
 
 void Peers::round(uint64_t steps) {

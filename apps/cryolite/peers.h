@@ -1,6 +1,6 @@
 #pragma once
-// The same work in PyTorch, in processes of its own that wait between rounds, so that rounds of ours and
-// theirs alternate on the same machine.
+// The same work in PyTorch, in processes of its own that wait between rounds, so that rounds of
+// ours and theirs alternate on the same machine.
 
 #include <memory>
 #include <string>
@@ -18,8 +18,9 @@ struct PeerResult {
 
 class Peers {
 public:
-    /// Starts them: in the interpreter of CRYOLITE_PEERS_PYTHON, else in the environment .peers of the
-    /// checkout, which is installed now where it is missing. Where that fails, `missing` says why.
+    /// Starts them: in the interpreter of CRYOLITE_PEERS_PYTHON, else in the environment .peers of
+    /// the checkout, which is installed now where it is missing. Where that fails, `missing` says
+    /// why.
     Peers(const TrainSettings &settings, int threads, Progress &progress);
     ~Peers();
 
@@ -35,7 +36,8 @@ private:
     std::string missing_;
     Progress &progress_;
 
-    void start(const std::string &python, const char *mode, const TrainSettings &settings, int threads);
+    void start(const std::string &python, const char *mode, const TrainSettings &settings,
+               int threads);
     void lose(const Peer &peer);
 };
 

@@ -31,13 +31,14 @@ public:
 
     struct Step {
         StepEvent event;
-        uint64_t steps = 0;     ///< of the run
-        double fraction = 0;    ///< of the machine's peak; 0: not known
-        double left_s = 0;      ///< until the end
+        uint64_t steps = 0;        ///< of the run
+        double fraction = 0;       ///< of the machine's peak; 0: not known
+        double left_s = 0;         ///< until the end
         const char *unit = "tok";  ///< of what tok_s counts
     };
     /// Shows the step, or not, when another was shown just before.
     void step(const Step &s);
+
 private:
     using Clock = std::chrono::steady_clock;
     bool live_ = false, dirty_ = false;
@@ -47,7 +48,7 @@ private:
     void clear();
 };
 
-uint64_t peak_memory_mb();     ///< VmHWM of this process, in MiB
-uint64_t resident_bytes();     ///< VmRSS
+uint64_t peak_memory_mb();  ///< VmHWM of this process, in MiB
+uint64_t resident_bytes();  ///< VmRSS
 
 }  // namespace cryolite

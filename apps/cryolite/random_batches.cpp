@@ -15,16 +15,20 @@ public:
           classes_(uint64_t(plan.buffers.at(size_t(plan.output)).shape.at(0))), seed_(seed) {}
 
     void allocate(Batch &batch) const override {
-        if (tokens_) batch.tokens.resize(inputs_);
-        else batch.features.resize(inputs_);
+        if (tokens_)
+            batch.tokens.resize(inputs_);
+        else
+            batch.features.resize(inputs_);
         batch.targets.resize(targets_);
     }
     void fill(uint64_t index, Batch &batch) override {
         const Rng inputs(seed_, "bench.inputs"), targets(seed_, "bench.targets");
         for (size_t i = 0; i < inputs_; i++) {
             const uint64_t at = index * inputs_ + i;
-            if (tokens_) batch.tokens[i] = int32_t(inputs.below(classes_, at));
-            else batch.features[i] = float(inputs.uniform(at));
+            if (tokens_)
+                batch.tokens[i] = int32_t(inputs.below(classes_, at));
+            else
+                batch.features[i] = float(inputs.uniform(at));
         }
         for (size_t i = 0; i < targets_; i++)
             batch.targets[i] = int32_t(targets.below(classes_, index * targets_ + i));

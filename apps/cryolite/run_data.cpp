@@ -20,7 +20,8 @@ fs::path source_path(const std::string &path) {
     fs::path file = fs::path(root && *root ? root : CRYOLITE_SOURCE_DIR) / path;
     std::error_code ignored;
     if (!fs::exists(file, ignored))
-        fail("the checkout has no {} (looked for {}): set CRYOLITE_ROOT to the folder of Cryolite's sources, or give --data FILE",
+        fail("the checkout has no {} (looked for {}): set CRYOLITE_ROOT to the folder of "
+             "Cryolite's sources, or give --data FILE",
              path, file.string());
     return file;
 }
@@ -51,10 +52,12 @@ void set_positions(TrainSettings &s, const Request &r) {
     if (!r.values.chosen("positions")) {
         // A preset that does not say has as many as its context.
         const int preset = std::max(preset_number(r, "positions"), preset_number(r, "context"));
-        s.params["positions"] = std::to_string(rows_of_init(s, "wpe.weight").value_or(std::max(context, preset)));
+        s.params["positions"] =
+            std::to_string(rows_of_init(s, "wpe.weight").value_or(std::max(context, preset)));
     }
     if (const int positions = s.param("positions", 1); context > positions)
-        fail_usage("--context {} is longer than the {} positions{}; use a shorter context", context, positions,
+        fail_usage("--context {} is longer than the {} positions{}; use a shorter context", context,
+                   positions,
                    r.values.chosen("positions") ? " of --positions" : " of --init's wpe.weight");
 }
 
@@ -62,10 +65,13 @@ void set_positions(TrainSettings &s, const Request &r) {
 void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::string &whose) {
     if (!s.params.count("vocab")) return;
     const bool chosen = r.values.chosen("vocab");
-    if (!chosen) s.params["vocab"] = std::to_string(std::max(tokens, rows_of_init(s, "wte.weight").value_or(0)));
+    if (!chosen)
+        s.params["vocab"] =
+            std::to_string(std::max(tokens, rows_of_init(s, "wte.weight").value_or(0)));
     if (const int vocab = s.param("vocab", 0); vocab < tokens)
-        fail_usage("--vocab is {}, expected at least {}, the vocabulary of {}: it may be enlarged, not shrunk", vocab,
-                   tokens, whose);
+        fail_usage("--vocab is {}, expected at least {}, the vocabulary of {}: it may be enlarged, "
+                   "not shrunk",
+                   vocab, tokens, whose);
 }
 
 std::shared_ptr<const Tokenizer> gpt2_tokenizer() {
@@ -78,10 +84,12 @@ RunData open_shard(TrainSettings &s, const Request &r) {
     const bool gpt2 = s.tokenizer == "gpt2";
     std::optional<int> init = rows_of_init(s, "wte.weight");
     if (!r.values.chosen("vocab") && !init && !gpt2)
-        fail_usage("{} is a token shard, which does not say how many different tokens there are: give --vocab N",
+        fail_usage("{} is a token shard, which does not say how many different tokens there are: "
+                   "give --vocab N",
                    s.data.string());
     // A vocabulary that was given decides, and the shard is checked against it.
-    if (!r.values.chosen("vocab")) s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
+    if (!r.values.chosen("vocab"))
+        s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
     const int vocab = s.param("vocab", gpt2_vocabulary);
     d.train = open_token_shard(s.data, vocab);
     d.digest = sha256_file(s.data);
@@ -90,8 +98,10 @@ RunData open_shard(TrainSettings &s, const Request &r) {
         d.validation = open_token_shard(s.validation, vocab);
         require_context(d.validation, s.param("context", 1), s.validation.string());
     } else if (!s.validation.empty()) {
-        if (!gpt2) fail_usage("--val {} is not a token shard, as --data is; with --tokenizer gpt2 it may be a text",
-                              s.validation.string());
+        if (!gpt2)
+            fail_usage("--val {} is not a token shard, as --data is; with --tokenizer gpt2 it may "
+                       "be a text",
+                       s.validation.string());
         d.tokenizer = gpt2_tokenizer();
         d.validation = encode_stream(*d.tokenizer, read_text(s.validation));
         require_context(d.validation, s.param("context", 1), s.validation.string());
@@ -113,7 +123,8 @@ RunData open_text(TrainSettings &s, const Request &r) {
     d.train = corpus.train, d.validation = corpus.validation;
     if (shard) {
         if (s.tokenizer != "gpt2")
-            fail_usage("--val {} is a token shard, but --data is a text of characters; use --tokenizer gpt2 or a text",
+            fail_usage("--val {} is a token shard, but --data is a text of characters; use "
+                       "--tokenizer gpt2 or a text",
                        s.validation.string());
         d.train = encode_stream(*d.tokenizer, read_text(s.data));
         d.validation = open_token_shard(s.validation, d.tokenizer->size());
@@ -134,19 +145,23 @@ RunData open_table(TrainSettings &s, const Request &r) {
         d.held_out = load_table(s.validation, {table.columns, table.classes});
         d.rows = std::move(table);
     }
-    if (d.rows.rows() == 0) fail_usage("{}: no rows are left for training: every fifth is held out", s.data.string());
+    if (d.rows.rows() == 0)
+        fail_usage("{}: no rows are left for training: every fifth is held out", s.data.string());
     float largest = 0;
     for (float x : d.rows.features) largest = std::max(largest, std::abs(x));
     d.scale = largest > 0 ? 1 / largest : 1;
-    d.about = fmt::format("{} rows of {} features to train on, {} held out, {} classes", d.rows.rows(), d.rows.columns,
-                          d.held_out.rows(), d.rows.classes);
+    d.about = fmt::format("{} rows of {} features to train on, {} held out, {} classes",
+                          d.rows.rows(), d.rows.columns, d.held_out.rows(), d.rows.classes);
     return d;
 }
 
 RunData open_checked(TrainSettings &s, const Request &r) {
     const bool embedded = s.data.empty();
-    TrainSettings here = s;  // the embedded data has a path, which the settings of the run do not name
-    if (embedded) here.data = source_path(s.text ? "apps/gpt/data/tinyshakespeare.txt" : "apps/digits/data/digits.csv.gz");
+    TrainSettings here =
+        s;  // the embedded data has a path, which the settings of the run do not name
+    if (embedded)
+        here.data = source_path(s.text ? "apps/gpt/data/tinyshakespeare.txt"
+                                       : "apps/digits/data/digits.csv.gz");
     const bool shard = s.text && is_token_shard(here.data);
     RunData d = !s.text ? open_table(here, r) : shard ? open_shard(here, r) : open_text(here, r);
     set_positions(here, r);
@@ -155,7 +170,8 @@ RunData open_checked(TrainSettings &s, const Request &r) {
     if (s.text)
         d.about = fmt::format("{} {} to train on, {}, vocabulary of {}", grouped(d.train.size()),
                               s.tokenizer == "char" && !shard ? "characters" : "tokens",
-                              d.validation.empty() ? "none to validate" : grouped(d.validation.size()) + " to validate",
+                              d.validation.empty() ? "none to validate"
+                                                   : grouped(d.validation.size()) + " to validate",
                               s.param("vocab", 0));
     return d;
 }
@@ -178,7 +194,8 @@ RunData random_data(TrainSettings &s, const Request &r) {
     try {
         if (!r.values.chosen("vocab") && s.params.count("vocab")) {
             std::optional<int> init = rows_of_init(s, "wte.weight");
-            if (init || s.tokenizer == "gpt2") s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
+            if (init || s.tokenizer == "gpt2")
+                s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
         }
         set_positions(s, r);
     } catch (const UsageError &) {
@@ -192,7 +209,8 @@ RunData random_data(TrainSettings &s, const Request &r) {
 std::unique_ptr<BatchSource> RunData::source(const TrainSettings &s) const {
     const WindowShape shape{s.param("batch", 1), s.param("context", 1)};
     if (!train.empty())
-        return s.sequential ? sequential_windows(train, shape) : random_windows(train, shape, s.seed);
+        return s.sequential ? sequential_windows(train, shape)
+                            : random_windows(train, shape, s.seed);
     return shuffled_rows(rows, s.param("batch", 1), s.seed, scale);
 }
 

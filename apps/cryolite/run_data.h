@@ -11,9 +11,9 @@
 namespace cryolite {
 
 struct RunData {
-    std::string about;   ///< one line for people
-    std::string name;    ///< of the data file, or "random tokens"
-    std::string digest;  ///< SHA-256: a resumed run must see the same
+    std::string about;                           ///< one line for people
+    std::string name;                            ///< of the data file, or "random tokens"
+    std::string digest;                          ///< SHA-256: a resumed run must see the same
     std::shared_ptr<const Tokenizer> tokenizer;  ///< null: tokens without a text, or a table
     bool sample = false;                         ///< a text: some can be generated at the end
     TokenStream train, validation;               ///< of text models
@@ -25,9 +25,9 @@ struct RunData {
     std::unique_ptr<BatchSource> source(const TrainSettings &settings) const;
 };
 
-/// Opens --data (or the embedded data) and --val, and sets those of the model's parameters that they
-/// or --init decide and that were not given: vocab, classes, positions.
-/// Throws UsageError: whatever is wrong with the files, or with the parameters for them.
+/// Opens --data (or the embedded data) and --val, and sets those of the model's parameters that
+/// they or --init decide and that were not given: vocab, classes, positions. Throws UsageError:
+/// whatever is wrong with the files, or with the parameters for them.
 RunData open_data(TrainSettings &settings, const Request &request);
 
 /// For bench without --data, and explain: sets the same parameters; tokens or rows at random.

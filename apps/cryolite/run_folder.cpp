@@ -61,7 +61,8 @@ void link_result(const fs::path &from, const fs::path &to) {
 
 }  // namespace
 
-RunFolder::RunFolder(const TrainSettings &s) : path_(s.out.empty() ? default_folder(s.app) : s.out) {
+RunFolder::RunFolder(const TrainSettings &s)
+    : path_(s.out.empty() ? default_folder(s.app) : s.out) {
     make_folder(path_);
     hold(s.resume);
 }
@@ -75,17 +76,21 @@ void RunFolder::hold(bool resume) {
     lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock_ < 0) fail_file("open the run's folder", path_, errno);
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        fail("another process is training in {}; wait for it or name another --out", path_.string());
+        fail("another process is training in {}; wait for it or name another --out",
+             path_.string());
     std::error_code error;
     if (resume) {
         remove_leftovers(path_);
         remove_checkpoint_leftovers(path_);
     } else if (!fs::is_empty(path_, error) || error) {
-        fail_usage("--out {} is not empty: go on with the run in it (--resume) or name another folder", path_.string());
+        fail_usage(
+            "--out {} is not empty: go on with the run in it (--resume) or name another folder",
+            path_.string());
     }
 }
 
-std::optional<ResumePoint> RunFolder::resume_point(const std::function<void(const std::string &)> &skipped) const {
+std::optional<ResumePoint>
+RunFolder::resume_point(const std::function<void(const std::string &)> &skipped) const {
     auto tell = [&](const Checkpoint &c, const std::string &why) {
         skipped(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
     };
@@ -118,11 +123,15 @@ void RunFolder::begin(const TrainSettings &s, const RunData &data, uint64_t step
 /// What the run has measured so far, for its plot.
 void RunFolder::read_metrics() {
     const std::string text = read_file(path_ / "metrics.jsonl");
-    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        const json j = json::parse(text.begin() + long(begin), text.begin() + long(end), nullptr, false);
+    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
+         begin = end + 1) {
+        const json j =
+            json::parse(text.begin() + long(begin), text.begin() + long(end), nullptr, false);
         if (!j.is_object() || !j.contains("step")) continue;
-        if (j.contains("loss") && j["loss"].is_number()) plot_.train.push_back({j["step"], j["loss"]});
-        if (j.contains("val_loss") && j["val_loss"].is_number()) plot_.validation.push_back({j["step"], j["val_loss"]});
+        if (j.contains("loss") && j["loss"].is_number())
+            plot_.train.push_back({j["step"], j["loss"]});
+        if (j.contains("val_loss") && j["val_loss"].is_number())
+            plot_.validation.push_back({j["step"], j["val_loss"]});
     }
 }
 
@@ -158,7 +167,8 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
         {"optimizer.safetensors", [&](const fs::path &p) { return trainer.write_state(p); }},
         {"state.json", text(about.dump(2) + "\n")}};
     const Checkpoint written = write_checkpoint(path_, state.step, files);
-    for (const char *name : {"model.safetensors", "config.json"}) link_result(written.path / name, path_ / name);
+    for (const char *name : {"model.safetensors", "config.json"})
+        link_result(written.path / name, path_ / name);
     prune_checkpoints(path_, written, state.settings->keep);
     return written.path;
 }
@@ -169,17 +179,21 @@ void RunFolder::write_plot(const std::string &title) const {
     write_file_atomic(path_ / "loss.svg", loss_svg(plot));
 }
 
-void RunFolder::write_sample(const std::string &text) const { write_file_atomic(path_ / "sample.txt", text); }
+void RunFolder::write_sample(const std::string &text) const {
+    write_file_atomic(path_ / "sample.txt", text);
+}
 
 void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &point) {
     for (auto &[flag, value] : lasting(s)) {
         auto before = point.settings.find(flag);
         if (before == point.settings.end() || value == "nan" || before->second == value) continue;
-        fail_usage("--{} is {}, but the run in {} was made with {}: leave it out, or begin another run with another --out",
+        fail_usage("--{} is {}, but the run in {} was made with {}: leave it out, or begin another "
+                   "run with another --out",
                    flag, value, s.out.string(), before->second);
     }
     if (data.digest != point.data)
-        fail_usage("the data ({}) is not what the run in {} was trained on: give the same --data, or another --out",
+        fail_usage("the data ({}) is not what the run in {} was trained on: give the same --data, "
+                   "or another --out",
                    data.name, s.out.string());
 }
 
@@ -188,15 +202,30 @@ std::string model_config(const TrainSettings &s, const Program &program) {
     // GPT-2's <|endoftext|> is its last token; other vocabularies have none.
     const json end = s.tokenizer == "gpt2" ? json(50256) : json(nullptr);
     if (program.description.name == "gpt" && s.params.count("positions")) {
-        j = {{"architectures", {"GPT2LMHeadModel"}}, {"model_type", "gpt2"}, {"activation_function", "gelu_new"},
-             {"n_layer", s.param("layers", 0)}, {"n_head", s.param("heads", 0)}, {"n_embd", s.param("width", 0)},
-             {"n_positions", s.param("positions", 0)}, {"n_ctx", s.param("context", 0)},
-             {"n_inner", 4 * s.param("width", 0)}, {"vocab_size", s.param("vocab", 0)},
-             {"layer_norm_epsilon", 1e-5}, {"initializer_range", 0.02}, {"tie_word_embeddings", true},
-             {"scale_attn_weights", true}, {"attn_pdrop", 0.0}, {"embd_pdrop", 0.0}, {"resid_pdrop", 0.0},
-             {"bos_token_id", end}, {"eos_token_id", end}, {"torch_dtype", "float32"}};
+        j = {{"architectures", {"GPT2LMHeadModel"}},
+             {"model_type", "gpt2"},
+             {"activation_function", "gelu_new"},
+             {"n_layer", s.param("layers", 0)},
+             {"n_head", s.param("heads", 0)},
+             {"n_embd", s.param("width", 0)},
+             {"n_positions", s.param("positions", 0)},
+             {"n_ctx", s.param("context", 0)},
+             {"n_inner", 4 * s.param("width", 0)},
+             {"vocab_size", s.param("vocab", 0)},
+             {"layer_norm_epsilon", 1e-5},
+             {"initializer_range", 0.02},
+             {"tie_word_embeddings", true},
+             {"scale_attn_weights", true},
+             {"attn_pdrop", 0.0},
+             {"embd_pdrop", 0.0},
+             {"resid_pdrop", 0.0},
+             {"bos_token_id", end},
+             {"eos_token_id", end},
+             {"torch_dtype", "float32"}};
     } else {
-        j = {{"model_type", "cryolite"}, {"program", program.description.name}, {"params", s.params}};
+        j = {{"model_type", "cryolite"},
+             {"program", program.description.name},
+             {"params", s.params}};
     }
     return j.dump(2) + "\n";
 }

@@ -16,8 +16,8 @@ namespace cryolite {
 struct ResumePoint {
     fs::path checkpoint;
     uint64_t step = 0;
-    uint64_t position = 0;  ///< the next micro-batch
-    uint64_t steps = 0;     ///< in all, when it was written
+    uint64_t position = 0;                        ///< the next micro-batch
+    uint64_t steps = 0;                           ///< in all, when it was written
     std::string data, program;                    ///< digests
     std::map<std::string, std::string> settings;  ///< as `lasting` has them
 };
@@ -41,9 +41,11 @@ public:
     const fs::path &path() const { return path_; }
 
     /// The newest checkpoint that is whole; `skipped` hears of each that is not.
-    std::optional<ResumePoint> resume_point(const std::function<void(const std::string &)> &skipped) const;
+    std::optional<ResumePoint>
+    resume_point(const std::function<void(const std::string &)> &skipped) const;
 
-    /// Writes config.toml and vocab.json and opens metrics.jsonl, which keeps what it has up to `step`.
+    /// Writes config.toml and vocab.json and opens metrics.jsonl, which keeps what it has up to
+    /// `step`.
     void begin(const TrainSettings &settings, const RunData &data, uint64_t step);
     void record(const StepEvent &e);
     void record(const EvalEvent &e);
@@ -64,8 +66,8 @@ private:
     void read_metrics();
 };
 
-/// Throws UsageError naming the first setting in which a run that goes on differs from the one that was
-/// interrupted. Numbers that are not known yet are not compared.
+/// Throws UsageError naming the first setting in which a run that goes on differs from the one that
+/// was interrupted. Numbers that are not known yet are not compared.
 void check_same(const TrainSettings &settings, const RunData &data, const ResumePoint &point);
 
 /// config.json beside model.safetensors: Hugging Face's for GPT-2, else the model's parameters.

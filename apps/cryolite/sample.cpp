@@ -63,11 +63,14 @@ SampleOptions read_options(std::vector<std::string> arguments) {
 
 /// The run's own settings, for one sequence at a time.
 Request read_run(const SampleOptions &o) {
-    if (!fs::is_directory(o.run)) fail_usage("there is no run in {}: expected the folder of one", o.run.string());
-    if (!fs::exists(o.run / "config.toml")) fail_usage("{} is not the folder of a run: it has no config.toml", o.run.string());
+    if (!fs::is_directory(o.run))
+        fail_usage("there is no run in {}: expected the folder of one", o.run.string());
+    if (!fs::exists(o.run / "config.toml"))
+        fail_usage("{} is not the folder of a run: it has no config.toml", o.run.string());
     Request r;
     r.command = Command::train;
-    for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed)) r.values.give(name, given);
+    for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed))
+        r.values.give(name, given);
     r.app = r.values.text("app", "gpt");
     r.program = find_program(r.app, Cache(o.cache));
     for (const char *flag : {"batch", "accumulate", "clip", "threads"}) r.values.erase(flag);
@@ -83,17 +86,21 @@ int run_sample(const std::vector<std::string> &arguments) {
     const SampleOptions o = read_options(arguments);
     const Request request = read_run(o);
     TrainSettings s = understand(request);
-    if (!s.text) fail_usage("{} is a run of {}, which does not generate text", o.run.string(), request.app);
+    if (!s.text)
+        fail_usage("{} is a run of {}, which does not generate text", o.run.string(), request.app);
     if (!fs::exists(o.run / "vocab.json"))
-        fail_usage("{} has no vocab.json: it was trained on tokens whose text is not known", o.run.string());
+        fail_usage("{} has no vocab.json: it was trained on tokens whose text is not known",
+                   o.run.string());
     const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(o.run / "vocab.json");
     Progress progress;
-    const std::optional<Checkpoint> checkpoint = newest_good_checkpoint(o.run, [&](const Checkpoint &c, const std::string &why) {
-        progress.say(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
-    });
+    const std::optional<Checkpoint> checkpoint =
+        newest_good_checkpoint(o.run, [&](const Checkpoint &c, const std::string &why) {
+            progress.say(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
+        });
     if (!checkpoint) fail("{} has no checkpoint that is whole", o.run.string());
     Session session(open_bundle(s, request, progress), s.threads);
-    session.trainer->load_parameters(checkpoint->path / "model.safetensors", [](const std::string &name) { return name; });
+    session.trainer->load_parameters(checkpoint->path / "model.safetensors",
+                                     [](const std::string &name) { return name; });
     Sampler sampler(*session.trainer, *tokenizer, o.temperature, o.seed);
     try {
         sampler.begin(o.prompt);

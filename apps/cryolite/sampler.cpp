@@ -12,7 +12,8 @@ Sampler::Sampler(Trainer &trainer, const Tokenizer &tokenizer, double temperatur
     : trainer_(trainer), tokenizer_(tokenizer), temperature_(temperature), seed_(seed),
       context_(size_t(trainer.rows_per_example())) {
     if (tokenizer.size() > trainer.classes())
-        fail("the vocabulary has {} tokens, the model only {}", tokenizer.size(), trainer.classes());
+        fail("the vocabulary has {} tokens, the model only {}", tokenizer.size(),
+             trainer.classes());
     batch_.tokens.resize(context_ * size_t(trainer.batch()));
     batch_.targets.resize(batch_.tokens.size());
     weights_.resize(size_t(tokenizer.size()));

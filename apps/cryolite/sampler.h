@@ -11,8 +11,8 @@ public:
     /// `temperature` 0: always the likeliest token.
     Sampler(Trainer &trainer, const Tokenizer &tokenizer, double temperature, uint64_t seed);
 
-    /// Sets what comes before. Errors: a character that is not in the vocabulary. Empty: a line break,
-    /// or the first token of a vocabulary without one.
+    /// Sets what comes before. Errors: a character that is not in the vocabulary. Empty: a line
+    /// break, or the first token of a vocabulary without one.
     void begin(const std::string &prompt);
     /// The next token, after the last `context` ones.
     int next();

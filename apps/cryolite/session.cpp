@@ -14,7 +14,8 @@ namespace cryolite {
 namespace {
 
 double now() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
 }
 const double process_start = now();
 
@@ -33,13 +34,15 @@ BundleRequest bundle_request(const TrainSettings &s) {
     return {s.params, s.optimizer, s.update, s.clip > 0, s.accumulate > 1};
 }
 
-std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress) {
+std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
+                                          Progress &progress) {
     // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
     defer_signals();
     const Cache cache(s.cache);
     const BundleResult built =
-        get_bundle(request.program, bundle_request(s), cache,
-                   [&](int done, int total, int cached) { progress.compiling(done, total, cached); });
+        get_bundle(request.program, bundle_request(s), cache, [&](int done, int total, int cached) {
+            progress.compiling(done, total, cached);
+        });
     if (interrupted()) throw Interrupted("interrupted");
     defer_signals(false);
     auto bundle = std::make_shared<const Bundle>(built.folder);
@@ -72,8 +75,11 @@ void check_tied(const fs::path &path) {
     const TensorEntry *head = file.find("lm_head.weight"), *table = nullptr;
     for (const char *name : {"wte.weight", "transformer.wte.weight"})
         if (!table) table = file.find(name);
-    if (head && table && (head->shape != table->shape || !std::ranges::equal(head->data, table->data)))
-        fail_usage("{}: lm_head.weight is not wte.weight: this model's head is tied to its token table", path.string());
+    if (head && table &&
+        (head->shape != table->shape || !std::ranges::equal(head->data, table->data)))
+        fail_usage(
+            "{}: lm_head.weight is not wte.weight: this model's head is tied to its token table",
+            path.string());
 }
 
 }  // namespace
@@ -85,7 +91,8 @@ void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &requ
         if (gpt) check_tied(s.init);
         trainer.load_parameters(s.init, [&](const std::string &name) -> std::string {
             if (!gpt) return name;
-            if (name == "lm_head.weight" || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))
+            if (name == "lm_head.weight" || name.ends_with(".attn.bias") ||
+                name.ends_with(".attn.masked_bias"))
                 return "";
             return name.starts_with("transformer.") ? name.substr(12) : name;
         });
@@ -140,7 +147,8 @@ double StepTimes::recent() const {
     return median_of({seconds_.end() - long(few), seconds_.end()});
 }
 
-DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak, double tokens) {
+DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak,
+                     double tokens) {
     DoneEvent e;
     e.first_step_s = first_step_s, e.peak_rss_mb = peak_memory_mb();
     if (times.empty()) return e;

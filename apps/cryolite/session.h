@@ -10,8 +10,8 @@
 
 namespace cryolite {
 
-/// The bundle of these settings, compiled now or found in the cache, with the compile event. Completes
-/// the settings with the optimizer's own numbers.
+/// The bundle of these settings, compiled now or found in the cache, with the compile event.
+/// Completes the settings with the optimizer's own numbers.
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request,
                                           Progress &progress);
 
@@ -42,7 +42,8 @@ public:
     void add(double seconds) { seconds_.push_back(seconds); }
     bool empty() const { return seconds_.empty(); }
     size_t count() const { return seconds_.size(); }
-    /// Without the first two, in which memory is touched for the first time, where there are more than four.
+    /// Without the first two, in which memory is touched for the first time, where there are more
+    /// than four.
     double best() const;
     double median() const;
     double recent() const;  ///< median of the last few
@@ -53,7 +54,8 @@ private:
 };
 
 /// `peak`: FLOP/s of the machine, in 1e9; `tokens`: of a step.
-DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak, double tokens);
+DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak,
+                     double tokens);
 
 /// Seconds since the script began (CRYOLITE_START), or since this process did.
 double since_start();

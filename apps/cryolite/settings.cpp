@@ -36,10 +36,14 @@ void read_params(TrainSettings &s, const Values &values, const ProgramDescriptio
         }
     }
     if (const int width = s.param("width", 0), heads = s.param("heads", 1); width % heads != 0)
-        fail_usage("--width {} is not divisible by --heads {}: every head has width / heads channels", width, heads);
+        fail_usage(
+            "--width {} is not divisible by --heads {}: every head has width / heads channels",
+            width, heads);
     // More would not fit the 32-bit extents that kernels compute with.
-    if (const int64_t rows = int64_t(s.param("batch", 1)) * s.param("context", 1); rows > int64_t(largest_param))
-        fail_usage("--batch {} x --context {} are {} tokens, expected at most {}; use --accumulate for larger steps",
+    if (const int64_t rows = int64_t(s.param("batch", 1)) * s.param("context", 1);
+        rows > int64_t(largest_param))
+        fail_usage("--batch {} x --context {} are {} tokens, expected at most {}; use --accumulate "
+                   "for larger steps",
                    s.param("batch", 1), s.param("context", 1), rows, largest_param);
 }
 
@@ -80,7 +84,8 @@ void read_schedule(TrainSettings &s, const Values &v) {
     v.word("dialect", {"auto", "halide"}, "auto");
     v.word("device", {"cpu"}, "cpu");
     if (v.whole("workers", 1, 1024, 1) != 1)
-        fail_usage("--workers {}: several workers come with a later release; use 1", v.text("workers"));
+        fail_usage("--workers {}: several workers come with a later release; use 1",
+                   v.text("workers"));
     s.threads = int(v.whole("threads", 1, 1024, 0));
 }
 
@@ -89,11 +94,14 @@ void read_run(TrainSettings &s, const Values &v) {
     s.data = v.text("data"), s.validation = v.text("val"), s.init = v.text("init");
     s.out = v.text("out"), s.cache = v.text("cache");
     s.sequential = v.word("order", {"random", "sequential"}, "random") == "sequential";
-    if (s.sequential && !s.text) fail_usage("--order sequential is for tokens; this model reads the rows of a table");
-    if (!s.text && v.chosen("tokenizer")) fail_usage("--tokenizer is for text; this model reads the rows of a table");
+    if (s.sequential && !s.text)
+        fail_usage("--order sequential is for tokens; this model reads the rows of a table");
+    if (!s.text && v.chosen("tokenizer"))
+        fail_usage("--tokenizer is for text; this model reads the rows of a table");
     s.tokenizer = v.word("tokenizer", {"char", "gpt2"}, "char");
     s.resume = v.yes("resume"), s.json = v.yes("json");
-    if (s.resume && s.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
+    if (s.resume && s.out.empty())
+        fail_usage("--resume needs --out DIR, the folder of the run to go on with");
     s.checkpoint_every = v.whole("checkpoint-every", 0, 1'000'000'000, 500);
     s.eval_every = v.whole("eval-every", 0, 1'000'000'000, 250);
     s.keep = int(v.whole("keep", 1, 1'000'000, 2));
@@ -117,14 +125,19 @@ void complete(TrainSettings &s, const Values &values, const Plan &plan) {
     for (const char *flag : {"lr", "weight-decay", "beta1", "beta2"}) {
         const int at = plan.scalar(flag);
         if (at < 0 && values.chosen(flag))
-            fail_usage("--{} was given, but the optimizer {} has no such number; leave it out", flag, s.optimizer);
-        if (at < 0) s.numbers.erase(flag);
-        else if (flag != std::string("lr")) s.numbers.emplace(flag, plan.scalar_values[size_t(at)]);
-        else if (std::isnan(s.rate.high)) s.rate.high = plan.scalar_values[size_t(at)];
+            fail_usage("--{} was given, but the optimizer {} has no such number; leave it out",
+                       flag, s.optimizer);
+        if (at < 0)
+            s.numbers.erase(flag);
+        else if (flag != std::string("lr"))
+            s.numbers.emplace(flag, plan.scalar_values[size_t(at)]);
+        else if (std::isnan(s.rate.high))
+            s.rate.high = plan.scalar_values[size_t(at)];
     }
     if (std::isnan(s.rate.low)) s.rate.low = s.rate.high / 10;
     if (s.rate.low > s.rate.high)
-        fail_usage("--min-lr {} is above --lr {}, the optimizer's own; give both", s.rate.low, s.rate.high);
+        fail_usage("--min-lr {} is above --lr {}, the optimizer's own; give both", s.rate.low,
+                   s.rate.high);
 }
 
 std::map<std::string, std::string> lasting(const TrainSettings &s) {
@@ -132,7 +145,8 @@ std::map<std::string, std::string> lasting(const TrainSettings &s) {
     std::map<std::string, std::string> m = s.params;
     m["accumulate"] = std::to_string(s.accumulate), m["clip"] = real(s.clip);
     m["optimizer"] = s.optimizer, m["update"] = s.update;
-    m["lr"] = real(s.rate.high), m["min-lr"] = real(s.rate.low), m["warmup"] = std::to_string(s.rate.warmup);
+    m["lr"] = real(s.rate.high), m["min-lr"] = real(s.rate.low),
+    m["warmup"] = std::to_string(s.rate.warmup);
     for (auto &[flag, value] : s.numbers) m[flag] = real(value);
     m["seed"] = std::to_string(s.seed), m["order"] = s.sequential ? "sequential" : "random";
     if (s.text) m["tokenizer"] = s.tokenizer;

@@ -25,7 +25,8 @@ public:
         begin();
         uint64_t step = start_;
         while (step < s_.steps() && !interrupted()) one_step(step++);
-        if (!interrupted() && s_.eval_every && data_.has_validation() && evaluated_ != step) validate(step);
+        if (!interrupted() && s_.eval_every && data_.has_validation() && evaluated_ != step)
+            validate(step);
         if (saved_ != step) save(step);
         folder_.write_plot(title());
         if (interrupted()) return stopped(step);
@@ -48,9 +49,7 @@ private:
     Clock::time_point began_;
 
     Trainer &trainer() { return *session_->trainer; }
-    std::string title() const {
-        return fmt::format("{} on {}", model_name(request_), data_.name);
-    }
+    std::string title() const { return fmt::format("{} on {}", model_name(request_), data_.name); }
     std::string resume_words() const {
         return fmt::format("cryolite train --out {} --resume", folder_.path().string());
     }
@@ -61,17 +60,21 @@ private:
             point = folder_.resume_point([&](const std::string &why) { progress_.say(why); });
             if (point) check_same(s_, data_, *point);
             if (point && point->step > s_.steps())
-                fail_usage("--steps {} is less than the {} steps that the run in {} has done", s_.steps(),
-                           point->step, folder_.path().string());
+                fail_usage("--steps {} is less than the {} steps that the run in {} has done",
+                           s_.steps(), point->step, folder_.path().string());
         }
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
         session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_.threads);
         if (point) check_same(s_, data_, *point);
         check_extents();
         set_numbers(trainer(), s_);
-        if (point) go_on(*point);
-        else begin_weights(trainer(), s_, request_);
-        if (s_.resume && !point) progress_.say(fmt::format("no checkpoint in {}: beginning at step 0", folder_.path().string()));
+        if (point)
+            go_on(*point);
+        else
+            begin_weights(trainer(), s_, request_);
+        if (s_.resume && !point)
+            progress_.say(
+                fmt::format("no checkpoint in {}: beginning at step 0", folder_.path().string()));
         loader_ = std::make_unique<Loader>(data_.source(s_), point ? point->position : 0);
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(trainer().plan(), s_.accumulate);
@@ -85,20 +88,24 @@ private:
     void check_extents() {
         const Plan &plan = trainer().plan();
         if (s_.text) return;
-        const int64_t reads = plan.buffers[size_t(plan.find("input", plan.task))].elements() / trainer().batch();
+        const int64_t reads =
+            plan.buffers[size_t(plan.find("input", plan.task))].elements() / trainer().batch();
         if (int64_t(data_.rows.columns) != reads)
-            fail_usage("{} has {} features in a row, the model reads {}: name another --data", data_.name,
-                       data_.rows.columns, reads);
+            fail_usage("{} has {} features in a row, the model reads {}: name another --data",
+                       data_.name, data_.rows.columns, reads);
     }
 
     void go_on(const ResumePoint &point) {
-        trainer().load_parameters(point.checkpoint / "model.safetensors", [](const std::string &name) { return name; });
+        trainer().load_parameters(point.checkpoint / "model.safetensors",
+                                  [](const std::string &name) { return name; });
         trainer().read_state(point.checkpoint / "optimizer.safetensors");
         trainer().set_steps(point.step);
         start_ = saved_ = evaluated_ = point.step;
-        progress_.say(fmt::format("going on after step {} from {}", point.step, point.checkpoint.string()));
+        progress_.say(
+            fmt::format("going on after step {} from {}", point.step, point.checkpoint.string()));
         if (point.steps != s_.steps())
-            progress_.say(fmt::format("note: the run has {} steps now, {} when it began: the learning rate falls on another cosine from here on",
+            progress_.say(fmt::format("note: the run has {} steps now, {} when it began: the "
+                                      "learning rate falls on another cosine from here on",
                                       s_.steps(), point.steps));
         if (point.program != request_.program.id)
             progress_.say("note: the program has changed since the checkpoint was written");
@@ -106,10 +113,12 @@ private:
 
     void describe() {
         const Plan &plan = trainer().plan();
-        progress_.say(fmt::format("{}: {} parameters, {} a step, {}, {} thread{} on {}",
-                                  title(), grouped(uint64_t(plan.parameters())),
-                                  fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"), s_.optimizer,
-                                  session_->threads, session_->threads == 1 ? "" : "s", session_->device->name()));
+        progress_.say(fmt::format(
+            "{}: {} parameters, {} a step, {}, {} thread{} on {}", title(),
+            grouped(uint64_t(plan.parameters())),
+            fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"),
+            s_.optimizer, session_->threads, session_->threads == 1 ? "" : "s",
+            session_->device->name()));
         progress_.say(fmt::format("run: {}", folder_.path().string()));
     }
 
@@ -117,7 +126,8 @@ private:
         const double lr = s_.rate.at(index);
         trainer().set("lr", lr);
         const auto start = Clock::now();
-        const double loss = trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        const double loss =
+            trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         if (times_.empty()) first_step_s_ = since_start();
         const uint64_t step = index + 1;
@@ -155,25 +165,29 @@ private:
 
     [[noreturn]] void diverged(uint64_t step, const char *what, double value) {
         folder_.write_plot(title());
-        fail("the {} is {} at step {}; {}. A lower --lr, a longer --warmup or --clip 1 may help", what,
-             std::isnan(value) ? "nan" : "infinite", step, last_checkpoint());
+        fail("the {} is {} at step {}; {}. A lower --lr, a longer --warmup or --clip 1 may help",
+             what, std::isnan(value) ? "nan" : "infinite", step, last_checkpoint());
     }
 
     std::string last_checkpoint() const {
         if (saved_ == ~uint64_t{0}) return "none was written before";
-        return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), saved_);
+        return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(),
+                           saved_);
     }
 
     void validate(uint64_t step) {
         progress_.busy(fmt::format("step {}: evaluating", step));
-        std::optional<EvalEvent> e = evaluate(trainer(), data_, s_, step, [] { return interrupted(); });
+        std::optional<EvalEvent> e =
+            evaluate(trainer(), data_, s_, step, [] { return interrupted(); });
         if (!e) return;
         evaluated_ = step;
         if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss);
         folder_.record(*e);
         emit(to_json(*e));
-        const std::string accuracy = e->accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *e->accuracy) : "";
-        progress_.say(fmt::format("step {}: validation loss {:.4f}{}", step, e->val_loss, accuracy));
+        const std::string accuracy =
+            e->accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *e->accuracy) : "";
+        progress_.say(
+            fmt::format("step {}: validation loss {:.4f}{}", step, e->val_loss, accuracy));
         folder_.write_plot(title());
     }
 
@@ -181,26 +195,31 @@ private:
         try {
             folder_.write(trainer(), {step, loader_->position(), &s_, &data_, &request_.program});
         } catch (const Error &e) {
-            fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step, last_checkpoint(),
-                 resume_words());
+            fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step,
+                 last_checkpoint(), resume_words());
         }
         saved_ = step;
     }
 
     int stopped(uint64_t step) {
-        progress_.say(fmt::format("interrupted after step {}; a checkpoint was written. To go on: {}", step, resume_words()));
+        progress_.say(
+            fmt::format("interrupted after step {}; a checkpoint was written. To go on: {}", step,
+                        resume_words()));
         return interrupted_status;
     }
 
     void finish(uint64_t step) {
         peak_ = std::max(peak_, measure_fma_peak(session_->threads));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
-        if (times_.empty()) progress_.say(fmt::format("the run has its {} steps already", step));
+        if (times_.empty())
+            progress_.say(fmt::format("the run has its {} steps already", step));
         else
-            progress_.say(fmt::format("done: {} steps in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} MiB at most",
-                                      times_.count(), clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
-                                      1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows", 100 * done.fraction_of_peak,
-                                      done.peak_rss_mb));
+            progress_.say(fmt::format(
+                "done: {} steps in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} MiB at most",
+                times_.count(),
+                clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
+                1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
+                100 * done.fraction_of_peak, done.peak_rss_mb));
         if (data_.sample && data_.tokenizer) sample();
         progress_.say(fmt::format("the run is in {}", folder_.path().string()));
         emit(to_json(done));
@@ -213,7 +232,8 @@ private:
         sampler.begin("");
         std::string text;
         const auto start = Clock::now();
-        for (int n = 0; n < most && !interrupted() && Clock::now() - start < std::chrono::seconds(10); n++)
+        for (int n = 0;
+             n < most && !interrupted() && Clock::now() - start < std::chrono::seconds(10); n++)
             text += sampler.piece(sampler.next());
         folder_.write_sample(text + "\n");
         progress_.say("\n" + text + "\n");

@@ -14,7 +14,8 @@ enum class Origin { preset, resumed, config, command_line };
 struct Given {
     std::string text;
     Origin origin = Origin::command_line;
-    std::string where = {};  ///< for messages: "preset nano", "my.toml, line 3"; empty: the command line
+    std::string where =
+        {};  ///< for messages: "preset nano", "my.toml, line 3"; empty: the command line
 };
 
 /// Every reader checks the value and throws a UsageError that names the flag, the value, where it

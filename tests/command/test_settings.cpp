@@ -11,28 +11,43 @@ namespace {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 /// A request as the command makes it, for a program like gpt, without one.
-Request request(const Pairs &line = {}, const std::string &preset = "", Command command = Command::train) {
+Request request(const Pairs &line = {}, const std::string &preset = "",
+                Command command = Command::train) {
     Request r;
     r.command = command;
     r.app = "gpt";
     ProgramDescription &d = r.program.description;
     d.name = "gpt", d.task = "tokens", d.optimizer = "adamw";
-    for (auto [name, value] : Pairs{{"batch", "12"}, {"context", "64"}, {"vocab", "65"}, {"layers", "4"},
-                                    {"heads", "4"}, {"width", "128"}, {"positions", "64"}})
+    for (auto [name, value] : Pairs{{"batch", "12"},
+                                    {"context", "64"},
+                                    {"vocab", "65"},
+                                    {"layers", "4"},
+                                    {"heads", "4"},
+                                    {"width", "128"},
+                                    {"positions", "64"}})
         d.params.push_back({name, "int", value, ""});
     d.params.push_back({"dropout", "float", "0.5", ""});
-    d.presets = {{"nano", {{"lr", "1e-3"}, {"min-lr", "1e-4"}, {"beta2", "0.99"}, {"clip", "1.0"}, {"layers", "4"}, {"steps", "2000"}}},
+    d.presets = {{"nano",
+                  {{"lr", "1e-3"},
+                   {"min-lr", "1e-4"},
+                   {"beta2", "0.99"},
+                   {"clip", "1.0"},
+                   {"layers", "4"},
+                   {"steps", "2000"}}},
                  {"large", {{"layers", "48"}, {"heads", "25"}, {"width", "1600"}}}};
     for (auto &[flag, text] : line) r.values.give(flag, {text, Origin::command_line});
     r.preset = give_preset(r.values, d, preset);
     return r;
 }
 
-TrainSettings settings(const Pairs &line, const std::string &preset = "") { return understand(request(line, preset)); }
+TrainSettings settings(const Pairs &line, const std::string &preset = "") {
+    return understand(request(line, preset));
+}
 
 Plan plan_with(const std::vector<std::string> &scalars) {
     Plan p;
-    for (const std::string &s : scalars) p.scalar_names.push_back(s), p.scalar_values.push_back(0.25);
+    for (const std::string &s : scalars)
+        p.scalar_names.push_back(s), p.scalar_values.push_back(0.25);
     return p;
 }
 
@@ -58,7 +73,8 @@ TEST_CASE("presets set flags, the first one where none is named") {
     CHECK(settings({{"steps", "7"}}).rate.steps == 7);
     CHECK(settings({}, "large").param("layers", 0) == 48);
     CHECK(settings({}, "large").rate.steps == 1000);
-    CHECK_ERROR(request({}, "nanno"), "--preset is \"nanno\", expected nano or large (did you mean nano?)");
+    CHECK_ERROR(request({}, "nanno"),
+                "--preset is \"nanno\", expected nano or large (did you mean nano?)");
 }
 
 TEST_CASE("bad values are refused by name") {
@@ -75,7 +91,8 @@ TEST_CASE("bad values are refused by name") {
         {{{"batch", "0"}}, "--batch is \"0\""},
         {{{"batch", "-1"}}, "--batch is \"-1\""},
         {{{"batch", "nan"}}, "--batch is \"nan\""},
-        {{{"batch", "100000000"}}, "--batch is \"100000000\", expected a whole number from 1 to 16777216"},
+        {{{"batch", "100000000"}},
+         "--batch is \"100000000\", expected a whole number from 1 to 16777216"},
         {{{"batch", "16777216"}}, "tokens, expected at most 16777216"},
         {{{"width", "130"}}, "--width 130 is not divisible by --heads 4"},
         {{{"layers", "four"}}, "--layers is \"four\", expected a whole number"},
@@ -100,7 +117,8 @@ TEST_CASE("bad values are refused by name") {
         {{{"keep", "0"}}, "--keep is \"0\""},
         {{{"precision", "bf16"}}, "--precision bf16 comes with a later release"},
         {{{"precision", "fp8"}}, "--precision is \"fp8\", expected fp32 or bf16"},
-        {{{"update", "never"}}, "--update is \"never\", expected auto or separate or backward or forward"},
+        {{{"update", "never"}},
+         "--update is \"never\", expected auto or separate or backward or forward"},
         {{{"recompute", "auto"}}, "--recompute auto comes with a later release"},
         {{{"recompute", "some"}}, "--recompute is \"some\""},
         {{{"dialect", "onednn"}}, "--dialect is \"onednn\""},
@@ -117,7 +135,12 @@ TEST_CASE("bad values are refused by name") {
 }
 
 TEST_CASE("zero turns off what can be off") {
-    const TrainSettings s = settings({{"clip", "0"}, {"warmup", "0"}, {"weight-decay", "0"}, {"eval-every", "0"}, {"checkpoint-every", "0"}, {"min-lr", "0"}});
+    const TrainSettings s = settings({{"clip", "0"},
+                                      {"warmup", "0"},
+                                      {"weight-decay", "0"},
+                                      {"eval-every", "0"},
+                                      {"checkpoint-every", "0"},
+                                      {"min-lr", "0"}});
     CHECK(s.clip == 0);
     CHECK(s.rate.warmup == 0);
     CHECK(s.numbers.at("weight-decay") == 0);
@@ -154,13 +177,20 @@ TEST_CASE("the optimizer's own numbers fill what was not given") {
     CHECK(s.numbers.at("beta1") == 0.25);
     CHECK(s.numbers.count("beta2") == 0);
     r.values.give("beta2", {"0.9", Origin::command_line});
-    CHECK_ERROR(complete(s, r.values, plan_with({"step", "lr", "beta1"})), "--beta2 was given, but the optimizer sgd has no such number");
+    CHECK_ERROR(complete(s, r.values, plan_with({"step", "lr", "beta1"})),
+                "--beta2 was given, but the optimizer sgd has no such number");
 }
 
 TEST_CASE("config.toml gives the same settings again") {
     const Scratch scratch;
-    const Pairs line = {{"lr", "0.00123"}, {"steps", "77"}, {"width", "64"}, {"dropout", ".25"}, {"order", "sequential"},
-                        {"data", "/some/where \"quoted\"\\\t.txt"}, {"seed", "9223372036854775807"}, {"threads", "3"}};
+    const Pairs line = {{"lr", "0.00123"},
+                        {"steps", "77"},
+                        {"width", "64"},
+                        {"dropout", ".25"},
+                        {"order", "sequential"},
+                        {"data", "/some/where \"quoted\"\\\t.txt"},
+                        {"seed", "9223372036854775807"},
+                        {"threads", "3"}};
     Request first = request(line);
     TrainSettings s = understand(first);
     complete(s, first.values, plan_with({"lr", "beta1", "beta2", "weight-decay"}));
@@ -184,7 +214,8 @@ TEST_CASE("configuration files that are wrong") {
     write_plainly(scratch / "a.toml", "lr = 1\nsteps = = 3\n");
     CHECK_ERROR(read_config(scratch / "a.toml", Origin::config), "line 2: not TOML");
     write_plainly(scratch / "b.toml", "lr = 1\nsteps = [1, 2]\n");
-    CHECK_ERROR(read_config(scratch / "b.toml", Origin::config), "line 2: \"steps\" must be a string, a number, true or false");
+    CHECK_ERROR(read_config(scratch / "b.toml", Origin::config),
+                "line 2: \"steps\" must be a string, a number, true or false");
 }
 
 TEST_CASE("mistyped words find the nearest flag") {

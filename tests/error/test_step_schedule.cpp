@@ -67,22 +67,6 @@ TEST_CASE("a norm needs whole rows, a product makes tiles") {
     accepted([](Chain &c, Step &s) { s(c.norm).compute_at(c.down); });
 }
 
-TEST_CASE("what a stage has been joined with comes along") {
-    refused([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.norm).compute_with(c.relu); },
-            "s(norm).compute_with(relu) is refused: 'norm' needs whole rows of a result that is made in tiles");
-    refused([](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.head).compute_with(c.after); },
-            "s(head).compute_with(after) is refused: both own a loop nest");
-    accepted([](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.norm).compute_at(c.down); });
-}
-
-TEST_CASE("a line between stages that have nothing to do with each other") {
-    refused([](Chain &c, Step &s) { s(c.relu).compute_at(c.head); },
-            "s(relu).compute_at(head) is refused: neither of the two reads the other; the nearest legal line is "
-            "s(relu).compute_root()");
-    refused([](Chain &c, Step &s) { s(c.relu).compute_at(next(c.up.W)); }, "neither of the two reads the other");
-    accepted([](Chain &c, Step &s) { s(d(c.relu)).compute_at(d(c.up)); });
-}
-
 TEST_CASE("gradients are placed in the update of their own parameter") {
     refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.down.W)); },
             "s(d(up.weight)).compute_at(next(down.weight)) is refused: a gradient can only be placed inside the "
