@@ -19,7 +19,7 @@ std::string signature(const StepProgram &p, const StageSpec &s) {
     std::string text = fmt::format("{} {} {} {}", int(s.part), s.index, s.accumulate, s.addends.size());
     if (s.call < 0) return text + (s.parameter ? s.parameter->shape().str() : "");
     const Graph::Call &c = p.graph.calls()[s.call];
-    text += fmt::format(" {} {}", c.layer->kind(), s.dy == p.scalars);
+    text += fmt::format(" {} {}", typeid(*c.layer).name(), s.dy == p.scalars);
     for (int v : c.inputs) text += p.graph.values()[v].shape.str();
     for (const Parameter *w : c.layer->parameters()) text += w->name() + w->shape().str();
     return text;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr double tolerance = 1e-6;
 
-/// The inputs of a call with fewer rows: the outermost dimension cut to `outer`, those between it and the
-/// channels to `inner`. What is lost is repetition only.
+/// The inputs of a call with fewer rows: the outermost dimension cut to `outer`, those between it
+/// and the channels to `inner`. What is lost is repetition only.
 std::vector<Shape> cut(const Graph &g, const Graph::Call &c, int outer, int inner) {
     std::vector<Shape> shapes;
     for (int v : c.inputs) {
@@ -56,7 +56,8 @@ std::string signature(const Graph &g, const Graph::Call &c) {
     return s;
 }
 
-/// Integers are indices: below the number of rows of the table they select, or of the classes they name.
+/// Integers are indices: below the number of rows of the table they select, or of the classes they
+/// name.
 int bound_of_ids(const Graph &g, const Graph::Call &c) {
     for (const Parameter *w : c.layer->parameters()) return w->shape()[w->shape().rank() - 1];
     for (int v : c.inputs)
@@ -80,7 +81,8 @@ bool check_call(const Graph &g, const Graph::Call &c) {
             ok &= good;
         }
     } catch (const Error &e) {
-        fmt::print("{:<24} {:<16} {:<12} {:>8}  FAILED: {}\n", c.layer->path, c.layer->kind(), "", "", e.what());
+        fmt::print("{:<24} {:<16} {:<12} {:>8}  FAILED: {}\n", c.layer->path, c.layer->kind(), "",
+                   "", e.what());
         ok = false;
     }
     std::fflush(stdout);
@@ -98,7 +100,8 @@ int check_gradients(Model &model) {
     for (const Graph::Call &c : g.calls())
         if (seen.insert(signature(g, c)).second) failed += !check_call(g, c);
     fmt::print("{} distinct layers, {}\n", seen.size(),
-               failed ? fmt::format("{} FAILED", failed) : "all gradients agree with finite differences");
+               failed ? fmt::format("{} FAILED", failed)
+                      : "all gradients agree with finite differences");
     return failed ? 1 : 0;
 }
 

@@ -41,21 +41,26 @@ struct Source {
     std::vector<double> floats;
     std::vector<int32_t> ints;
 
-    Source(const std::string &name, const std::string &symbol, Halide::Type type, const Shape &shape)
+    Source(const std::string &name, const std::string &symbol, Halide::Type type,
+           const Shape &shape)
         : name(name), image(type, shape.rank()) {
         Func f(symbol);
         f(Halide::_) = image(Halide::_);
         array = Array(f, shape);
         gradient = "d_" + f.name();
-        if (type.is_float()) floats.resize(size_t(shape.size()));
-        else ints.resize(size_t(shape.size()));
+        if (type.is_float())
+            floats.resize(size_t(shape.size()));
+        else
+            ints.resize(size_t(shape.size()));
         attach();
     }
     /// Again after a move, the memory stays where it is.
     void attach() {
         const std::vector<int> &e = array.shape.extents();
-        if (floats.empty()) image.set(Buffer<>(Buffer<int32_t>(ints.data(), e)));
-        else image.set(Buffer<>(Buffer<double>(floats.data(), e)));
+        if (floats.empty())
+            image.set(Buffer<>(Buffer<int32_t>(ints.data(), e)));
+        else
+            image.set(Buffer<>(Buffer<double>(floats.data(), e)));
     }
 };
 
@@ -85,7 +90,8 @@ public:
         shapes.push_back(s);
         Source &in = inputs.back();
         if (!values.empty() && int64_t(values.size()) != s.size())
-            fail("[{}] input {} of shape {} is given {} values", layer.path, k, s.str(), values.size());
+            fail("[{}] input {} of shape {} is given {} values", layer.path, k, s.str(),
+                 values.size());
         for (size_t i = 0; i < in.ints.size(); i++)
             in.ints[i] = values.empty() ? int(random.bits() % uint64_t(bound)) : int(values[i]);
         for (size_t i = 0; i < in.floats.size(); i++)
@@ -150,10 +156,12 @@ private:
     void expect(const Func &f, int rank, const std::string &what) const {
         if (!f.defined()) fail("[{}] {}: {} is not defined", layer.path, layer.kind(), what);
         if (f.dimensions() != rank)
-            fail("[{}] {}: {} has {} dimensions, expected {}", layer.path, layer.kind(), what, f.dimensions(), rank);
+            fail("[{}] {}: {} has {} dimensions, expected {}", layer.path, layer.kind(), what,
+                 f.dimensions(), rank);
         if (f.type() != Halide::Float(64))
             fail("[{}] {}: {} of float64 inputs has another number type; take it from the input: "
-                 "cast(x.type(), ...)", layer.path, layer.kind(), what);
+                 "cast(x.type(), ...)",
+                 layer.path, layer.kind(), what);
     }
     std::vector<double> gradient(const std::map<std::string, Func> &d, const Source &s) {
         auto it = d.find(s.gradient);
@@ -168,7 +176,8 @@ private:
         return values;
     }
 
-    /// The worst of two random directions v: (L(x + hv) - L(x - hv)) / 2h against g v, L = sum(y R).
+    /// The worst of two random directions v: (L(x + hv) - L(x - hv)) / 2h against g v, L = sum(y
+    /// R).
     double differences(Source &s, const std::vector<double> &g, const std::vector<double> &R) {
         constexpr double h = 1e-5;
         double worst = 0;
@@ -222,7 +231,8 @@ std::vector<GradientError> LayerTester::check(int time_limit) const {
         nlohmann::json list = nlohmann::json::array();
         for (const GradientError &e : measure())
             // JSON has no infinity.
-            list.push_back({e.name, std::isfinite(e.differences) ? e.differences : 1e300, e.derived});
+            list.push_back(
+                {e.name, std::isfinite(e.differences) ? e.differences : 1e300, e.derived});
         return list.dump();
     };
     run_children(1, 1, time_limit, work, [&](int, const ChildResult &r) {

@@ -1,5 +1,6 @@
 #pragma once
-// The gradients of one layer against finite differences, in float64, compiled and run in this process.
+// The gradients of one layer against finite differences, in float64, compiled and run in this
+// process.
 
 #include <cstdint>
 
@@ -9,9 +10,9 @@ namespace cryolite {
 
 /// How far one gradient of a layer is from what it should be, relative to its norm.
 struct GradientError {
-    std::string name;       ///< "d(x0)", "d(weight)"
-    double differences = 0; ///< from central finite differences along random directions
-    double derived = -1;    ///< from what Halide derives; -1: not asked for
+    std::string name;        ///< "d(x0)", "d(weight)"
+    double differences = 0;  ///< from central finite differences along random directions
+    double derived = -1;     ///< from what Halide derives; -1: not asked for
 };
 
 /// Runs a layer by itself on random values:
@@ -24,7 +25,9 @@ public:
     /// The next input: float64, random, no element near 0 (where some layers have a kink).
     LayerTester &input(const Shape &s) { return add({s, {}, 0}); }
     /// The next input, with these values.
-    LayerTester &input(const Shape &s, std::vector<double> values) { return add({s, std::move(values), 0}); }
+    LayerTester &input(const Shape &s, std::vector<double> values) {
+        return add({s, std::move(values), 0});
+    }
     /// The next input: int32, random in 0 ... bound - 1.
     LayerTester &ids(const Shape &s, int bound) { return add({s, {}, bound}); }
     LayerTester &ids(const Shape &s, int bound, std::vector<double> values) {

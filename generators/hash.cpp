@@ -22,8 +22,8 @@ std::string kernel_key(const BuiltKernel &k, const Machine &m) {
     std::string text(bytes.begin(), bytes.end());
     for (const KernelArgument &a : k.arguments)
         text += fmt::format("|{} {} {}", a.type.bits(), int(a.type.code()), Shape(a.extents).str());
-    text += "|" + m.target.to_string() + "|halide " + std::to_string(HALIDE_VERSION_MAJOR) + "." +
-            std::to_string(HALIDE_VERSION_MINOR) + "." + std::to_string(HALIDE_VERSION_PATCH);
+    text += fmt::format("|{}|halide {}.{}.{}", m.target.to_string(), HALIDE_VERSION_MAJOR,
+                        HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
     return digest(text);
 }
 

@@ -66,13 +66,16 @@ public:
                     fuse_update(p.stages[s].parameter);
     }
 
-    void apply(const Stage &stage, const Placement &where) {
-        if (where.how == Placement::root) return;
-        if (stage.kind == Stage::gradient) return place_gradient(stage, where);
+    /// Whether the line concerns stages of this plan.
+    bool apply(const Stage &stage, const Placement &where) {
+        if (where.how == Placement::root) return true;
+        if (stage.kind == Stage::gradient) return place_gradient(stage, where), true;
         if (stage.kind == Stage::next)
             refuse(stage, where, "an update is placed by placing its gradient", ".compute_root()");
+        bool concerned = false;
         for (int s : find(stage))
-            for (int t : find(where.target)) place(stage, where, s, t);
+            for (int t : find(where.target)) concerned |= place(stage, where, s, t);
+        return concerned;
     }
 
     /// Writes the kernels of this plan back, in an order that respects every dependence.
@@ -186,19 +189,32 @@ private:
         return list;
     }
 
-    void place(const Stage &stage, const Placement &where, int s, int t) {
+    /// False where neither reads the other: another call of the same layers.
+    bool place(const Stage &stage, const Placement &where, int s, int t) {
         if (s == t) refuse(stage, where, "it is the same stage", ".compute_root()");
-        Nature a = stage_nature(p, p.stages[s]), b = stage_nature(p, p.stages[t]);
-        bool before = feeds(s, t), after = feeds(t, s);
-        if (!before && !after) return;  // another call of the same layers
-        const StageSpec &later = p.stages[before ? t : s];
-        if (a == Nature::anchor && b == Nature::anchor)
-            refuse(stage, where, "both own a loop nest", ".compute_root()");
-        if ((before ? b : a) == Nature::rowwise && (before ? a : b) == Nature::anchor)
-            refuse(stage, where, "'" + later.name + "' needs whole rows of a result that is made in tiles",
-                   ".compute_root()");
+        bool before = feeds(s, t);
+        if (!before && !feeds(t, s)) return false;
+        // What each has been joined with comes along.
+        int first = before ? s : t, later = before ? t : s;
+        if (root(s) != root(t) && holds(first, Nature::anchor) >= 0) {
+            if (holds(later, Nature::anchor) >= 0) refuse(stage, where, "both own a loop nest", ".compute_root()");
+            if (int norm = holds(later, Nature::rowwise); norm >= 0)
+                refuse(stage, where, "'" + p.stages[norm].name + "' needs whole rows of a result that is made in tiles",
+                       ".compute_root()");
+        }
+        if (where.how == Placement::with && root(s) != root(t) && holds(first, Nature::anchor) < 0)
+            if (int anchor = holds(later, Nature::anchor); anchor >= 0)
+                refuse(stage, where, "the loops of '" + p.stages[anchor].name + "' read it many times, and cannot store it",
+                       ".compute_root()");
         if (where.how == Placement::at) check_unread(stage, where, s, t);
         join(s, t, where.how == Placement::at ? "at" : "with");
+        return true;
+    }
+    /// A stage of this nature in the kernel that `s` has been placed in; -1: none.
+    int holds(int s, Nature n) {
+        for (int t : stages)
+            if (root(t) == root(s) && stage_nature(p, p.stages[t]) == n) return t;
+        return -1;
     }
     bool feeds(int s, int t) const {
         for (int b : stage_reads(p, p.stages[t]))
@@ -281,13 +297,17 @@ void partition(StepProgram &p, const StepOptions &options) {
     std::vector<std::string> names;
     for (auto &[name, kernels] : p.plans) names.push_back(name);
     std::vector<Kernel> separate = p.kernels;
-    std::vector<std::pair<std::string, std::vector<int>>> done;
+    std::vector<bool> concerned(p.schedule->placements.size());
     for (const std::string &name : names) {
         Partition part(p, options, name);
         part.defaults();
-        for (auto &[stage, where] : p.schedule->placements) part.apply(stage, where);
+        for (size_t i = 0; i < concerned.size(); i++)
+            if (part.apply(p.schedule->placements[i].first, p.schedule->placements[i].second)) concerned[i] = true;
         part.finish();
     }
+    for (size_t i = 0; i < concerned.size(); i++)
+        if (auto &[stage, where] = p.schedule->placements[i]; !concerned[i])
+            refuse(stage, where, "neither of the two reads the other", ".compute_root()");
     // Only the joined kernels stay.
     int first = int(separate.size());
     p.kernels.erase(p.kernels.begin(), p.kernels.begin() + first);

@@ -16,7 +16,8 @@ static void train(const char *path, int steps) {
     TextCorpus text = load_text({.data = path, .context = context});
 
     Cache cache;
-    BundleRequest request{.clip = true};
+    BundleRequest request;
+    request.clip = true;
     request.params = {{"batch", std::to_string(batch)}, {"context", std::to_string(context)},
                       {"vocab", std::to_string(text.tokenizer->size())}};
     BundleResult built = get_bundle(find_program("gpt", cache), request, cache, {});

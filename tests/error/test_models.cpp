@@ -71,7 +71,8 @@ struct Forgets : Small {
 /// A layer that misbehaves while its kernel is built.
 struct Misbehaving : Layer {
     std::function<void()> act;
-    Misbehaving(std::string path, std::function<void()> act) : Layer(std::move(path)), act(std::move(act)) {}
+    Misbehaving(std::string path, std::function<void()> act)
+        : Layer(std::move(path)), act(std::move(act)) {}
     Func forward(Array x) override {
         act();
         Func y("y");
@@ -96,7 +97,8 @@ struct HasWrongRank : Small {
     Tensor forward(Tensor x) override { return head(odd(x)); }
 };
 
-template <typename M> std::string message(std::vector<std::pair<std::string, std::string>> arguments = {}) {
+template <typename M>
+std::string message(std::vector<std::pair<std::string, std::string>> arguments = {}) {
     return error_of([&] { Compiled<M> c(arguments); });
 }
 
@@ -122,7 +124,8 @@ std::string build_error(std::function<void()> act, int time_limit = 60) {
 
 TEST_CASE("a parameter of a layer that the model never calls") {
     CHECK(message<Small>() == "");
-    CHECK(message<Unused>() == "[spare.weight] is never used: the model does not call its layer; call it, or remove it");
+    CHECK(message<Unused>() ==
+          "[spare.weight] is never used: the model does not call its layer; call it, or remove it");
 }
 
 TEST_CASE("a parameter that the loss does not depend on") {
@@ -132,32 +135,41 @@ TEST_CASE("a parameter that the loss does not depend on") {
 }
 
 TEST_CASE("two parameters of one name") {
-    CHECK(message<Twice>() == "two parameters are named head.weight: give their layers different paths");
+    CHECK(message<Twice>() ==
+          "two parameters are named head.weight: give their layers different paths");
 }
 
 TEST_CASE("shapes that do not fit") {
     CHECK(message<Mismatched>() == "[head] input has 6 channels, expected 5");
     CHECK(message<VectorLoss>() == "the model's loss has shape [10, 32], expected one number");
-    CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) == "[h.0.attn] width 85 is not divisible by 4 heads");
-    CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) == "[wpe] context 9 is longer than the 8 positions");
+    CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) ==
+          "[h.0.attn] width 85 is not divisible by 4 heads");
+    CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) ==
+          "[wpe] context 9 is longer than the 8 positions");
 }
 
 TEST_CASE("arguments of a program") {
-    CHECK(message<Gpt>({{"width", "0"}}) == "--width is 0, expected a whole number from 1 to 16777216");
-    CHECK(message<Gpt>({{"width", "-3"}}) == "--width is -3, expected a whole number from 1 to 16777216");
+    CHECK(message<Gpt>({{"width", "0"}}) ==
+          "--width is 0, expected a whole number from 1 to 16777216");
+    CHECK(message<Gpt>({{"width", "-3"}}) ==
+          "--width is -3, expected a whole number from 1 to 16777216");
     CHECK(message<Gpt>({{"width", "many"}}) == "--width is 'many', expected a whole number");
     CHECK(message<Gpt>({{"width", "64x"}}) == "--width is '64x', expected a whole number");
-    CHECK(message<Gpt>({{"width", "99999999999"}}) == "--width is '99999999999', expected a whole number");
+    CHECK(message<Gpt>({{"width", "99999999999"}}) ==
+          "--width is '99999999999', expected a whole number");
 }
 
 TEST_CASE("a backward that forgets a parameter, a forward of the wrong rank") {
     std::string m = message<Forgets>();
     CAPTURE(m);
-    CHECK(m.find("[scale] Forgetful::backward defines no gradient of its parameter 'gain'") != std::string::npos);
+    CHECK(m.find("[scale] Forgetful::backward defines no gradient of its parameter 'gain'") !=
+          std::string::npos);
     m = message<HasWrongRank>();
-    CHECK(m.find("[odd] the result has 3 dimensions, but its layer says rank 2") != std::string::npos);
+    CHECK(m.find("[odd] the result has 3 dimensions, but its layer says rank 2") !=
+          std::string::npos);
     Forgetful scale("scale");
-    CHECK_ERROR(LayerTester(scale).input({5, 3}).check(), "[scale] Forgetful::backward defines no gradient of 'gain'");
+    CHECK_ERROR(LayerTester(scale).input({5, 3}).check(),
+                "[scale] Forgetful::backward defines no gradient of 'gain'");
 }
 
 TEST_CASE("a layer that crashes, aborts, ends the process, throws or loops") {
@@ -171,8 +183,14 @@ TEST_CASE("a layer that crashes, aborts, ends the process, throws or loops") {
     names(build_error([] { std::abort(); }), "the compiler process died (Aborted)");
     names(build_error([] { _exit(0); }), "the compiler process ended without a result");
     names(build_error([] { throw std::runtime_error("my mistake"); }), "my mistake");
-    names(build_error([] { for (;;) usleep(1000); }, 1), "it took longer than the limit of 1 s");
-    names(build_error([] { Expr nothing, sum = nothing + 1; }), "undefined Expr");  // Halide's own words
+    names(build_error(
+              [] {
+                  for (;;) usleep(1000);
+              },
+              1),
+          "it took longer than the limit of 1 s");
+    names(build_error([] { Expr nothing, sum = nothing + 1; }),
+          "undefined Expr");  // Halide's own words
 }
 
 TEST_CASE("a wrong gradient is seen") {

@@ -40,51 +40,93 @@ void refused(const Lines &lines, const std::string &message, StepOptions options
     CHECK(found.find(message) != std::string::npos);
 }
 
-void accepted(const Lines &lines, StepOptions options = {}) { CHECK(message_of(lines, options) == ""); }
+void accepted(const Lines &lines, StepOptions options = {}) {
+    CHECK(message_of(lines, options) == "");
+}
 
 }  // namespace
 
 TEST_CASE("compute_at: a result that others read must be stored") {
     refused([](Chain &c, Step &s) { s(c.relu).compute_at(c.relu); },
-            "s(relu).compute_at(relu) is refused: it is the same stage; the nearest legal line is s(relu).compute_root()");
+            "s(relu).compute_at(relu) is refused: it is the same stage; the nearest legal line is "
+            "s(relu).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
     accepted([](Chain &c, Step &s) { s(c.relu).compute_at(c.norm); });
 }
 
 TEST_CASE("two layers that own loop nests do not share one") {
     auto direct = [](Direct &c, Step &s) { s(c.down).compute_at(c.up); };
-    CHECK(error_of([&] { Compiled<Direct>({{"batch", "3"}}, direct); }) ==
-          "s(down).compute_at(up) is refused: both own a loop nest; the nearest legal line is s(down).compute_root()");
+    CHECK(error_of([&] {
+              Compiled<Direct>({{"batch", "3"}}, direct);
+          }) == "s(down).compute_at(up) is refused: both own a loop nest; the nearest legal line "
+                "is s(down).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
 }
 
 TEST_CASE("a norm needs whole rows, a product makes tiles") {
     auto direct = [](Behind &c, Step &s) { s(c.norm).compute_with(c.up); };
-    CHECK(error_of([&] { Compiled<Behind>({{"batch", "3"}}, direct); }) ==
-          "s(norm).compute_with(up) is refused: 'norm' needs whole rows of a result that is made in tiles; the "
-          "nearest legal line is s(norm).compute_root()");
+    CHECK(error_of([&] {
+              Compiled<Behind>({{"batch", "3"}}, direct);
+          }) == "s(norm).compute_with(up) is refused: 'norm' needs whole rows of a result that is "
+                "made in tiles; the "
+                "nearest legal line is s(norm).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.norm).compute_with(c.relu); });
     accepted([](Chain &c, Step &s) { s(c.norm).compute_at(c.down); });
 }
 
+TEST_CASE("what a stage has been joined with comes along") {
+    refused([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.norm).compute_with(c.relu); },
+            "s(norm).compute_with(relu) is refused: 'norm' needs whole rows of a result that is "
+            "made in tiles");
+    refused(
+        [](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.head).compute_with(c.after); },
+        "s(head).compute_with(after) is refused: both own a loop nest");
+    accepted(
+        [](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.norm).compute_at(c.down); });
+}
+
+TEST_CASE("a prologue is not stored from the loops that read it") {
+    refused([](Chain &c, Step &s) { s(c.norm).compute_with(c.down); },
+            "s(norm).compute_with(down) is refused: the loops of 'down' read it many times, and "
+            "cannot store it");
+    accepted([](Chain &c, Step &s) { s(c.norm).compute_at(c.down); });
+}
+
+TEST_CASE("a line between stages that have nothing to do with each other") {
+    refused([](Chain &c, Step &s) { s(c.relu).compute_at(c.head); },
+            "s(relu).compute_at(head) is refused: neither of the two reads the other; the nearest "
+            "legal line is "
+            "s(relu).compute_root()");
+    refused([](Chain &c, Step &s) { s(c.relu).compute_at(next(c.up.W)); },
+            "neither of the two reads the other");
+    accepted([](Chain &c, Step &s) { s(d(c.relu)).compute_at(d(c.up)); });
+}
+
 TEST_CASE("gradients are placed in the update of their own parameter") {
     refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.down.W)); },
-            "s(d(up.weight)).compute_at(next(down.weight)) is refused: a gradient can only be placed inside the "
-            "update of its own parameter; the nearest legal line is s(d(up.weight)).compute_at(next(up.weight))");
-    refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(d(c.up)); }, "inside the update of its own parameter");
+            "s(d(up.weight)).compute_at(next(down.weight)) is refused: a gradient can only be "
+            "placed inside the "
+            "update of its own parameter; the nearest legal line is "
+            "s(d(up.weight)).compute_at(next(up.weight))");
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(d(c.up)); },
+            "inside the update of its own parameter");
     refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_with(next(c.up.W)); },
             "the update reads each element of the gradient once; the nearest legal line is "
             "s(d(up.weight)).compute_at(next(up.weight))");
     refused([](Chain &c, Step &s) { s(next(c.up.W)).compute_at(c.up); },
-            "an update is placed by placing its gradient; the nearest legal line is s(next(up.weight)).compute_root()");
+            "an update is placed by placing its gradient; the nearest legal line is "
+            "s(next(up.weight)).compute_root()");
     accepted([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
     accepted([](Chain &c, Step &s) { s(next(c.up.W)).compute_root(); });
 }
 
 TEST_CASE("a gradient inside its update: not with clipping, not where it is computed with others") {
     Lines line = [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); };
-    refused(line, "s(d(up.weight)).compute_at(next(up.weight)) is refused: clipping by the global norm needs every "
-                  "gradient before the first update; the nearest legal line is s(d(up.weight)).compute_root()",
+    refused(line,
+            "s(d(up.weight)).compute_at(next(up.weight)) is refused: clipping by the global norm "
+            "needs every "
+            "gradient before the first update; the nearest legal line is "
+            "s(d(up.weight)).compute_root()",
             {.clip = true});
     accepted(line, {.accumulate = true});
     refused([](Chain &c, Step &s) { s(d(c.norm.g)).compute_at(next(c.norm.g)); },
@@ -94,21 +136,32 @@ TEST_CASE("a gradient inside its update: not with clipping, not where it is comp
 TEST_CASE("a gradient inside its update: not where the parameter is tied") {
     auto compile = [](const Compiled<Gpt>::Schedule &lines) {
         return error_of([&] {
-            Compiled<Gpt>({{"layers", "1"}, {"heads", "2"}, {"width", "6"}, {"vocab", "11"}, {"context", "5"},
-                           {"batch", "2"}}, lines);
+            Compiled<Gpt>({{"layers", "1"},
+                           {"heads", "2"},
+                           {"width", "6"},
+                           {"vocab", "11"},
+                           {"context", "5"},
+                           {"batch", "2"}},
+                          lines);
         });
     };
-    std::string message = compile([](Gpt &net, Step &s) { s(d(net.token.table)).compute_at(next(net.token.table)); });
-    CHECK(message == "s(d(wte.weight)).compute_at(next(wte.weight)) is refused: the parameter is used by 2 calls "
+    std::string message =
+        compile([](Gpt &net, Step &s) { s(d(net.token.table)).compute_at(next(net.token.table)); });
+    CHECK(message == "s(d(wte.weight)).compute_at(next(wte.weight)) is refused: the parameter is "
+                     "used by 2 calls "
                      "(shared or tied), and its gradient is their sum; the nearest legal line is "
                      "s(d(wte.weight)).compute_root()");
-    CHECK(compile([](Gpt &net, Step &s) { s(d(net.blocks[0].up.W)).compute_at(next(net.blocks[0].up.W)); }) == "");
+    CHECK(compile([](Gpt &net, Step &s) {
+              s(d(net.blocks[0].up.W)).compute_at(next(net.blocks[0].up.W));
+          }) == "");
     // Of the residual stream, which the next norm and the next addition read.
-    message = compile([](Gpt &net, Step &s) { s(net.blocks[0].norm1).compute_at(net.blocks[0].qkv); });
+    message =
+        compile([](Gpt &net, Step &s) { s(net.blocks[0].norm1).compute_at(net.blocks[0].qkv); });
     CHECK(message == "");
 }
 
-TEST_CASE("lines that are accepted join their stages, a later line of a stage replaces the earlier") {
+TEST_CASE(
+    "lines that are accepted join their stages, a later line of a stage replaces the earlier") {
     Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
         s(c.relu).compute_with(c.up);
         s(c.after).compute_with(c.down);

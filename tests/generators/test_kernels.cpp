@@ -12,12 +12,19 @@ namespace cryolite::test {
 namespace {
 
 std::vector<std::pair<std::string, std::string>> gpt(int layers, int width = 10) {
-    return {{"layers", std::to_string(layers)}, {"heads", "5"}, {"width", std::to_string(width)},
-            {"context", "7"}, {"batch", "2"}, {"vocab", "11"}};
+    return {{"layers", std::to_string(layers)},
+            {"heads", "5"},
+            {"width", std::to_string(width)},
+            {"context", "7"},
+            {"batch", "2"},
+            {"vocab", "11"}};
 }
-std::set<std::string> distinct(const std::vector<std::string> &keys) { return {keys.begin(), keys.end()}; }
+std::set<std::string> distinct(const std::vector<std::string> &keys) {
+    return {keys.begin(), keys.end()};
+}
 
-std::vector<std::string> keys_of(int layers, Compiled<Gpt>::Schedule schedule = schedule_gpt, int width = 10) {
+std::vector<std::string> keys_of(int layers, Compiled<Gpt>::Schedule schedule = schedule_gpt,
+                                 int width = 10) {
     return Compiled<Gpt>(gpt(layers, width), schedule).keys();
 }
 
@@ -45,9 +52,10 @@ TEST_CASE("keys: one line of the schedule changes the kernels it touches, and no
         return by_key;
     };
     auto a = kernels(schedule_gpt), b = kernels([](Gpt &net, Step &s) {
-        schedule_gpt(net, s);
-        for (Block &block : net.blocks) s(block.gelu).compute_root();
-    });
+                                        schedule_gpt(net, s);
+                                        for (Block &block : net.blocks)
+                                            s(block.gelu).compute_root();
+                                    });
     std::set<std::string> gone, come;
     for (auto &[key, name] : a)
         if (!b.count(key)) gone.insert(name.substr(4));

@@ -12,7 +12,8 @@ std::vector<CompiledKernel> described(const StepProgram &p) {
     for (size_t k = 0; k < kernels.size(); k++)
         for (int s : p.kernels[k].stages) {
             auto add = [&](int b, bool written) {
-                if (p.buffers[b].stored) kernels[k].arguments.push_back({b, 0, p.buffers[b].type, {}, written});
+                if (p.buffers[b].stored)
+                    kernels[k].arguments.push_back({b, 0, p.buffers[b].type, {}, written});
             };
             for (int b : stage_reads(p, p.stages[s])) add(b, false);
             for (int b : p.stages[s].writes) add(b, true);
@@ -20,16 +21,18 @@ std::vector<CompiledKernel> described(const StepProgram &p) {
     return kernels;
 }
 
-/// At each kernel of a plan, after the forward pass, no two activations that are written before and read
-/// at or after it may lie on each other.
-void check_lives(const StepProgram &p, const MemoryPlan &memory, const std::vector<CompiledKernel> &kernels,
-                 const std::string &plan) {
+/// At each kernel of a plan, after the forward pass, no two activations that are written before and
+/// read at or after it may lie on each other.
+void check_lives(const StepProgram &p, const MemoryPlan &memory,
+                 const std::vector<CompiledKernel> &kernels, const std::string &plan) {
     std::vector<int> line = p.plans.at("forward");
-    if (plan != "forward") line.insert(line.end(), p.plans.at(plan).begin(), p.plans.at(plan).end());
+    if (plan != "forward")
+        line.insert(line.end(), p.plans.at(plan).begin(), p.plans.at(plan).end());
     std::map<int, std::pair<int, int>> life;
     for (int t = 0; t < int(line.size()); t++)
         for (const KernelArgument &a : kernels[size_t(line[size_t(t)])].arguments)
-            if (memory.offset.count(a.buffer)) life.try_emplace(a.buffer, t, t).first->second.second = t;
+            if (memory.offset.count(a.buffer))
+                life.try_emplace(a.buffer, t, t).first->second.second = t;
     int overlaps = 0;
     for (auto &[a, la] : life)
         for (auto &[b, lb] : life) {
@@ -45,7 +48,12 @@ void check_lives(const StepProgram &p, const MemoryPlan &memory, const std::vect
 
 TEST_CASE("memory plan: what lives at one time lies apart") {
     for (bool accumulate : {false, true}) {
-        Compiled<Gpt> c({{"layers", "3"}, {"heads", "5"}, {"width", "15"}, {"context", "7"}, {"batch", "3"}, {"vocab", "31"}},
+        Compiled<Gpt> c({{"layers", "3"},
+                         {"heads", "5"},
+                         {"width", "15"},
+                         {"context", "7"},
+                         {"batch", "3"},
+                         {"vocab", "31"}},
                         schedule_gpt, {.accumulate = accumulate});
         std::vector<CompiledKernel> kernels = described(c.program);
         MemoryPlan memory = plan_memory(c.program, kernels);

@@ -15,7 +15,8 @@ TEST_CASE("activations: gradients, in any number of dimensions") {
     Relu relu("relu");
     Gelu gelu("gelu");
     GeluExact exact("exact");
-    for (Layer *layer : {static_cast<Layer *>(&relu), static_cast<Layer *>(&gelu), static_cast<Layer *>(&exact)}) {
+    for (Layer *layer :
+         {static_cast<Layer *>(&relu), static_cast<Layer *>(&gelu), static_cast<Layer *>(&exact)}) {
         CAPTURE(layer->kind());
         check_gradients(LayerTester(*layer).input({13, 7}));
         check_gradients(LayerTester(*layer).input({3, 5, 2, 2}));
@@ -49,7 +50,8 @@ TEST_CASE("activations: values") {
 TEST_CASE("Add: both inputs get the gradient; shapes must match") {
     Add add;
     check_gradients(LayerTester(add).input({13, 7}).input({13, 7}));
-    CHECK_ERROR(add.shape({Shape{3, 2}, Shape{2, 3}}), "[add] adds [3, 2] and [2, 3]: the shapes must match");
+    CHECK_ERROR(add.shape({Shape{3, 2}, Shape{2, 3}}),
+                "[add] adds [3, 2] and [2, 3]: the shapes must match");
 }
 
 }  // namespace cryolite::test

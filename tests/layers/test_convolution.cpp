@@ -16,7 +16,8 @@ TEST_CASE("Conv2D: gradients on ragged images, kernels of 1, 3 and 5") {
 
 TEST_CASE("Conv2D: zeros around the image") {
     Conv2D layer("conv", 1, 1, 3);
-    // Equal to the difference of two single pixels: the response of one is the flipped kernel, cut at the edge.
+    // Equal to the difference of two single pixels: the response of one is the flipped kernel, cut
+    // at the edge.
     std::vector<double> corner(9), middle(9), none(9);
     corner[0] = middle[4] = 1;
     std::vector<double> a = output_of(LayerTester(layer).input({1, 3, 3, 1}, corner)),
@@ -33,7 +34,8 @@ TEST_CASE("Conv2D: shapes") {
     Conv2D layer("conv1", 3, 5, 3);
     CHECK(layer.shape(Shape{3, 8, 6, 2}) == Shape{5, 8, 6, 2});
     CHECK_ERROR(layer.shape(Shape{4, 8, 8, 2}), "[conv1] input has 4 channels, expected 3");
-    CHECK_ERROR(layer.shape(Shape{3, 8, 2}), "[conv1] input [3, 8, 2] is not [channels, width, height, batch]");
+    CHECK_ERROR(layer.shape(Shape{3, 8, 2}),
+                "[conv1] input [3, 8, 2] is not [channels, width, height, batch]");
     CHECK_ERROR(Conv2D("conv1", 3, 5, 4), "[conv1] kernel size 4 is even, expected an odd one");
 }
 
@@ -69,7 +71,8 @@ TEST_CASE("pooling and Flatten: shapes") {
     MaxPool pool("pool");
     Flatten flat("flat");
     CHECK(pool.shape(Shape{3, 8, 6, 2}) == Shape{3, 4, 3, 2});
-    CHECK_ERROR(pool.shape(Shape{3, 7, 6, 2}), "[pool] input [3, 7, 6, 2] is not [channels, even width, even height, batch]");
+    CHECK_ERROR(pool.shape(Shape{3, 7, 6, 2}),
+                "[pool] input [3, 7, 6, 2] is not [channels, even width, even height, batch]");
     CHECK(flat.shape(Shape{3, 8, 6, 2}) == Shape{144, 2});
 }
 

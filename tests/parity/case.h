@@ -1,6 +1,6 @@
 #pragma once
-// A training case compiled by the generator program as the command would, and run: numbers from a formula
-// that make_goldens.py computes too.
+// A training case compiled by the generator program as the command would, and run: numbers from a
+// formula that make_goldens.py computes too.
 
 #include <cmath>
 #include <cstdlib>
@@ -29,11 +29,13 @@ inline float formula_weight(const std::string &name, uint64_t i) {
     return float((gain ? 1.0 : 0.0) + 0.2 * (double(formula_bits(name, i) >> 11) * 0x1p-53 - 0.5));
 }
 
-/// Compiles a GPT of these arguments; kernels are kept in the build folder, so that a second run is quick.
-inline std::shared_ptr<Bundle> compile_gpt(const json &args, const std::string &flags, const fs::path &bundle) {
+/// Compiles a GPT of these arguments; kernels are kept in the build folder, so that a second run is
+/// quick.
+inline std::shared_ptr<Bundle> compile_gpt(const json &args, const std::string &flags,
+                                           const fs::path &bundle) {
     std::string build = CRYOLITE_BINARY_DIR;
-    std::string command = "'" + build + "/generators/gpt' --bundle '" + bundle.string() + "' --store '" + build +
-                          "/test_kernels' " + flags;
+    std::string command = "'" + build + "/generators/gpt' --bundle '" + bundle.string() +
+                          "' --store '" + build + "/test_kernels' " + flags;
     for (const char *name : {"layers", "heads", "width", "context", "batch", "vocab"})
         command += fmt::format(" --param {}={}", name, args[name].get<int>());
     if (args.value("clip", 0.0) > 0) command += " --clip";
@@ -46,19 +48,25 @@ inline std::shared_ptr<Bundle> compile_gpt(const json &args, const std::string &
 class TrainingCase {
 public:
     TrainingCase(const json &args, const std::string &flags)
-        : args(args), device(make_cpu_device(2)), trainer(compile_gpt(args, flags, folder / "bundle"), *device) {
+        : args(args), device(make_cpu_device(2)),
+          trainer(compile_gpt(args, flags, folder / "bundle"), *device) {
         fill_weights();
-        for (auto [flag, name] : {std::pair{"lr", "lr"}, {"decay", "weight-decay"}, {"beta1", "beta1"},
-                                  {"beta2", "beta2"}, {"clip", "clip"}})
+        for (auto [flag, name] : {std::pair{"lr", "lr"},
+                                  {"decay", "weight-decay"},
+                                  {"beta1", "beta1"},
+                                  {"beta2", "beta2"},
+                                  {"clip", "clip"}})
             if (args.contains(flag)) REQUIRE(trainer.set(name, args[flag].get<double>()));
     }
 
     double step() {
-        return trainer.step([&]() -> const Batch & { return batch(position++); }, args.value("accumulate", 1));
+        return trainer.step([&]() -> const Batch & { return batch(position++); },
+                            args.value("accumulate", 1));
     }
     /// Micro-batch j: tokens j*B*T ... (j+1)*B*T.
     const Batch &batch(uint64_t j) {
-        uint64_t n = args["batch"].get<uint64_t>() * args["context"].get<uint64_t>(), vocab = args["vocab"];
+        uint64_t n = args["batch"].get<uint64_t>() * args["context"].get<uint64_t>(),
+                 vocab = args["vocab"];
         current.tokens.resize(n), current.targets.resize(n);
         for (uint64_t i = 0; i < n; i++) {
             current.tokens[i] = int32_t(formula_bits("tokens", j * n + i) % vocab);
@@ -70,7 +78,8 @@ public:
     std::vector<float> values(const std::string &role, const std::string &name) {
         const PlanBuffer &b = buffer(role, name);
         std::vector<float> stored(size_t(b.bytes) / 4), row_major(size_t(b.elements()));
-        trainer.executor().download(stored.data(), trainer.plan().find(role, name), size_t(b.bytes));
+        trainer.executor().download(stored.data(), trainer.plan().find(role, name),
+                                    size_t(b.bytes));
         to_row_major(b, stored, row_major);
         return row_major;
     }
@@ -78,7 +87,8 @@ public:
         const PlanBuffer &b = buffer("parameter", name);
         std::vector<float> stored(size_t(b.bytes) / 4);
         to_storage(b, row_major, stored);
-        trainer.executor().upload(trainer.plan().find("parameter", name), stored.data(), size_t(b.bytes));
+        trainer.executor().upload(trainer.plan().find("parameter", name), stored.data(),
+                                  size_t(b.bytes));
     }
     std::vector<std::string> parameters() const {
         std::vector<std::string> names;

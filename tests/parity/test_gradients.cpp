@@ -1,13 +1,13 @@
-// The gradient of a whole step against finite differences of its loss, in float32, along the gradient itself:
-// the direction in which the loss changes most.
+// The gradient of a whole step against finite differences of its loss, in float32, along the
+// gradient itself: the direction in which the loss changes most.
 
 #include "tests/parity/case.h"
 
 namespace cryolite::test {
 
 TEST_CASE("whole step: the gradient of every parameter, on ragged shapes") {
-    json args = {{"layers", 1}, {"heads", 5}, {"width", 85}, {"context", 7}, {"batch", 2}, {"vocab", 31},
-                 {"lr", 0.0}, {"decay", 0.0}};
+    json args = {{"layers", 1}, {"heads", 5},  {"width", 85}, {"context", 7},
+                 {"batch", 2},  {"vocab", 31}, {"lr", 0.0},   {"decay", 0.0}};
     TrainingCase c(args, "--update separate");
     c.step();
     for (const std::string &name : c.parameters()) {
@@ -32,7 +32,8 @@ TEST_CASE("whole step: the gradient of every parameter, on ragged shapes") {
 }
 
 TEST_CASE("whole step: the same numbers twice, bit for bit") {
-    json args = {{"layers", 1}, {"heads", 5}, {"width", 85}, {"context", 7}, {"batch", 2}, {"vocab", 31}};
+    json args = {{"layers", 1},  {"heads", 5}, {"width", 85},
+                 {"context", 7}, {"batch", 2}, {"vocab", 31}};
     TrainingCase a(args, "--update auto"), b(args, "--update auto");
     for (int s = 0; s < 3; s++) CHECK(a.step() == b.step());
     for (const std::string &name : a.parameters()) {

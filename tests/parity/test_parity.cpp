@@ -30,8 +30,8 @@ void check_weights(TrainingCase &c, const json &golden) {
             size_t i = t["at"][k];
             CAPTURE(name);
             CAPTURE(i);
-            // The softmax does not see the bias of the keys: its gradient is rounding alone, and Adam
-            // divides it by itself.
+            // The softmax does not see the bias of the keys: its gradient is rounding alone, and
+            // Adam divides it by itself.
             if (name.ends_with("c_attn.bias") && i >= width && i < 2 * width) continue;
             CHECK(std::abs(w[i] - t["final"][k].get<double>()) < 1e-3 * largest);
         }
@@ -54,11 +54,15 @@ TEST_CASE("parity: updates inside the backward pass") {
     check_case("odd", "--update backward");
 }
 TEST_CASE("parity: clipped by the global norm") { check_case("odd, clipped", "--update auto"); }
-TEST_CASE("parity: accumulated over micro-batches") { check_case("even, accumulated", "--update separate"); }
+TEST_CASE("parity: accumulated over micro-batches") {
+    check_case("even, accumulated", "--update separate");
+}
 TEST_CASE("parity: accumulated, updates inside the last backward pass") {
     check_case("even, accumulated", "--update backward");
 }
-TEST_CASE("parity: clipped and accumulated") { check_case("even, clipped and accumulated", "--update auto"); }
+TEST_CASE("parity: clipped and accumulated") {
+    check_case("even, clipped and accumulated", "--update auto");
+}
 
 TEST_CASE("parity: the gradient of every parameter") {
     for (const char *name : {"even", "odd"}) {
@@ -70,7 +74,8 @@ TEST_CASE("parity: the gradient of every parameter") {
             double norm = 0;
             for (float x : g) norm += double(x) * x;
             CAPTURE(tensor);
-            CHECK(std::sqrt(norm) == doctest::Approx(t["gradient_norm"].get<double>()).epsilon(1e-4));
+            CHECK(std::sqrt(norm) ==
+                  doctest::Approx(t["gradient_norm"].get<double>()).epsilon(1e-4));
             for (size_t k = 0; k < t["at"].size(); k++)
                 CHECK(std::abs(g[t["at"][k]] - t["gradient"][k].get<double>()) <
                       1e-4 * t["gradient_max"].get<double>());

@@ -9,8 +9,10 @@ namespace cryolite::test {
 namespace {
 
 using Arguments = std::vector<std::pair<std::string, std::string>>;
-const Arguments ragged = {{"layers", "1"}, {"heads", "5"}, {"width", "35"}, {"context", "19"}, {"batch", "2"}, {"vocab", "53"}},
-                aligned = {{"layers", "1"}, {"heads", "2"}, {"width", "64"}, {"context", "32"}, {"batch", "2"}, {"vocab", "96"}};
+const Arguments ragged = {{"layers", "1"},   {"heads", "5"}, {"width", "35"},
+                          {"context", "19"}, {"batch", "2"}, {"vocab", "53"}},
+                aligned = {{"layers", "1"},   {"heads", "2"}, {"width", "64"},
+                           {"context", "32"}, {"batch", "2"}, {"vocab", "96"}};
 
 }  // namespace
 

@@ -40,6 +40,8 @@ TEST_CASE("placements: epilogues, prologues and updates, one at a time") {
     }
 }
 
-TEST_CASE("placements: convolutions") { check_kernels(Compiled<Digits>({{"batch", "5"}, {"channels", "5"}})); }
+TEST_CASE("placements: convolutions") {
+    check_kernels(Compiled<Digits>({{"batch", "5"}, {"channels", "5"}}));
+}
 
 }  // namespace cryolite::test

@@ -11,7 +11,8 @@
 namespace cryolite::test {
 
 /// The message of the error that `action` throws; empty when it throws none.
-template <typename Action> std::string error_of(Action &&action) {
+template <typename Action>
+std::string error_of(Action &&action) {
     try {
         action();
     } catch (const std::exception &e) {
@@ -22,18 +23,21 @@ template <typename Action> std::string error_of(Action &&action) {
     return "";
 }
 
-/// What `work` returns in a child process: Funcs are built and run there, never in the test itself, whose
-/// threads and names would carry over. An error there is one here.
+/// What `work` returns in a child process: Funcs are built and run there, never in the test itself,
+/// whose threads and names would carry over. An error there is one here.
 inline std::string in_child(const std::function<std::string()> &work) {
     std::string output;
-    run_children(1, 1, 300, [&](int) { return work(); }, [&](int, const ChildResult &r) {
-        if (!r.error.empty()) fail("{}", r.error);
-        output = r.output;
-    });
+    run_children(
+        1, 1, 300, [&](int) { return work(); },
+        [&](int, const ChildResult &r) {
+            if (!r.error.empty()) fail("{}", r.error);
+            output = r.output;
+        });
     return output;
 }
 
-/// Every gradient of the layer agrees with finite differences, and with the derived one where asked for.
+/// Every gradient of the layer agrees with finite differences, and with the derived one where asked
+/// for.
 inline void check_gradients(const LayerTester &tester) {
     for (const GradientError &e : tester.check()) {
         CAPTURE(e.name);
@@ -56,9 +60,9 @@ inline std::vector<double> output_of(const LayerTester &tester) {
 }  // namespace cryolite::test
 
 /// The error's message must contain `part`; shows the message when it does not.
-#define CHECK_ERROR(action, part)                                                             \
-    do {                                                                                      \
-        const std::string cryolite_message = ::cryolite::test::error_of([&] { action; });     \
-        CAPTURE(cryolite_message);                                                            \
-        CHECK(cryolite_message.find(part) != std::string::npos);                              \
+#define CHECK_ERROR(action, part)                                                                  \
+    do {                                                                                           \
+        const std::string cryolite_message = ::cryolite::test::error_of([&] { action; });          \
+        CAPTURE(cryolite_message);                                                                 \
+        CHECK(cryolite_message.find(part) != std::string::npos);                                   \
     } while (false)

@@ -12,10 +12,11 @@ namespace cryolite::test {
 
 class KernelRun {
 public:
-    KernelRun(const StepProgram &p, int kernel, const Machine &m) : p(p), kernel(p.kernels[kernel]), m(m) {}
+    KernelRun(const StepProgram &p, int kernel, const Machine &m)
+        : p(p), kernel(p.kernels[kernel]), m(m) {}
 
-    /// The farthest that an element of an output lies from that of the unscheduled kernel, relative to the largest
-    /// of its buffer. Builds Funcs: in a child.
+    /// The farthest that an element of an output lies from that of the unscheduled kernel, relative
+    /// to the largest of its buffer. Builds Funcs: in a child.
     double distance(std::string &loops) const {
         auto plain = run(false, loops), fast = run(true, loops);
         double worst = 0;
@@ -37,7 +38,8 @@ private:
 
     using Values = std::vector<std::vector<float>>;
 
-    /// Memory of an argument between two guards. A tile may read past the end, never use or write it.
+    /// Memory of an argument between two guards. A tile may read past the end, never use or write
+    /// it.
     struct Memory {
         static constexpr int64_t guard = 256;
         std::vector<uint8_t> bytes;
@@ -53,20 +55,25 @@ private:
         bool whole() const {
             float poison = NAN;
             for (int64_t i = 0; i < guard; i += 4)
-                if (std::memcmp(data - guard + i, &poison, 4) || std::memcmp(data + size + i, &poison, 4)) return false;
+                if (std::memcmp(data - guard + i, &poison, 4) ||
+                    std::memcmp(data + size + i, &poison, 4))
+                    return false;
             return true;
         }
     };
 
-    /// The unscheduled kernel with Halide's checks on, the scheduled one as it is compiled: with none.
+    /// The unscheduled kernel with Halide's checks on, the scheduled one as it is compiled: with
+    /// none.
     Values run(bool scheduled, std::string &loops) const {
         BuiltKernel built = build_kernel(p, kernel, m, scheduled);
         if (scheduled) loops = built.loops;
         // Left inlined, a chain of sums would take the product of their lengths.
-        else for (Func &f : built.group.funcs())
-            if (f.has_update_definition() || f.dimensions() == 0) f.compute_root();
+        else
+            for (Func &f : built.group.funcs())
+                if (f.has_update_definition() || f.dimensions() == 0) f.compute_root();
         Halide::Target target = Halide::get_jit_target_from_environment();
-        if (scheduled) target.set_features({Halide::Target::NoAsserts, Halide::Target::NoBoundsQuery});
+        if (scheduled)
+            target.set_features({Halide::Target::NoAsserts, Halide::Target::NoBoundsQuery});
         Halide::Callable call = built.pipeline.compile_to_callable(built.inputs, target);
         std::deque<Memory> memory;
         std::vector<Halide::Runtime::Buffer<>> buffers;
@@ -102,9 +109,13 @@ private:
         int64_t n = int64_t(b.number_of_elements());
         for (int64_t i = 0; i < n; i++) {
             double u = random(uint64_t(i + 7919 * a.buffer));
-            if (a.type.is_int()) reinterpret_cast<int32_t *>(b.data())[i] = int(u * 7);  // a row of any table
-            else if (source.role == Role::scalars) reinterpret_cast<double *>(b.data())[i] = scalar(i);
-            else reinterpret_cast<float *>(b.data())[i] = padding(source, layout, i, n) ? 0 : float(value(source, u));
+            if (a.type.is_int())
+                reinterpret_cast<int32_t *>(b.data())[i] = int(u * 7);  // a row of any table
+            else if (source.role == Role::scalars)
+                reinterpret_cast<double *>(b.data())[i] = scalar(i);
+            else
+                reinterpret_cast<float *>(b.data())[i] =
+                    padding(source, layout, i, n) ? 0 : float(value(source, u));
         }
     }
     static double value(const Buffer &b, double u) {
@@ -112,7 +123,9 @@ private:
         return positive ? u + 0.1 : 2 * u - 1;
     }
     double scalar(int64_t i) const {
-        return p.scalar_names[size_t(i)] == "step" ? 3 : p.scalar_names[size_t(i)] == "clip" ? 1 : p.scalar_values[size_t(i)];
+        return p.scalar_names[size_t(i)] == "step"   ? 3
+               : p.scalar_names[size_t(i)] == "clip" ? 1
+                                                     : p.scalar_values[size_t(i)];
     }
     static bool padding(const Buffer &b, const Layout &l, int64_t i, int64_t n) {
         if (!l.padded(b.shape) || n != b.storage().size()) return false;
@@ -121,27 +134,29 @@ private:
     }
 };
 
-/// Checks every distinct kernel of a step against its unscheduled self; those that this process has checked
-/// before are not checked again.
-template <typename M> void check_kernels(const Compiled<M> &c, double tolerance = 3e-5) {
+/// Checks every distinct kernel of a step against its unscheduled self; those that this process has
+/// checked before are not checked again.
+template <typename M>
+void check_kernels(const Compiled<M> &c, double tolerance = 3e-5) {
     static std::set<std::string> seen;
     std::vector<std::string> keys = c.keys();
     std::vector<int> list;
     for (int k = 0; k < int(keys.size()); k++)
         if (seen.insert(keys[k]).second) list.push_back(k);
-    run_children(int(list.size()), 2, 300,
-                 [&](int i) {
-                     std::string loops;
-                     double d = KernelRun(c.program, list[i], c.machine).distance(loops);
-                     return fmt::format("{} {}", d, loops);
-                 },
-                 [&](int i, const ChildResult &r) {
-                     INFO(c.program.kernels[list[i]].name);
-                     INFO(r.output);
-                     INFO(r.error);
-                     CHECK(r.error == "");
-                     CHECK(std::atof(r.output.c_str()) < tolerance);
-                 });
+    run_children(
+        int(list.size()), 2, 300,
+        [&](int i) {
+            std::string loops;
+            double d = KernelRun(c.program, list[i], c.machine).distance(loops);
+            return fmt::format("{} {}", d, loops);
+        },
+        [&](int i, const ChildResult &r) {
+            INFO(c.program.kernels[list[i]].name);
+            INFO(r.output);
+            INFO(r.error);
+            CHECK(r.error == "");
+            CHECK(std::atof(r.output.c_str()) < tolerance);
+        });
 }
 
 }  // namespace cryolite::test

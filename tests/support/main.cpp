@@ -1,4 +1,5 @@
-// Runs the test cases. A filter that matches none is a failure: a test that was renamed must not pass unseen.
+// Runs the test cases. A filter that matches none is a failure: a test that was renamed must not
+// pass unseen.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 // Children that are meant to crash do so by themselves.
@@ -15,7 +16,9 @@ struct Counter : doctest::IReporter {
     explicit Counter(const doctest::ContextOptions &) {}
     void report_query(const doctest::QueryData &) override {}
     void test_run_start() override {}
-    void test_run_end(const doctest::TestRunStats &s) override { cases = int(s.numTestCasesPassingFilters); }
+    void test_run_end(const doctest::TestRunStats &s) override {
+        cases = int(s.numTestCasesPassingFilters);
+    }
     void test_case_start(const doctest::TestCaseData &) override {}
     void test_case_reenter(const doctest::TestCaseData &) override {}
     void test_case_end(const doctest::CurrentTestCaseStats &) override {}

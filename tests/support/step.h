@@ -13,19 +13,20 @@ namespace cryolite::test {
 
 inline Halide::Target test_target() {
     Halide::Target t("host");
-    for (auto f : {Halide::Target::NoRuntime, Halide::Target::UserContext, Halide::Target::NoAsserts,
-                   Halide::Target::NoBoundsQuery})
+    for (auto f : {Halide::Target::NoRuntime, Halide::Target::UserContext,
+                   Halide::Target::NoAsserts, Halide::Target::NoBoundsQuery})
         t.set_feature(f);
     return t;
 }
 
-template <typename M> class Compiled {
+template <typename M>
+class Compiled {
 public:
     using Schedule = std::function<void(M &, Step &)>;
 
     /// Builds and partitions the step of a model with these arguments: {{"layers", "2"}, ...}.
-    explicit Compiled(std::vector<std::pair<std::string, std::string>> arguments, Schedule schedule = {},
-                      StepOptions options = {})
+    explicit Compiled(std::vector<std::pair<std::string, std::string>> arguments,
+                      Schedule schedule = {}, StepOptions options = {})
         : machine(Machine::of(test_target())), step(machine) {
         Arguments::current() = {std::move(arguments), {}};
         model = std::make_unique<M>();
@@ -45,12 +46,13 @@ public:
     /// The keys of all kernels, without compiling them.
     std::vector<std::string> keys() const {
         std::vector<std::string> list(program.kernels.size());
-        run_children(int(list.size()), 2, 60,
-                     [&](int k) { return build_kernel(program, program.kernels[k], machine).key; },
-                     [&](int k, const ChildResult &r) {
-                         if (!r.error.empty()) fail("{}: {}", program.kernels[k].name, r.error);
-                         list[k] = r.output;
-                     });
+        run_children(
+            int(list.size()), 2, 60,
+            [&](int k) { return build_kernel(program, program.kernels[k], machine).key; },
+            [&](int k, const ChildResult &r) {
+                if (!r.error.empty()) fail("{}: {}", program.kernels[k].name, r.error);
+                list[k] = r.output;
+            });
         return list;
     }
 
