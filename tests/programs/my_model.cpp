@@ -80,7 +80,8 @@ void rms_norm(Group &g, const Machine &m) {
     Var i = g.out.args()[0], r = g.out.args()[1], task("task");
     g.out.split(r, task, r, 16, Halide::TailStrategy::GuardWithIf).parallel(task);
     g.out.vectorize(i, m.vector, Halide::TailStrategy::GuardWithIf);
-    g.func("square").compute_at(g.out, r);
+    Func square = g.func("square");
+    square.compute_at(g.out, r).update().atomic().vectorize(square.rvars()[0], m.vector);
 }
 
 void schedule(MyModel &net, Step &s) {

@@ -1,0 +1,43 @@
+#!/bin/bash
+# Generator programs in one file: the README's and two unlike it compile, train, and learn.
+# usage: programs_test.sh SOURCE BUILD
+set -u
+export CRYOLITE_ROOT=$1
+command=$2/bin/cryolite
+programs=$1/tests/programs
+work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite programs XXXXXX")
+trap 'rm -rf -- "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+# losses FILE: the first and the last training loss, and whether the last is less than SHARE of the first.
+learns() { # learns NAME SHARE ARGUMENTS...
+    local name=$1 share=$2
+    shift 2
+    timeout 400 "$command" train "$@" --json --out "$name" --cache "$work/cache" > "$name.json" 2> "$name.err" ||
+        { fail "$name: $(tail -3 "$name.err")"; return; }
+    grep '"event":"step"' "$name.json" | sed 's/.*"loss":\([^,]*\),.*/\1/' |
+        awk -v share="$share" 'NR == 1 {first = $1} {last = $1} END {exit !(last < share * first)}' ||
+        fail "$name: the loss did not fall below $share of the first"
+}
+
+text=$1/apps/gpt/data/tinyshakespeare.txt
+learns my_model 0.8 "$programs/my_model.cpp" --data "$text" --steps 150 --layers 1 --width 32 --eval-every 0
+grep -q "RmsNorm has no loop schedule for d_input" my_model.err || fail "no note of the loops that nobody wrote"
+learns smoother 0.8 "$programs/smoother.cpp" --data "$text" --steps 150 --reach 5 --eval-every 0
+learns classifier 0.2 "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 300
+"$command" explain "$programs/smoother.cpp" --cache "$work/cache" > plan 2> err || fail "explain: $(tail -1 err)"
+grep -q "next(hidden.weight)" plan || fail "explain does not show the fused update"
+
+# The README shows this program's layer and its schedule word for word.
+for first in "/// y = x / sqrt(mean(x^2) + eps)" "/// A task is 16 rows"; do
+    awk -v first="$first" 'index($0, first) {on = 1} on {print} on && /^}/ {exit}' "$programs/my_model.cpp" > piece
+    [ -s piece ] || fail "my_model.cpp has no '$first'"
+    while IFS= read -r line; do
+        grep -qxF -- "$line" "$1/README.md" || fail "README.md lacks this line of my_model.cpp: $line"
+    done < piece
+done
+
+[ $failures = 0 ] && echo "all programs compiled and learnt"
+exit $((failures > 0))
