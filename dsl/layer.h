@@ -56,6 +56,8 @@ public:
     virtual int input_rank(int) const { return rank(); }
     virtual int output_rank() const { return rank(); }
     virtual Nature nature() const { return Nature::anchor; }
+    /// Whether its parameters' gradients add at places that depend on data: whole only after the last row.
+    virtual bool scatters() const { return false; }
     /// Floating-point operations of a forward call on an input of this shape.
     virtual double flops(const Shape &x) const { return double(x.size()); }
     /// Those of the gradient with respect to its input (`of_input`) or to its parameters.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "generators/partition.h"
+#include "schedules/defaults.h"
 
 namespace cryolite {
 
@@ -64,7 +65,7 @@ public:
         for (int s : stages) {
             const Parameter *w = p.stages[s].parameter;
             if (p.stages[s].part != Part::next || !fusible(w).empty()) continue;
-            if (everywhere || (where_it_pays && few_rows(w) && !asked_root(w))) fuse_update(w);
+            if (everywhere || (where_it_pays && pays(w) && !asked_root(w))) fuse_update(w);
         }
     }
 
@@ -134,15 +135,12 @@ private:
         }
     }
 
-    /// Whether streaming the parameter costs about as much as the product that makes its gradient: fused, GPT-2
-    /// steps of 64 rows took 0.93 and of 256 rows 0.98 of their time, `nano` ones of 768 rows 1.02.
-    bool few_rows(const Parameter *w) const {
-        constexpr int most = 256;
+    bool pays(const Parameter *w) const {
         for (int s : stages) {
             const StageSpec &spec = p.stages[s];
             if (spec.part != Part::d_parameter || spec.parameter != w) continue;
-            const Shape &x = p.graph.values()[p.graph.calls()[spec.call].inputs[0]].shape;
-            if (x.size() / x[0] > most) return false;
+            const Graph::Call &c = p.graph.calls()[spec.call];
+            if (!fused_update_pays(*c.layer, p.graph.values()[c.inputs[0]].shape)) return false;
         }
         return true;
     }
@@ -154,17 +152,26 @@ private:
     /// Why the gradient of `w` cannot live inside its update; empty: it can.
     std::string fusible(const Parameter *w) const {
         int uses = 0;
-        bool product = false;
+        bool product = false, scatter = false;
+        std::string reader;
         for (int s : stages) {
             const StageSpec &spec = p.stages[s];
-            if (spec.part != Part::d_parameter || spec.parameter != w) continue;
+            if (spec.part != Part::d_parameter) continue;
+            if (spec.parameter != w) {
+                for (int b : stage_reads(p, spec))
+                    if (b == p.parameter_buffer.at(w)) reader = spec.name;
+                continue;
+            }
             uses++;
+            scatter = p.graph.calls()[spec.call].layer->scatters();
             product = p.graph.calls()[spec.call].layer->nature() == Nature::anchor;
         }
         if (options.clip)
             return "clipping by the global norm needs every gradient before the first update";
         if (uses != 1)
             return fmt::format("the parameter is used by {} calls (shared or tied), and its gradient is their sum", uses);
+        if (scatter) return "the gradient adds at places that depend on data, so no element of it is whole before the last row";
+        if (!reader.empty()) return fmt::format("'{}' reads the weight as it was before its update", reader);
         if (!product) return "the gradient is computed together with others of its layer";
         return "";
     }

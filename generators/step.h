@@ -75,7 +75,7 @@ struct StepProgram {
 struct StepOptions {
     bool clip = false;        ///< clip gradients by their global norm
     bool accumulate = false;  ///< several micro-batches in a step
-    std::string update = "auto";
+    std::string update = "separate";
 };
 
 /// Traces the model, differentiates it and lays out buffers and stages, every stage its own kernel.

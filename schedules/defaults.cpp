@@ -30,4 +30,9 @@ Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m) 
     return row_major();
 }
 
+bool fused_update_pays(const Layer &layer, const Shape &input) {
+    constexpr int most_rows = 256;
+    return layer.kind() == "Linear" && input.size() / input[0] <= most_rows;
+}
+
 }  // namespace cryolite

@@ -22,6 +22,7 @@ struct Embedding : Layer {
         e.insert(e.begin(), width);
         return Shape(e);
     }
+    bool scatters() const override { return true; }
     double flops(const Shape &) const override { return 0; }
 
     Func forward(Array ids) override {

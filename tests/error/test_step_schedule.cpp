@@ -160,6 +160,48 @@ TEST_CASE("a gradient inside its update: not where the parameter is tied") {
     CHECK(message == "");
 }
 
+namespace {
+
+/// y = sin(f x + p): the gradient of each parameter reads the other.
+struct Wave : Layer {
+    Parameter f{this, "f", {5}, ones}, p{this, "p", {5}, zeros};
+    using Layer::Layer;
+    Func forward(Array x) override {
+        Var i("i"), r("r");
+        Func y("y");
+        y(i, r) = sin(f(i) * x(i, r) + p(i));
+        return y;
+    }
+};
+struct Waves : Classifier {
+    Linear up{"up", 5, 5}, head{"head", 5, classes};
+    Wave wave{"wave"};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override { return head(wave(up(x))); }
+};
+struct Untied : TextModel {
+    Embedding token{"token", vocab, 6};
+    Linear head{"head", 6, vocab};
+    Tensor forward(Tensor x) override { return head(token(x)); }
+};
+
+}  // namespace
+
+TEST_CASE("a gradient inside its update: not where another gradient reads the weight, or rows scatter") {
+    auto wave = [](Waves &c, Step &s) { s(d(c.wave.f)).compute_at(next(c.wave.f)); };
+    CHECK(error_of([&] { Compiled<Waves>({{"batch", "3"}}, wave); })
+              .find("reads the weight as it was before its update") != std::string::npos);
+    auto table = [](Untied &c, Step &s) { s(d(c.token.table)).compute_at(next(c.token.table)); };
+    CHECK(error_of([&] { Compiled<Untied>({{"batch", "3"}}, table); })
+              .find("adds at places that depend on data") != std::string::npos);
+    // `backward` leaves both where they are, and places the products' weights.
+    StepOptions everywhere;
+    everywhere.update = "backward";
+    Compiled<Waves> c({{"batch", "3"}}, [](Waves &, Step &) {}, everywhere);
+    CHECK(c.kernel("step", "d(wave.f)") != c.kernel("step", "next(wave.f)"));
+    CHECK(c.kernel("step", "d(up.weight)") == c.kernel("step", "next(up.weight)"));
+}
+
 TEST_CASE(
     "lines that are accepted join their stages, a later line of a stage replaces the earlier") {
     Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
