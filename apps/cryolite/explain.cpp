@@ -49,7 +49,13 @@ json stage_json(const PlanCall &c) {
 class Explanation {
 public:
     Explanation(const Plan &plan, const TrainSettings &s, const Request &r, Roof roof)
-        : plan_(plan), s_(s), r_(r), roof_(roof) {}
+        : plan_(plan), s_(s), r_(r), roof_(roof) {
+        bool any = r_.kernel.empty();
+        for (auto &[name, calls] : plan_.plans)
+            for (const PlanCall &c : calls) any |= chosen(c);
+        if (!any)
+            fail_usage("no kernel of {} has '{}' in its name; explain {} lists them", r_.app, r_.kernel, r_.app);
+    }
 
     json to_json() const {
         json j = {{"app", r_.app},
