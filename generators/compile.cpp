@@ -1,9 +1,7 @@
 #include "generators/compile.h"
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "generators/child.h"
 #include "generators/store.h"
@@ -11,7 +9,6 @@
 namespace cryolite {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
 
 namespace {
 

@@ -322,7 +322,7 @@ int Partition::add_kernel(std::vector<int> list) {
 void partition(StepProgram &p, const StepOptions &options) {
     std::vector<std::string> names;
     for (auto &[name, kernels] : p.plans) names.push_back(name);
-    std::vector<Kernel> separate = p.kernels;
+    const size_t separate = p.kernels.size();
     std::vector<bool> concerned(p.schedule->placements.size());
     for (const std::string &name : names) {
         Partition part(p, options, name);
@@ -335,10 +335,9 @@ void partition(StepProgram &p, const StepOptions &options) {
         if (auto &[stage, where] = p.schedule->placements[i]; !concerned[i])
             refuse(stage, where, "neither of the two reads the other", ".compute_root()");
     // Only the joined kernels stay.
-    int first = int(separate.size());
-    p.kernels.erase(p.kernels.begin(), p.kernels.begin() + first);
+    p.kernels.erase(p.kernels.begin(), p.kernels.begin() + long(separate));
     for (auto &[name, kernels] : p.plans)
-        for (int &k : kernels) k -= first;
+        for (int &k : kernels) k -= int(separate);
 }
 
 }  // namespace cryolite

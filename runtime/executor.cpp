@@ -34,13 +34,11 @@ Executor::~Executor() {
 void Executor::allocate() {
     const Plan &p = plan();
     arena_ = device_.allocate(size_t(p.arena) + 64, "activations");
-    bytes_ += p.arena;
     memory_.resize(p.buffers.size());
     for (size_t b = 0; b < p.buffers.size(); b++) {
         const PlanBuffer &buffer = p.buffers[b];
         if (buffer.role == "activation" || !buffer.stored) continue;
         memory_[b] = device_.allocate(size_t(buffer.bytes) + 64, buffer.role + " " + buffer.name);
-        bytes_ += buffer.bytes;
     }
 }
 
@@ -98,22 +96,25 @@ void Executor::run(const Line &line, std::span<double> seconds) {
     });
 }
 
-void Executor::upload(int buffer, const void *from, size_t bytes, size_t offset) {
+DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {
     DeviceMemory memory;
     size_t at;
     place(buffer, memory, at);
-    if (offset + bytes > size_t(plan().buffers[size_t(buffer)].bytes))
-        fail("'{}' is smaller than what is written to it", plan().buffers[size_t(buffer)].name);
-    device_.upload(memory, at + offset, from, bytes);
+    const PlanBuffer &b = plan().buffers[size_t(buffer)];
+    if (offset + bytes > size_t(b.bytes))
+        fail("'{}' has {} bytes, not the {} from {} that are moved", b.name, b.bytes, bytes, offset);
+    offset += at;
+    return memory;
+}
+
+void Executor::upload(int buffer, const void *from, size_t bytes, size_t offset) {
+    DeviceMemory memory = reach(buffer, bytes, offset);
+    device_.upload(memory, offset, from, bytes);
 }
 
 void Executor::download(void *to, int buffer, size_t bytes, size_t offset) {
-    DeviceMemory memory;
-    size_t at;
-    place(buffer, memory, at);
-    if (offset + bytes > size_t(plan().buffers[size_t(buffer)].bytes))
-        fail("'{}' is smaller than what is read from it", plan().buffers[size_t(buffer)].name);
-    device_.download(to, memory, at + offset, bytes);
+    DeviceMemory memory = reach(buffer, bytes, offset);
+    device_.download(to, memory, offset, bytes);
 }
 
 }  // namespace cryolite

@@ -32,19 +32,18 @@ public:
     void upload(int buffer, const void *from, size_t bytes, size_t offset = 0);
     void download(void *to, int buffer, size_t bytes, size_t offset = 0);
 
-    int64_t bytes_allocated() const { return bytes_; }
-
 private:
     std::shared_ptr<const Bundle> bundle_;
     Device &device_;
     DeviceMemory arena_;
     std::vector<DeviceMemory> memory_;  ///< by buffer; empty: in the arena, or never stored
     std::map<std::string, Line> lines_;
-    int64_t bytes_ = 0;
 
     void allocate();
     void resolve();
     void place(int buffer, DeviceMemory &memory, size_t &offset) const;
+    /// The memory of a buffer; `offset` becomes the place in it. Errors: fewer bytes than are asked for.
+    DeviceMemory reach(int buffer, size_t bytes, size_t &offset) const;
 };
 
 struct Executor::Line {

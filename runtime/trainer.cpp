@@ -123,9 +123,7 @@ double Trainer::evaluate(const Batch &batch, int rows) {
     executor_.run(executor_.line("forward"));
     if (rows == this->batch()) return loss();
     // The rest of the batch is padding: the loss of the rows that count, from the model's output.
-    const PlanBuffer &y = plan().buffers[size_t(plan().output)];
-    output_.resize(size_t(y.elements()));
-    executor_.download(output_.data(), plan().output, output_.size() * 4);
+    fetch_output();
     double total = 0;
     int count = rows * rows_per_example(), n = classes();
     for (int r = 0; r < count; r++) {
@@ -141,11 +139,14 @@ double Trainer::evaluate(const Batch &batch, int rows) {
 std::span<const float> Trainer::predict(const Batch &batch) {
     feed(batch);
     executor_.run(executor_.line("forward"));
-    executor_.device().finish();
-    const PlanBuffer &y = plan().buffers[size_t(plan().output)];
-    output_.resize(size_t(y.elements()));
-    executor_.download(output_.data(), plan().output, output_.size() * 4);
+    fetch_output();
     return output_;
+}
+
+void Trainer::fetch_output() {
+    executor_.device().finish();
+    output_.resize(size_t(plan().buffers[size_t(plan().output)].elements()));
+    executor_.download(output_.data(), plan().output, output_.size() * 4);
 }
 
 std::string Trainer::write(const fs::path &path, const std::string &role) {

@@ -55,6 +55,7 @@ private:
     void feed(const Batch &batch);
     void run(const char *plan, size_t &call);
     double loss();
+    void fetch_output();
     std::string write(const fs::path &path, const std::string &role);
     void read(int buffer, const SafetensorsFile &file, const TensorEntry &entry);
     TensorShape shape_of(int buffer) const;
