@@ -47,7 +47,8 @@ same() { # same RUN: it has the bits of the whole run
 interrupt() { # interrupt SIGNAL RUN STATUS: after its first checkpoints
     "$command" train "${tiny[@]}" "${long[@]}" --out "$2" --cache "$work/cache" > /dev/null 2> err &
     local pid=$! k=0
-    while [ ! -e "$2/checkpoints/step-000040" ] && [ $((k++)) -lt 3000 ]; do sleep 0.01; done
+    # Two are kept from the second on: waiting for one by its name could miss it.
+    while [ "$(ls "$2/checkpoints" 2> /dev/null | wc -l)" -lt 2 ] && [ $((k++)) -lt 3000 ]; do sleep 0.01; done
     kill -"$1" $pid
     wait $pid 2> /dev/null
     local got=$?
