@@ -71,6 +71,10 @@ const Func &Parameter::func() const {
     return *func_;
 }
 
+Factors Layer::factors(const Parameter &w, const Call &, const Array &) {
+    fail("[{}] the gradient of {} is not written as a sum of outer products", path, w.path());
+}
+
 double Layer::gradient_flops(const Shape &x, bool of_input) const {
     return of_input || !parameters_.empty() ? flops(x) : 0;
 }

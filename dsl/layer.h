@@ -30,6 +30,19 @@ struct Call {
     const Array &input(int k = 0) const { return inputs.at(k); }
 };
 
+/// One side of a gradient that is a sum over rows of outer products: f(k, m), the vector of row m; or, where it is
+/// `one_hot`, f(m), the place of its only 1.
+struct Factor {
+    Func f;
+    int extent;
+    bool one_hot = false;
+};
+/// d(w)(i, j) = sum over rows m of first(i, m) second(j, m). From it follows its norm, without the gradient itself.
+struct Factors {
+    Factor first, second;
+    int rows;
+};
+
 /// How much of its input one element of a layer's output needs: decides what may share a kernel.
 enum class Nature {
     pointwise,  ///< the element at the same place
@@ -69,6 +82,11 @@ public:
     /// Defines d(x) for its inputs and d(w) for its parameters from the adjoint `dy` of its output.
     /// Left out, the gradient is derived by Halide's `propagate_adjoints`.
     virtual void backward(const Call &call, Array dy) { derive(call, dy); }
+
+    /// Whether the gradient of a parameter (its own or a shared one) is given by `factors`: exact clipping can then do
+    /// without storing it.
+    virtual bool factored(const Parameter &) const { return false; }
+    virtual Factors factors(const Parameter &w, const Call &call, const Array &dy);
 
     // For those who build kernels.
     Tensor operator()(const Tensor &x) { return x.graph().call(*this, {x}); }

@@ -17,6 +17,9 @@ namespace {
 /// the shapes of its call decide.
 std::string signature(const StepProgram &p, const StageSpec &s) {
     std::string text = fmt::format("{} {} {} {}", int(s.part), s.index, s.accumulate, s.addends.size());
+    if (s.call2 >= 0)
+        text += fmt::format(" {} {}{}{}", s.call == s.call2, typeid(*p.graph.calls()[s.call2].layer).name(),
+                            p.graph.values()[p.graph.calls()[s.call2].inputs[0]].shape.str(), s.dy == s.dy2);
     if (s.call < 0) return text + (s.parameter ? s.parameter->shape().str() : "");
     const Graph::Call &c = p.graph.calls()[s.call];
     text += fmt::format(" {} {}", typeid(*c.layer).name(), s.dy == p.scalars);

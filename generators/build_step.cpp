@@ -118,7 +118,7 @@ private:
         }
         int n = int(p.scalar_names.size()), w = int(p.parameter_buffer.size());
         p.scalars = buffer({"scalars", Role::scalars, Halide::Float(64), {n}, {}, nullptr});
-        p.norms = buffer({"norms", Role::norms, Halide::Float(32), {w}, {}, nullptr});
+        p.norms = buffer({"norms", Role::norms, Halide::Float(64), {w}, {}, nullptr});
         p.scale = buffer({"scale", Role::scale, Halide::Float(32), {1}, {}, nullptr});
     }
 
@@ -191,14 +191,39 @@ private:
         add(plan, "backward", s);
     }
 
+    /// Squared norms of the stored gradients, and of those that need not be stored: `partition` keeps one or the other.
+    void norms() {
+        std::vector<StageSpec> list;
+        for (auto &[w, id] : ordered()) {
+            StageSpec s{Part::norm, "norm(" + w->path() + ")", -1, 0, w};
+            s.writes = {p.norms};
+            list.push_back(s);
+            if (!options.accumulate) ghost_norms(w, s, list);
+        }
+        for (int k = 0; k < int(list.size()); k++) {
+            list[k].index = k;
+            add("step", "update", list[k]);
+        }
+        p.buffers[p.norms].shape = {int(list.size())};
+    }
+    /// One for each two calls that use the parameter; none where a layer does not factor its gradient.
+    void ghost_norms(const Parameter *w, StageSpec s, std::vector<StageSpec> &list) const {
+        std::vector<const StageSpec *> uses;
+        for (int k : p.plans.at("step"))
+            if (const StageSpec &g = p.stages[p.kernels[k].stages[0]]; g.part == Part::d_parameter && g.parameter == w) {
+                if (!p.graph.calls()[g.call].layer->factored(*w)) return;
+                uses.push_back(&g);
+            }
+        for (size_t a = 0; a < uses.size(); a++)
+            for (size_t b = a; b < uses.size(); b++) {
+                s.call = uses[a]->call, s.dy = uses[a]->dy, s.call2 = uses[b]->call, s.dy2 = uses[b]->dy;
+                list.push_back(s);
+            }
+    }
+
     void update() {
         if (options.clip) {
-            int slot = 0;
-            for (auto &[w, id] : ordered()) {
-                StageSpec s{Part::norm, "norm(" + w->path() + ")", -1, slot++, w};
-                s.writes = {p.norms};
-                add("step", "update", s);
-            }
+            norms();
             StageSpec s{Part::scale, "clip"};
             s.writes = {p.scale};
             add("step", "update", s);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "dsl/ghost_norm.h"
 #include "generators/hash.h"
 #include "generators/kernel_inputs.h"
 #include "generators/partition.h"
@@ -45,6 +46,7 @@ private:
     const Kernel &k;
     KernelInputs in;
     std::vector<Output> outputs;
+    std::map<const Parameter *, Func> scattered;  ///< beside the product of a tied table, its embedding's gradient
     std::vector<std::pair<const StageSpec *, Func>> defined;
 
     const Graph::Call &call(const StageSpec &s) const { return p.graph.calls()[s.call]; }
@@ -53,6 +55,7 @@ private:
         case Part::forward: return forward(s);
         case Part::d_input:
         case Part::d_parameter: return gradient(s);
+        case Part::norm: return ghost(s) ? ghost_norm(s) : void();
         case Part::sum: return sum(s);
         default: return;  // updates are defined where they are stored
         }
@@ -97,8 +100,25 @@ private:
         check_arity(s, f, of_input ? in.rank(s.writes[0]) : s.parameter->shape().rank());
         defined.push_back({&s, f});
         if (!s.addends.empty()) f = with_addends(s, f);
+        if (!of_input && fused_update(s.parameter) && is_scatter(f)) {
+            scattered[s.parameter] = f;
+            return;
+        }
         Shape shape = p.buffers[s.writes[0]].shape;
         in.arrays[s.writes[0]] = Array(f, of_input ? shape.folded(in.rank(s.writes[0])) : shape);
+    }
+    Factors factors(const Parameter &w, int index, int dy) {
+        const Graph::Call &c = p.graph.calls()[index];
+        ::cryolite::Call seen;
+        for (int v : c.inputs) seen.inputs.push_back(in.array(p.value_buffer[v], "x"));
+        return c.layer->factors(w, seen, in.array(dy, "dy"));
+    }
+    void ghost_norm(const StageSpec &s) {
+        bool same = s.call == s.call2;
+        Factors a = factors(*s.parameter, s.call, s.dy), b = same ? a : factors(*s.parameter, s.call2, s.dy2);
+        Func norm = GhostNorm(a, b, same).norm;
+        outputs.push_back({p.norms, s.index, {1}, [norm](auto &v) -> Expr { return norm(v[0]); }});
+        defined.push_back({&s, norm});
     }
     /// The adjoint of the output; that of the loss itself is the scale given at run time.
     Array adjoint(const StageSpec &s, int out) {
@@ -193,7 +213,9 @@ private:
         if (fused) {
             g = at_storage(in.arrays.at(gradient), w, v);
             const StageSpec *d = gradient_stage(s.parameter);
-            if (d->accumulate) g += in.image(gradient, extents, "earlier")(as_exprs(v));
+            if (d->accumulate) g = in.image(gradient, extents, "earlier")(as_exprs(v)) + g;
+            if (auto rows = scattered.find(s.parameter); rows != scattered.end())
+                g = scatter_into_panels(rows->second, w.layout, v, g)(as_exprs(v));
         } else {
             g = in.image(gradient, extents, "g")(as_exprs(v));
         }
@@ -217,15 +239,18 @@ private:
         Expr next = o(element(0), g);
         std::vector<Expr> values = {next};
         for (const State *state : o.states()) values.push_back(state->now);
+        // The same bits wherever the rule is placed: no multiply-add made here and not there.
+        for (Expr &e : values) e = strict_float(e);
         return values;
     }
     void store_norm(const StageSpec &s) {
+        if (ghost(s)) return;  // stored where it was defined
         int n = int(p.buffers[p.gradient_buffer.at(s.parameter)].storage().size());
         Func g = in.image(p.gradient_buffer.at(s.parameter), {n}, "g"), norm("norm");
         RDom i(0, n, "i");
         Var u("u");
         norm(u) += g(i) * g(i);
-        outputs.push_back({p.norms, s.index, {1}, [norm](auto &v) -> Expr { return norm(v[0]); }});
+        outputs.push_back({p.norms, s.index, {1}, [norm](auto &v) -> Expr { return cast<double>(norm(v[0])); }});
         defined.push_back({&s, norm});
     }
     /// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
@@ -234,8 +259,8 @@ private:
         Func square("square"), scale("scale");
         RDom i(0, n, "i");
         Var u("u");
-        square(u) += cast<double>(in.image(p.norms, {n}, "norms")(i));
-        scale(u) = cast<float>(min(cast<double>(1), scalar(2) / (sqrt(square(u)) + Expr(1e-6))));
+        square(u) += in.image(p.norms, {n}, "norms")(i);
+        scale(u) = cast<float>(min(cast<double>(1), scalar(2) / (sqrt(max(square(u), cast<double>(0))) + Expr(1e-6))));
         outputs.push_back({p.scale, 0, {1}, [scale](auto &v) -> Expr { return scale(v[0]); }});
     }
 
@@ -318,7 +343,7 @@ void KernelBuilder::bind_arguments() {
                 b.dim(d).set_stride(stride);
                 stride *= out.extents[d];
             }
-            b.set_host_alignment(out.buffer == p.norms ? 4 : 64);
+            b.set_host_alignment(out.buffer == p.norms ? 8 : 64);
             first = false;
         }
     }

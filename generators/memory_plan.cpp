@@ -26,14 +26,15 @@ MemoryPlan plan_memory(const StepProgram &p, const std::vector<CompiledKernel> &
     std::map<int, std::map<std::string, Life>> lives;
     auto &forward = p.plans.at("forward");
     for (auto &[plan, list] : p.plans) {
-        std::vector<int> line = forward;
+        std::vector<int> line;
+        if (plan != "lazy") line = forward;
         if (plan != "forward") line.insert(line.end(), list.begin(), list.end());
         for (int t = 0; t < int(line.size()); t++)
             for (const KernelArgument &a : kernels[line[t]].arguments)
                 if (p.buffers[a.buffer].role == Role::activation) lives[a.buffer][plan].touch(t);
         // The results are read after the last kernel.
         for (int result : {p.loss, p.output})
-            if (lives.count(result) && (plan == "forward" || result == p.loss))
+            if (lives.count(result) && (plan == "forward" || plan == "lazy" || result == p.loss))
                 lives[result][plan].touch(int(line.size()));
     }
     std::vector<int> order;

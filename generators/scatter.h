@@ -15,4 +15,9 @@ bool is_scatter(const Halide::Func &f);
 Halide::Func scatter_into_storage(const Halide::Func &f, const Layout &layout,
                                   std::vector<Halide::Var> v, bool accumulate);
 
+/// The same sum over storage `v` in panels of the dimension that the data index, onto `start`: "in_panel", each panel by
+/// itself from the rows that belong to it.
+Halide::Func scatter_into_panels(const Halide::Func &f, const Layout &layout, std::vector<Halide::Var> v,
+                                 const Halide::Expr &start);
+
 }  // namespace cryolite

@@ -3,6 +3,7 @@
 // that hold stages, plans that list kernels. Plain data: no Halide Func exists here.
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,14 +37,15 @@ struct StageSpec {
     int call = -1;       ///< index into the graph's calls
     int index = 0;       ///< which input or which parameter of the call's layer
     const Parameter *parameter = nullptr;
-    int dy = -1;                ///< d_input, d_parameter: adjoint of the call's output
+    int dy = -1;                ///< d_input, d_parameter, norm: adjoint of the call's output
+    int call2 = -1, dy2 = -1;   ///< norm without the gradient: the other of the two calls whose shares are multiplied
     std::vector<int> addends{}; ///< buffers added to the result
     bool accumulate = false;    ///< d_parameter: adds to the gradient that its buffer holds
     bool scaled = false;        ///< next: gradients are multiplied by the clipping scale
     std::vector<int> reads{};   ///< buffers that it really reads, known after `analyse`
     bool analysed = false;
     std::vector<int> writes{};  ///< buffers: one, but for next (the parameter, then its states)
-    std::string placed = "root";
+    std::string placed = "root", why{};  ///< why: of updates, what decided it
     double flops = 0;
 };
 
@@ -64,6 +66,7 @@ struct StepProgram {
     std::vector<int> value_writer;                  ///< graph value -> forward stage, -1
     std::map<const Parameter *, int> parameter_buffer, gradient_buffer;
     std::map<const Parameter *, std::vector<int>> state_buffers;
+    std::set<const Parameter *> lazy;  ///< updated at forward, at their next use
     int scalars = -1, norms = -1, scale = -1, loss = -1, output = -1;
     std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, then the optimizer's
     std::vector<double> scalar_values;
@@ -77,6 +80,9 @@ struct StepOptions {
     bool accumulate = false;  ///< several micro-batches in a step
     std::string update = "separate";
 };
+
+/// Whether the norm of a gradient is taken without making the gradient.
+inline bool ghost(const StageSpec &s) { return s.part == Part::norm && s.call >= 0; }
 
 /// Traces the model, differentiates it and lays out buffers and stages, every stage its own kernel.
 void build_step(StepProgram &p, Model &model, Optimizer &optimizer, const StepOptions &options,

@@ -44,6 +44,7 @@ json call_json(const StepProgram &p, int k, const CompiledKernel &c, int symbol)
     double flops = 0;
     for (int s : kernel.stages) {
         stages.push_back({{"name", p.stages[s].name}, {"placed", p.stages[s].placed}});
+        if (!p.stages[s].why.empty()) stages.back()["why"] = p.stages[s].why;
         flops += p.stages[s].flops;
     }
     json args = json::array();

@@ -39,7 +39,7 @@ PlanCall call_of(const json &j) {
     PlanCall c;
     c.kernel = j.at("kernel"), c.name = j.at("name"), c.pass = j.at("pass");
     c.flops = j.at("flops"), c.bytes = j.at("bytes");
-    for (const json &s : j.at("stages")) c.stages.push_back({s.at("name"), s.at("placed")});
+    for (const json &s : j.at("stages")) c.stages.push_back({s.at("name"), s.at("placed"), s.value("why", "")});
     for (const json &a : j.at("args")) c.args.push_back({a.at(0), a.at(1)});
     return c;
 }

@@ -45,7 +45,7 @@ struct PlanCall {
     int kernel = 0;
     std::string name, pass;
     struct Stage {
-        std::string name, placed;
+        std::string name, placed, why;
     };
     std::vector<Stage> stages;
     struct Bound {

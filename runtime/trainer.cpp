@@ -21,6 +21,7 @@ int Trainer::rows_per_example() const { return int(plan().buffers[size_t(targets
 int Trainer::classes() const { return plan().buffers[size_t(plan().output)].shape.at(0); }
 
 void Trainer::initialise(uint64_t seed) {
+    pending_ = false;
     for (size_t b = 0; b < plan().buffers.size(); b++) {
         const PlanBuffer &w = plan().buffers[b];
         if (w.role != "parameter") continue;
@@ -48,6 +49,7 @@ void Trainer::read(int buffer, const SafetensorsFile &file, const TensorEntry &e
 
 void Trainer::load_parameters(const fs::path &path,
                               const std::function<std::string(const std::string &)> &renamed) {
+    flush();
     SafetensorsFile file(path);
     std::set<int> loaded;
     for (const TensorEntry &e : file.entries()) {
@@ -104,21 +106,32 @@ double Trainer::loss() {
 double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
     set("step", double(steps_ + 1));
     set("loss_scale", 1.0 / accumulate);
-    executor_.upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
     double total = 0;
     size_t call = 0;
     for (int k = 0; k < accumulate; k++) {
         feed(next());
-        run("forward", call);
+        // Updates that wait for this pass still read the numbers of the step that they belong to.
+        run(pending_ ? "lazy" : "forward", call);
+        pending_ = false;
+        if (k == 0) executor_.upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
         bool last = k == accumulate - 1;
         run(last ? "step" : k == 0 ? "first" : "accumulate", call);
         total += loss();
     }
     steps_++;
+    pending_ = executor_.has("lazy");
     return total / accumulate;
 }
 
+void Trainer::flush() {
+    if (!pending_) return;
+    executor_.run(executor_.line("flush"));
+    executor_.device().finish();
+    pending_ = false;
+}
+
 double Trainer::evaluate(const Batch &batch, int rows) {
+    flush();
     feed(batch);
     executor_.run(executor_.line("forward"));
     if (rows == this->batch()) return loss();
@@ -137,6 +150,7 @@ double Trainer::evaluate(const Batch &batch, int rows) {
 }
 
 std::span<const float> Trainer::predict(const Batch &batch) {
+    flush();
     feed(batch);
     executor_.run(executor_.line("forward"));
     fetch_output();
@@ -150,6 +164,7 @@ void Trainer::fetch_output() {
 }
 
 std::string Trainer::write(const fs::path &path, const std::string &role) {
+    flush();
     std::vector<TensorSpec> specs;
     std::vector<int> ids;
     for (size_t b = 0; b < plan().buffers.size(); b++) {
@@ -172,6 +187,7 @@ std::string Trainer::write_parameters(const fs::path &path) { return write(path,
 std::string Trainer::write_state(const fs::path &path) { return write(path, "state"); }
 
 void Trainer::read_state(const fs::path &path) {
+    flush();
     SafetensorsFile file(path);
     for (size_t b = 0; b < plan().buffers.size(); b++)
         if (plan().buffers[b].role == "state")

@@ -27,6 +27,10 @@ public:
     uint64_t steps() const { return steps_; }
     void set_steps(uint64_t n) { steps_ = n; }
 
+    /// Does the updates that the step schedule has put off to the next forward pass. Evaluating, and reading or writing
+    /// weights, does so by itself.
+    void flush();
+
     /// Mean loss over `rows` of the batch's rows (the rest is padding).
     double evaluate(const Batch &batch, int rows);
     /// The model's output for a batch: [rows, classes] row-major.
@@ -50,6 +54,7 @@ private:
     std::vector<float> output_, row_major_, storage_;
     std::vector<double> *profile_ = nullptr;
     uint64_t steps_ = 0;
+    bool pending_ = false;  ///< updates wait for the next forward pass
     int input_ = -1, targets_ = -1;
 
     void feed(const Batch &batch);

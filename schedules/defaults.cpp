@@ -30,9 +30,9 @@ Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m) 
     return row_major();
 }
 
-bool fused_update_pays(const Layer &layer, const Shape &input) {
-    constexpr int most_rows = 256;
-    return layer.kind() == "Linear" && input.size() / input[0] <= most_rows;
+int fused_update_rows(const Layer &layer, bool clip) {
+    if (layer.kind() != "Linear" && layer.kind() != "TiedHead") return 0;
+    return clip ? 128 : 256;
 }
 
 }  // namespace cryolite

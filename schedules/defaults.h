@@ -9,9 +9,9 @@ namespace cryolite {
 /// of output columns, so that one layout serves Y, dX and dW and an update streams it; the rest row-major.
 Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m);
 
-/// Whether a fused update of a layer's parameter pays, without clipping: where the product that makes the gradient has
-/// so few rows that streaming the parameter costs about as much. Fused, GPT-2 steps of 64 rows took 0.93 and of
-/// 256 rows 0.98 of their time, `nano` ones of 768 rows 1.02 (2 Zen 4 cores).
-bool fused_update_pays(const Layer &layer, const Shape &input);
+/// Up to how many rows a fused update of a layer's parameter pays: where the product that makes the gradient has so few
+/// that streaming the parameter costs about as much. Fused, GPT-2 steps of 64 rows took 0.93 and of 256 rows 0.98 of
+/// their time, `nano` ones of 768 rows 1.02 (2 Zen 4 cores). With clipping, norms cost more with every row.
+int fused_update_rows(const Layer &layer, bool clip);
 
 }  // namespace cryolite

@@ -7,6 +7,7 @@ std::string Stage::str() const {
     case value: return layer->path;
     case adjoint: return "d(" + layer->path + ")";
     case gradient: return "d(" + parameter->path() + ")";
+    case pass: return "forward";
     case next: return "next(" + parameter->path() + ")";
     }
     return "?";

@@ -5,6 +5,7 @@
 //   s(net.norm).compute_at(net.up);           // inside up's kernel, never stored whole
 //   s(d(net.gelu)).compute_at(d(net.up));     // the same, of adjoints
 //   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only inside the update
+//   s(next(net.up.W)).compute_at(forward);      // updated at its next use
 //
 // A line that is not legal is refused when the step is partitioned, with the reason and the nearest legal line.
 
@@ -21,7 +22,7 @@ namespace cryolite {
 
 /// A value of the step: a layer's output h, its adjoint d(h), a gradient d(w), an updated parameter next(w).
 struct Stage {
-    enum Kind { value, adjoint, gradient, next } kind = value;
+    enum Kind { value, adjoint, gradient, next, pass } kind = value;
     const Layer *layer = nullptr;
     const Parameter *parameter = nullptr;
 
@@ -38,6 +39,9 @@ inline Stage d(const Layer &h) { return {Stage::adjoint, &h, nullptr}; }
 inline Stage d(const Parameter &w) { return {Stage::gradient, nullptr, &w}; }
 /// The updated parameter.
 inline Stage next(const Parameter &w) { return {Stage::next, nullptr, &w}; }
+
+/// The forward pass: of the next step, as the place of an update.
+inline const Stage forward{Stage::pass, nullptr, nullptr};
 
 struct Placement {
     enum How { root, at, with } how = root;

@@ -85,7 +85,8 @@ public:
                                            {"shape", b.shape},
                                            {"bytes", b.bytes},
                                            {"layout", layout(b)},
-                                           {"update", update_of(b.name)}});
+                                           {"update", update_of(b.name).place},
+                                           {"why", update_of(b.name).why}});
         return j;
     }
 
@@ -94,7 +95,7 @@ public:
             "{}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
             r_.program.description.name, grouped(uint64_t(plan_.parameters())),
             1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
-        for (const char *pass : {"forward", "first", "accumulate", "step"})
+        for (const char *pass : {"forward", "first", "accumulate", "step", "lazy", "flush"})
             if (plan_.plans.count(pass)) print_pass(pass);
         if (!r_.kernel.empty()) return;
         print_saved();
@@ -216,22 +217,29 @@ private:
                    : "row_major";
     }
 
-    /// Where a parameter's gradient and update are: the stages say.
-    std::string update_of(const std::string &parameter) const {
+    struct Update {
+        std::string place = "none", why;
+    };
+    /// Where a parameter's gradient and update are, and why: the stages say.
+    Update update_of(const std::string &parameter) const {
         for (auto &[pass, calls] : plan_.plans)
             for (const PlanCall &c : calls) {
-                bool updates = false, computes = false;
+                const PlanCall::Stage *update = nullptr;
+                bool computes = false;
                 for (const PlanCall::Stage &s : c.stages) {
-                    updates |= s.name == "next(" + parameter + ")";
+                    if (s.name == "next(" + parameter + ")") update = &s;
                     computes |= s.name == "d(" + parameter + ")";
                 }
-                if (updates)
-                    return computes            ? "with its gradient, which is never stored"
-                           : pass == "forward" ? "at its next use"
-                                               : "separate";
+                if (update)
+                    return {computes                              ? "with its gradient"
+                            : pass == "lazy" || pass == "flush" ? "forward, at its next use"
+                                                                  : "separate",
+                            update->why};
             }
-        return "none";
+        return {};
     }
+
+    static std::string because(const std::string &why) { return why.empty() ? "" : " (" + why + ")"; }
 
     void print_parameters() const {
         std::map<std::string, std::pair<int, const PlanBuffer *>> groups;
@@ -242,8 +250,8 @@ private:
         fmt::print(
             "\nparameters (extents innermost first), their layout and where they are updated:\n");
         for (auto &[name, g] : groups)
-            fmt::print("  {:28} {:14} {:3}  {:26} {}\n", name, shape_words(g.second->shape),
-                       g.first, layout(*g.second), update_of(g.second->name));
+            fmt::print("  {:28} {:14} {:3}  {:26} {}{}\n", name, shape_words(g.second->shape), g.first, layout(*g.second),
+                       update_of(g.second->name).place, because(update_of(g.second->name).why));
     }
 };
 

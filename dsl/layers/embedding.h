@@ -38,6 +38,13 @@ struct Embedding : Layer {
         d(table)(c, v) = cast(dy.type(), 0);
         d(table)(c, row(ids(m))) += dy(c, m);
     }
+    bool factored(const Parameter &) const override { return true; }
+    Factors factors(const Parameter &, const Call &call, const Array &dy) override {
+        Func place("place");
+        Var m("m");
+        place(m) = row(call.input()(m));
+        return {{dy, width}, {place, vocab, true}, dy.extent(1)};
+    }
 
 private:
     // The loader has checked every id; the clamp tells Halide.
@@ -111,6 +118,10 @@ struct TiedHead : Layer {
         d(x)(i, r) += W(n, i) * dy(n, r);
         dW(v, i) += x(i, m) * dy(v, m);
         d(table)(i, v) = dW(v, i);
+    }
+    bool factored(const Parameter &) const override { return true; }
+    Factors factors(const Parameter &, const Call &call, const Array &dy) override {
+        return {{call.input(), source.width}, {dy, source.vocab}, dy.extent(1)};
     }
 
 private:

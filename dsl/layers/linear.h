@@ -35,6 +35,10 @@ struct Linear : Layer {
         d(W)(o, i) += x(i, m) * dy(o, m);
         d(b)(o) += dy(o, m);
     }
+    bool factored(const Parameter &w) const override { return &w == &W; }
+    Factors factors(const Parameter &, const Call &call, const Array &dy) override {
+        return {{dy, out}, {call.input(), in}, dy.extent(1)};
+    }
 };
 
 }  // namespace cryolite

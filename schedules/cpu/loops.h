@@ -37,6 +37,9 @@ void windows(Group &g, const Machine &m);
 /// n() += g(i)^2: the same order of additions for any number of threads.
 void squared_norm(Group &g, const Machine &m);
 
+/// The norm of a gradient that is never made, as dsl/ghost_norm.h writes it: inner products of rows, block by block.
+void ghost_norm(Group &g, const Machine &m);
+
 /// Rows added at places that depend on data: an embedding's gradient.
 void scatter(Group &g, const Machine &m);
 

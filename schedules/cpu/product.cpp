@@ -177,6 +177,18 @@ void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
     const Tile t = register_tile(columns, g.panel, inputs, m, g.in_place && g.panel);
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t);
+    // A tied table: a panel's product, then the rows of its embedding, then the update, while they are in the cache.
+    if (Func in_panel = g.func("in_panel"); in_panel.defined()) {
+        Var lane = g.out.args()[0], c = g.out.args()[1], panel = g.out.args()[2], task("panel_task");
+        g.store().reorder(lane, c, panel).parallel(panel).vectorize(lane, t.lanes, TailStrategy::GuardWithIf);
+        in_panel.compute_at(g.out, panel);
+        Var o = in_panel.args()[0], i = in_panel.args()[1], ot("ot"), it("it");
+        in_panel.split(o, ot, o, t.columns).split(i, it, i, t.rows, TailStrategy::ShiftInwards).reorder(o, i, ot, it).unroll(i);
+        across_lanes(in_panel, o, t.lanes);
+        in_panel.update().reorder(i, in_panel.rvars()[0]);
+        g.anchor.align_bounds(g.anchor.args()[0], t.columns).compute_at(in_panel, ot);
+        return accumulate(g.anchor, t);
+    }
     if (columns % t.columns == 0 && inputs % t.rows == 0)
         return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t);
     Func stored = g.anchor.in().compute_root();

@@ -54,6 +54,7 @@ std::string apply_loops(Group &g, Halide::Pipeline &pipeline, const Layer *ancho
     // Numbers that the whole kernel shares are computed once.
     for (Halide::Func &f : g.funcs())
         if (f.dimensions() == 0) f.compute_root();
+    if (g.form == Form::norm && g.func("partial").defined()) return cpu::ghost_norm(g, m), "ghost_norm";
     if (g.form == Form::norm && g.anchor.defined()) return cpu::squared_norm(g, m), "squared_norm";
     if (g.form == Form::norm) return plain_loops(g, m);
     if (!anchor) return cpu::pointwise(g, m), "pointwise";

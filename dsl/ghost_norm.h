@@ -1,0 +1,56 @@
+#pragma once
+// The norm of a gradient that is never made: |sum_m a_m b_m'|^2 = sum_mn (a_m . a_n) (b_m . b_n).
+// Efficient Per-Example Gradient Computations, Goodfellow, 2015, where it is of one example; here of a batch.
+
+#include "dsl/layer.h"
+
+namespace cryolite {
+
+/// The share of the squared norm of a sum of gradients that two of them have: n(0) = sum_mn <p_m, q_n>, twice that
+/// where the two are not the same one. Blocks of rows are summed on their own: "partial"(block).
+class GhostNorm {
+public:
+    static constexpr int block = 8;
+
+    GhostNorm(const Factors &p, const Factors &q, bool same) : rows(p.rows) {
+        Func first = inner_product("first", p.first, q.first), second = inner_product("second", p.second, q.second);
+        Func partial("partial");
+        RDom pair(0, block, 0, q.rows, "pair"), each(0, (rows + block - 1) / block, "each");
+        Expr row = b * block + pair.x, n = pair.y;
+        if (same) pair.where(pair.y < (b + 1) * block);  // the other half is the same by symmetry
+        Expr zero = cast<double>(0), one = cast<double>(1), two = cast<double>(2);
+        Expr times = same ? select(n < row, two, n == row, one, zero) : two;
+        if (rows % block) times = select(row < rows, times, zero);
+        partial(b) += times * cast<double>(first(n, row) * second(n, row));
+        norm = Func("norm");
+        norm(u) += partial(each);
+    }
+
+    Func norm;
+
+private:
+    const int rows;
+    Var m{"m"}, n{"n"}, b{"b"}, u{"u"};
+
+    /// Tiles of rows may reach past the last one: what they compute there is not used.
+    static Expr within(const Expr &row, int rows) { return rows % block ? min(row, rows - 1) : row; }
+
+    /// f(n, m) = p_m . q_n.
+    Func inner_product(const std::string &name, const Factor &p, const Factor &q) {
+        Func f(name);
+        Expr of_p = within(m, rows), of_q = within(n, rows);
+        if (p.one_hot && q.one_hot) {
+            f(n, m) = cast<float>(p.f(of_p) == q.f(of_q));
+        } else if (p.one_hot) {
+            f(n, m) = q.f(p.f(of_p), of_q);
+        } else if (q.one_hot) {
+            f(n, m) = p.f(q.f(of_q), of_p);
+        } else {
+            RDom k(0, p.extent, "k");
+            f(n, m) += p.f(k, of_p) * q.f(k, of_q);
+        }
+        return f;
+    }
+};
+
+}  // namespace cryolite
