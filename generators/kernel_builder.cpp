@@ -60,16 +60,17 @@ private:
         default: return;  // updates are defined where they are stored
         }
     }
-    std::vector<Array> inputs(const Graph::Call &c) {
+    std::vector<Array> inputs(const StageSpec &s) {
+        const Graph::Call &c = call(s);
         std::vector<Array> x;
         for (int j = 0; j < int(c.inputs.size()); j++)
-            x.push_back(in.array(p.value_buffer[c.inputs[j]], "x" + std::to_string(j)));
+            x.push_back(in.array(p.seen(s, c.inputs[j]), "x" + std::to_string(j)));
         return x;
     }
     void forward(const StageSpec &s) {
         const Graph::Call &c = call(s);
         int out = s.writes[0];
-        std::vector<Array> x = inputs(c);
+        std::vector<Array> x = inputs(s);
         in.bind_parameters(c);
         Func y = c.layer->forward(x);
         check_arity(s, y, in.rank(out));
@@ -85,8 +86,8 @@ private:
     void gradient(const StageSpec &s) {
         const Graph::Call &c = call(s);
         ::cryolite::Call seen;
-        seen.inputs = inputs(c);
-        int out = p.value_buffer[c.output];
+        seen.inputs = inputs(s);
+        int out = p.seen(s, c.output);
         seen.output = in.array(out, "y");
         in.bind_parameters(c);
         std::map<std::string, Func> d = c.layer->gradient(seen, adjoint(s, out));
@@ -107,15 +108,15 @@ private:
         Shape shape = p.buffers[s.writes[0]].shape;
         in.arrays[s.writes[0]] = Array(f, of_input ? shape.folded(in.rank(s.writes[0])) : shape);
     }
-    Factors factors(const Parameter &w, int index, int dy) {
+    Factors factors(const StageSpec &s, int index, int dy) {
         const Graph::Call &c = p.graph.calls()[index];
         ::cryolite::Call seen;
-        for (int v : c.inputs) seen.inputs.push_back(in.array(p.value_buffer[v], "x"));
-        return c.layer->factors(w, seen, in.array(dy, "dy"));
+        for (int v : c.inputs) seen.inputs.push_back(in.array(p.seen(s, v), "x"));
+        return c.layer->factors(*s.parameter, seen, in.array(dy, "dy"));
     }
     void ghost_norm(const StageSpec &s) {
         bool same = s.call == s.call2;
-        Factors a = factors(*s.parameter, s.call, s.dy), b = same ? a : factors(*s.parameter, s.call2, s.dy2);
+        Factors a = factors(s, s.call, s.dy), b = same ? a : factors(s, s.call2, s.dy2);
         Func norm = GhostNorm(a, b, same).norm;
         outputs.push_back({p.norms, s.index, {1}, [norm](auto &v) -> Expr { return norm(v[0]); }});
         defined.push_back({&s, norm});

@@ -56,8 +56,10 @@ Array KernelInputs::array(int buffer, const std::string &name) {
 std::optional<Array> KernelInputs::rebuild(int buffer) {
     for (int v = 0; v < int(p.value_buffer.size()); v++) {
         if (p.value_buffer[v] != buffer || p.value_writer[v] < 0) continue;
-        const StageSpec &s = p.stages[p.value_writer[v]];
-        if (stage_nature(p, s) == Nature::anchor) return std::nullopt;
+        const StageSpec &forward = p.stages[p.value_writer[v]];
+        if (stage_nature(p, forward) == Nature::anchor) return std::nullopt;
+        StageSpec &s = again_.emplace_back(forward);  // it reads what the backward pass has
+        s.again = p.stages[k.stages[0]].again || p.stages[k.stages[0]].part != Part::forward;
         define_(s);
         return arrays.at(buffer);
     }

@@ -9,6 +9,7 @@
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/sgd.h"
 #include "generators/check.h"
+#include "generators/recompute.h"
 #include "generators/store.h"
 #include "generators/write_bundle.h"
 
@@ -30,6 +31,7 @@ struct Request {
     std::string bundle, store, target = "host", update = "auto", optimizer;
     std::vector<std::string> params;
     bool clip = false, accumulate = false;
+    int64_t budget = 0;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
 
@@ -61,9 +63,11 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     Step step(machine);
     schedule(model, step);
     StepProgram p;
-    build_step(p, model, *optimizer, options, step);
-    analyse(p, machine, r.jobs, r.time_limit);
-    partition(p, options);
+    make_step(p, options, r.budget ? r.budget : step.bytes_allowed, [&](StepProgram &q, const StepOptions &o) {
+        build_step(q, model, *optimizer, o, step);
+        analyse(q, machine, r.jobs, r.time_limit);
+        partition(q, o);
+    });
     CompileOptions how{r.store, r.jobs, r.time_limit, [](int done, int total, int cached) {
                            fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());
                            fflush(stdout);
@@ -108,6 +112,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
     app.add_option("--optimizer", r.optimizer, "adamw or sgd");
     app.add_option("--update", r.update, "auto, separate, backward or forward");
+    app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
     app.add_flag("--clip", r.clip, "clip gradients by their global norm");
     app.add_flag("--accumulate", r.accumulate, "several micro-batches in a step");
     app.add_option("--jobs", r.jobs, "compiler processes at a time");
