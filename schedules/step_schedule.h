@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dsl/layer.h"
+#include "schedules/cpu/fallback.h"
 #include "schedules/group.h"
 #include "schedules/layout.h"
 
@@ -78,6 +79,8 @@ public:
     std::vector<std::pair<Stage, Placement>> placements;
     std::map<const Parameter *, Layout> layouts;
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
+    /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
+    std::vector<AutomaticLoops> automatic = automatic_loops();
 };
 
 }  // namespace cryolite
