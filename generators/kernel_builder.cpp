@@ -64,7 +64,11 @@ private:
         const Graph::Call &c = call(s);
         std::vector<Array> x;
         for (int j = 0; j < int(c.inputs.size()); j++)
+<<<<<<< HEAD
             x.push_back(in.array(p.seen(s, c.inputs[j]), "x" + std::to_string(j)));
+=======
+            x.push_back(in.array(p.value_buffer[c.inputs[j]], fmt::format("x{}", j)));
+>>>>>>> helperA
         return x;
     }
     void forward(const StageSpec &s) {
@@ -377,10 +381,26 @@ BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m
                                   ? p.graph.calls()[p.stages[k.anchor].call].layer
                                   : nullptr;
         built.layer = anchor ? anchor->kind() : "";
-        built.loops = apply_loops(built.group, built.pipeline, anchor, *p.schedule, m);
+        if (auto written = written_loops(built.group, anchor, *p.schedule)) {
+            share_numbers(built.group);
+            written->apply(built.group, m);
+            built.loops = written->name;
+        } else {
+            // What an autoscheduler makes of an algorithm follows from its parameters.
+            for (const AutomaticLoops &way : p.schedule->automatic)
+                built.automatic_keys.push_back(kernel_key(built, m, way.str()));
+        }
     }
-    built.key = kernel_key(built, m);
+    built.key = built.automatic_keys.empty() ? kernel_key(built, m) : built.automatic_keys[0];
     return built;
+}
+
+void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way) {
+    const AutomaticLoops &loops = step.automatic.at(size_t(way));
+    share_numbers(k.group);
+    loops.apply(loops, k.group, k.pipeline, m);
+    k.loops = loops.name;
+    k.key = k.automatic_keys.at(size_t(way));
 }
 
 void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object) {

@@ -21,7 +21,7 @@ KernelInputs::KernelInputs(const StepProgram &p, const Kernel &k,
 Func KernelInputs::image(int buffer, const std::vector<int> &extents, const std::string &name) {
     if (auto it = storage_.find(buffer); it != storage_.end()) return it->second;
     const Buffer &b = p.buffers[buffer];
-    ImageParam im(b.type, int(extents.size()), "b" + std::to_string(images.size()));
+    ImageParam im(b.type, int(extents.size()), fmt::format("b{}", images.size()));
     int stride = 1;
     for (int d = 0; d < int(extents.size()); d++) {
         im.dim(d).set_bounds(0, extents[d]).set_stride(stride).set_estimate(0, extents[d]);

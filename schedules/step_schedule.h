@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "dsl/layer.h"
+#include "schedules/cpu/fallback.h"
 #include "schedules/group.h"
 #include "schedules/layout.h"
 
@@ -91,6 +92,8 @@ public:
     int64_t bytes_allowed = 0;
     std::map<const Parameter *, Layout> layouts;
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
+    /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
+    std::vector<AutomaticLoops> automatic = automatic_loops();
 };
 
 }  // namespace cryolite
