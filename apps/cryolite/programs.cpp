@@ -167,6 +167,7 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"params", params},
             {"optimizer", request.optimizer},
             {"update", request.update},
+            {"budget", request.budget},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
             {"machine", machine()}};
@@ -196,6 +197,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     add_params(options.argv, request.params);
     options.argv.insert(options.argv.end(),
                         {"--update", request.update, "--optimizer", request.optimizer});
+    if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");
     // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.

@@ -42,6 +42,7 @@ struct BundleRequest {
     std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
     std::string optimizer = "adamw", update = "auto";
     bool clip = false, accumulate = false;
+    uint64_t budget = 0;  ///< bytes that a step may take; 0: any
 };
 
 struct BundleResult {

@@ -31,7 +31,7 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    return {s.params, s.optimizer, s.update, s.clip > 0, s.accumulate > 1};
+    return {s.params, s.optimizer, s.update, s.clip > 0, s.accumulate > 1, s.budget};
 }
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
