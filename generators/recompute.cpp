@@ -37,6 +37,8 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     for (int c = 0; c < int(calls.size()); c++) {
         const int b = p.value_buffer[calls[c].output];
         if (b == p.loss || b == p.output || !read.count(b) || !p.buffers[b].stored) continue;
+        // The residual stream stays: what is built again begins there, not at the model's input.
+        if (calls[c].layer->nature() == Nature::sum) continue;
         list.push_back({c, seconds(p, calls[c]) / double(p.buffers[b].bytes())});
     }
     std::stable_sort(list.begin(), list.end(),
