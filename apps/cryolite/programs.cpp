@@ -167,6 +167,7 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"params", params},
             {"optimizer", request.optimizer},
             {"update", request.update},
+            {"precision", request.precision},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
             {"machine", machine()}};
@@ -195,7 +196,8 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()}};
     add_params(options.argv, request.params);
     options.argv.insert(options.argv.end(),
-                        {"--update", request.update, "--optimizer", request.optimizer});
+                        {"--update", request.update, "--optimizer", request.optimizer,
+                         "--precision", request.precision});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");
     // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.

@@ -18,6 +18,7 @@ struct TrainSettings {
     std::map<std::string, std::string> params;
     int accumulate = 1;
     double clip = 0;  ///< 0: off
+    std::string precision = "fp32";
     std::string optimizer, update = "auto";
     LearningRate rate;
     /// The optimizer's other numbers that were given: weight-decay, beta1, beta2.
