@@ -12,7 +12,8 @@ halide_type_t halide_type(const std::string &name) {
     size_t digits = name.find_first_of("0123456789");
     int bits = std::stoi(name.substr(digits));
     std::string kind = name.substr(0, digits);
-    auto code = kind == "float" ? halide_type_float
+    auto code = kind == "float"  ? halide_type_float
+                : kind == "bfloat" ? halide_type_bfloat
                 : kind == "int" ? halide_type_int
                                 : halide_type_uint;
     return halide_type_t(code, uint8_t(bits));

@@ -48,7 +48,7 @@ public:
         describe();
         defer_signals();
         for (int k = 0; k < 2; k++) step(false);
-        peak_ = measure_fma_peak(session_->threads);
+        peak_ = measure_peak(s_, session_->threads);
         return s_.peers ? with_peers() : alone();
     }
 
@@ -69,9 +69,9 @@ private:
 
     void describe() {
         progress_.say(
-            fmt::format("{}: {} parameters, {} {} a step, {}, {} thread{}, {}",
+            fmt::format("{}: {} parameters, {} {} a step, {}, {}, {} thread{}, {}",
                         model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
-                        grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer,
+                        grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, s_.precision,
                         session_->threads, session_->threads == 1 ? "" : "s", data_.name));
     }
 
@@ -111,7 +111,7 @@ private:
     }
 
     void finish() {
-        peak_ = std::max(peak_, measure_fma_peak(session_->threads));
+        peak_ = std::max(peak_, measure_peak(s_, session_->threads));
         if (s_.profile)
             progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
                           fmt::format("\nof the steps, threads waited for each other {:.1f} %", 100 * idle_));

@@ -31,7 +31,7 @@ std::string config_toml(const TrainSettings &s) {
     if (s.text) line("tokenizer", toml_string(s.tokenizer));
     out += "\n# Step\n";
     line("accumulate", std::to_string(s.accumulate));
-    line("precision", toml_string("fp32"));
+    line("precision", toml_string(s.precision));
     line("clip", real(s.clip));
     line("optimizer", toml_string(s.optimizer));
     line("lr", real(s.rate.high));

@@ -63,6 +63,7 @@ public:
                   {"params", s_.params},
                   {"optimizer", s_.optimizer},
                   {"update", s_.update},
+                  {"precision", s_.precision},
                   {"clip", s_.clip > 0},
                   {"peak_gflops", roof_.peak},
                   {"bandwidth_gb_s", roof_.bandwidth},
@@ -85,6 +86,7 @@ public:
                 j["parameters"].push_back({{"name", b.name},
                                            {"shape", b.shape},
                                            {"bytes", b.bytes},
+                                           {"type", b.type},
                                            {"layout", layout(b)},
                                            {"update", update_of(b.name).place},
                                            {"why", update_of(b.name).why}});
@@ -269,7 +271,7 @@ private:
         fmt::print(
             "\nparameters (extents innermost first), their layout and where they are updated:\n");
         for (auto &[name, g] : groups)
-            fmt::print("  {:28} {:14} {:3}  {:26} {}{}\n", name, shape_words(g.second->shape), g.first, layout(*g.second),
+            fmt::print("  {:28} {:14} {:3}  {:8} {:26} {}{}\n", name, shape_words(g.second->shape), g.first, g.second->type, layout(*g.second),
                        update_of(g.second->name).place, because(update_of(g.second->name).why));
     }
 };
@@ -289,7 +291,7 @@ int run_explain(const std::vector<std::string> &arguments) {
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);
     const int threads = s.threads ? s.threads : usable_cores();
     const Explanation explanation(bundle->plan, s, request,
-                                  {measure_fma_peak(threads), measure_bandwidth(threads)});
+                                  {measure_peak(s, threads), measure_bandwidth(threads)});
     if (as_json)
         fmt::print("{}\n", explanation.to_json().dump(2));
     else

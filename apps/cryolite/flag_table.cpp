@@ -13,7 +13,7 @@ const std::vector<Flag> &flag_table() {
     static const std::string step = "Step", schedule = "Schedule", run = "Run";
     static const std::vector<Flag> table = {
         {"accumulate", "N", step, "micro-batches in a step (1)"},
-        {"precision", "FORMAT", step, "fp32; bf16 comes with a later release"},
+        {"precision", "FORMAT", step, "fp32, or bf16: products and what they read; sums and masters fp32 (fp32)"},
         {"clip", "NORM", step, "largest norm of the gradient; 0: off (0)"},
         {"optimizer", "NAME", step, "adamw or sgd (the program's own)"},
         {"lr", "RATE", step, "learning rate after the warm-up"},

@@ -60,8 +60,7 @@ void read_step(TrainSettings &s, const Request &r) {
     if (const auto &known = program.optimizers;
         !known.empty() && std::find(known.begin(), known.end(), s.optimizer) == known.end())
         v.refuse("optimizer", fmt::format("{}{}", fmt::join(known, " or "), did_you_mean(s.optimizer, known)));
-    if (v.word("precision", {"fp32", "bf16"}, "fp32") == "bf16")
-        fail_usage("--precision bf16 comes with a later release; use fp32");
+    s.precision = v.word("precision", {"fp32", "bf16"}, "fp32");
     s.rate.steps = bench && !v.chosen("steps") ? 20 : v.whole("steps", 1, 1'000'000'000, 1000);
     s.rate.warmup = v.whole("warmup", 0, 1'000'000'000, 0);
     // A preset's numbers are those of the program's own optimizer.
@@ -150,7 +149,7 @@ std::map<std::string, std::string> lasting(const TrainSettings &s) {
     auto real = [](double x) { return fmt::format("{}", x); };
     std::map<std::string, std::string> m = s.params;
     m["accumulate"] = std::to_string(s.accumulate), m["clip"] = real(s.clip);
-    m["optimizer"] = s.optimizer, m["update"] = s.update;
+    m["optimizer"] = s.optimizer, m["update"] = s.update, m["precision"] = s.precision;
     m["lr"] = real(s.rate.high), m["min-lr"] = real(s.rate.low),
     m["warmup"] = std::to_string(s.rate.warmup);
     for (auto &[flag, value] : s.numbers) m[flag] = real(value);

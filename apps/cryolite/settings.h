@@ -18,6 +18,7 @@ struct TrainSettings {
     std::map<std::string, std::string> params;
     int accumulate = 1;
     double clip = 0;  ///< 0: off
+    std::string precision = "fp32";
     std::string optimizer, update = "auto", recompute = "none";
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any
     LearningRate rate;

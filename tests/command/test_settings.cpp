@@ -115,7 +115,6 @@ TEST_CASE("bad values are refused by name") {
         {{{"workers", "2"}}, "--workers 2: several workers come with a later release"},
         {{{"seed", "-1"}}, "--seed is \"-1\""},
         {{{"keep", "0"}}, "--keep is \"0\""},
-        {{{"precision", "bf16"}}, "--precision bf16 comes with a later release"},
         {{{"precision", "fp8"}}, "--precision is \"fp8\", expected fp32 or bf16"},
         {{{"optimizer", "nonsense"}}, "--optimizer is \"nonsense\", expected adamw or sgd"},
         {{{"optimizer", "adam"}}, "expected adamw or sgd (did you mean adamw?)"},

@@ -91,20 +91,14 @@ public:
     }
     /// Row-major values of a buffer with this role and name.
     std::vector<float> values(const std::string &role, const std::string &name) {
-        const PlanBuffer &b = buffer(role, name);
         trainer.flush();
-        std::vector<float> stored(size_t(b.bytes) / 4), row_major(size_t(b.elements()));
-        trainer.executor().download(stored.data(), trainer.plan().find(role, name),
-                                    size_t(b.bytes));
-        to_row_major(b, stored, row_major);
+        std::vector<float> row_major(size_t(buffer(role, name).elements()));
+        trainer.get(trainer.plan().find(role, name), row_major);
         return row_major;
     }
     void set_values(const std::string &name, const std::vector<float> &row_major) {
-        const PlanBuffer &b = buffer("parameter", name);
-        std::vector<float> stored(size_t(b.bytes) / 4);
-        to_storage(b, row_major, stored);
-        trainer.executor().upload(trainer.plan().find("parameter", name), stored.data(),
-                                  size_t(b.bytes));
+        buffer("parameter", name);
+        trainer.put(trainer.plan().find("parameter", name), row_major);
     }
     std::vector<std::string> parameters() const {
         std::vector<std::string> names;
