@@ -1,6 +1,7 @@
 // From a model to stages: trace, differentiate in reverse, add the update.
 
 #include <algorithm>
+#include <set>
 
 #include "generators/step.h"
 #include "schedules/defaults.h"
@@ -37,6 +38,7 @@ private:
     StepProgram &p;
     const StepOptions &options;
     std::map<int, std::vector<int>> pending;  ///< graph value -> buffers that add up to its adjoint
+    std::set<int> built_again;                ///< graph values, in this plan
 
     int buffer(Buffer b) {
         p.buffers.push_back(std::move(b));
@@ -65,6 +67,7 @@ private:
             p.value_buffer.push_back(buffer({v.name, role, v.type, v.shape, {}, nullptr}));
         }
         p.value_writer.assign(p.value_buffer.size(), -1);
+        p.value_again.assign(p.value_buffer.size(), -1);
         p.loss = p.value_buffer[loss.id()], p.output = p.value_buffer[y.id()];
         p.buffers[p.loss].name = "loss", p.buffers[p.output].name = "output";
     }
@@ -139,12 +142,14 @@ private:
     }
 
     void backward(const std::string &plan, bool accumulate) {
-        pending.clear();
+        pending.clear(), built_again.clear();
         auto &calls = p.graph.calls();
         std::map<const Parameter *, int> uses;
         for (int c = int(calls.size()) - 1; c >= 0; c--) {
             int dy = adjoint(plan, calls[c].output);
             if (dy < 0) continue;
+            for (int v : calls[c].inputs) build_again(plan, v);
+            build_again(plan, calls[c].output);
             for (int k = 0; k < int(calls[c].inputs.size()); k++)
                 if (differentiable(calls[c].inputs[k])) d_input(plan, c, k, dy);
             for (int k = 0; k < int(layer(calls[c]).parameters().size()); k++) {
@@ -152,6 +157,22 @@ private:
                 d_parameter(plan, c, k, dy, accumulate || uses[w]++ > 0);
             }
         }
+    }
+
+    /// Before its first use in the backward pass: the value of a layer that is not stored until then, and what that needs.
+    void build_again(const std::string &plan, int value) {
+        const int c = p.graph.values()[value].producer;
+        if (c < 0 || p.value_buffer[value] == p.loss) return;
+        const Graph::Call &call = p.graph.calls()[c];
+        if (!p.schedule->rebuilt.count(call.layer) && !options.rebuilt.count(c)) return;
+        if (!built_again.insert(value).second) return;
+        for (int x : call.inputs) build_again(plan, x);
+        StageSpec s{Part::forward, call.layer->path + " again", c};
+        s.again = true;
+        if (p.value_again[value] < 0) p.value_again[value] = activation(s.name, shape(value));
+        s.writes = {p.value_again[value]};
+        s.placed = "built again";
+        add(plan, "rebuild", s);
     }
 
     /// The buffer that holds the whole adjoint of a value; -1 where the loss does not depend on it.

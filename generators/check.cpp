@@ -51,8 +51,8 @@ std::vector<Shape> small_shapes(const Graph &g, const Graph::Call &c) {
 
 std::string signature(const Graph &g, const Graph::Call &c) {
     std::string s = c.layer->kind();
-    for (int v : c.inputs) s += " " + g.values()[v].shape.str();
-    for (const Parameter *w : c.layer->parameters()) s += " " + w->shape().str();
+    for (int v : c.inputs) s += fmt::format(" {}", g.values()[v].shape.str());
+    for (const Parameter *w : c.layer->parameters()) s += fmt::format(" {}", w->shape().str());
     return s;
 }
 

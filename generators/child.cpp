@@ -2,6 +2,7 @@
 
 #include <Halide.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ struct Child {
 /// The child's own life: the first byte it sends says whether what follows is a result or a message.
 [[noreturn]] void live(const std::function<std::string(int)> &work, int index, int out, int err) {
     std::string text;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a child that is killed for its time takes its own children with it
     dup2(err, STDERR_FILENO);
     try {
         text = "+" + work(index);
@@ -76,7 +78,7 @@ ChildResult finish(Child &c, int time_limit) {
     int status = 0;
     waitpid(c.pid, &status, 0);
     close(c.out), close(c.err);
-    if (c.late) return {"", fmt::format("it took longer than the limit of {} s", time_limit)};
+    if (c.late) return {"", fmt::format("it took longer than the limit of {} s", time_limit), true};
     if (WIFSIGNALED(status))
         return {"", fmt::format("the compiler process died ({}): {}", strsignal(WTERMSIG(status)),
                                 last_lines(c.errors))};

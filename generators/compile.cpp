@@ -1,9 +1,11 @@
 #include "generators/compile.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "generators/child.h"
+#include "generators/compare.h"
 #include "generators/store.h"
 
 namespace cryolite {
@@ -17,59 +19,157 @@ std::string describe(const BuiltKernel &k) {
     for (const KernelArgument &a : k.arguments)
         args.push_back({a.buffer, a.offset, int(a.type.code()), a.type.bits(), a.extents, a.written});
     static const char *forms[] = {"forward", "d_input", "d_parameter", "update", "norm"};
-    return json{{"key", k.key}, {"loops", k.loops}, {"layer", k.layer}, {"form", forms[int(k.group.form)]}, {"args", args}}.dump();
+    return json{{"key", k.key}, {"automatic", k.automatic_keys}, {"loops", k.loops}, {"layer", k.layer},
+                {"form", forms[int(k.group.form)]}, {"args", args}}.dump();
 }
 
-CompiledKernel parse(const std::string &text) {
+struct Described {
+    CompiledKernel kernel;
+    std::vector<std::string> automatic_keys;
+};
+
+Described parse(const std::string &text) {
     json j = json::parse(text);
     CompiledKernel k{j["key"], j["loops"], j["layer"], j["form"], {}};
     for (const json &a : j["args"])
         k.arguments.push_back({a[0], a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
-    return k;
+    return {k, j["automatic"].get<std::vector<std::string>>()};
 }
 
 [[noreturn]] void kernel_error(const Kernel &k, const std::string &why) {
     fail("kernel '{}': {}", k.name, why);
 }
 
+/// Kernels with one key: compiled once, by the first of them.
+struct Task {
+    std::vector<int> kernels;
+    std::vector<std::string> automatic_keys;  ///< empty: its loops were written
+    int way = 0;                              ///< the automatic loops that are tried now
+    std::string refused;                      ///< those before, and why
+};
+
+class Compiler {
+public:
+    Compiler(const StepProgram &p, const Machine &m, const CompileOptions &options)
+        : p(p), m(m), options(options), store(options.store) {}
+
+    CompileReport run() {
+        std::vector<Task> missing;
+        for (Task &t : tasks()) {
+            if (found(t)) report.cached++;
+            else missing.push_back(std::move(t));
+            report.distinct++;
+        }
+        compiled = 0;
+        progress();
+        while (!missing.empty()) missing = compile(missing);
+        return std::move(report);
+    }
+
+private:
+    const StepProgram &p;
+    const Machine &m;
+    const CompileOptions &options;
+    KernelStore store;
+    CompileReport report;
+    int compiled = 0;
+
+    const std::vector<AutomaticLoops> &automatic() const { return p.schedule->automatic; }
+    const Kernel &kernel(const Task &t) const { return p.kernels[t.kernels[0]]; }
+    void progress() const {
+        if (options.progress) options.progress(report.cached + compiled, report.distinct, report.cached);
+    }
+
+    /// First the keys, which cost milliseconds: equal kernels are compiled once.
+    std::vector<Task> tasks() {
+        report.kernels.resize(p.kernels.size());
+        std::map<std::string, Task> by_key;
+        run_children(int(p.kernels.size()), options.jobs, options.time_limit,
+                     [&](int i) { return describe(build_kernel(p, p.kernels[i], m)); },
+                     [&](int i, const ChildResult &r) {
+                         if (!r.error.empty()) kernel_error(p.kernels[i], r.error);
+                         Described d = parse(r.output);
+                         report.kernels[i] = d.kernel;
+                         Task &t = by_key[d.kernel.key];
+                         t.kernels.push_back(i);
+                         t.automatic_keys = d.automatic_keys;
+                     });
+        std::vector<Task> list;
+        for (auto &[key, t] : by_key) {
+            std::sort(t.kernels.begin(), t.kernels.end());  // children end in any order
+            list.push_back(std::move(t));
+        }
+        return list;
+    }
+    void settle(const Task &t) {
+        if (t.automatic_keys.empty()) return;
+        for (int i : t.kernels) {
+            report.kernels[i].key = t.automatic_keys[size_t(t.way)];
+            report.kernels[i].loops = automatic()[size_t(t.way)].name;
+        }
+    }
+    /// Whether the kernel is in the store; with automatic loops, those that were accepted when it was compiled.
+    bool found(Task &t) {
+        if (t.automatic_keys.empty()) return store.has(report.kernels[t.kernels[0]].key);
+        for (t.way = 0; t.way < int(t.automatic_keys.size()); t.way++)
+            if (store.has(t.automatic_keys[size_t(t.way)])) return settle(t), true;
+        t.way = 0;
+        return false;
+    }
+
+    /// In a child: a kernel into the store. Automatic loops only if they compute what the algorithm says; returns a
+    /// word where that could not be seen.
+    std::string compile_one(const Task &t) const {
+        BuiltKernel built = build_kernel(p, kernel(t), m);
+        const std::string key = built.key;
+        if (key != report.kernels[t.kernels[0]].key)
+            fail("its key changed between two builds ({} and {}): report this", report.kernels[t.kernels[0]].key, key);
+        std::string word;
+        if (!t.automatic_keys.empty()) {
+            apply_automatic(built, *p.schedule, m, t.way);
+            word = compare_with_unscheduled(p, kernel(t), built, m, std::max(1, options.time_limit / 4));
+        }
+        store.put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
+        return word;
+    }
+    /// Compiles each, and returns those whose automatic loops were refused, to be tried with the next.
+    std::vector<Task> compile(const std::vector<Task> &tasks) {
+        std::vector<Task> refused;
+        run_children(int(tasks.size()), options.jobs, options.time_limit,
+                     [&](int n) { return compile_one(tasks[n]); },
+                     [&](int n, const ChildResult &r) {
+                         const Task &t = tasks[n];
+                         if (r.error.empty()) {
+                             if (!r.output.empty()) not_compared(t, r.output);
+                             settle(t);
+                             compiled++;
+                         } else {
+                             refused.push_back(refuse(t, r.error));
+                         }
+                         progress();  // also a sign of life
+                     });
+        return refused;
+    }
+    void not_compared(const Task &t, const std::string &why) const {
+        fmt::print(stderr, "note: kernel '{}': loops by {} were not compared with the unscheduled kernel: {}\n",
+                   kernel(t).name, automatic()[size_t(t.way)].name, why);
+    }
+    Task refuse(Task t, const std::string &why) const {
+        if (t.automatic_keys.empty()) kernel_error(kernel(t), why);
+        t.refused += fmt::format("\n  {}: {}", automatic()[size_t(t.way)].name, why);
+        if (++t.way == int(t.automatic_keys.size()))
+            kernel_error(kernel(t), "no automatic loop schedule serves it; write one and name it with s.loops<" +
+                                        report.kernels[t.kernels[0]].layer + ">(...)" + t.refused);
+        fmt::print(stderr, "note: kernel '{}': loops by {} are refused, next is {}: {}\n", kernel(t).name,
+                   automatic()[size_t(t.way - 1)].name, automatic()[size_t(t.way)].name, why);
+        return t;
+    }
+};
+
 }  // namespace
 
 CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options) {
-    CompileReport report;
-    report.kernels.resize(p.kernels.size());
-    KernelStore store(options.store);
-    // First the keys, which cost milliseconds: equal kernels are compiled once.
-    run_children(int(p.kernels.size()), options.jobs, options.time_limit,
-                 [&](int i) { return describe(build_kernel(p, p.kernels[i], m)); },
-                 [&](int i, const ChildResult &r) {
-                     if (!r.error.empty()) kernel_error(p.kernels[i], r.error);
-                     report.kernels[i] = parse(r.output);
-                 });
-    std::map<std::string, int> first;
-    for (int i = 0; i < int(p.kernels.size()); i++) first.emplace(report.kernels[i].key, i);
-    std::vector<int> missing;
-    for (auto &[key, i] : first)
-        if (!store.has(key)) missing.push_back(i);
-    report.distinct = int(first.size());
-    report.cached = report.distinct - int(missing.size());
-    int compiled = 0;
-    if (options.progress) options.progress(report.cached, report.distinct, report.cached);
-    auto compile = [&](int n) {
-        int i = missing[n];
-        BuiltKernel built = build_kernel(p, p.kernels[i], m);
-        if (built.key != report.kernels[i].key)
-            fail("its key changed between two builds ({} and {}): report this", report.kernels[i].key, built.key);
-        store.put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
-        return std::string("compiled");
-    };
-    run_children(int(missing.size()), options.jobs, options.time_limit, compile,
-                 [&](int n, const ChildResult &r) {
-                     if (!r.error.empty()) kernel_error(p.kernels[missing[n]], r.error);
-                     compiled++;
-                     if (options.progress)
-                         options.progress(report.cached + compiled, report.distinct, report.cached);
-                 });
-    return report;
+    return Compiler(p, m, options).run();
 }
 
 }  // namespace cryolite

@@ -27,7 +27,8 @@ struct CompileReport {
     int distinct = 0, cached = 0;
 };
 
-/// Throws where a kernel cannot be built or compiled, naming it and the reason.
+/// Throws where a kernel cannot be built or compiled, naming it and the reason. Loops that nobody wrote are taken only
+/// if they compute what the unscheduled kernel computes; a note on stderr names those that are refused.
 CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
 
 }  // namespace cryolite

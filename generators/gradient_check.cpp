@@ -84,7 +84,7 @@ public:
 
     void add(const Shape &s, const std::vector<double> &values, int bound) {
         int k = int(shapes.size()), rank = layer.input_rank(k) ? layer.input_rank(k) : s.rank();
-        std::string name = "x" + std::to_string(k);
+        std::string name = fmt::format("x{}", k);
         Halide::Type type = bound ? Halide::Int(32) : Halide::Float(64);
         inputs.emplace_back(name, name, type, s.folded(rank));
         shapes.push_back(s);

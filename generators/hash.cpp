@@ -15,7 +15,7 @@ std::string digest(const std::string &bytes) {
     return hex;
 }
 
-std::string kernel_key(const BuiltKernel &k, const Machine &m) {
+std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops) {
     std::vector<uint8_t> bytes;
     std::map<std::string, Halide::Parameter> parameters;
     Halide::serialize_pipeline(k.pipeline, bytes, parameters);
@@ -24,6 +24,7 @@ std::string kernel_key(const BuiltKernel &k, const Machine &m) {
         text += fmt::format("|{} {} {}", a.type.bits(), int(a.type.code()), Shape(a.extents).str());
     text += fmt::format("|{}|halide {}.{}.{}", m.target.to_string(), HALIDE_VERSION_MAJOR,
                         HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+    if (!loops.empty()) text += "|loops " + loops;
     return digest(text);
 }
 

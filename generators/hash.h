@@ -10,7 +10,8 @@ struct BuiltKernel;
 
 /// The first 32 hexadecimal digits of the SHA-256 of `bytes`.
 std::string digest(const std::string &bytes);
-/// Stable across processes: serialised algorithm and schedule, arguments, target, compiler build.
-std::string kernel_key(const BuiltKernel &k, const Machine &m);
+/// Stable across processes: serialised algorithm and schedule, arguments, target, compiler build. `loops`: what will
+/// schedule it, where nothing has yet.
+std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops = "");
 
 }  // namespace cryolite

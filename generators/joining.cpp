@@ -63,7 +63,7 @@ std::vector<int> Joining::readers(int buffer) const {
 void Joining::join_residual(int s) {
     const Graph::Call &c = p.graph.calls()[p.stages[s].call];
     for (int k = int(c.inputs.size()) - 1; k >= 0; k--) {
-        int b = p.value_buffer[c.inputs[k]];
+        int b = p.seen(p.stages[s], c.inputs[k]);
         if (!writer.count(b) || stage_nature(p, p.stages[writer[b]]) != Nature::anchor) continue;
         if (readers(b).size() != 1 || p.graph.calls()[p.stages[writer[b]].call].layer->rank() != 2) continue;
         p.buffers[b].stored = false;
@@ -106,6 +106,10 @@ bool Joining::place(const Stage &stage, const Placement &where, int s, int t) {
     if (s == t) refuse(stage, where, "it is the same stage", ".compute_root()");
     bool before = feeds(s, t);
     if (!before && !feeds(t, s)) return false;
+    // Built again, it may have readers in the backward pass: then it is stored, at root.
+    if (where.how == Placement::at && p.stages[s].again)
+        for (int r : readers(p.stages[s].writes[0]))
+            if (root(r) != root(t)) return true;
     // What each has been joined with comes along.
     int first = before ? s : t, later = before ? t : s;
     if (root(s) != root(t) && holds(first, Nature::anchor) >= 0) {
@@ -204,7 +208,7 @@ int Joining::add_kernel(std::vector<int> list) {
     for (int s : list) {
         const StageSpec &spec = p.stages[s];
         bool update = spec.part == Part::next || spec.part == Part::norm || spec.part == Part::scale;
-        k.pass = spec.part == Part::forward ? "forward" : update ? "update" : "backward";
+        k.pass = spec.again ? "rebuild" : spec.part == Part::forward ? "forward" : update ? "update" : "backward";
         k.name += (k.name.empty() ? "" : " + ") + spec.name;
         Nature n = stage_nature(p, spec);
         bool row = n == Nature::rowwise && k.anchor < 0;

@@ -63,16 +63,21 @@ private:
         default: return;  // updates are defined where they are stored
         }
     }
-    std::vector<Array> inputs(const Graph::Call &c) {
+    std::vector<Array> inputs(const StageSpec &s) {
+        const Graph::Call &c = call(s);
         std::vector<Array> x;
         for (int j = 0; j < int(c.inputs.size()); j++)
-            x.push_back(in.array(p.value_buffer[c.inputs[j]], "x" + std::to_string(j)));
+<<<<<<< HEAD
+            x.push_back(in.array(p.seen(s, c.inputs[j]), "x" + std::to_string(j)));
+=======
+            x.push_back(in.array(p.value_buffer[c.inputs[j]], fmt::format("x{}", j)));
+>>>>>>> helperA
         return x;
     }
     void forward(const StageSpec &s) {
         const Graph::Call &c = call(s);
         int out = s.writes[0];
-        std::vector<Array> x = inputs(c);
+        std::vector<Array> x = inputs(s);
         in.bind_parameters(c);
         Func y = c.layer->forward(x);
         check_arity(s, y, in.rank(out));
@@ -88,8 +93,8 @@ private:
     void gradient(const StageSpec &s) {
         const Graph::Call &c = call(s);
         ::cryolite::Call seen;
-        seen.inputs = inputs(c);
-        int out = p.value_buffer[c.output];
+        seen.inputs = inputs(s);
+        int out = p.seen(s, c.output);
         seen.output = in.array(out, "y");
         in.bind_parameters(c);
         std::map<std::string, Func> d = c.layer->gradient(seen, adjoint(s, out));
@@ -110,15 +115,15 @@ private:
         Shape shape = p.buffers[s.writes[0]].shape;
         in.arrays[s.writes[0]] = Array(f, of_input ? shape.folded(in.rank(s.writes[0])) : shape);
     }
-    Factors factors(const Parameter &w, int index, int dy) {
+    Factors factors(const StageSpec &s, int index, int dy) {
         const Graph::Call &c = p.graph.calls()[index];
         ::cryolite::Call seen;
-        for (int v : c.inputs) seen.inputs.push_back(in.array(p.value_buffer[v], "x"));
-        return c.layer->factors(w, seen, in.array(dy, "dy"));
+        for (int v : c.inputs) seen.inputs.push_back(in.array(p.seen(s, v), "x"));
+        return c.layer->factors(*s.parameter, seen, in.array(dy, "dy"));
     }
     void ghost_norm(const StageSpec &s) {
         bool same = s.call == s.call2;
-        Factors a = factors(*s.parameter, s.call, s.dy), b = same ? a : factors(*s.parameter, s.call2, s.dy2);
+        Factors a = factors(s, s.call, s.dy), b = same ? a : factors(s, s.call2, s.dy2);
         Func norm = GhostNorm(a, b, same).norm;
         outputs.push_back({p.norms, s.index, {1}, [norm](auto &v) -> Expr { return norm(v[0]); }});
         defined.push_back({&s, norm});
@@ -414,10 +419,26 @@ BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m
                                   ? p.graph.calls()[p.stages[k.anchor].call].layer
                                   : nullptr;
         built.layer = anchor ? anchor->kind() : "";
-        built.loops = apply_loops(built.group, built.pipeline, anchor, *p.schedule, m);
+        if (auto written = written_loops(built.group, anchor, *p.schedule)) {
+            share_numbers(built.group);
+            written->apply(built.group, m);
+            built.loops = written->name;
+        } else {
+            // What an autoscheduler makes of an algorithm follows from its parameters.
+            for (const AutomaticLoops &way : p.schedule->automatic)
+                built.automatic_keys.push_back(kernel_key(built, m, way.str()));
+        }
     }
-    built.key = kernel_key(built, m);
+    built.key = built.automatic_keys.empty() ? kernel_key(built, m) : built.automatic_keys[0];
     return built;
+}
+
+void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way) {
+    const AutomaticLoops &loops = step.automatic.at(size_t(way));
+    share_numbers(k.group);
+    loops.apply(loops, k.group, k.pipeline, m);
+    k.loops = loops.name;
+    k.key = k.automatic_keys.at(size_t(way));
 }
 
 void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object) {

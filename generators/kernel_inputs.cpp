@@ -21,7 +21,7 @@ KernelInputs::KernelInputs(const StepProgram &p, const Kernel &k,
 Func KernelInputs::image(int buffer, const std::vector<int> &extents, const std::string &name) {
     if (auto it = storage_.find(buffer); it != storage_.end()) return it->second;
     const Buffer &b = p.buffers[buffer];
-    ImageParam im(b.type, int(extents.size()), "b" + std::to_string(images.size()));
+    ImageParam im(b.type, int(extents.size()), fmt::format("b{}", images.size()));
     int stride = 1;
     for (int d = 0; d < int(extents.size()); d++) {
         im.dim(d).set_bounds(0, extents[d]).set_stride(stride).set_estimate(0, extents[d]);
@@ -56,8 +56,10 @@ Array KernelInputs::array(int buffer, const std::string &name) {
 std::optional<Array> KernelInputs::rebuild(int buffer) {
     for (int v = 0; v < int(p.value_buffer.size()); v++) {
         if (p.value_buffer[v] != buffer || p.value_writer[v] < 0) continue;
-        const StageSpec &s = p.stages[p.value_writer[v]];
-        if (stage_nature(p, s) == Nature::anchor) return std::nullopt;
+        const StageSpec &forward = p.stages[p.value_writer[v]];
+        if (stage_nature(p, forward) == Nature::anchor) return std::nullopt;
+        StageSpec &s = again_.emplace_back(forward);  // it reads what the backward pass has
+        s.again = p.stages[k.stages[0]].again || p.stages[k.stages[0]].part != Part::forward;
         define_(s);
         return arrays.at(buffer);
     }

@@ -1,6 +1,7 @@
 #pragma once
 // What one kernel reads: its arguments as Funcs, and the arrays that its stages see.
 
+#include <deque>
 #include <functional>
 #include <optional>
 
@@ -41,6 +42,7 @@ private:
     std::function<void(const StageSpec &)> define_;
     std::map<int, int> ranks_;
     std::map<int, Func> storage_;
+    std::deque<StageSpec> again_;
 
     bool writes_here(int buffer) const;
     std::optional<Array> rebuild(int buffer);

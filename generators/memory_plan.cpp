@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "generators/partition.h"
+
 namespace cryolite {
 
 namespace {
@@ -21,7 +23,7 @@ struct Life {
 
 }  // namespace
 
-MemoryPlan plan_memory(const StepProgram &p, const std::vector<CompiledKernel> &kernels) {
+MemoryPlan plan_memory(const StepProgram &p, const std::vector<std::vector<int>> &touched) {
     // The lives of a buffer on the time line of each plan; every one begins with the forward pass.
     std::map<int, std::map<std::string, Life>> lives;
     auto &forward = p.plans.at("forward");
@@ -30,8 +32,8 @@ MemoryPlan plan_memory(const StepProgram &p, const std::vector<CompiledKernel> &
         if (plan != "lazy") line = forward;
         if (plan != "forward") line.insert(line.end(), list.begin(), list.end());
         for (int t = 0; t < int(line.size()); t++)
-            for (const KernelArgument &a : kernels[line[t]].arguments)
-                if (p.buffers[a.buffer].role == Role::activation) lives[a.buffer][plan].touch(t);
+            for (int b : touched[line[t]])
+                if (p.buffers[b].role == Role::activation) lives[b][plan].touch(t);
         // The results are read after the last kernel.
         for (int result : {p.loss, p.output})
             if (lives.count(result) && (plan == "forward" || plan == "lazy" || result == p.loss))
@@ -65,6 +67,35 @@ MemoryPlan plan_memory(const StepProgram &p, const std::vector<CompiledKernel> &
         plan.unshared += padded(b);
     }
     return plan;
+}
+
+MemoryPlan plan_memory(const StepProgram &p, const std::vector<CompiledKernel> &kernels) {
+    std::vector<std::vector<int>> touched;
+    for (const CompiledKernel &k : kernels) {
+        touched.emplace_back();
+        for (const KernelArgument &a : k.arguments) touched.back().push_back(a.buffer);
+    }
+    return plan_memory(p, touched);
+}
+
+MemoryPlan predict_memory(const StepProgram &p) {
+    std::vector<std::vector<int>> touched;
+    for (const Kernel &k : p.kernels) {
+        touched.emplace_back();
+        for (int s : k.stages) {
+            for (int b : stage_reads(p, p.stages[s])) touched.back().push_back(b);
+            for (int b : p.stages[s].writes) touched.back().push_back(b);
+        }
+        std::erase_if(touched.back(), [&](int b) { return !p.buffers[b].stored; });
+    }
+    return plan_memory(p, touched);
+}
+
+int64_t kept_bytes(const StepProgram &p) {
+    int64_t bytes = 0;
+    for (const Buffer &b : p.buffers)
+        if (b.stored && b.role != Role::activation) bytes += b.bytes();
+    return bytes;
 }
 
 }  // namespace cryolite

@@ -14,5 +14,11 @@ struct MemoryPlan {
 /// Gives every activation that some kernel touches an offset, so that no two that are alive at one time
 /// overlap: largest first, each at the lowest place that is free during its life.
 MemoryPlan plan_memory(const StepProgram &p, const std::vector<CompiledKernel> &kernels);
+/// The same from the buffers that each kernel touches.
+MemoryPlan plan_memory(const StepProgram &p, const std::vector<std::vector<int>> &touched);
+/// The same before the kernels are compiled, from what their stages read and write.
+MemoryPlan predict_memory(const StepProgram &p);
+/// Bytes of what outlives a step: parameters, optimizer state, stored gradients, inputs.
+int64_t kept_bytes(const StepProgram &p);
 
 }  // namespace cryolite

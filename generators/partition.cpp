@@ -21,14 +21,14 @@ std::vector<int> stage_reads(const StepProgram &p, const StageSpec &s) {
     std::vector<int> reads = s.addends;
     if (s.call >= 0) {
         const Graph::Call &c = p.graph.calls()[s.call];
-        for (int v : c.inputs) reads.push_back(p.value_buffer[v]);
+        for (int v : c.inputs) reads.push_back(p.seen(s, v));
         for (const Parameter *w : c.layer->parameters()) reads.push_back(p.parameter_buffer.at(w));
-        if (s.part != Part::forward) reads.push_back(p.value_buffer[c.output]);
+        if (s.part != Part::forward) reads.push_back(p.seen(s, c.output));
     }
     if (s.dy >= 0) reads.push_back(s.dy);
     if (s.part == Part::d_parameter && s.accumulate) reads.push_back(s.writes[0]);
     if (s.call2 >= 0) {
-        for (int v : p.graph.calls()[s.call2].inputs) reads.push_back(p.value_buffer[v]);
+        for (int v : p.graph.calls()[s.call2].inputs) reads.push_back(p.seen(s, v));
         reads.push_back(s.dy2);
     }
     if (s.part == Part::next || (s.part == Part::norm && !ghost(s))) reads.push_back(p.gradient_buffer.at(s.parameter));
@@ -74,9 +74,23 @@ void move_lazy_updates(StepProgram &p, const StepOptions &options) {
     }
 }
 
+/// What was to be built again and is read by nobody: gradients are offered more than they read.
+void drop_unread(StepProgram &p, std::vector<int> &plan) {
+    std::set<int> read;
+    for (auto k = plan.end(); k != plan.begin();) {
+        const StageSpec &s = p.stages[p.kernels[*--k].stages[0]];
+        if (s.again && !read.count(s.writes[0])) {
+            k = plan.erase(k);
+            continue;
+        }
+        for (int b : stage_reads(p, s)) read.insert(b);
+    }
+}
+
 }  // namespace
 
 void partition(StepProgram &p, const StepOptions &options) {
+    for (auto &[name, plan] : p.plans) drop_unread(p, plan);
     move_lazy_updates(p, options);
     std::vector<std::string> names;
     for (auto &[name, kernels] : p.plans) names.push_back(name);

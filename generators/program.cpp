@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -9,6 +11,7 @@
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/sgd.h"
 #include "generators/check.h"
+#include "generators/recompute.h"
 #include "generators/store.h"
 #include "generators/write_bundle.h"
 
@@ -18,11 +21,29 @@ using nlohmann::json;
 
 namespace {
 
+template <typename T> std::unique_ptr<Optimizer> make() { return std::make_unique<T>(); }
+
 // One line for each optimizer.
-std::unique_ptr<Optimizer> make_optimizer(const std::string &name) {
-    if (name == "adamw") return std::make_unique<AdamW>();
-    if (name == "sgd") return std::make_unique<Sgd>();
-    fail("--optimizer is '{}', expected adamw or sgd", name);
+const std::vector<std::pair<std::string, std::unique_ptr<Optimizer> (*)()>> optimizers = {
+    {"adamw", make<AdamW>},
+    {"sgd", make<Sgd>},
+};
+
+std::vector<std::string> optimizer_names() {
+    std::vector<std::string> names;
+    for (auto &[name, make] : optimizers) names.push_back(name);
+    return names;
+}
+
+/// The request itself is wrong: exit status 2.
+struct UsageError : Error {
+    using Error::Error;
+};
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
+    for (auto &[name, make] : optimizers)
+        if (name == given) return make();
+    throw UsageError(fmt::format("--optimizer is '{}', expected {}", given, fmt::join(optimizer_names(), " or ")));
 }
 
 struct Request {
@@ -30,17 +51,19 @@ struct Request {
     std::string bundle, store, target = "host", update = "auto", optimizer;
     std::vector<std::string> params;
     bool clip = false, accumulate = false;
+    int64_t budget = 0;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
 
-int describe(const ProgramInfo &info, const Model &model) {
-    json j = {{"name", info.name}, {"task", model.task()}, {"optimizer", info.optimizer}};
+int describe(const Request &r, const ProgramInfo &info, const Model &model) {
+    json j = {{"name", info.name}, {"task", model.task()}, {"optimizer", info.optimizer},
+              {"optimizers", optimizer_names()}};
     j["params"] = json::array();
     for (const Arguments::Known &k : Arguments::current().known)
         j["params"].push_back({{"name", k.name}, {"type", k.type}, {"value", k.value}, {"help", k.help}});
     j["presets"] = json::array();
     for (auto &[name, flags] : info.presets) j["presets"].push_back({{"name", name}, {"flags", flags}});
-    auto optimizer = make_optimizer(info.optimizer);
+    auto optimizer = make_optimizer(r.optimizer);
     for (const Scalar *s : optimizer->scalars()) j["scalars"][s->name] = s->value;
     fmt::print("{}\n", j.dump());
     return 0;
@@ -61,9 +84,11 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     Step step(machine);
     schedule(model, step);
     StepProgram p;
-    build_step(p, model, *optimizer, options, step);
-    analyse(p, machine, r.jobs, r.time_limit);
-    partition(p, options);
+    make_step(p, options, r.budget ? r.budget : step.bytes_allowed, [&](StepProgram &q, const StepOptions &o) {
+        build_step(q, model, *optimizer, o, step);
+        analyse(q, machine, r.jobs, r.time_limit);
+        partition(q, o);
+    });
     CompileOptions how{r.store, r.jobs, r.time_limit, [](int done, int total, int cached) {
                            fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());
                            fflush(stdout);
@@ -88,7 +113,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         for (const Arguments::Known &k : Arguments::current().known) known |= k.name == name;
         if (!known) fail("the model has no parameter --{}", name);
     }
-    if (r.describe) return describe(info, *model);
+    if (r.describe) return describe(r, info, *model);
     if (r.check) return check_gradients(*model);
     if (r.bundle.empty() || r.store.empty()) fail("--bundle and --store name the folders to write to");
     return build(r, *model, schedule);
@@ -106,8 +131,9 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--target", r.target, "Halide target");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
-    app.add_option("--optimizer", r.optimizer, "adamw or sgd");
+    app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
     app.add_option("--update", r.update, "auto, separate, backward or forward");
+    app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
     app.add_flag("--clip", r.clip, "clip gradients by their global norm");
     app.add_flag("--accumulate", r.accumulate, "several micro-batches in a step");
     app.add_option("--jobs", r.jobs, "compiler processes at a time");
@@ -115,6 +141,9 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     CLI11_PARSE(app, argc, argv);
     try {
         return run(r, info, make, schedule);
+    } catch (const UsageError &e) {
+        fmt::print(stderr, "{}: {}\n", info.name, e.what());
+        return 2;
     } catch (const Halide::Error &e) {
         fmt::print(stderr, "{}: {}\n", info.name, e.what());
     } catch (const std::exception &e) {

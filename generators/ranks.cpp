@@ -41,13 +41,13 @@ private:
         if (s.call < 0) return list;
         const Graph::Call &c = p.graph.calls()[s.call];
         for (int j = 0; j < int(c.inputs.size()); j++)
-            list.push_back({p.value_buffer[c.inputs[j]], c.layer->input_rank(j)});
-        list.push_back({p.value_buffer[c.output], c.layer->output_rank()});
+            list.push_back({p.seen(s, c.inputs[j]), c.layer->input_rank(j)});
+        list.push_back({p.seen(s, c.output), c.layer->output_rank()});
         if (s.dy >= 0 && s.dy != p.scalars) list.push_back({s.dy, c.layer->output_rank()});
         if (s.call2 >= 0) {
             const Graph::Call &o = p.graph.calls()[s.call2];
             for (int j = 0; j < int(o.inputs.size()); j++)
-                list.push_back({p.value_buffer[o.inputs[j]], o.layer->input_rank(j)});
+                list.push_back({p.seen(s, o.inputs[j]), o.layer->input_rank(j)});
             list.push_back({s.dy2, o.layer->output_rank()});
         }
         if (s.part == Part::d_input) {

@@ -41,6 +41,7 @@ struct StageSpec {
     int call2 = -1, dy2 = -1;   ///< norm without the gradient: the other of the two calls whose shares are multiplied
     std::vector<int> addends{}; ///< buffers added to the result
     bool accumulate = false;    ///< d_parameter: adds to the gradient that its buffer holds
+    bool again = false;         ///< forward: builds a value again for the backward pass
     bool scaled = false;        ///< next: gradients are multiplied by the clipping scale
     std::vector<int> reads{};   ///< buffers that it really reads, known after `analyse`
     bool analysed = false;
@@ -64,6 +65,7 @@ struct StepProgram {
     std::map<std::string, std::vector<int>> plans;  ///< name -> kernels in order
     std::vector<int> value_buffer;                  ///< graph value -> buffer
     std::vector<int> value_writer;                  ///< graph value -> forward stage, -1
+    std::vector<int> value_again;                   ///< graph value -> where the backward pass builds it again, -1
     std::map<const Parameter *, int> parameter_buffer, gradient_buffer;
     std::map<const Parameter *, std::vector<int>> state_buffers;
     std::set<const Parameter *> lazy;  ///< updated at forward, at their next use
@@ -72,6 +74,12 @@ struct StepProgram {
     std::vector<double> scalar_values;
     Optimizer *optimizer = nullptr;
     const Step *schedule = nullptr;
+
+    /// The buffer that a stage reads a value of the graph from.
+    int seen(const StageSpec &s, int value) const {
+        bool backward = s.again || s.part != Part::forward;
+        return backward && value_again[value] >= 0 ? value_again[value] : value_buffer[value];
+    }
 };
 
 /// What the command asked of the step, beyond the model's own parameters.
@@ -79,6 +87,7 @@ struct StepOptions {
     bool clip = false;        ///< clip gradients by their global norm
     bool accumulate = false;  ///< several micro-batches in a step
     std::string update = "separate";
+    std::set<int> rebuilt = {};  ///< calls whose output is built again, beside those that the schedule names
 };
 
 /// Whether the norm of a gradient is taken without making the gradient.

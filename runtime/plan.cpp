@@ -66,11 +66,18 @@ void check(const Plan &p) {
 
 }  // namespace
 
+std::string Plan::format_of(const fs::path &path) {
+    const json j = json::parse(read_file(path), nullptr, false);
+    return j.is_object() && j.contains("format") ? j["format"].dump() : "?";
+}
+
 Plan Plan::load(const fs::path &path) {
     Plan p;
     try {
         json j = json::parse(read_file(path));
-        if (j.at("format") != 1) fail("format {}, expected 1", j["format"].dump());
+        if (j.at("format") != format)
+            fail("its format is {}, expected {}: it is another version's; build again with ./cryolite",
+                 j["format"].dump(), format);
         p.task = j.at("task"), p.arena = j.at("arena"), p.arena_unshared = j.at("arena_unshared");
         p.loss = j.at("loss"), p.output = j.at("output");
         p.scalar_names = j.at("scalars").get<std::vector<std::string>>();

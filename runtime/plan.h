@@ -67,6 +67,9 @@ struct Plan {
     std::vector<PlanKernel> kernels;
     std::map<std::string, std::vector<PlanCall>> plans;
 
+    static constexpr int format = 1;  ///< of the file
+    /// The format that a file says it has, "?" where it says none.
+    static std::string format_of(const fs::path &path);
     /// Reads and checks a plan; errors name the file and what is wrong in it.
     static Plan load(const fs::path &path);
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.

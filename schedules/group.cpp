@@ -51,6 +51,12 @@ std::vector<Func> Group::funcs() const {
     return result;
 }
 
+std::string AutomaticLoops::str() const {
+    std::string text = name;
+    for (auto &[parameter, value] : parameters) text += " " + parameter + "=" + value;
+    return text;
+}
+
 int reduction_extent(const Func &f, int k, int update) {
     const auto &rvars = f.function().update(update).schedule().rvars();
     auto extent = Halide::Internal::as_const_int(Halide::Internal::simplify(rvars.at(k).extent));

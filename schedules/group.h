@@ -53,4 +53,13 @@ int reduction_extent(const Halide::Func &f, int k = 0, int update = 0);
 /// A loop schedule: places the loops of one kernel. It may change the order of additions and nothing else.
 using LoopSchedule = void (*)(Group &, const Machine &);
 
+/// A way to schedule any kernel. Kernels keep the key of their algorithm, this name and these parameters.
+struct AutomaticLoops {
+    std::string name;
+    std::map<std::string, std::string> parameters;
+    void (*apply)(const AutomaticLoops &, Group &, Halide::Pipeline &, const Machine &);
+
+    std::string str() const;  ///< "Adams2019 beam_size=1 parallelism=16"
+};
+
 }  // namespace cryolite

@@ -22,6 +22,15 @@ std::string Placement::line() const {
     return "?";
 }
 
+void Step::Line::store_at(const Stage &pass) {
+    if (stage.kind != Stage::value)
+        fail("s({}).store_at({}) is refused: only a layer's output is saved for the backward pass", stage.str(), pass.str());
+    if (pass != forward)
+        fail("s({}).store_at({}) is refused: it would be stored as long as that is; the nearest legal line is "
+             "s({}).store_at(forward)", stage.str(), pass.str(), stage.str());
+    step.rebuilt.insert(stage.layer);
+}
+
 void Step::Line::place(const Placement &p) {
     for (auto &[s, old] : step.placements)
         if (s == stage) return void(old = p);

@@ -6,15 +6,19 @@
 //   s(d(net.gelu)).compute_at(d(net.up));     // the same, of adjoints
 //   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only inside the update
 //   s(next(net.up.W)).compute_at(forward);      // updated at its next use
+//   s(net.gelu).store_at(forward);              // not saved for the backward pass, which builds it again
+//   s.budget(2e9);                              // builds again what it takes for the step to fit into so many bytes
 //
 // A line that is not legal is refused when the step is partitioned, with the reason and the nearest legal line.
 
 #include <map>
+#include <set>
 #include <string>
 #include <typeindex>
 #include <vector>
 
 #include "dsl/layer.h"
+#include "schedules/cpu/fallback.h"
 #include "schedules/group.h"
 #include "schedules/layout.h"
 
@@ -60,6 +64,8 @@ public:
         void compute_root() { place({Placement::root, {}}); }
         void compute_at(const Stage &g) { place({Placement::at, g}); }
         void compute_with(const Stage &g) { place({Placement::with, g}); }
+        /// Its storage ends with the forward pass: the backward pass builds it again. A layer's output, and `forward`.
+        void store_at(const Stage &pass);
 
     private:
         friend class Step;
@@ -70,6 +76,8 @@ public:
     };
 
     Line operator()(const Stage &stage) { return Line(*this, stage); }
+    /// The bytes that a step may take, parameters and optimizer state among them; 0: any.
+    void budget(double bytes) { bytes_allowed = int64_t(bytes); }
     /// Storage of a parameter, its gradient and its optimizer state.
     void layout(const Parameter &w, Layout l) { layouts[&w] = l; }
     /// The loop schedule of kernels of this form whose anchor is a layer of this type:
@@ -80,8 +88,12 @@ public:
 
     // What the lines said.
     std::vector<std::pair<Stage, Placement>> placements;
+    std::set<const Layer *> rebuilt;
+    int64_t bytes_allowed = 0;
     std::map<const Parameter *, Layout> layouts;
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
+    /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
+    std::vector<AutomaticLoops> automatic = automatic_loops();
 };
 
 }  // namespace cryolite

@@ -117,7 +117,7 @@ int run_cache_why(const std::vector<std::string> &arguments) {
     const Cache cache(settings.cache);
     const std::string text = bundle_parts(request.program, bundle_request(settings), cache);
     const std::string key = sha256_hex(text);
-    const bool found = cache.find("bundles", key).has_value();
+    const bool found = find_bundle(cache, key).has_value();
     size_t fewest = 0;
     const std::optional<CacheEntry> near = found ? std::nullopt : nearest(cache, text, fewest);
     std::vector<std::string> differs;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace cryolite {
 inline std::vector<std::string> schedule_notes(const Plan &plan) {
     std::map<std::string, std::vector<std::string>> forms;
     for (const PlanKernel &k : plan.kernels) {
-        if (k.layer.empty() || (k.loops != "autoscheduler" && k.loops != "plain loops")) continue;
+        static const std::set<std::string> automatic = {"Adams2019", "Mullapudi2016", "plain loops"};
+        if (k.layer.empty() || !automatic.count(k.loops)) continue;
         std::vector<std::string> &list = forms[k.layer];
         if (std::find(list.begin(), list.end(), k.form) == list.end()) list.push_back(k.form);
     }

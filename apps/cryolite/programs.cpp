@@ -11,6 +11,7 @@
 
 #include "apps/cryolite/user_program.h"
 #include "runtime/error.h"
+#include "runtime/plan.h"
 #include "runtime/process.h"
 
 namespace cryolite {
@@ -64,7 +65,8 @@ std::string said(const ProcessResult &result) {
 
 ProgramDescription parse_description(const std::string &text) {
     const json j = json::parse(text);
-    ProgramDescription d{j.at("name"), j.at("task"), j.at("optimizer"), {}, {}, {}};
+    ProgramDescription d{j.at("name"), j.at("task"), j.at("optimizer"), {}, {}, {}, {}};
+    d.optimizers = j.value("optimizers", d.optimizers);
     for (const json &p : j.at("params"))
         d.params.push_back({p.at("name"), p.at("type"), p.at("value"), p.at("help")});
     for (const json &p : j.at("presets"))
@@ -229,6 +231,20 @@ std::string bundle_parts(const Program &program, const BundleRequest &request, c
     return parts_of(program, request, cache).dump();
 }
 
+std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key) {
+    std::optional<CacheEntry> entry = cache.find("bundles", key);
+    if (!entry) return entry;
+    const std::string format = Plan::format_of(entry->folder / "plan.json");
+    if (format == std::to_string(Plan::format)) return entry;
+    fmt::print(stderr, "cache: bundles/{} has a plan of format {}, expected {}; it is made again\n", key.substr(0, 16),
+               format, Plan::format);
+    try {
+        cache.remove("bundles", key);
+    } catch (const Error &) {  // publishing replaces it, or says why it cannot
+    }
+    return std::nullopt;
+}
+
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
                         const std::function<void(int, int, int)> &progress) {
     const auto start = std::chrono::steady_clock::now();
@@ -236,7 +252,7 @@ BundleResult get_bundle(const Program &program, const BundleRequest &request, co
     const std::string key = sha256_hex(parts.dump());
     BundleResult result;
     auto found = [&] {
-        const std::optional<CacheEntry> entry = cache.find("bundles", key);
+        const std::optional<CacheEntry> entry = find_bundle(cache, key);
         if (!entry) return false;
         result.folder = entry->folder;
         result.kernels = result.cached = json::parse(entry->about).value("kernels", 0);

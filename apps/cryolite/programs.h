@@ -17,6 +17,7 @@ struct ProgramDescription {
         std::string name, type, value, help;  ///< type: int or float; value: the default, as text
     };
     std::string name, task, optimizer;
+    std::vector<std::string> optimizers = {};  ///< those it knows
     std::vector<Param> params;
     std::vector<std::pair<std::string, std::map<std::string, std::string>>>
         presets;                            ///< flags each sets; first: default
@@ -53,6 +54,10 @@ struct BundleResult {
 /// What the key of a bundle is the digest of, as JSON text: the program, every parameter with its
 /// value, defaults included, the step's options, the machine.
 std::string bundle_parts(const Program &program, const BundleRequest &request, const Cache &cache);
+
+/// The bundle of this key. One whose plan this command cannot read, because another version wrote it, is removed
+/// with a word.
+std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key);
 
 /// The bundle from the cache, or built now by running the program (`progress(done, total, cached)`
 /// meanwhile). Errors: the program's own message.

@@ -1,5 +1,6 @@
 #include "apps/cryolite/settings.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -55,6 +56,9 @@ void read_step(TrainSettings &s, const Request &r) {
     // Clipping costs a pass over all gradients: timed only where it was asked for.
     s.clip = bench && !v.chosen("clip") ? 0 : v.real("clip", 0);
     s.optimizer = v.text("optimizer", program.optimizer);
+    if (const auto &known = program.optimizers;
+        !known.empty() && std::find(known.begin(), known.end(), s.optimizer) == known.end())
+        v.refuse("optimizer", fmt::format("{}{}", fmt::join(known, " or "), did_you_mean(s.optimizer, known)));
     if (v.word("precision", {"fp32", "bf16"}, "fp32") == "bf16")
         fail_usage("--precision bf16 comes with a later release; use fp32");
     s.rate.steps = bench && !v.chosen("steps") ? 20 : v.whole("steps", 1, 1'000'000'000, 1000);

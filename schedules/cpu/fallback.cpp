@@ -1,9 +1,10 @@
-// Kernels whose layer has no loop schedule: an autoscheduler, or plain loops where it cannot help.
+// Kernels whose layer has no loop schedule: an autoscheduler, or plain loops where none can help.
 
 #include "schedules/cpu/fallback.h"
 
 #include <dlfcn.h>
 
+#include <cctype>
 #include <filesystem>
 
 #include "dsl/error.h"
@@ -15,23 +16,34 @@ using namespace Halide;
 namespace {
 
 /// The autoschedulers lie beside libHalide.
-std::string plugin(const std::string &name) {
+std::string plugin(std::string name) {
     Dl_info info;
     auto *symbol = reinterpret_cast<void *>(&get_host_target);
     if (!dladdr(symbol, &info)) fail("cannot find libHalide's folder, so no autoscheduler can be loaded");
+    for (char &c : name) c = char(std::tolower(c));
     return (std::filesystem::path(info.dli_fname).parent_path() / ("libautoschedule_" + name + ".so")).string();
+}
+
+void autoschedule(const AutomaticLoops &way, Group &, Pipeline &pipeline, const Machine &m) {
+    load_plugin(plugin(way.name));
+    AutoschedulerParams params(way.name);
+    for (auto &[name, value] : way.parameters) params.extra[name] = value;
+    pipeline.apply_autoscheduler(m.target, params);
 }
 
 }  // namespace
 
-std::string autoschedule(Pipeline &pipeline, const Machine &m) {
-    load_plugin(plugin("adams2019"));
-    // A beam of one: seconds a kernel, not minutes. The number of cores shapes the loops only: a kernel runs on any number of threads.
-    pipeline.apply_autoscheduler(m.target, AutoschedulerParams("Adams2019", {{"parallelism", "16"}, {"beam_size", "1"}}));
-    return "autoscheduler";
+std::vector<AutomaticLoops> automatic_loops() {
+    // A beam of one: seconds a kernel, not minutes. The number of cores shapes the loops only: a kernel runs on any
+    // number of threads.
+    return {{"Adams2019", {{"parallelism", "16"}, {"beam_size", "1"}}, autoschedule},
+            {"Mullapudi2016", {{"parallelism", "16"}}, autoschedule},
+            {"plain loops",
+             {{"version", "1"}},  // to be raised when plain_loops() changes: cached kernels are known by it
+             [](const AutomaticLoops &, Group &g, Pipeline &, const Machine &m) { plain_loops(g, m); }}};
 }
 
-std::string plain_loops(Group &g, const Machine &m) {
+void plain_loops(Group &g, const Machine &m) {
     for (Func &f : g.funcs()) {
         if (f.dimensions() == 0 || !f.has_update_definition()) continue;
         f.compute_root();
@@ -41,7 +53,6 @@ std::string plain_loops(Group &g, const Machine &m) {
     Var inner = g.out.args()[0];
     if (g.extents.size() > 1 && g.extents.back() > 1 && !g.in_place) g.out.parallel(g.out.args().back());
     if (!g.in_place && g.extents[0] >= m.vector) s.vectorize(inner, m.vector, TailStrategy::ShiftInwards);
-    return "plain loops";
 }
 
 }  // namespace cryolite

@@ -4,10 +4,10 @@
 
 namespace cryolite {
 
-/// Halide's Adams2019 autoscheduler; every argument must have estimates. Returns its name.
-std::string autoschedule(Halide::Pipeline &pipeline, const Machine &m);
+/// Halide's autoschedulers, the best first, then plain loops. Every argument of the pipeline must have estimates.
+std::vector<AutomaticLoops> automatic_loops();
 
-/// Reductions at root, the outermost dimension in parallel, the innermost vectorised. Returns its name.
-std::string plain_loops(Group &g, const Machine &m);
+/// Reductions at root, the outermost dimension in parallel, the innermost vectorised.
+void plain_loops(Group &g, const Machine &m);
 
 }  // namespace cryolite

@@ -49,19 +49,21 @@ const Entry *find(const Group &g, const std::string &kind) {
 
 }  // namespace
 
-std::string apply_loops(Group &g, Halide::Pipeline &pipeline, const Layer *anchor, const Step &step,
-                        const Machine &m) {
-    // Numbers that the whole kernel shares are computed once.
+std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, const Step &step) {
+    const NamedLoops plain{"plain loops", plain_loops};
+    if (g.form == Form::norm && g.func("partial").defined()) return NamedLoops{"ghost_norm", cpu::ghost_norm};
+    if (g.form == Form::norm) return g.anchor.defined() ? NamedLoops{"squared_norm", cpu::squared_norm} : plain;
+    if (!anchor) return NamedLoops{"pointwise", cpu::pointwise};
+    auto own = step.loops_of.find({std::type_index(typeid(*anchor)), g.form});
+    if (own != step.loops_of.end()) return NamedLoops{anchor->kind(), own->second};
+    if (const Entry *e = find(g, anchor->kind())) return NamedLoops{e->name, e->loops};
+    if (g.in_place) return plain;  // an autoscheduler might compute an element twice
+    return std::nullopt;
+}
+
+void share_numbers(Group &g) {
     for (Halide::Func &f : g.funcs())
         if (f.dimensions() == 0) f.compute_root();
-    if (g.form == Form::norm && g.func("partial").defined()) return cpu::ghost_norm(g, m), "ghost_norm";
-    if (g.form == Form::norm && g.anchor.defined()) return cpu::squared_norm(g, m), "squared_norm";
-    if (g.form == Form::norm) return plain_loops(g, m);
-    if (!anchor) return cpu::pointwise(g, m), "pointwise";
-    auto own = step.loops_of.find({std::type_index(typeid(*anchor)), g.form});
-    if (own != step.loops_of.end()) return own->second(g, m), anchor->kind();
-    if (const Entry *e = find(g, anchor->kind())) return e->loops(g, m), e->name;
-    return g.in_place ? plain_loops(g, m) : autoschedule(pipeline, m);
 }
 
 }  // namespace cryolite

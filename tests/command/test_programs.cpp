@@ -4,6 +4,8 @@
 #include "apps/cryolite/programs.h"
 #include "apps/cryolite/user_program.h"
 #include "runtime/error.h"
+#include "runtime/plan.h"
+#include "runtime/process.h"
 #include "tests/runtime/scratch.h"
 
 #include <stdlib.h>
@@ -23,7 +25,7 @@ const std::string description =
 /// A program that counts its builds in the file `builds` beside it.
 const std::string good_build =
     R"(echo x >> "$(dirname "$0")/builds"; echo '{"done":0,"total":3,"cached":1}'; echo a word;
-       mkdir -p "$2"; echo plan > "$2/plan.json"; echo code > "$2/kernels.so"; echo '{"done":3,"total":3,"cached":1}')";
+       mkdir -p "$2"; echo '{"format":1}' > "$2/plan.json"; echo code > "$2/kernels.so"; echo '{"done":3,"total":3,"cached":1}')";
 
 struct Fake {
     Scratch scratch;
@@ -65,7 +67,7 @@ TEST_CASE("programs: a bundle is built once, and again when it is damaged") {
     CHECK(r.kernels == 3);
     CHECK(r.cached == 1);
     CHECK(seen == std::vector{0, 3});
-    CHECK(read_file(r.folder / "plan.json") == "plan\n");
+    CHECK(read_file(r.folder / "plan.json") == "{\"format\":1}\n");
     r = fake.get();
     CHECK(r.kernels == 3);
     CHECK(r.cached == 3);
@@ -74,6 +76,41 @@ TEST_CASE("programs: a bundle is built once, and again when it is damaged") {
     CHECK(fake.get().cached == 1);
     CHECK(fake.builds() == 2);
     CHECK(read_file(r.folder / "kernels.so") == "code\n");
+}
+
+TEST_CASE("programs: a bundle that another version wrote is built again") {
+    for (const char *plan : {"{\"format\":2}", "{\"format\":0}", "{}", "an older plan"}) {
+        CAPTURE(plan);
+        Fake fake;
+        const fs::path folder = fake.get().folder;
+        fake.cache.publish(
+            "bundles", folder.filename(),
+            [&](const fs::path &f) {
+                write_plainly(f / "plan.json", plan);
+                write_plainly(f / "kernels.so", "other code");
+                return std::string("{}");
+            },
+            true);
+        CHECK(fake.get().cached == 1);
+        CHECK(fake.builds() == 2);
+        CHECK(Plan::format_of(folder / "plan.json") == "1");
+        CHECK(fake.get().cached == 3);
+        CHECK(fake.builds() == 2);
+    }
+    // A program that is of another version itself is an error, not a loop.
+    Fake other(R"(echo '{"done":3,"total":3,"cached":1}'; echo '{"format":2}' > "$2/plan.json"; echo > "$2/kernels.so")");
+    CHECK_ERROR(Plan::load(other.get().folder / "plan.json"), "its format is 2, expected 1");
+}
+
+TEST_CASE("programs: an optimizer that the program does not know is refused, with those it does") {
+    Scratch scratch;
+    const Program gpt = find_program("gpt", Cache(scratch / "cache"));
+    CHECK(gpt.description.optimizers == std::vector<std::string>{"adamw", "sgd"});
+    const ProcessResult r = run_process({.argv = {gpt.path, "--describe", "--optimizer", "nonsense"}});
+    CHECK(r.status == 2);
+    CHECK(contains(r.errors, "--optimizer is 'nonsense', expected adamw or sgd"));
+    CHECK(contains(run_process({.argv = {gpt.path, "--describe"}}).output, "\"beta2\":0"));
+    CHECK(!contains(run_process({.argv = {gpt.path, "--describe", "--optimizer", "sgd"}}).output, "\"beta2\":0"));
 }
 
 TEST_CASE("programs: every part of the key makes another bundle, a default that is spelled out "

@@ -17,7 +17,7 @@ Request request(const Pairs &line = {}, const std::string &preset = "",
     r.command = command;
     r.app = "gpt";
     ProgramDescription &d = r.program.description;
-    d.name = "gpt", d.task = "tokens", d.optimizer = "adamw";
+    d.name = "gpt", d.task = "tokens", d.optimizer = "adamw", d.optimizers = {"adamw", "sgd"};
     for (auto [name, value] : Pairs{{"batch", "12"},
                                     {"context", "64"},
                                     {"vocab", "65"},
@@ -117,6 +117,8 @@ TEST_CASE("bad values are refused by name") {
         {{{"keep", "0"}}, "--keep is \"0\""},
         {{{"precision", "bf16"}}, "--precision bf16 comes with a later release"},
         {{{"precision", "fp8"}}, "--precision is \"fp8\", expected fp32 or bf16"},
+        {{{"optimizer", "nonsense"}}, "--optimizer is \"nonsense\", expected adamw or sgd"},
+        {{{"optimizer", "adam"}}, "expected adamw or sgd (did you mean adamw?)"},
         {{{"update", "never"}},
          "--update is \"never\", expected auto or separate or backward or forward"},
         {{{"recompute", "auto"}}, "--recompute auto comes with a later release"},

@@ -86,6 +86,7 @@ refused 2 'there is no app "gtp"' train gtp
 refused 2 '--preset is "nanno"' train --preset nanno
 refused 2 '--lr is "nan"' train --lr nan
 refused 2 '--width 20 is not divisible by --heads 3' train --width 20 --heads 3
+refused 2 '--optimizer is "nonsense", expected adamw or sgd' train --optimizer nonsense
 refused 2 '--beta2 is "x"' train --beta2 x
 refused 2 'missing.txt' train "${tiny[@]}" --data missing.txt
 refused 2 'the file is empty' train "${tiny[@]}" --data empty.txt

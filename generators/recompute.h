@@ -1,0 +1,16 @@
+#pragma once
+
+#include <functional>
+
+#include "generators/step.h"
+
+namespace cryolite {
+
+/// Builds, analyses and partitions the step of a model anew: `p` is empty before.
+using MakeStep = std::function<void(StepProgram &p, const StepOptions &options)>;
+
+/// Makes the step that fits into `bytes` (what outlives a step and the activations), building again in the backward
+/// pass what costs least time for its bytes; 0: no limit. Errors: the least that is possible, where that is more.
+void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeStep &make);
+
+}  // namespace cryolite
