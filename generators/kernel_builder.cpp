@@ -67,11 +67,7 @@ private:
         const Graph::Call &c = call(s);
         std::vector<Array> x;
         for (int j = 0; j < int(c.inputs.size()); j++)
-<<<<<<< HEAD
-            x.push_back(in.array(p.seen(s, c.inputs[j]), "x" + std::to_string(j)));
-=======
-            x.push_back(in.array(p.value_buffer[c.inputs[j]], fmt::format("x{}", j)));
->>>>>>> helperA
+            x.push_back(in.array(p.seen(s, c.inputs[j]), fmt::format("x{}", j)));
         return x;
     }
     void forward(const StageSpec &s) {
