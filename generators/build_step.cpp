@@ -23,6 +23,7 @@ public:
     void run(Model &model) {
         trace(model);
         parameters();
+        if (options.traced) options.traced(p);
         scalars();
         forward();
         if (options.accumulate) {

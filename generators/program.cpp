@@ -86,6 +86,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
     StepOptions options{r.clip, r.accumulate, r.update};
+    options.traced = [](const StepProgram &q) { check_size(q, model_sizes(), machine_memory()); };
     Step step(machine);
     schedule(model, step);
     StepProgram p;
@@ -95,7 +96,6 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     };
     make_step(p, options, r.budget ? r.budget : step.bytes_allowed, [&](StepProgram &q, const StepOptions &o) {
         build_step(q, model, *optimizer, o, step);
-        check_size(q, model_sizes(), machine_memory());
         analyse(q, machine, r.jobs, r.time_limit);
         const int stages = int(q.stages.size());
         if (stages > 3000) Phase::report("joining stages into kernels", 0, stages);  // seconds, and no loop to count in
