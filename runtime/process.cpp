@@ -134,7 +134,9 @@ void watch(const ProcessOptions &options, int out, int err, ProcessResult &resul
 
 /// Waits for the end; a child that closed its output and lives on is held to the limits, too.
 int wait_for(pid_t pid, const ProcessOptions &options, ProcessResult &result, double start) {
+    // Silence begins anew with the end of its output: it may have talked for longer than that before.
     const double limit = std::max(options.time_limit, options.silence_limit);
+    const double from = options.time_limit > 0 ? start : now();
     bool killed = result.limit > 0;
     if (killed) kill(-pid, SIGKILL);
     for (;;) {
@@ -143,7 +145,7 @@ int wait_for(pid_t pid, const ProcessOptions &options, ProcessResult &result, do
         const int flags = WEXITED | WNOWAIT | (killed || limit <= 0 ? 0 : WNOHANG);
         const int error = waitid(P_PID, static_cast<id_t>(pid), &info, flags) == 0 ? 0 : errno;
         if (info.si_pid == pid || (error && error != EINTR)) break;
-        if (interrupted || (limit > 0 && now() - start > limit)) {
+        if (interrupted || (limit > 0 && now() - from > limit)) {
             if (!interrupted) result.limit = limit;
             kill(-pid, SIGKILL);
             killed = true;
