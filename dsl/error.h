@@ -12,6 +12,11 @@ struct Error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/// What was asked for is wrong, not what was done: exit status 2.
+struct UsageError : Error {
+    using Error::Error;
+};
+
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> text, Args &&...args) {
     throw Error(fmt::format(text, std::forward<Args>(args)...));

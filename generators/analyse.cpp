@@ -6,6 +6,7 @@
 #include "generators/child.h"
 #include "generators/kernel_builder.h"
 #include "generators/partition.h"
+#include "generators/phase.h"
 
 namespace cryolite {
 
@@ -16,7 +17,9 @@ namespace {
 /// Stages with equal signatures read the same places of what they are offered: the type of their layer and
 /// the shapes of its call decide.
 std::string signature(const StepProgram &p, const StageSpec &s) {
-    std::string text = fmt::format("{} {} {} {}", int(s.part), s.index, s.accumulate, s.addends.size());
+    // The index of a norm is its place among all norms, which says nothing of what it reads.
+    const std::string index = s.part == Part::norm ? s.parameter->name() : std::to_string(s.index);
+    std::string text = fmt::format("{} {} {} {}", int(s.part), index, s.accumulate, s.addends.size());
     if (s.call2 >= 0)
         text += fmt::format(" {} {}{}{}", s.call == s.call2, typeid(*p.graph.calls()[s.call2].layer).name(),
                             p.graph.values()[p.graph.calls()[s.call2].inputs[0]].shape.str(), s.dy == s.dy2);
@@ -50,7 +53,9 @@ void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit) {
             if (!a.written) reads.push_back(a.buffer);
         return reads.dump();
     };
+    Phase phase("reading the layers", int(groups.size()));
     run_children(int(groups.size()), jobs, time_limit, work, [&](int g, const ChildResult &r) {
+        phase.step();
         if (!r.error.empty()) fail("'{}': {}", kernel_of(g).name, r.error);
         std::vector<int> used = json::parse(r.output), offered = stage_reads(p, p.stages[groups[g][0]]);
         for (int s : groups[g]) {

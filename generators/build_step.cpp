@@ -24,6 +24,7 @@ public:
     void run(Model &model) {
         trace(model);
         parameters();
+        if (options.traced) options.traced(p);
         scalars();
         forward();
         if (options.accumulate) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generators/child.h"
+#include "generators/phase.h"
 #include "generators/compare.h"
 #include "generators/store.h"
 
@@ -84,9 +85,11 @@ private:
     std::vector<Task> tasks() {
         report.kernels.resize(p.kernels.size());
         std::map<std::string, Task> by_key;
+        Phase phase("finding equal kernels", int(p.kernels.size()));
         run_children(int(p.kernels.size()), options.jobs, options.time_limit,
                      [&](int i) { return describe(build_kernel(p, p.kernels[i], m)); },
                      [&](int i, const ChildResult &r) {
+                         phase.step();
                          if (!r.error.empty()) kernel_error(p.kernels[i], r.error);
                          Described d = parse(r.output);
                          report.kernels[i] = d.kernel;

@@ -8,6 +8,7 @@
 #include "generators/hash.h"
 #include "generators/kernel_inputs.h"
 #include "generators/partition.h"
+#include "generators/reads.h"
 #include "generators/scatter.h"
 #include "schedules/cpu/table.h"
 
@@ -31,6 +32,8 @@ public:
         return std::move(built);
     }
     void bind_arguments();
+    void check_reads() const;
+    std::string name_of(int buffer) const;
     BuiltKernel built;
 
 private:
@@ -414,6 +417,40 @@ void KernelBuilder::bind_arguments() {
         built.arguments.push_back({out.buffer, out.offset, p.buffers[out.buffer].type, out.extents, true});
 }
 
+/// Compiled kernels check no index: one outside its array is refused here, while the algorithm has no schedule yet.
+void KernelBuilder::check_reads() const {
+    std::vector<KnownArray> read, written;
+    for (const KernelInputs::Image &i : in.images)
+        if (auto a = in.arrays.find(i.buffer); a != in.arrays.end())
+            read.push_back({a->second, a->second.shape.extents(), name_of(i.buffer)});
+    written.push_back({built.group.out, built.group.extents, name_of(outputs[0].buffer)});
+    for (size_t j = 0, n = built.group.others.size(); j < n; j++) {
+        const Output &o = outputs[outputs.size() - n + j];
+        written.push_back({built.group.others[j], o.extents, name_of(o.buffer)});
+    }
+    if (std::string where = touched_outside(written, read); !where.empty())
+        fail("{}; indices begin at 0: clamp the index, or build the layer for this extent", where);
+}
+
+/// What a layer calls a buffer: "[h.0.norm] RmsNorm: input 0 (h.0.x)".
+std::string KernelBuilder::name_of(int buffer) const {
+    const Buffer &b = p.buffers[buffer];
+    for (int i : k.stages) {
+        const StageSpec &s = p.stages[i];
+        if (s.call < 0) continue;
+        const Graph::Call &c = call(s);
+        const std::string layer = fmt::format("[{}] {}: ", c.layer->path, c.layer->kind());
+        if (b.parameter && std::ranges::count(c.layer->parameters(), b.parameter))
+            return fmt::format("{}{}parameter '{}'", layer, s.writes[0] == buffer ? "the gradient of " : "",
+                               b.parameter->name());
+        if (s.writes[0] == buffer) return layer + "its result";
+        if (buffer == s.dy) return layer + "the adjoint of its output";
+        for (size_t j = 0; j < c.inputs.size(); j++)
+            if (p.value_buffer[c.inputs[j]] == buffer) return fmt::format("{}input {} ({})", layer, j, b.name);
+    }
+    return "'" + b.name + "'";
+}
+
 }  // namespace
 
 BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m, bool scheduled) {
@@ -422,6 +459,7 @@ BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m
     builder.built = built;
     builder.bind_arguments();
     built = builder.built;
+    builder.check_reads();
     if (scheduled) {
         const Layer *anchor = k.anchor >= 0 && p.stages[k.anchor].call >= 0
                                   ? p.graph.calls()[p.stages[k.anchor].call].layer

@@ -11,7 +11,9 @@
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/sgd.h"
 #include "generators/check.h"
+#include "generators/phase.h"
 #include "generators/recompute.h"
+#include "generators/size.h"
 #include "generators/store.h"
 #include "generators/write_bundle.h"
 
@@ -34,11 +36,6 @@ std::vector<std::string> optimizer_names() {
     for (auto &[name, make] : optimizers) names.push_back(name);
     return names;
 }
-
-/// The request itself is wrong: exit status 2.
-struct UsageError : Error {
-    using Error::Error;
-};
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
     for (auto &[name, make] : optimizers)
@@ -77,16 +74,31 @@ Halide::Target kernel_target(const std::string &text) {
     return t;
 }
 
+/// The flags that decide how large a model is.
+std::vector<std::string> model_sizes() {
+    std::vector<std::string> names;
+    for (const Arguments::Known &k : Arguments::current().known)
+        if (k.type == "int") names.push_back("--" + k.name);
+    return names;
+}
+
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
     StepOptions options{r.clip, r.accumulate, r.update};
+    options.traced = [](const StepProgram &q) { check_size(q, model_sizes(), machine_memory()); };
     Step step(machine);
     schedule(model, step);
     StepProgram p;
+    Phase::report = [](const std::string &what, int done, int total) {
+        fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
+        fflush(stdout);
+    };
     make_step(p, options, r.budget ? r.budget : step.bytes_allowed, [&](StepProgram &q, const StepOptions &o) {
         build_step(q, model, *optimizer, o, step);
         analyse(q, machine, r.jobs, r.time_limit);
+        const int stages = int(q.stages.size());
+        if (stages > 3000) Phase::report("joining stages into kernels", 0, stages);  // seconds, and no loop to count in
         partition(q, o);
     });
     CompileOptions how{r.store, r.jobs, r.time_limit, [](int done, int total, int cached) {

@@ -73,7 +73,7 @@ void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeSte
     }
     if (with(high) <= bytes) return;
     if (least > bytes)
-        fail("the step does not fit into {:.0f} MB: with all that can be built again it takes {:.0f} MB; allow that, or "
+        fail("the step does not fit into {:.2f} MB: with all that can be built again it takes {:.2f} MB; allow that, or "
              "use a smaller batch, context or model", 1e-6 * double(bytes), 1e-6 * double(least));
     with(best);
 }

@@ -2,6 +2,7 @@
 // A training step between the trace and the kernels: buffers, stages that read and write them, kernels
 // that hold stages, plans that list kernels. Plain data: no Halide Func exists here.
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -93,6 +94,7 @@ struct StepOptions {
     bool clip = false;        ///< clip gradients by their global norm
     bool accumulate = false;  ///< several micro-batches in a step
     std::string update = "separate";
+    std::function<void(const StepProgram &)> traced = {};  ///< called when all shapes are known
     std::set<int> rebuilt = {};  ///< calls whose output is built again, beside those that the schedule names
 };
 

@@ -134,7 +134,9 @@ void watch(const ProcessOptions &options, int out, int err, ProcessResult &resul
 
 /// Waits for the end; a child that closed its output and lives on is held to the limits, too.
 int wait_for(pid_t pid, const ProcessOptions &options, ProcessResult &result, double start) {
+    // Silence begins anew with the end of its output: it may have talked for longer than that before.
     const double limit = std::max(options.time_limit, options.silence_limit);
+    const double from = options.time_limit > 0 ? start : now();
     bool killed = result.limit > 0;
     if (killed) kill(-pid, SIGKILL);
     for (;;) {
@@ -143,7 +145,7 @@ int wait_for(pid_t pid, const ProcessOptions &options, ProcessResult &result, do
         const int flags = WEXITED | WNOWAIT | (killed || limit <= 0 ? 0 : WNOHANG);
         const int error = waitid(P_PID, static_cast<id_t>(pid), &info, flags) == 0 ? 0 : errno;
         if (info.si_pid == pid || (error && error != EINTR)) break;
-        if (interrupted || (limit > 0 && now() - start > limit)) {
+        if (interrupted || (limit > 0 && now() - from > limit)) {
             if (!interrupted) result.limit = limit;
             kill(-pid, SIGKILL);
             killed = true;
@@ -199,14 +201,16 @@ ProcessResult run_process(const ProcessOptions &options) {
     return result;
 }
 
+uint64_t physical_memory() {
+    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 uint64_t memory_share(int processes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)processes;
     return 0;
 #else
-    const auto all = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                     static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    return std::max<uint64_t>(all / static_cast<uint64_t>(processes + 1), uint64_t{2} << 30);
+    return std::max<uint64_t>(physical_memory() / static_cast<uint64_t>(processes + 1), uint64_t{2} << 30);
 #endif
 }
 

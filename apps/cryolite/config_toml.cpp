@@ -40,7 +40,7 @@ std::string config_toml(const TrainSettings &s) {
     for (auto &[name, value] : s.numbers) line(name, real(value));
     out += "\n# Schedule\n";
     line("update", toml_string(s.update));
-    line("recompute", toml_string("none"));
+    line("recompute", toml_string(s.recompute));
     line("device", toml_string("cpu"));
     line("workers", "1");
     if (s.threads) line("threads", std::to_string(s.threads));

@@ -79,6 +79,7 @@ public:
         j["saved"] = json::array();
         for (auto &[name, bytes] : saved())
             j["saved"].push_back({{"name", name}, {"bytes", bytes}});
+        j["memory"] = memory();
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
             if (b.role == "parameter")
@@ -209,8 +210,26 @@ private:
         for (auto &[name, g] : groups)
             fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name,
                        g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
+        fmt::print("memory of a step: {}\n", memory_words());
         fmt::print("activations: {} in one arena; without sharing they were {}\n",
                    human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
+    }
+
+    /// Bytes by role; activations are those of the arena.
+    std::map<std::string, int64_t> memory() const {
+        std::map<std::string, int64_t> bytes = {{"activation", plan_.arena}};
+        for (const PlanBuffer &b : plan_.buffers)
+            if (b.role != "activation" && b.stored) bytes[b.role] += b.bytes;
+        return bytes;
+    }
+    std::string memory_words() const {
+        int64_t all = 0;
+        std::string words;
+        for (auto &[role, bytes] : memory()) {
+            all += bytes;
+            if (bytes >= 1 << 20) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
+        }
+        return fmt::format("{} ({})", human_bytes(uint64_t(all)), words);
     }
 
     static std::string layout(const PlanBuffer &b) {

@@ -24,7 +24,7 @@ const std::vector<Flag> &flag_table() {
         {"beta1", "X", step, "decay of the mean of gradients, or momentum"},
         {"beta2", "X", step, "decay of the mean of squared gradients"},
         {"update", "PLACE", schedule, "auto, separate, backward or forward (auto)"},
-        {"recompute", "WHAT", schedule, "none; auto and BYTES come with a later release"},
+        {"recompute", "WHAT", schedule, "none, auto (the memory there is) or BYTES a step may take (none)"},
         {"dialect", "NAME", schedule, "auto or halide (auto)"},
         {"device", "NAME", schedule, "cpu"},
         {"workers", "N", schedule, "data-parallel replicas (1); more come with a later release"},

@@ -167,6 +167,7 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"params", params},
             {"optimizer", request.optimizer},
             {"update", request.update},
+            {"budget", request.budget},
             {"precision", request.precision},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
@@ -179,8 +180,12 @@ struct Building {
 
 /// One line of the program's stdout; false when it says nothing of its progress.
 bool read_progress(std::string_view line, Building &state,
-                   const std::function<void(int, int, int)> &progress) {
+                   const std::function<void(int, int, int)> &progress, const PhaseWords &phase) {
     const json j = json::parse(line, nullptr, false);
+    if (j.is_object() && j.contains("phase") && j.contains("done") && j.contains("total")) {
+        if (phase) phase(fmt::format("{}: {} of {}", std::string(j["phase"]), int(j["done"]), int(j["total"])));
+        return true;
+    }
     if (!j.is_object() || !j.contains("done") || !j.contains("total") || !j.contains("cached")) {
         fmt::print(stderr, "{}\n", line);  // a word of the user's own program
         return false;
@@ -191,21 +196,25 @@ bool read_progress(std::string_view line, Building &state,
 }
 
 Building build_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
-                      const fs::path &folder, const std::function<void(int, int, int)> &progress) {
+                      const fs::path &folder, const std::function<void(int, int, int)> &progress,
+                      const PhaseWords &phase) {
     Building state;
     ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()}};
     add_params(options.argv, request.params);
     options.argv.insert(options.argv.end(),
                         {"--update", request.update, "--optimizer", request.optimizer,
                          "--precision", request.precision});
+    if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");
     // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
     options.silence_limit = 1.5 * program_time_limit();
     options.memory_limit = memory_share(int(sysconf(_SC_NPROCESSORS_ONLN)));
-    options.on_line = [&](std::string_view line) { return read_progress(line, state, progress); };
+    options.on_line = [&](std::string_view line) { return read_progress(line, state, progress, phase); };
     const ProcessResult result = run_process(options);
     if (!result.ok()) {
+        if (result.status == 2 && !result.signal && !result.limit && !result.errors.empty())
+            throw UsageError(said(result));
         const bool refused = result.status == 1 && !result.signal && !result.limit;
         if (refused && !result.errors.empty()) throw Error(said(result));
         fail("{} did not build its kernels: {}. Its last words:\n{}", program.app,
@@ -248,7 +257,8 @@ std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key
 }
 
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
-                        const std::function<void(int, int, int)> &progress) {
+                        const std::function<void(int, int, int)> &progress,
+                        const PhaseWords &phase) {
     const auto start = std::chrono::steady_clock::now();
     const json parts = parts_of(program, request, cache);
     const std::string key = sha256_hex(parts.dump());
@@ -270,7 +280,7 @@ BundleResult get_bundle(const Program &program, const BundleRequest &request, co
                     .publish("bundles", key,
                              [&](const fs::path &folder) {
                                  const Building b =
-                                     build_bundle(program, request, cache, folder, progress);
+                                     build_bundle(program, request, cache, folder, progress, phase);
                                  result.kernels = b.kernels, result.cached = b.cached;
                                  return json{
                                      {"app", program.app}, {"kernels", b.kernels}, {"parts", parts}}

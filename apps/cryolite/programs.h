@@ -42,6 +42,7 @@ struct BundleRequest {
     std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
     std::string optimizer = "adamw", update = "auto", precision = "fp32";
     bool clip = false, accumulate = false;
+    uint64_t budget = 0;  ///< bytes that a step may take; 0: any
 };
 
 struct BundleResult {
@@ -59,9 +60,12 @@ std::string bundle_parts(const Program &program, const BundleRequest &request, c
 /// with a word.
 std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key);
 
+/// Called with a word of what a program does before its first kernel, where that takes seconds.
+using PhaseWords = std::function<void(const std::string &)>;
+
 /// The bundle from the cache, or built now by running the program (`progress(done, total, cached)`
 /// meanwhile). Errors: the program's own message.
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
-                        const std::function<void(int, int, int)> &progress);
+                        const std::function<void(int, int, int)> &progress, const PhaseWords &phase = {});
 
 }  // namespace cryolite

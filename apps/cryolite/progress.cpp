@@ -86,6 +86,13 @@ void Progress::compiling(int done, int total, int cached) {
     }
 }
 
+void Progress::preparing(const std::string &words) {
+    if (live_) return show_live(words);
+    if (Clock::now() - shown_ <= std::chrono::seconds(5)) return;
+    say(words);
+    shown_ = Clock::now();
+}
+
 void Progress::step(const Step &s) {
     const auto now = Clock::now();
     const uint64_t every = std::max<uint64_t>(1, s.steps / 20), step = s.event.step;

@@ -23,6 +23,8 @@ public:
 
     void say(const std::string &line);
     void compiling(int done, int total, int cached);
+    /// What comes before compiling, in words.
+    void preparing(const std::string &words);
 
     /// A live line only: what is going on for a while.
     void busy(const std::string &line) {

@@ -32,7 +32,7 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    return {s.params, s.optimizer, s.update, s.precision, s.clip > 0, s.accumulate > 1};
+    return {s.params, s.optimizer, s.update, s.precision, s.clip > 0, s.accumulate > 1, s.budget};
 }
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
@@ -41,9 +41,10 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     defer_signals();
     const Cache cache(s.cache);
     const BundleResult built =
-        get_bundle(request.program, bundle_request(s), cache, [&](int done, int total, int cached) {
-            progress.compiling(done, total, cached);
-        });
+        get_bundle(
+            request.program, bundle_request(s), cache,
+            [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
+            [&](const std::string &words) { progress.preparing(words); });
     if (interrupted()) throw Interrupted("interrupted");
     defer_signals(false);
     auto bundle = std::make_shared<const Bundle>(built.folder);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/error.h"
+#include "runtime/process.h"
 
 namespace cryolite {
 
@@ -79,10 +80,11 @@ void read_step(TrainSettings &s, const Request &r) {
 
 void read_schedule(TrainSettings &s, const Values &v) {
     s.update = v.word("update", {"auto", "separate", "backward", "forward"}, "auto");
-    if (v.text("recompute", "none") != "none") {
-        const std::string text = v.text("recompute");
-        if (text != "auto") v.whole("recompute", 1, ~uint64_t{0}, 1);
-        fail_usage("--recompute {} comes with a later release; use none", text);
+    s.recompute = v.text("recompute", "none");
+    if (s.recompute == "auto") {
+        s.budget = physical_memory() / 10 * 9;  // the rest: the system's, and what kernels keep for themselves
+    } else if (s.recompute != "none") {
+        s.budget = v.whole("recompute", 1, ~uint64_t{0} >> 1, 1);
     }
     v.word("dialect", {"auto", "halide"}, "auto");
     v.word("device", {"cpu"}, "cpu");

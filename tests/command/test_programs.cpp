@@ -170,6 +170,27 @@ TEST_CASE("programs: whatever goes wrong is said with the program's name and wor
     CHECK_ERROR(Fake(good_build, "sleep 100").get(), "limit of 0.4 s");
 }
 
+TEST_CASE("programs: what comes before the first kernel is told, and is a sign of life") {
+    std::string words;
+    auto get = [&](Fake &fake) {
+        get_bundle(fake.program, {}, fake.cache, fake.progress, [&](const std::string &w) { words += w + ";"; });
+    };
+    Fake fake(R"(echo '{"phase":"reading","done":2,"total":5}'; )" + good_build);
+    get(fake);
+    CHECK(words == "reading: 2 of 5;");
+    words.clear();
+    const TimeLimit limit("0.4");
+    Fake slow(R"(for i in 1 2 3 4 5; do sleep 0.2; echo '{"phase":"reading","done":2,"total":5}'; done; )" +
+              good_build);
+    get(slow);
+    CHECK(words.size() == 5 * std::string("reading: 2 of 5;").size());
+}
+
+TEST_CASE("programs: exit status 2 is a usage error") {
+    CHECK_THROWS_AS(Fake("echo 'fake: needs 900 GB' >&2; exit 2").get(), UsageError);
+    CHECK_ERROR(Fake("echo 'fake: needs 900 GB' >&2; exit 2").get(), "needs 900 GB");
+}
+
 TEST_CASE("programs: apps by name") {
     Scratch scratch;
     const Cache cache(scratch / "cache");

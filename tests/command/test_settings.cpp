@@ -120,7 +120,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"optimizer", "adam"}}, "expected adamw or sgd (did you mean adamw?)"},
         {{{"update", "never"}},
          "--update is \"never\", expected auto or separate or backward or forward"},
-        {{{"recompute", "auto"}}, "--recompute auto comes with a later release"},
+        {{{"recompute", "-1"}}, "--recompute is \"-1\""},
         {{{"recompute", "some"}}, "--recompute is \"some\""},
         {{{"dialect", "onednn"}}, "--dialect is \"onednn\""},
         {{{"device", "tpu"}}, "--device is \"tpu\""},

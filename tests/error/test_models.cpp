@@ -47,9 +47,9 @@ struct VectorLoss : Small {
     Tensor loss(Tensor y, Tensor) override { return y; }
 };
 
-/// y = a x: forgets the gradient of a.
+/// y = a x of as many channels as there are classes: forgets the gradient of a.
 struct Forgetful : Layer {
-    Parameter a{this, "gain", {5}, ones};
+    Parameter a{this, "gain", {10}, ones};
     using Layer::Layer;
     Func forward(Array x) override {
         Func y("y");
@@ -168,7 +168,7 @@ TEST_CASE("a backward that forgets a parameter, a forward of the wrong rank") {
     CHECK(m.find("[odd] the result has 3 dimensions, but its layer says rank 2") !=
           std::string::npos);
     Forgetful scale("scale");
-    CHECK_ERROR(LayerTester(scale).input({5, 3}).check(),
+    CHECK_ERROR(LayerTester(scale).input({10, 3}).check(),
                 "[scale] Forgetful::backward defines no gradient of 'gain'");
 }
 

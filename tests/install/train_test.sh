@@ -95,6 +95,8 @@ refused 2 'at offset 3' train "${tiny[@]}" --data latin.txt
 refused 2 'context 8 needs at least 9' train "${tiny[@]}" --data short.txt
 refused 2 'give --vocab' train "${tiny[@]}" --data shard.bin
 refused 2 'token 69 at byte 1162' train "${tiny[@]}" --data shard.bin --vocab 69
+refused 2 "less than 2^31; use fewer or smaller" train --steps 1 --width 16777216
+refused 2 'GB are here' train --steps 1 --layers 3000 --width 1600 --heads 25
 refused 2 'hostile.safetensors' train "${tiny[@]}" --init hostile.safetensors
 refused 2 'cut.safetensors' train "${tiny[@]}" --init cut.safetensors
 refused 2 'shape [65, 16]' train "${tiny[@]}" --init whole/model.safetensors --vocab 70
