@@ -42,6 +42,7 @@ struct BundleRequest {
     std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
     std::string optimizer = "adamw", update = "auto";
     bool clip = false, accumulate = false;
+    bool any_size = false;  ///< also what does not fit into this machine's memory: to look at, not to run
 };
 
 struct BundleResult {

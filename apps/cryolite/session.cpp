@@ -39,9 +39,11 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
     defer_signals();
     const Cache cache(s.cache);
+    BundleRequest wanted = bundle_request(s);
+    wanted.any_size = request.command == Command::explain;
     const BundleResult built =
         get_bundle(
-            request.program, bundle_request(s), cache,
+            request.program, wanted, cache,
             [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
             [&](const std::string &words) { progress.preparing(words); });
     if (interrupted()) throw Interrupted("interrupted");

@@ -51,7 +51,7 @@ void read_params(TrainSettings &s, const Values &values, const ProgramDescriptio
 void read_step(TrainSettings &s, const Request &r) {
     const Values &v = r.values;
     const ProgramDescription &program = r.program.description;
-    const bool bench = r.command != Command::train;
+    const bool bench = r.command == Command::bench;
     s.accumulate = int(v.whole("accumulate", 1, 1 << 20, 1));
     // Clipping costs a pass over all gradients: timed only where it was asked for.
     s.clip = bench && !v.chosen("clip") ? 0 : v.real("clip", 0);

@@ -165,6 +165,7 @@ TEST_CASE("the least rate of a preset gives way to a smaller rate") {
 TEST_CASE("bench times without clipping unless it is asked to") {
     CHECK(settings({}).clip == 1);
     CHECK(understand(request({}, "", Command::bench)).clip == 0);
+    CHECK(understand(request({}, "", Command::explain)).clip == 1);  // what train would do
     CHECK(understand(request({}, "", Command::bench)).rate.steps == 20);
     CHECK(understand(request({{"clip", "0.5"}}, "", Command::bench)).clip == 0.5);
 }

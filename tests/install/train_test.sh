@@ -66,6 +66,19 @@ cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > one 2> err ||
 cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > two 2> err
 cmp -s one two || fail "temperature 0 gives two texts"
 
+# --- What explain and cache why say is of the step that train takes -----------------------------------
+cryolite explain "${tiny[@]}" > plan 2> err || fail "explain: $(cat err)"
+grep -q "all from the cache" err || fail "explain shows another step than train took: $(grep kernels err)"
+grep -q "^gpt nano, clip 1: " plan || fail "explain does not name preset and clipping: $(head -1 plan)"
+cryolite explain "${tiny[@]}" --clip 0 2> err | grep -q "^gpt nano, no clipping: " || fail "explain --clip 0: $(cat err)"
+cryolite cache why "${tiny[@]}" > why || fail "cache why"
+grep -q "in the cache$" why || fail "cache why shows another step than train took: $(head -1 why)"
+cryolite train --help > help
+for words in "(1.0, preset nano)" "(2000, preset nano)" "(100, preset nano)" "nano, gpt2" "(1e-3, preset nano)"; do
+    grep -qF -- "$words" help || fail "train --help lacks '$words'"
+done
+cryolite bench --help | grep -qF "0: off (0)" || fail "bench --help does not say that it times without clipping"
+
 # --- Bad input -------------------------------------------------------------------------------------
 printf '' > empty.txt
 printf 'short' > short.txt
