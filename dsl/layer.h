@@ -4,10 +4,12 @@
 #include <Halide.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dsl/graph.h"
+#include "dsl/numerics.h"
 #include "dsl/parameter.h"
 
 namespace cryolite {
@@ -15,9 +17,10 @@ namespace cryolite {
 using Halide::cast, Halide::clamp, Halide::Expr, Halide::Func, Halide::RDom, Halide::select,
     Halide::Tuple, Halide::Var;
 
-/// A Func with known extents: what a layer reads.
+/// A Func with known extents: what a layer reads, float32 whatever it is stored in.
 struct Array : Func {
     Shape shape;
+    std::optional<Func> half = {};  ///< the same in bf16, where it is stored or rounded so
     Array() = default;
     Array(const Func &f, Shape s) : Func(f), shape(std::move(s)) {}
     int extent(int d) const { return shape[d]; }
@@ -76,6 +79,14 @@ public:
     /// Those of the gradient with respect to its input (`of_input`) or to its parameters.
     virtual double gradient_flops(const Shape &x, bool of_input) const;
 
+    // Number formats.
+    /// Its line of the cast table. A layer that says nothing reads and makes fp32.
+    virtual Casts casts() const { return {}; }
+    /// An exception from the model's format.
+    void numerics(Format f) { format_ = f; }
+    /// What it has in bf16 in a model of this format.
+    Casts casts_in(Format model) const { return format_.value_or(model) == bf16 ? casts() : Casts{}; }
+
     // The algorithm.
     virtual Func forward(const std::vector<Array> &x) { return forward(x.at(0)); }
     virtual Func forward(Array x);
@@ -112,6 +123,7 @@ private:
     Func &slot(const std::string &name);
     std::vector<Parameter *> parameters_;
     std::map<std::string, Func> gradient_;
+    std::optional<Format> format_;
 };
 
 /// A layer of two inputs.

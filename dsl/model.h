@@ -51,6 +51,13 @@ public:
     /// The model's output: [classes, ...rows].
     virtual Tensor forward(Tensor x) = 0;
     virtual Tensor loss(Tensor y, Tensor targets) { return cross_entropy(y, targets); }
+
+    /// The format of what layers read and make; `layer.numerics(...)` is an exception.
+    void numerics(Format f) { format_ = f; }
+    Format format() const { return format_; }
+
+private:
+    Format format_ = fp32;
 };
 
 /// A model of text: predicts the next token at every position.

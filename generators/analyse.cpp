@@ -23,10 +23,15 @@ std::string signature(const StepProgram &p, const StageSpec &s) {
     if (s.call2 >= 0)
         text += fmt::format(" {} {}{}{}", s.call == s.call2, typeid(*p.graph.calls()[s.call2].layer).name(),
                             p.graph.values()[p.graph.calls()[s.call2].inputs[0]].shape.str(), s.dy == s.dy2);
+    auto format = [&](int b) { return p.buffers[b].type.bits(); };
+    for (int b : s.addends) text += fmt::format(" {}", format(b));
+    for (int b : s.writes) text += fmt::format(" {}", format(b));
     if (s.call < 0) return text + (s.parameter ? s.parameter->shape().str() : "");
     const Graph::Call &c = p.graph.calls()[s.call];
     text += fmt::format(" {} {}", typeid(*c.layer).name(), s.dy == p.scalars);
-    for (int v : c.inputs) text += p.graph.values()[v].shape.str();
+    for (int v : c.inputs) text += p.graph.values()[v].shape.str() + std::to_string(format(p.value_buffer[v]));
+    text += fmt::format(" {} {} {}", c.layer->casts_in(p.format).products, format(p.value_buffer[c.output]),
+                        s.dy >= 0 ? format(s.dy) : 0);
     for (const Parameter *w : c.layer->parameters()) text += w->name() + w->shape().str();
     return text;
 }

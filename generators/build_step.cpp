@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "generators/formats.h"
 #include "generators/step.h"
 #include "schedules/defaults.h"
 
@@ -10,7 +11,7 @@ namespace cryolite {
 
 const char *role_name(Role role) {
     static const char *names[] = {"input",  "parameter", "state", "gradient", "activation",
-                                  "scalars", "norms",    "scale"};
+                                  "scalars", "norms",    "scale", "remainder", "count"};
     return names[int(role)];
 }
 
@@ -45,8 +46,8 @@ private:
         p.buffers.push_back(std::move(b));
         return int(p.buffers.size()) - 1;
     }
-    int activation(const std::string &name, const Shape &shape) {
-        return buffer({name, Role::activation, Halide::Float(32), shape, {}, nullptr});
+    int activation(const std::string &name, const Shape &shape, Halide::Type type) {
+        return buffer({name, Role::activation, type, shape, {}, nullptr});
     }
     /// Adds a stage as a kernel of its own to a plan.
     void add(const std::string &plan, const std::string &pass, StageSpec s) {
@@ -59,6 +60,7 @@ private:
     const Shape &shape(int value) const { return p.graph.values()[value].shape; }
 
     void trace(Model &model) {
+        p.format = model.format();
         Tensor x = model.input(p.graph), t = model.targets(p.graph);
         Tensor y = model.forward(x), loss = model.loss(y, t);
         if (loss.shape().size() != 1)
@@ -71,6 +73,8 @@ private:
         p.value_again.assign(p.value_buffer.size(), -1);
         p.loss = p.value_buffer[loss.id()], p.output = p.value_buffer[y.id()];
         p.buffers[p.loss].name = "loss", p.buffers[p.output].name = "output";
+        for (int v = 0; v < int(p.value_buffer.size()); v++)
+            if (int b = p.value_buffer[v]; b != p.loss && b != p.output) p.buffers[b].type = value_format(p, v);
     }
 
     void parameters() {
@@ -89,7 +93,10 @@ private:
                             ? chosen->second
                             : default_layout(p.graph, *w, p.schedule->machine);
         Buffer b{w->path(), Role::parameter, Halide::Float(32), w->shape(), layout, w};
+        const bool halves = in_halves(p, *w);
+        if (halves) b.type = Halide::BFloat(16);
         p.parameter_buffer[w] = buffer(b);
+        b.type = Halide::Float(32);
         b.role = Role::gradient;
         p.gradient_buffer[w] = buffer(b);
         b.role = Role::state;
@@ -97,6 +104,9 @@ private:
             b.name = w->path() + "." + s->name;
             p.state_buffers[w].push_back(buffer(b));
         }
+        if (!halves) return;
+        b.role = Role::remainder, b.type = Halide::UInt(16), b.name = w->path() + ".remainder";
+        p.remainder_buffer[w] = buffer(b);
     }
     /// Every parameter that a layer of the model declares must be met by the trace.
     void check_used() {
@@ -123,7 +133,8 @@ private:
         int n = int(p.scalar_names.size()), w = int(p.parameter_buffer.size());
         p.scalars = buffer({"scalars", Role::scalars, Halide::Float(64), {n}, {}, nullptr});
         p.norms = buffer({"norms", Role::norms, Halide::Float(64), {w}, {}, nullptr});
-        p.scale = buffer({"scale", Role::scale, Halide::Float(32), {1}, {}, nullptr});
+        p.scale = buffer({"scale", Role::scale, Halide::Float(32), {p.guarded() ? 2 : 1}, {}, nullptr});
+        if (p.guarded()) p.count = buffer({"count", Role::count, Halide::Int(32), {2}, {}, nullptr});
     }
 
     void forward() {
@@ -170,7 +181,7 @@ private:
         for (int x : call.inputs) build_again(plan, x);
         StageSpec s{Part::forward, call.layer->path + " again", c};
         s.again = true;
-        if (p.value_again[value] < 0) p.value_again[value] = activation(s.name, shape(value));
+        if (p.value_again[value] < 0) p.value_again[value] = activation(s.name, shape(value), p.buffers[p.value_buffer[value]].type);
         s.writes = {p.value_again[value]};
         s.placed = "built again";
         add(plan, "rebuild", s);
@@ -184,7 +195,7 @@ private:
         if (it->second.size() == 1) return it->second[0];
         StageSpec s{Part::sum, "d(" + p.graph.values()[value].name + ")"};
         s.addends = it->second;
-        s.writes = {activation(s.name, shape(value))};
+        s.writes = {activation(s.name, shape(value), adjoint_format(p, value))};
         add(plan, "backward", s);
         return s.writes[0];
     }
@@ -196,7 +207,7 @@ private:
         StageSpec s{Part::d_input, "d(" + p.graph.values()[value].name + ")", c, k};
         s.dy = dy;
         s.addends = pending[value];
-        s.writes = {activation(s.name, shape(value))};
+        s.writes = {activation(s.name, shape(value), adjoint_format(p, value))};
         s.flops = layer(call).gradient_flops(shape(call.inputs[0]), true);
         pending[value] = s.writes;
         add(plan, "backward", s);
@@ -244,10 +255,12 @@ private:
     }
 
     void update() {
-        if (options.clip) {
+        if (options.clip || p.guarded()) {
             norms();
-            StageSpec s{Part::scale, "clip"};
+            StageSpec s{Part::scale, options.clip ? "clip" : "finite"};
+            s.scaled = options.clip;
             s.writes = {p.scale};
+            if (p.guarded()) s.writes.push_back(p.count);
             add("step", "update", s);
         }
         for (auto &[w, id] : ordered()) {
@@ -255,6 +268,7 @@ private:
             s.scaled = options.clip;
             s.writes = {id};
             for (int state : p.state_buffers[w]) s.writes.push_back(state);
+            if (auto lower = p.remainder_buffer.find(w); lower != p.remainder_buffer.end()) s.writes.push_back(lower->second);
             add("step", "update", s);
         }
     }

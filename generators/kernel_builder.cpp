@@ -75,10 +75,20 @@ private:
         int out = s.writes[0];
         std::vector<Array> x = inputs(s);
         in.bind_parameters(c);
-        Func y = c.layer->forward(x);
+        Func y = half_products(c, c.layer->forward(x));
         check_arity(s, y, in.rank(out));
-        in.arrays[out] = Array(y, p.buffers[out].shape.folded(in.rank(out)));
+        in.arrays[out] = in.kept(out, y, p.buffers[out].shape.folded(in.rank(out)));
         defined.push_back({&s, y});
+    }
+    Func half_products(const Graph::Call &c, const Func &f) const {
+        return c.layer->casts_in(p.format).products ? with_half_factors(f, in.halves) : f;
+    }
+    /// A Func that leaves its pure definition undefined, writing bf16.
+    static Func undefined_half(const Func &f) {
+        Func g(f.name().substr(0, f.name().find('$')));
+        g(f.args()) = undef(BFloat(16));
+        g(f.update_args()) = rounded(f.update_value());
+        return g;
     }
     void check_arity(const StageSpec &s, const Func &f, int rank) const {
         if (!f.defined()) fail("[{}] defines no result", s.name);
@@ -100,7 +110,9 @@ private:
         if (it == d.end() || !it->second.defined())
             fail("[{}] {}::backward defines no gradient of its {}", c.layer->path, c.layer->kind(),
                  of_input ? "input" : "parameter '" + of + "'");
-        Func f = it->second;
+        Func f = half_products(c, it->second);
+        if (p.buffers[s.writes[0]].type == BFloat(16) && s.addends.empty() && f.num_update_definitions() == 1 && starts_undefined(f))
+            f = undefined_half(f);
         check_arity(s, f, of_input ? in.rank(s.writes[0]) : s.parameter->shape().rank());
         defined.push_back({&s, f});
         if (!s.addends.empty()) f = with_addends(s, f);
@@ -109,13 +121,23 @@ private:
             return;
         }
         Shape shape = p.buffers[s.writes[0]].shape;
-        in.arrays[s.writes[0]] = Array(f, of_input ? shape.folded(in.rank(s.writes[0])) : shape);
+        in.arrays[s.writes[0]] = in.kept(s.writes[0], f, of_input ? shape.folded(in.rank(s.writes[0])) : shape);
     }
     Factors factors(const StageSpec &s, int index, int dy) {
         const Graph::Call &c = p.graph.calls()[index];
         ::cryolite::Call seen;
         for (int v : c.inputs) seen.inputs.push_back(in.array(p.seen(s, v), "x"));
-        return c.layer->factors(*s.parameter, seen, in.array(dy, "dy"));
+        Factors both = c.layer->factors(*s.parameter, seen, in.array(dy, "dy"));
+        if (c.layer->casts_in(p.format).products)
+            for (Factor *one : {&both.first, &both.second}) one->f = rounded_factor(one->f);
+        return both;
+    }
+    /// As the product reads it.
+    Func rounded_factor(const Func &f) const {
+        Func g("factor");
+        std::vector<Var> v = storage_vars(f.dimensions());
+        g(v) = widened(narrowed(f(as_exprs(v)), in.halves));
+        return g;
     }
     void ghost_norm(const StageSpec &s) {
         bool same = s.call == s.call2;
@@ -142,23 +164,24 @@ private:
     }
     void sum(const StageSpec &s) {
         Func f = with_addends(s, Func());
-        in.arrays[s.writes[0]] = Array(f, p.buffers[s.writes[0]].shape.folded(in.rank(s.writes[0])));
+        in.arrays[s.writes[0]] = in.kept(s.writes[0], f, p.buffers[s.writes[0]].shape.folded(in.rank(s.writes[0])));
     }
 
     // What is stored.
     void store(const StageSpec &s) {
         if (s.part == Part::next) return store_update(s);
         if (s.part == Part::norm) return store_norm(s);
-        if (s.part == Part::scale) return store_scale();
+        if (s.part == Part::scale) return store_scale(s);
         int b = s.writes[0];
         if (s.part == Part::d_parameter && fused_update(s.parameter)) return;
         if (!p.buffers[b].stored) return;
         if (s.part == Part::d_parameter) return store_gradient(s);
         const Array &a = in.arrays.at(b);
         // A Func that leaves its pure definition undefined writes each element by its updates: it is the output.
-        bool complete = s.part == Part::d_input && k.stages.size() == 1 && starts_undefined(a);
-        auto element = [a](const std::vector<Var> &v) -> Expr { return a(as_exprs(v)); };
-        outputs.push_back({b, 0, a.shape.extents(), element, complete ? Func(a) : Func()});
+        const Func stored = a.half.value_or(a);
+        bool complete = s.part == Part::d_input && k.stages.size() == 1 && starts_undefined(stored);
+        auto element = [stored](const std::vector<Var> &v) -> Expr { return stored(as_exprs(v)); };
+        outputs.push_back({b, 0, a.shape.extents(), element, complete ? stored : Func()});
     }
     static bool starts_undefined(const Func &f) {
         const auto *call = f.value().as<Internal::Call>();
@@ -198,7 +221,8 @@ private:
     Expr scalar(int index) {
         return in.image(p.scalars, {int(p.scalar_names.size())}, "scalars")(index);
     }
-    Expr clip_scale() { return in.image(p.scale, {1}, "scale")(0); }
+    Expr clip_scale() { return in.image(p.scale, p.buffers[p.scale].shape.extents(), "scale")(0); }
+    Expr all_finite() { return in.image(p.scale, p.buffers[p.scale].shape.extents(), "scale")(1) > 0; }
 
     /// The optimizer's rule, in place on the parameter and its states, over storage.
     void store_update(const StageSpec &s) {
@@ -209,10 +233,15 @@ private:
         if (!fused) extents = {int(w.storage().size())};
         std::vector<Var> v = storage_vars(int(extents.size()));
         Func next("next");
-        std::vector<Expr> nothing(s.writes.size(), undef<float>());
+        std::vector<Expr> nothing;
+        for (int b : s.writes) nothing.push_back(undef(p.buffers[b].type));
         next(v) = Tuple(nothing);
         FuncRef old = next(v);
-        auto element = [&](int j) { return s.writes.size() == 1 ? Expr(old) : Expr(old[j]); };
+        const bool halves = p.remainder_buffer.count(s.parameter);
+        auto element = [&](int j) -> Expr {
+            if (s.writes.size() == 1) return old;
+            return j == 0 && halves ? Master{old[0], old[int(s.writes.size()) - 1]}.whole() : Expr(old[j]);
+        };
         Expr g;
         if (fused) {
             g = at_storage(in.arrays.at(gradient), w, v);
@@ -224,7 +253,15 @@ private:
             g = in.image(gradient, extents, "g")(as_exprs(v));
         }
         if (s.scaled) g *= clip_scale();
-        next(v) = Tuple(rule(s, element, g));
+        std::vector<Expr> values = rule(s, element, g);
+        // Withheld: every bit as it was.
+        for (int j = 0; p.guarded() && j < int(values.size()); j++) values[j] = select(all_finite(), values[j], element(j));
+        if (halves) {
+            Master split = Master::split(values[0]);
+            values[0] = split.half;
+            values.push_back(split.remainder);
+        }
+        next(v) = Tuple(values);
         for (int j = 0; j < int(s.writes.size()); j++)
             outputs.push_back({s.writes[j], 0, extents, nullptr, next, true});
     }
@@ -237,7 +274,7 @@ private:
     std::vector<Expr> rule(const StageSpec &s, const Element &element, const Expr &g) {
         Optimizer &o = *p.optimizer;
         o.decays = s.parameter->shape().rank() > 1;
-        o.step = scalar(0);
+        o.step = p.guarded() ? cast<double>(in.image(p.count, {2}, "count")(0)) : scalar(0);
         for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = scalar(3 + j);
         for (int j = 0; j < int(o.states().size()); j++) o.states()[j]->now = element(j + 1);
         Expr next = o(element(0), g);
@@ -257,14 +294,24 @@ private:
         outputs.push_back({p.norms, s.index, {1}, [norm](auto &v) -> Expr { return cast<double>(norm(v[0])); }});
         defined.push_back({&s, norm});
     }
-    /// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
-    void store_scale() {
+    /// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; guarded, also whether the norm is finite, and
+    /// the updates done and withheld.
+    void store_scale(const StageSpec &s) {
         int n = p.buffers[p.norms].shape[0];
         Func square("square"), scale("scale");
         RDom i(0, n, "i");
         Var u("u");
         square(u) += in.image(p.norms, {n}, "norms")(i);
         scale(u) = cast<float>(min(cast<double>(1), scalar(2) / (sqrt(max(square(u), cast<double>(0))) + Expr(1e-6))));
+        if (p.guarded()) {
+            Expr exponent = (reinterpret<uint64_t>(square(0)) >> 52) & cast<uint64_t>(0x7ff), finite = exponent != 0x7ff;
+            Func next("next");
+            next(u) = Tuple(undef<float>(), undef<int32_t>());
+            next(u) = Tuple(select(u == 0, s.scaled ? scale(0) : cast<float>(1), cast<float>(finite)),
+                            next(u)[1] + cast<int32_t>(finite == (u == 0)));
+            for (int b : {p.scale, p.count}) outputs.push_back({b, 0, {2}, nullptr, next, true});
+            return;
+        }
         outputs.push_back({p.scale, 0, {1}, [scale](auto &v) -> Expr { return scale(v[0]); }});
     }
 

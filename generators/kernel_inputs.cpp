@@ -48,6 +48,7 @@ Array KernelInputs::array(int buffer, const std::string &name) {
     if (!b.stored && b.role == Role::activation && !writes_here(buffer))
         if (auto rebuilt = rebuild(buffer)) return *rebuilt;
     Shape s = b.shape.folded(rank(buffer));
+    if (b.type == BFloat(16)) return arrays[buffer] = widen(image(buffer, s.extents(), name + "_half"), s, name);
     return arrays[buffer] = Array(image(buffer, s.extents(), name), s);
 }
 
@@ -68,17 +69,49 @@ std::optional<Array> KernelInputs::rebuild(int buffer) {
 
 void KernelInputs::bind_parameters(const Graph::Call &c) {
     for (Parameter *w : c.layer->parameters()) {
+        // A layer that multiplies in bf16 reads the half; any other the whole weight.
         int id = p.parameter_buffer.at(w);
-        const Buffer &b = p.buffers[id];
-        auto known = arrays.find(id);
-        if (known == arrays.end()) {
-            Func stored = image(id, b.storage().extents(), w->symbol() + "_stored"), f(w->symbol());
-            std::vector<Var> v = storage_vars(b.shape.rank());
-            f(v) = stored(b.layout.to_storage(as_exprs(v)));
-            known = arrays.emplace(id, Array(f, b.shape)).first;
-        }
-        w->bind(known->second);
+        bool whole = p.remainder_buffer.count(w) && !c.layer->casts_in(p.format).products;
+        auto &known = whole ? masters_ : arrays;
+        if (!known.count(id)) known.emplace(id, weight(*w, whole));
+        w->bind(known.at(id));
     }
+}
+
+Array KernelInputs::weight(const Parameter &w, bool whole) {
+    int id = p.parameter_buffer.at(&w);
+    const Buffer &b = p.buffers[id];
+    bool halves = b.type == BFloat(16);
+    Func stored = image(id, b.storage().extents(), w.symbol() + "_stored"), f(w.symbol() + (halves ? "_half" : ""));
+    std::vector<Var> v = storage_vars(b.shape.rank());
+    std::vector<Expr> at = b.layout.to_storage(as_exprs(v));
+    if (whole) {
+        Func lower = image(p.remainder_buffer.at(&w), b.storage().extents(), w.symbol() + "_remainder"), master(w.symbol());
+        master(v) = Master{stored(at), lower(at)}.whole();
+        return Array(master, b.shape);
+    }
+    f(v) = stored(at);
+    return halves ? widen(f, b.shape, w.symbol()) : Array(f, b.shape);
+}
+
+Array KernelInputs::widen(const Func &half, const Shape &shape, const std::string &name) {
+    Func f(name);
+    std::vector<Var> v = storage_vars(half.dimensions());
+    f(v) = widened(half(as_exprs(v)));
+    halves[f.name()] = half;
+    Array a(f, shape);
+    a.half = half;
+    return a;
+}
+
+Array KernelInputs::kept(int buffer, const Func &f, const Shape &shape) {
+    if (p.buffers[buffer].type != BFloat(16)) return Array(f, shape);
+    std::string name = f.name().substr(0, f.name().find('$'));
+    if (f.type() == BFloat(16)) return widen(f, shape, name + "_seen");
+    Func half(name + "_half");
+    std::vector<Var> v = storage_vars(f.dimensions());
+    half(v) = rounded(f(as_exprs(v)));
+    return widen(half, shape, name + "_seen");
 }
 
 }  // namespace cryolite

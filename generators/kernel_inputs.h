@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "generators/half_products.h"
 #include "generators/step.h"
 
 namespace cryolite {
@@ -35,6 +36,10 @@ public:
 
     std::vector<Image> images;    ///< in the order they were first asked for
     std::map<int, Array> arrays;  ///< buffer -> logical array in this kernel
+    Halves halves;                ///< of what is stored in bf16
+
+    /// What others see of a result of this kernel: as it is stored.
+    Array kept(int buffer, const Func &f, const Shape &shape);
 
 private:
     const StepProgram &p;
@@ -42,9 +47,12 @@ private:
     std::function<void(const StageSpec &)> define_;
     std::map<int, int> ranks_;
     std::map<int, Func> storage_;
+    std::map<int, Array> masters_;  ///< of weights kept in halves, put together
     std::deque<StageSpec> again_;
 
     bool writes_here(int buffer) const;
+    Array widen(const Func &half, const Shape &shape, const std::string &name);
+    Array weight(const Parameter &w, bool whole);
     std::optional<Array> rebuild(int buffer);
 };
 

@@ -22,7 +22,10 @@ std::vector<int> stage_reads(const StepProgram &p, const StageSpec &s) {
     if (s.call >= 0) {
         const Graph::Call &c = p.graph.calls()[s.call];
         for (int v : c.inputs) reads.push_back(p.seen(s, v));
-        for (const Parameter *w : c.layer->parameters()) reads.push_back(p.parameter_buffer.at(w));
+        for (const Parameter *w : c.layer->parameters()) {
+            reads.push_back(p.parameter_buffer.at(w));
+            if (auto lower = p.remainder_buffer.find(w); lower != p.remainder_buffer.end()) reads.push_back(lower->second);
+        }
         if (s.part != Part::forward) reads.push_back(p.seen(s, c.output));
     }
     if (s.dy >= 0) reads.push_back(s.dy);
@@ -33,7 +36,8 @@ std::vector<int> stage_reads(const StepProgram &p, const StageSpec &s) {
     }
     if (s.part == Part::next || (s.part == Part::norm && !ghost(s))) reads.push_back(p.gradient_buffer.at(s.parameter));
     if (s.part == Part::next) reads.push_back(p.scalars);
-    if (s.part == Part::next && s.scaled) reads.push_back(p.scale);
+    if (s.part == Part::next && (s.scaled || p.guarded())) reads.push_back(p.scale);
+    if (s.part == Part::next && p.guarded()) reads.push_back(p.count);
     if (s.part == Part::scale) reads.push_back(p.norms);
     return reads;
 }

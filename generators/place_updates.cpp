@@ -37,7 +37,7 @@ std::string Joining::pays(const Parameter *w) const {
         const Graph::Call &c = p.graph.calls()[p.stages[s].call];
         const Shape &x = p.graph.values()[c.inputs[0]].shape;
         if (c.layer->scatters()) continue;  // rides with the product of a tied table
-        int most = fused_update_rows(*c.layer, options.clip), rows = int(x.size() / x[0]);
+        int most = fused_update_rows(*c.layer, options.clip || p.guarded()), rows = int(x.size() / x[0]);
         if (rows > most) return fmt::format("{} rows: fusing pays up to {}", rows, most);
     }
     return "";
@@ -66,6 +66,9 @@ std::string Joining::fusible(const Parameter *w) const {
         return fmt::format("the parameter is used by {} products, and its gradient is their sum", products);
     if (scattered && p.buffers[p.parameter_buffer.at(w)].layout.row_major())
         return "rows scattered into a tied table need it in panels";
+    // Legality condition 6 is met as clipping is: by norms, which tell whether all is finite.
+    if (!options.clip && p.guarded() && (options.accumulate || !factored))
+        return "an update is withheld where a gradient is not finite, which is not yet known";
     if (options.clip && options.accumulate)
         return "clipping by the global norm needs the norm of the sum over micro-batches, which has to be stored for that";
     if (options.clip && !factored)

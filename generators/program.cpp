@@ -46,7 +46,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false;
-    std::string bundle, store, target = "host", update = "auto", optimizer;
+    std::string bundle, store, target = "host", update = "auto", optimizer, precision = "fp32";
     std::vector<std::string> params;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
@@ -127,6 +127,9 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         for (const Arguments::Known &k : Arguments::current().known) known |= k.name == name;
         if (!known) fail("the model has no parameter --{}", name);
     }
+    if (r.precision != "fp32" && r.precision != "bf16")
+        throw UsageError(fmt::format("--precision is '{}', expected fp32 or bf16", r.precision));
+    if (r.precision == "bf16") model->numerics(bf16);
     if (r.describe) return describe(r, info, *model);
     if (r.check) return check_gradients(*model);
     if (r.bundle.empty() || r.store.empty()) fail("--bundle and --store name the folders to write to");
@@ -147,6 +150,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
     app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
     app.add_option("--update", r.update, "auto, separate, backward or forward");
+    app.add_option("--precision", r.precision, "fp32 or bf16");
     app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
     app.add_flag("--any-size", r.any_size, "also a step that this machine has not enough memory for");
     app.add_flag("--clip", r.clip, "clip gradients by their global norm");

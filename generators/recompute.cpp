@@ -37,6 +37,8 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     for (int c = 0; c < int(calls.size()); c++) {
         const int b = p.value_buffer[calls[c].output];
         if (b == p.loss || b == p.output || !read.count(b) || !p.buffers[b].stored) continue;
+        // The residual stream stays: what is built again begins there, not at the model's input.
+        if (calls[c].layer->nature() == Nature::sum) continue;
         list.push_back({c, seconds(p, calls[c]) / double(p.buffers[b].bytes())});
     }
     std::stable_sort(list.begin(), list.end(),
@@ -71,7 +73,7 @@ void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeSte
     }
     if (with(high) <= bytes) return;
     if (least > bytes)
-        fail("the step does not fit into {:.0f} MB: with all that can be built again it takes {:.0f} MB; allow that, or "
+        fail("the step does not fit into {:.2f} MB: with all that can be built again it takes {:.2f} MB; allow that, or "
              "use a smaller batch, context or model", 1e-6 * double(bytes), 1e-6 * double(least));
     with(best);
 }

@@ -14,7 +14,7 @@
 
 namespace cryolite {
 
-enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale };
+enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale, remainder, count };
 const char *role_name(Role role);
 
 struct Buffer {
@@ -69,12 +69,18 @@ struct StepProgram {
     std::vector<int> value_again;                   ///< graph value -> where the backward pass builds it again, -1
     std::map<const Parameter *, int> parameter_buffer, gradient_buffer;
     std::map<const Parameter *, std::vector<int>> state_buffers;
+    std::map<const Parameter *, int> remainder_buffer;  ///< of weights kept in halves: the lower ones
     std::set<const Parameter *> lazy;  ///< updated at forward, at their next use
     int scalars = -1, norms = -1, scale = -1, loss = -1, output = -1;
+    int count = -1;  ///< updates done, and withheld; -1: none can be withheld
     std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, then the optimizer's
     std::vector<double> scalar_values;
     Optimizer *optimizer = nullptr;
     const Step *schedule = nullptr;
+    Format format = fp32;
+
+    /// Whether an update is withheld where a gradient is not finite.
+    bool guarded() const { return format == bf16; }
 
     /// The buffer that a stage reads a value of the graph from.
     int seen(const StageSpec &s, int value) const {

@@ -16,7 +16,7 @@ using nlohmann::json;
 namespace {
 
 std::string type_name(const Halide::Type &t) {
-    const char *kind = t.is_float() ? "float" : t.is_int() ? "int" : "uint";
+    const char *kind = t.is_bfloat() ? "bfloat" : t.is_float() ? "float" : t.is_int() ? "int" : "uint";
     return kind + std::to_string(t.bits());
 }
 
@@ -28,7 +28,7 @@ json buffer_json(const StepProgram &p, int id, const MemoryPlan &memory) {
     if (b.role == Role::parameter)
         j["init"] = {{"rule", b.parameter->init().rule == Init::normal ? "normal" : "constant"},
                      {"value", b.parameter->init().value}};
-    if (b.role == Role::state || b.role == Role::gradient)
+    if (b.role == Role::state || b.role == Role::gradient || b.role == Role::remainder)
         j["parameter"] = p.parameter_buffer.at(b.parameter);
     if (b.role == Role::activation) {
         auto at = memory.offset.find(id);

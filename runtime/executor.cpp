@@ -12,7 +12,8 @@ halide_type_t halide_type(const std::string &name) {
     size_t digits = name.find_first_of("0123456789");
     int bits = std::stoi(name.substr(digits));
     std::string kind = name.substr(0, digits);
-    auto code = kind == "float" ? halide_type_float
+    auto code = kind == "float"  ? halide_type_float
+                : kind == "bfloat" ? halide_type_bfloat
                 : kind == "int" ? halide_type_int
                                 : halide_type_uint;
     return halide_type_t(code, uint8_t(bits));
@@ -76,24 +77,66 @@ void Executor::resolve() {
                 call.argv.push_back(&b);
             }
         }
+        order(line);
     }
 }
 
-void Executor::run(const Line &line, std::span<double> seconds) {
-    using Clock = std::chrono::steady_clock;
-    device_.run([&] {
-        size_t i = 0;
-        for (const Line::Call &c : line.calls) {
-            auto start = seconds.empty() ? Clock::time_point() : Clock::now();
-            if (int code = c.function(const_cast<void **>(c.argv.data())))
-                fail("kernel '{}' failed with code {}: {}", c.plan->name, code,
-                     device_.last_error());
-            if (!seconds.empty()) {
-                device_.finish();
-                seconds[i++] += std::chrono::duration<double>(Clock::now() - start).count();
-            }
+/// A call waits for the earlier ones that write what it touches, or touch what it writes. Buffers of the arena may
+/// share memory, so places are compared, not buffers.
+void Executor::order(Line &line) const {
+    struct Range {
+        const void *memory;
+        size_t begin, end;
+        bool written;
+    };
+    std::vector<std::vector<Range>> touched;
+    for (const Line::Call &c : line.calls) {
+        auto &ranges = touched.emplace_back();
+        const PlanKernel &k = plan().kernels[size_t(c.plan->kernel)];
+        for (size_t i = 0; i < c.plan->args.size(); i++) {
+            DeviceMemory memory;
+            size_t offset;
+            place(c.plan->args[i].buffer, memory, offset);
+            const size_t element = c.arguments[i].type.bytes();
+            offset += size_t(c.plan->args[i].offset) * element;
+            size_t bytes = element;
+            for (int e : k.args[i].extents) bytes *= size_t(e);
+            ranges.push_back({memory.address, offset, offset + bytes, k.args[i].written});
         }
-    });
+    }
+    auto conflict = [](const std::vector<Range> &a, const std::vector<Range> &b) {
+        for (const Range &x : a)
+            for (const Range &y : b)
+                if ((x.written || y.written) && x.memory == y.memory && x.begin < y.end && y.begin < x.end) return true;
+        return false;
+    };
+    line.ready.resize(line.calls.size());
+    for (size_t later = 0; later < touched.size(); later++) {
+        line.ready[later].function = line.calls[later].function;
+        line.ready[later].argv = line.calls[later].argv.data();
+        for (size_t earlier = 0; earlier < later; earlier++)
+            if (conflict(touched[earlier], touched[later]))
+                line.ready[earlier].next.push_back(int(later)), line.ready[later].waits++;
+    }
+}
+
+void Executor::check(const Line &line, const CallFailure &failure, size_t first) const {
+    if (failure.call < 0) return;
+    fail("kernel '{}' failed with code {}: {}", line.calls[first + size_t(failure.call)].plan->name, failure.code,
+         device_.last_error());
+}
+
+void Executor::run(const Line &line, std::span<double> seconds) {
+    if (seconds.empty()) return check(line, device_.run(line.ready), 0);
+    using Clock = std::chrono::steady_clock;
+    KernelCall alone;
+    for (size_t i = 0; i < line.calls.size(); i++) {
+        alone.function = line.ready[i].function, alone.argv = line.ready[i].argv;
+        auto start = Clock::now();
+        check(line, device_.run({&alone, 1}), i);
+        device_.finish();
+        seconds[i] += std::chrono::duration<double>(Clock::now() - start).count();
+    }
 }
 
 DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {

@@ -24,8 +24,8 @@ public:
     struct Line;
     const Line &line(const std::string &plan) const { return lines_.at(plan); }
     bool has(const std::string &plan) const { return lines_.count(plan) != 0; }
-    /// Runs every kernel of the plan in order. Errors name the kernel. `seconds`, where given, gets the time of
-    /// each call added.
+    /// Runs every kernel of the plan, each after those whose results it needs. Errors name the kernel. `seconds`, where
+    /// given, gets the time of each call added: then they run one by one.
     void run(const Line &line, std::span<double> seconds = {});
 
     /// Whole buffers in storage order, or `bytes` from `offset`.
@@ -41,6 +41,8 @@ private:
 
     void allocate();
     void resolve();
+    void order(Line &line) const;
+    void check(const Line &line, const CallFailure &failure, size_t first) const;
     void place(int buffer, DeviceMemory &memory, size_t &offset) const;
     /// The memory of a buffer; `offset` becomes the place in it. Errors: fewer bytes than are asked for.
     DeviceMemory reach(int buffer, size_t bytes, size_t &offset) const;
@@ -55,6 +57,7 @@ struct Executor::Line {
         const PlanCall *plan;
     };
     std::deque<Call> calls;
+    std::vector<KernelCall> ready;  ///< the same for the device
     void *context = nullptr;
 };
 

@@ -24,8 +24,8 @@ template <typename Move> void for_each(const PlanBuffer &b, const Move &move) {
 }
 
 void check(const PlanBuffer &b, size_t row_major, size_t storage) {
-    if (int64_t(row_major) != b.elements() || int64_t(storage) * 4 != b.bytes)
-        fail("'{}' has {} elements, {} in storage: not those given", b.name, b.elements(), b.bytes / 4);
+    if (int64_t(row_major) != b.elements() || int64_t(storage) != b.stored_elements())
+        fail("'{}' has {} elements, {} in storage: not those given", b.name, b.elements(), b.stored_elements());
 }
 
 }  // namespace

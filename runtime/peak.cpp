@@ -35,6 +35,7 @@ constexpr int chains = 12;  // independent, so that latency is hidden
 #else
 #define CRYOLITE_REGISTER "w"
 #endif
+#define CRYOLITE_DOT(s) asm volatile("vdpbf16ps %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
 #define CRYOLITE_FMA_BODY(lanes)                                                                   \
     typedef float Vector __attribute__((vector_size(4 * (lanes))));                                \
     CRYOLITE_EACH(CRYOLITE_START)                                                                  \
@@ -51,6 +52,15 @@ __attribute__((target("avx512f,prefer-vector-width=512"),
                optimize("O3", "fp-contract=fast"))) double
 fma_512(int64_t rounds, float *sink) {
     CRYOLITE_FMA_BODY(16)
+}
+__attribute__((target("avx512f,prefer-vector-width=512"), optimize("O3"))) double
+dot_512(int64_t rounds, float *sink) {
+    typedef float Vector __attribute__((vector_size(64)));
+    CRYOLITE_EACH(CRYOLITE_START)
+    Vector a = Vector{} + 0.5f, b = Vector{} + 0.25f;
+    for (int64_t i = 0; i < rounds; i++) { CRYOLITE_EACH(CRYOLITE_DOT) }
+    CRYOLITE_EACH(CRYOLITE_ADD)
+    return 4.0 * chains * 16 * double(rounds);
 }
 __attribute__((target("avx2,fma"), optimize("O3", "fp-contract=fast"))) double
 fma_256(int64_t rounds, float *sink) {
@@ -71,10 +81,7 @@ Body widest() {
     return fma_128;
 }
 
-}  // namespace
-
-double measure_fma_peak(int threads, double seconds) {
-    const Body body = widest();
+double measure(Body body, int threads, double seconds) {
     const int64_t rounds = 20000;  // well below a millisecond
     double total = 0;
     // Every thread's own best: nobody waits for one that the system has put aside.
@@ -91,6 +98,17 @@ double measure_fma_peak(int threads, double seconds) {
         total += best;
     }
     return total * 1e-9;
+}
+
+}  // namespace
+
+double measure_fma_peak(int threads, double seconds) { return measure(widest(), threads, seconds); }
+
+double measure_dot_peak(int threads, double seconds) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512bf16")) return measure(dot_512, threads, seconds);
+#endif
+    return measure(widest(), threads, seconds);
 }
 
 double measure_bandwidth(int threads, double seconds) {

@@ -14,6 +14,10 @@ int64_t PlanBuffer::elements() const {
     return n;
 }
 
+int PlanBuffer::element_bytes() const {
+    return type.ends_with("64") ? 8 : type.ends_with("16") ? 2 : type.ends_with("8") ? 1 : 4;
+}
+
 namespace {
 
 PlanBuffer buffer_of(const json &j) {
@@ -57,8 +61,7 @@ void check(const Plan &p) {
                 int64_t n = c.args[i].offset;
                 int64_t count = 1;
                 for (int e : k.args[i].extents) count *= e;
-                int size = b.type.ends_with("64") ? 8 : b.type.ends_with("16") ? 2 : b.type.ends_with("8") ? 1 : 4;
-                if (n < 0 || (n + count) * size > b.bytes) fail("'{}' reaches past the end of '{}'", c.name, b.name);
+                if (n < 0 || (n + count) * b.element_bytes() > b.bytes) fail("'{}' reaches past the end of '{}'", c.name, b.name);
                 if (b.role == "activation" && (b.offset < 0 || b.offset + b.bytes > p.arena)) fail("'{}' lies outside of the arena", b.name);
             }
         }
@@ -102,6 +105,12 @@ int Plan::find(const std::string &role, const std::string &name) const {
 int Plan::scalar(const std::string &name) const {
     for (int s = 0; s < int(scalar_names.size()); s++)
         if (scalar_names[s] == name) return s;
+    return -1;
+}
+
+int Plan::remainder_of(int parameter) const {
+    for (int b = 0; b < int(buffers.size()); b++)
+        if (buffers[b].role == "remainder" && buffers[b].parameter == parameter) return b;
     return -1;
 }
 

@@ -20,13 +20,15 @@ struct PlanBuffer {
     std::vector<int> shape;  ///< innermost extent first
     int64_t bytes = 0;       ///< in storage, padding included
     int64_t offset = -1;     ///< activations: place in the arena
-    int parameter = -1;      ///< of a gradient or state
+    int parameter = -1;      ///< of a gradient, state or remainder
     bool stored = true;
     PanelLayout layout;
     std::string init_rule;
     double init_value = 0;
 
     int64_t elements() const;
+    int element_bytes() const;
+    int64_t stored_elements() const { return bytes / element_bytes(); }  ///< padding included
 };
 
 struct PlanArgument {
@@ -75,6 +77,7 @@ struct Plan {
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.
     int find(const std::string &role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none
+    int remainder_of(int parameter) const;      ///< the buffer; -1: the parameter is not kept in halves
     int64_t parameters() const;                 ///< logical elements of all parameters
 };
 

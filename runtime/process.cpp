@@ -201,14 +201,16 @@ ProcessResult run_process(const ProcessOptions &options) {
     return result;
 }
 
+uint64_t physical_memory() {
+    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 uint64_t memory_share(int processes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)processes;
     return 0;
 #else
-    const auto all = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                     static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    return std::max<uint64_t>(all / static_cast<uint64_t>(processes + 1), uint64_t{2} << 30);
+    return std::max<uint64_t>(physical_memory() / static_cast<uint64_t>(processes + 1), uint64_t{2} << 30);
 #endif
 }
 

@@ -44,6 +44,9 @@ struct ProcessResult {
 /// Errors: the program cannot be started.
 ProcessResult run_process(const ProcessOptions &options);
 
+/// Bytes of memory of this machine.
+uint64_t physical_memory();
+
 /// A memory limit for each of `processes` running at once: all but a share of the memory of this
 /// machine, and 2 GB at least. 0, no limit, where a sanitizer's own needs would pass any.
 uint64_t memory_share(int processes);

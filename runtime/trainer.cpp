@@ -5,14 +5,20 @@
 
 #include "runtime/error.h"
 #include "runtime/layout.h"
+#include "runtime/master.h"
 #include "runtime/rng.h"
 
 namespace cryolite {
+
+namespace {
+constexpr const char *updates_tensor = "updates";  // done and withheld
+}
 
 Trainer::Trainer(std::shared_ptr<const Bundle> bundle, Device &device)
     : executor_(std::move(bundle), device), scalars_(plan().scalar_values) {
     input_ = plan().find("input", plan().task);
     targets_ = plan().find("input", "targets");
+    count_ = plan().find("count");
     if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
 }
 
@@ -27,10 +33,44 @@ void Trainer::initialise(uint64_t seed) {
         if (w.role != "parameter") continue;
         row_major_.assign(size_t(w.elements()), float(w.init_value));
         if (w.init_rule == "normal") fill_normal(row_major_, Rng(seed, w.name), 0, float(w.init_value));
-        storage_.resize(size_t(w.bytes) / 4);
-        to_storage(w, row_major_, storage_);
-        executor_.upload(int(b), storage_.data(), size_t(w.bytes));
+        put(int(b), row_major_);
     }
+}
+
+void Trainer::put(int buffer, std::span<const float> row_major) {
+    const PlanBuffer &b = plan().buffers[size_t(buffer)];
+    storage_.resize(size_t(b.stored_elements()));
+    to_storage(b, row_major, storage_);
+    const int lower = plan().remainder_of(buffer);
+    if (lower < 0) return executor_.upload(buffer, storage_.data(), size_t(b.bytes));
+    half_.resize(storage_.size()), remainder_.resize(storage_.size());
+    for (size_t i = 0; i < storage_.size(); i++) {
+        const Master m = Master::split(storage_[i]);
+        half_[i] = m.half, remainder_[i] = m.remainder;
+    }
+    executor_.upload(buffer, half_.data(), size_t(b.bytes));
+    executor_.upload(lower, remainder_.data(), size_t(b.bytes));
+}
+
+void Trainer::get(int buffer, std::span<float> row_major) {
+    const PlanBuffer &b = plan().buffers[size_t(buffer)];
+    storage_.resize(size_t(b.stored_elements()));
+    if (const int lower = plan().remainder_of(buffer); lower < 0) {
+        executor_.download(storage_.data(), buffer, size_t(b.bytes));
+    } else {
+        half_.resize(storage_.size()), remainder_.resize(storage_.size());
+        executor_.download(half_.data(), buffer, size_t(b.bytes));
+        executor_.download(remainder_.data(), lower, size_t(b.bytes));
+        for (size_t i = 0; i < storage_.size(); i++) storage_[i] = Master{half_[i], remainder_[i]}.whole();
+    }
+    to_row_major(b, storage_, row_major);
+}
+
+uint64_t Trainer::withheld() {
+    if (count_ < 0) return 0;
+    int32_t count[2] = {};
+    executor_.download(count, count_, sizeof count);
+    return uint64_t(count[1]);
 }
 
 TensorShape Trainer::shape_of(int buffer) const {
@@ -41,10 +81,8 @@ TensorShape Trainer::shape_of(int buffer) const {
 void Trainer::read(int buffer, const SafetensorsFile &file, const TensorEntry &entry) {
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
     row_major_.resize(size_t(b.elements()));
-    storage_.resize(size_t(b.bytes) / 4);
     file.read_float32(entry, row_major_);
-    to_storage(b, row_major_, storage_);
-    executor_.upload(buffer, storage_.data(), size_t(b.bytes));
+    put(buffer, row_major_);
 }
 
 void Trainer::load_parameters(const fs::path &path,
@@ -172,13 +210,19 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
         specs.push_back({plan().buffers[b].name, Dtype::f32, shape_of(int(b))});
         ids.push_back(int(b));
     }
+    const bool counted = role == "state" && count_ >= 0;
+    if (counted) specs.push_back({updates_tensor, Dtype::i32, {2}});
     SafetensorsWriter file(path, specs, {{"format", "pt"}});
     for (int b : ids) {
         const PlanBuffer &w = plan().buffers[size_t(b)];
-        storage_.resize(size_t(w.bytes) / 4), row_major_.resize(size_t(w.elements()));
-        executor_.download(storage_.data(), b, size_t(w.bytes));
-        to_row_major(w, storage_, row_major_);
+        row_major_.resize(size_t(w.elements()));
+        get(b, row_major_);
         file.write(w.name, std::span<const float>(row_major_));
+    }
+    if (counted) {
+        int32_t count[2] = {};
+        executor_.download(count, count_, sizeof count);
+        file.write(updates_tensor, std::span<const int32_t>(count));
     }
     return file.finish();
 }
@@ -192,6 +236,10 @@ void Trainer::read_state(const fs::path &path) {
     for (size_t b = 0; b < plan().buffers.size(); b++)
         if (plan().buffers[b].role == "state")
             read(int(b), file, file.at(plan().buffers[b].name, shape_of(int(b))));
+    if (count_ < 0) return;
+    const TensorEntry &count = file.at(updates_tensor, {2});
+    if (count.dtype != Dtype::i32) fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
+    executor_.upload(count_, count.data.data(), count.data.size());
 }
 
 }  // namespace cryolite

@@ -39,6 +39,12 @@ public:
     int batch() const;  ///< sequences or examples in a micro-batch
     int rows_per_example() const;
 
+    /// Row-major values of a parameter, its gradient or its state. The two halves of a weight are one number here.
+    void put(int buffer, std::span<const float> row_major);
+    void get(int buffer, std::span<float> row_major);
+    /// Updates that were withheld, in the life of the weights, because a gradient was not finite.
+    uint64_t withheld();
+
     std::string write_parameters(const fs::path &path);
     std::string write_state(const fs::path &path);
     void read_state(const fs::path &path);
@@ -52,10 +58,12 @@ private:
     Executor executor_;
     std::vector<double> scalars_;
     std::vector<float> output_, row_major_, storage_;
+    std::vector<uint16_t> half_, remainder_;
     std::vector<double> *profile_ = nullptr;
     uint64_t steps_ = 0;
     bool pending_ = false;  ///< updates wait for the next forward pass
     int input_ = -1, targets_ = -1;
+    int count_ = -1;        ///< updates done and withheld; -1: none can be
 
     void feed(const Batch &batch);
     void run(const char *plan, size_t &call);

@@ -17,6 +17,7 @@ struct Machine {
     Halide::Target target;
     int vector = 16;          ///< float32 lanes: 16 with AVX-512, 8 with AVX2, 4 else
     int registers = 32;       ///< vector registers
+    bool dot_products = false;  ///< of pairs of bf16, summed in float32
     int l1_bytes = 32 << 10;  ///< per core, the least of the machines in use
     int l2_bytes = 1 << 20;
 

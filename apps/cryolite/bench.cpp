@@ -48,7 +48,7 @@ public:
         describe();
         defer_signals();
         for (int k = 0; k < 2; k++) step(false);
-        peak_ = measure_fma_peak(session_->threads);
+        peak_ = measure_peak(s_, session_->threads);
         return s_.peers ? with_peers() : alone();
     }
 
@@ -62,16 +62,16 @@ private:
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
     std::vector<double> kernels_;
-    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
+    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0, idle_ = 0;
     Clock::time_point began_ = Clock::now();
 
     Trainer &trainer() { return *session_->trainer; }
 
     void describe() {
         progress_.say(
-            fmt::format("{}: {} parameters, {} {} a step, {}, {} thread{}, {}",
+            fmt::format("{}: {} parameters, {} {} a step, {}, {}, {} thread{}, {}",
                         model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
-                        grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer,
+                        grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, s_.precision,
                         session_->threads, session_->threads == 1 ? "" : "s", data_.name));
     }
 
@@ -96,17 +96,25 @@ private:
     }
 
     int alone() {
-        if (s_.profile) trainer().profile(&kernels_);
         began_ = Clock::now();
+        Device &device = trainer().executor().device();
+        const double idle = device.idle_seconds();
         for (uint64_t k = 0; k < s_.steps(); k++) step(true);
+        idle_ = (device.idle_seconds() - idle) / device.threads() /
+                std::chrono::duration<double>(Clock::now() - began_).count();
+        if (s_.profile) {  // kernel by kernel, each alone: after the steps that count
+            trainer().profile(&kernels_);
+            for (uint64_t k = 0; k < s_.steps(); k++) step(false);
+        }
         finish();
         return 0;
     }
 
     void finish() {
-        peak_ = std::max(peak_, measure_fma_peak(session_->threads));
+        peak_ = std::max(peak_, measure_peak(s_, session_->threads));
         if (s_.profile)
-            progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()));
+            progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
+                          fmt::format("\nof the steps, threads waited for each other {:.1f} %", 100 * idle_));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
         progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % "
                                   "of {:.0f} GFLOP/s, {} MiB",

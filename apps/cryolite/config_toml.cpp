@@ -31,7 +31,7 @@ std::string config_toml(const TrainSettings &s) {
     if (s.text) line("tokenizer", toml_string(s.tokenizer));
     out += "\n# Step\n";
     line("accumulate", std::to_string(s.accumulate));
-    line("precision", toml_string("fp32"));
+    line("precision", toml_string(s.precision));
     line("clip", real(s.clip));
     line("optimizer", toml_string(s.optimizer));
     line("lr", real(s.rate.high));
@@ -40,7 +40,7 @@ std::string config_toml(const TrainSettings &s) {
     for (auto &[name, value] : s.numbers) line(name, real(value));
     out += "\n# Schedule\n";
     line("update", toml_string(s.update));
-    line("recompute", toml_string("none"));
+    line("recompute", toml_string(s.recompute));
     line("device", toml_string("cpu"));
     line("workers", "1");
     if (s.threads) line("threads", std::to_string(s.threads));

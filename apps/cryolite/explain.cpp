@@ -64,6 +64,7 @@ public:
                   {"params", s_.params},
                   {"optimizer", s_.optimizer},
                   {"update", s_.update},
+                  {"precision", s_.precision},
                   {"clip", s_.clip > 0},
                   {"peak_gflops", roof_.peak},
                   {"bandwidth_gb_s", roof_.bandwidth},
@@ -79,12 +80,14 @@ public:
         j["saved"] = json::array();
         for (auto &[name, bytes] : saved())
             j["saved"].push_back({{"name", name}, {"bytes", bytes}});
+        j["memory"] = memory();
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
             if (b.role == "parameter")
                 j["parameters"].push_back({{"name", b.name},
                                            {"shape", b.shape},
                                            {"bytes", b.bytes},
+                                           {"type", b.type},
                                            {"layout", layout(b)},
                                            {"update", update_of(b.name).place},
                                            {"why", update_of(b.name).why}});
@@ -208,8 +211,26 @@ private:
         for (auto &[name, g] : groups)
             fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name,
                        g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
+        fmt::print("memory of a step: {}\n", memory_words());
         fmt::print("activations: {} in one arena; without sharing they were {}\n",
                    human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
+    }
+
+    /// Bytes by role; activations are those of the arena.
+    std::map<std::string, int64_t> memory() const {
+        std::map<std::string, int64_t> bytes = {{"activation", plan_.arena}};
+        for (const PlanBuffer &b : plan_.buffers)
+            if (b.role != "activation" && b.stored) bytes[b.role] += b.bytes;
+        return bytes;
+    }
+    std::string memory_words() const {
+        int64_t all = 0;
+        std::string words;
+        for (auto &[role, bytes] : memory()) {
+            all += bytes;
+            if (bytes >= 1 << 20) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
+        }
+        return fmt::format("{} ({})", human_bytes(uint64_t(all)), words);
     }
 
     static std::string layout(const PlanBuffer &b) {
@@ -251,7 +272,7 @@ private:
         fmt::print(
             "\nparameters (extents innermost first), their layout and where they are updated:\n");
         for (auto &[name, g] : groups)
-            fmt::print("  {:28} {:14} {:3}  {:26} {}{}\n", name, shape_words(g.second->shape), g.first, layout(*g.second),
+            fmt::print("  {:28} {:14} {:3}  {:8} {:26} {}{}\n", name, shape_words(g.second->shape), g.first, g.second->type, layout(*g.second),
                        update_of(g.second->name).place, because(update_of(g.second->name).why));
     }
 };
@@ -268,7 +289,7 @@ int run_explain(const std::vector<std::string> &arguments) {
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);
     const int threads = s.threads ? s.threads : usable_cores();
     const Explanation explanation(bundle->plan, s, request,
-                                  {measure_fma_peak(threads), measure_bandwidth(threads)});
+                                  {measure_peak(s, threads), measure_bandwidth(threads)});
     if (as_json)
         fmt::print("{}\n", explanation.to_json().dump(2));
     else

@@ -13,7 +13,7 @@ const std::vector<Flag> &flag_table() {
     static const std::string step = "Step", schedule = "Schedule", run = "Run";
     static const std::vector<Flag> table = {
         {"accumulate", "N", step, "micro-batches in a step (1)"},
-        {"precision", "FORMAT", step, "fp32; bf16 comes with a later release"},
+        {"precision", "FORMAT", step, "fp32, or bf16: products and what they read; sums and masters fp32 (fp32)"},
         {"clip", "NORM", step, "largest norm of the gradient; 0: off (0)"},
         {"optimizer", "NAME", step, "adamw or sgd (the program's own)"},
         {"lr", "RATE", step, "learning rate after the warm-up"},
@@ -24,7 +24,7 @@ const std::vector<Flag> &flag_table() {
         {"beta1", "X", step, "decay of the mean of gradients, or momentum"},
         {"beta2", "X", step, "decay of the mean of squared gradients"},
         {"update", "PLACE", schedule, "auto, separate, backward or forward (auto)"},
-        {"recompute", "WHAT", schedule, "none; auto and BYTES come with a later release"},
+        {"recompute", "WHAT", schedule, "none, auto (the memory there is) or BYTES a step may take (none)"},
         {"dialect", "NAME", schedule, "auto or halide (auto)"},
         {"device", "NAME", schedule, "cpu"},
         {"workers", "N", schedule, "data-parallel replicas (1); more come with a later release"},

@@ -167,6 +167,8 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"params", params},
             {"optimizer", request.optimizer},
             {"update", request.update},
+            {"budget", request.budget},
+            {"precision", request.precision},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
             {"machine", machine()}};
@@ -200,7 +202,9 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()}};
     add_params(options.argv, request.params);
     options.argv.insert(options.argv.end(),
-                        {"--update", request.update, "--optimizer", request.optimizer});
+                        {"--update", request.update, "--optimizer", request.optimizer,
+                         "--precision", request.precision});
+    if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");
     if (request.any_size) options.argv.push_back("--any-size");

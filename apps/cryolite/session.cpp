@@ -7,6 +7,7 @@
 #include "apps/cryolite/interrupt.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/error.h"
+#include "runtime/peak.h"
 #include "runtime/process.h"
 
 namespace cryolite {
@@ -31,7 +32,7 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    return {s.params, s.optimizer, s.update, s.clip > 0, s.accumulate > 1};
+    return {s.params, s.optimizer, s.update, s.precision, s.clip > 0, s.accumulate > 1, s.budget};
 }
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
@@ -64,6 +65,10 @@ Session::Session(std::shared_ptr<const Bundle> b, int given_threads)
     : bundle(std::move(b)), device(make_cpu_device(given_threads)),
       trainer(std::make_unique<Trainer>(bundle, *device)),
       threads(given_threads > 0 ? given_threads : usable_cores()) {}
+
+double measure_peak(const TrainSettings &s, int threads) {
+    return s.precision == "bf16" ? measure_dot_peak(threads) : measure_fma_peak(threads);
+}
 
 void set_numbers(Trainer &trainer, const TrainSettings &s) {
     for (auto &[name, value] : s.numbers) trainer.set(name, value);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/error.h"
+#include "runtime/process.h"
 
 namespace cryolite {
 
@@ -59,8 +60,7 @@ void read_step(TrainSettings &s, const Request &r) {
     if (const auto &known = program.optimizers;
         !known.empty() && std::find(known.begin(), known.end(), s.optimizer) == known.end())
         v.refuse("optimizer", fmt::format("{}{}", fmt::join(known, " or "), did_you_mean(s.optimizer, known)));
-    if (v.word("precision", {"fp32", "bf16"}, "fp32") == "bf16")
-        fail_usage("--precision bf16 comes with a later release; use fp32");
+    s.precision = v.word("precision", {"fp32", "bf16"}, "fp32");
     s.rate.steps = bench && !v.chosen("steps") ? 20 : v.whole("steps", 1, 1'000'000'000, 1000);
     s.rate.warmup = v.whole("warmup", 0, 1'000'000'000, 0);
     // A preset's numbers are those of the program's own optimizer.
@@ -80,10 +80,11 @@ void read_step(TrainSettings &s, const Request &r) {
 
 void read_schedule(TrainSettings &s, const Values &v) {
     s.update = v.word("update", {"auto", "separate", "backward", "forward"}, "auto");
-    if (v.text("recompute", "none") != "none") {
-        const std::string text = v.text("recompute");
-        if (text != "auto") v.whole("recompute", 1, ~uint64_t{0}, 1);
-        fail_usage("--recompute {} comes with a later release; use none", text);
+    s.recompute = v.text("recompute", "none");
+    if (s.recompute == "auto") {
+        s.budget = physical_memory() / 10 * 9;  // the rest: the system's, and what kernels keep for themselves
+    } else if (s.recompute != "none") {
+        s.budget = v.whole("recompute", 1, ~uint64_t{0} >> 1, 1);
     }
     v.word("dialect", {"auto", "halide"}, "auto");
     v.word("device", {"cpu"}, "cpu");
@@ -148,7 +149,7 @@ std::map<std::string, std::string> lasting(const TrainSettings &s) {
     auto real = [](double x) { return fmt::format("{}", x); };
     std::map<std::string, std::string> m = s.params;
     m["accumulate"] = std::to_string(s.accumulate), m["clip"] = real(s.clip);
-    m["optimizer"] = s.optimizer, m["update"] = s.update;
+    m["optimizer"] = s.optimizer, m["update"] = s.update, m["precision"] = s.precision;
     m["lr"] = real(s.rate.high), m["min-lr"] = real(s.rate.low),
     m["warmup"] = std::to_string(s.rate.warmup);
     for (auto &[flag, value] : s.numbers) m[flag] = real(value);

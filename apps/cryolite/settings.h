@@ -18,7 +18,9 @@ struct TrainSettings {
     std::map<std::string, std::string> params;
     int accumulate = 1;
     double clip = 0;  ///< 0: off
-    std::string optimizer, update = "auto";
+    std::string precision = "fp32";
+    std::string optimizer, update = "auto", recompute = "none";
+    uint64_t budget = 0;  ///< bytes that a step may take; 0: any
     LearningRate rate;
     /// The optimizer's other numbers that were given: weight-decay, beta1, beta2.
     std::map<std::string, double> numbers;

@@ -44,7 +44,7 @@ private:
     std::unique_ptr<Session> session_;
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
-    uint64_t start_ = 0, saved_ = ~uint64_t{0}, evaluated_ = ~uint64_t{0};
+    uint64_t start_ = 0, withheld_ = 0, saved_ = ~uint64_t{0}, evaluated_ = ~uint64_t{0};
     double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_;
 
@@ -101,6 +101,7 @@ private:
         trainer().read_state(point.checkpoint / "optimizer.safetensors");
         trainer().set_steps(point.step);
         start_ = saved_ = evaluated_ = point.step;
+        withheld_ = trainer().withheld();
         progress_.say(
             fmt::format("going on after step {} from {}", point.step, point.checkpoint.string()));
         if (point.steps != s_.steps())
@@ -114,10 +115,10 @@ private:
     void describe() {
         const Plan &plan = trainer().plan();
         progress_.say(fmt::format(
-            "{}: {} parameters, {} a step, {}, {} thread{} on {}", title(),
+            "{}: {} parameters, {} a step, {}, {}, {} thread{} on {}", title(),
             grouped(uint64_t(plan.parameters())),
             fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"),
-            s_.optimizer, session_->threads, session_->threads == 1 ? "" : "s",
+            s_.optimizer, s_.precision, session_->threads, session_->threads == 1 ? "" : "s",
             session_->device->name()));
         progress_.say(fmt::format("run: {}", folder_.path().string()));
     }
@@ -132,12 +133,16 @@ private:
         if (times_.empty()) first_step_s_ = since_start();
         const uint64_t step = index + 1;
         if (!std::isfinite(loss)) diverged(step, "loss", loss);
+        if (const uint64_t withheld = trainer().withheld(); withheld != withheld_) {
+            withheld_ = withheld;
+            progress_.say(fmt::format("step {}: a gradient is not finite; the update is withheld ({} so far)", step, withheld));
+        }
         times_.add(seconds);
         const StepEvent e{step, loss, tokens_ / seconds, seconds, lr};
         folder_.record(e);
         emit(to_json(e));
         // After the first step, which should not wait for it.
-        if (peak_ == 0) peak_ = measure_fma_peak(session_->threads);
+        if (peak_ == 0) peak_ = measure_peak(s_, session_->threads);
         show(e);
         if (s_.eval_every && step % s_.eval_every == 0 && data_.has_validation()) validate(step);
         if (s_.checkpoint_every && step % s_.checkpoint_every == 0) save(step);
@@ -209,7 +214,7 @@ private:
     }
 
     void finish(uint64_t step) {
-        peak_ = std::max(peak_, measure_fma_peak(session_->threads));
+        peak_ = std::max(peak_, measure_peak(s_, session_->threads));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already", step));

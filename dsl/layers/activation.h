@@ -9,6 +9,7 @@ struct Pointwise : Layer {
     explicit Pointwise(std::string path) : Layer(std::move(path)) {}
     Nature nature() const override { return Nature::pointwise; }
     int rank() const override { return 0; }
+    Casts casts() const override { return {.inputs = true, .output = true}; }
 
     /// y = f(x).
     virtual Expr value(Expr x) const = 0;

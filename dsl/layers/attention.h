@@ -21,6 +21,7 @@ struct CausalAttention : Layer {
             fail("[{}] width {} is not divisible by {} heads", path, x[0] / 3, heads);
         return x.with(0, x[0] / 3);
     }
+    Casts casts() const override { return {.inputs = true, .output = true}; }  // softmax and both products in fp32
     /// Two products, of which the causal half is counted.
     double flops(const Shape &x) const override { return 2.0 * x.size() / 3 * x[1]; }
     double gradient_flops(const Shape &x, bool of_input) const override {

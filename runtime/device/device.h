@@ -5,9 +5,10 @@
 #include <HalideRuntime.h>
 
 #include <cstddef>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace cryolite {
 
@@ -15,6 +16,19 @@ namespace cryolite {
 struct DeviceMemory {
     void *address = nullptr;
     size_t bytes = 0;
+};
+
+/// A kernel with its arguments, and its place among the calls of a plan.
+struct KernelCall {
+    int (*function)(void **) = nullptr;
+    void **argv = nullptr;
+    int waits = 0;             ///< for how many earlier calls it waits
+    std::vector<int> next{};   ///< later calls that wait for it
+};
+
+/// The call that failed, -1: none, and what it returned.
+struct CallFailure {
+    int call = -1, code = 0;
 };
 
 class Device {
@@ -30,8 +44,11 @@ public:
 
     /// Points a kernel's argument at a place in memory.
     virtual void bind(halide_buffer_t &argument, const DeviceMemory &memory, size_t offset) = 0;
-    /// Runs `work`, which calls kernels, with the device's threads at hand.
-    virtual void run(const std::function<void()> &work) = 0;
+    /// Starts every call once, each after those it waits for.
+    virtual CallFailure run(std::span<const KernelCall> calls) = 0;
+    /// Seconds that the device's threads have waited for each other so far, added over `threads()`.
+    virtual double idle_seconds() const = 0;
+    virtual int threads() const = 0;
     /// What kernels get as their user context.
     virtual void *context() = 0;
     /// Waits until everything that was started is done; throws the first error that was met.

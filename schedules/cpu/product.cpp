@@ -10,8 +10,8 @@
 //   in place: 91-96 %; 86 % (256x768x3072) head 256x768x50257: 93-96 %, 83-85 %, 92 %;  768x128x65,
 //   row-major: 78 % (tiles compute 80 of 65)
 
-#include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"
+#include "schedules/cpu/pairs.h"
 
 namespace cryolite::cpu {
 
@@ -24,7 +24,8 @@ int panel_width(int out, const Machine &) {
 namespace {
 
 /// The loops of a tile: reductions outside, accumulators (and so all of `x` and `y`) in registers.
-void accumulate(Func f, const Tile &t, TailStrategy edge = TailStrategy::Auto) {
+void accumulate(Func f, const Tile &t, const Machine &m, TailStrategy edge = TailStrategy::Auto) {
+    if (f.rvars().size() == 2) return accumulate_pairs(f, t, edge, m);
     Var x = f.args()[0], y = f.args()[1];
     RVar k = f.rvars()[0];
     across_lanes(f, x, t.lanes, edge);
@@ -39,7 +40,8 @@ void accumulate(Func f, const Tile &t, TailStrategy edge = TailStrategy::Auto) {
 }
 
 /// As above, `size` reductions at a time (loop `ko`) over an `f` that is larger than a tile.
-void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko) {
+void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m) {
+    if (f.rvars().size() == 2) return accumulate_pairs_in_chunks(f, t, size, ko, m);
     Var x = f.args()[0], y = f.args()[1], yt("yt"), lane("lane");
     RVar k = f.rvars()[0];
     f.vectorize(x, t.lanes);
@@ -61,6 +63,11 @@ Func transpose(Func W, int lanes) {
     return W;
 }
 
+void pack_weight(Group &g, const LoopLevel &level, const Tile &t, const Machine &m) {
+    if (in_pairs(g)) return pack_pairs(g, level, m);
+    transpose(g.func("W"), t.lanes).compute_at(level);
+}
+
 /// What precedes the product, for the rows of a task (or, at the root, for all), not for every
 /// tile.
 void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
@@ -77,7 +84,7 @@ void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
 /// a prologue it is all columns of those rows.
 void forward(Group &g, const Machine &m) {
     const int panel = g.panel;
-    const int columns = g.extent(0), rows = g.extent(1), depth = reduction_extent(g.anchor);
+    const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
     const Tile t = register_tile(columns, panel, rows, m);
     const bool ragged = panel && columns % t.columns;
     Func y = g.anchor, out = g.out;
@@ -100,14 +107,15 @@ void forward(Group &g, const Machine &m) {
     // The padding of the last panel is computed with, unless there is a bias: it has none.
     const bool masked = ragged && g.func("b").defined();
     if (ragged && !masked) y.align_bounds(y.args()[0], t.columns);
-    accumulate(y, t, masked ? TailStrategy::GuardWithIf : TailStrategy::Auto);
+    accumulate(y, t, m, masked ? TailStrategy::GuardWithIf : TailStrategy::Auto);
+    if (in_pairs(g)) pack_pairs(g, staged ? LoopLevel(out, ot) : LoopLevel(out, task), m);
 }
 
 /// dX: the forward product with W transposed by each task, which its rows pay for. Reductions too
 /// long for the cache (the head) go in chunks, the tile of a task staying in cache between them.
 void d_input(Group &g, const Machine &m) {
     constexpr int chunk = 1152, rows_that_pay = 384;
-    const int columns = g.extent(0), rows = g.extent(1), depth = reduction_extent(g.anchor);
+    const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
     const Tile t = register_tile(columns, 0, rows, m);
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], it("it"), rt("rt"), rb("rb"), task("task");
@@ -124,20 +132,20 @@ void d_input(Group &g, const Machine &m) {
     const int chunks = ceil_div(depth, chunk);
     if (chunks == 1) {
         dx.compute_at(out, rt);
-        accumulate(dx, t);
-        transpose(g.func("W"), t.lanes).compute_at(out, task);
+        accumulate(dx, t, m);
+        pack_weight(g, LoopLevel(out, task), t, m);
     } else {
         RVar ko("ko");
         dx.compute_at(out, task);
-        accumulate_chunks(dx, t, ceil_div(depth, chunks), ko);
-        transpose(g.func("W"), t.lanes).compute_at(dx, ko);
+        accumulate_chunks(dx, t, ceil_div(depth, chunks), ko, m);
+        pack_weight(g, LoopLevel(dx, ko), t, m);
     }
 }
 
 /// The loops of dW over a definition `s` of `into`, which stores it or consumes it in place.
-void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t) {
+void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t, const Machine &m) {
     constexpr int chunk = 1536, inputs_that_pay = 384;
-    const int inputs = g.extent(1), rows = reduction_extent(g.anchor);
+    const int inputs = g.extent(1), rows = terms(g);
     const bool panels = g.panel != 0;
     const int tiles = panels ? g.extent(2) : ceil_div(g.extent(0), t.columns);
     int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * rows);
@@ -158,11 +166,12 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     RVar ko("ko");
     if (chunks == 1) {
         dW.compute_at(into, it);
-        accumulate(dW, t);
+        accumulate(dW, t, m);
     } else {
         dW.compute_at(into, task);
-        accumulate_chunks(dW, t, ceil_div(rows, chunks), ko);
+        accumulate_chunks(dW, t, ceil_div(rows, chunks), ko, m);
     }
+    if (in_pairs(g)) return pack_pairs(g, chunks == 1 ? LoopLevel(into, task) : LoopLevel(dW, ko), m);
     if (block * t.rows < inputs_that_pay) return;
     if (chunks == 1)
         dy.compute_at(into, task);
@@ -176,7 +185,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
     const Tile t = register_tile(columns, g.panel, inputs, m, g.in_place && g.panel);
-    if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t);
+    if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     // A tied table: a panel's product, then the rows of its embedding, then the update, while they are in the cache.
     if (Func in_panel = g.func("in_panel"); in_panel.defined()) {
         Var lane = g.out.args()[0], c = g.out.args()[1], panel = g.out.args()[2], task("panel_task");
@@ -187,12 +196,13 @@ void d_weight(Group &g, const Machine &m) {
         across_lanes(in_panel, o, t.lanes);
         in_panel.update().reorder(i, in_panel.rvars()[0]);
         g.anchor.align_bounds(g.anchor.args()[0], t.columns).compute_at(in_panel, ot);
-        return accumulate(g.anchor, t);
+        if (in_pairs(g)) pack_pairs(g, LoopLevel(g.out, panel), m);
+        return accumulate(g.anchor, t, m);
     }
     if (columns % t.columns == 0 && inputs % t.rows == 0)
-        return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t);
+        return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);
     Func stored = g.anchor.in().compute_root();
-    weight_loops(g, stored, stored, TailStrategy::ShiftInwards, t);
+    weight_loops(g, stored, stored, TailStrategy::ShiftInwards, t, m);
     g.store()
         .parallel(g.out.args()[1])
         .vectorize(g.out.args()[0], t.lanes, TailStrategy::GuardWithIf);

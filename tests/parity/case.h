@@ -29,6 +29,21 @@ inline float formula_weight(const std::string &name, uint64_t i) {
     return float((gain ? 1.0 : 0.0) + 0.2 * (double(formula_bits(name, i) >> 11) * 0x1p-53 - 0.5));
 }
 
+/// The program of this name with these flags; kernels are kept in the build folder.
+inline std::shared_ptr<Bundle> compile_program(const std::string &program, const std::string &flags, const fs::path &bundle,
+                                               std::string *refusal = nullptr) {
+    std::string build = CRYOLITE_BINARY_DIR, words = bundle.string() + ".err";
+    std::string command = "'" + build + "/" + program + "' --bundle '" + bundle.string() + "' --store '" + build +
+                          "/test_kernels' " + flags + " > /dev/null 2> '" + words + "'";
+    CAPTURE(command);
+    const bool done = std::system(command.c_str()) == 0;
+    std::string said = read_file(words);
+    if (refusal && !done && said.find("is refused") != std::string::npos) return *refusal = said, nullptr;
+    CAPTURE(said);
+    REQUIRE(done);
+    return std::make_shared<Bundle>(bundle);
+}
+
 /// Compiles a GPT of these arguments; kernels are kept in the build folder, so that a second run is
 /// quick.
 inline std::shared_ptr<Bundle> compile_gpt(const json &args, const std::string &flags,
@@ -76,19 +91,14 @@ public:
     }
     /// Row-major values of a buffer with this role and name.
     std::vector<float> values(const std::string &role, const std::string &name) {
-        const PlanBuffer &b = buffer(role, name);
-        std::vector<float> stored(size_t(b.bytes) / 4), row_major(size_t(b.elements()));
-        trainer.executor().download(stored.data(), trainer.plan().find(role, name),
-                                    size_t(b.bytes));
-        to_row_major(b, stored, row_major);
+        trainer.flush();
+        std::vector<float> row_major(size_t(buffer(role, name).elements()));
+        trainer.get(trainer.plan().find(role, name), row_major);
         return row_major;
     }
     void set_values(const std::string &name, const std::vector<float> &row_major) {
-        const PlanBuffer &b = buffer("parameter", name);
-        std::vector<float> stored(size_t(b.bytes) / 4);
-        to_storage(b, row_major, stored);
-        trainer.executor().upload(trainer.plan().find("parameter", name), stored.data(),
-                                  size_t(b.bytes));
+        buffer("parameter", name);
+        trainer.put(trainer.plan().find("parameter", name), row_major);
     }
     std::vector<std::string> parameters() const {
         std::vector<std::string> names;

@@ -53,7 +53,9 @@ TEST_CASE("parity: updates inside the backward pass") {
     check_case("even", "--update backward");
     check_case("odd", "--update backward");
 }
-TEST_CASE("parity: clipped by the global norm") { check_case("odd, clipped", "--update auto"); }
+TEST_CASE("parity: clipped by the global norm") { check_case("odd, clipped", "--update separate"); }
+TEST_CASE("parity: clipped, no gradient of a product stored") { check_case("odd, clipped", "--update backward"); }
+TEST_CASE("parity: updates at the next use") { check_case("odd, clipped", "--update forward"); }
 TEST_CASE("parity: accumulated over micro-batches") {
     check_case("even, accumulated", "--update separate");
 }

@@ -26,10 +26,11 @@ public:
 
     /// Builds and partitions the step of a model with these arguments: {{"layers", "2"}, ...}.
     explicit Compiled(std::vector<std::pair<std::string, std::string>> arguments,
-                      Schedule schedule = {}, StepOptions options = {})
+                      Schedule schedule = {}, StepOptions options = {}, Format format = fp32)
         : machine(Machine::of(test_target())), step(machine) {
         Arguments::current() = {std::move(arguments), {}};
         model = std::make_unique<M>();
+        model->numerics(format);
         if (schedule) schedule(*model, step);
         build_step(program, *model, optimizer, options, step);
         analyse(program, machine, 2, 60);

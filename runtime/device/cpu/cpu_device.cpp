@@ -49,7 +49,9 @@ public:
     void bind(halide_buffer_t &argument, const DeviceMemory &m, size_t offset) override {
         argument.host = static_cast<uint8_t *>(m.address) + offset;
     }
-    void run(const std::function<void()> &work) override { team_.run(work); }
+    CallFailure run(std::span<const KernelCall> calls) override { return team_.run(calls); }
+    double idle_seconds() const override { return team_.idle_seconds(); }
+    int threads() const override { return team_.threads; }
     void *context() override { return &team_; }
     void finish() override {}
     std::string last_error() override { return team_.error; }

@@ -3,25 +3,34 @@
 #include <omp.h>
 #include <sched.h>
 
-#include <exception>
-
 namespace cryolite {
 
 namespace {
 
-thread_local int own_index = 0;
+thread_local int own_index = 0, own_call = 0;
 thread_local bool in_loop = false;  // a loop inside a loop runs on the thread that meets it
 
-/// Spins for some microseconds, then lets others have the core.
+/// Spins for some microseconds, then lets others have the core; counts the time.
 class Patience {
 public:
+    explicit Patience(std::atomic<int64_t> &nanoseconds) : nanoseconds_(nanoseconds) {}
+    ~Patience() { reset(); }
     void wait() {
+        if (turns_ == 0) began_ = Clock::now();
         if (++turns_ < 4000) __builtin_ia32_pause();
         else sched_yield();
     }
-    void reset() { turns_ = 0; }
+    void reset() {
+        if (turns_ == 0) return;
+        auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count();
+        nanoseconds_.store(nanoseconds_.load(std::memory_order_relaxed) + passed, std::memory_order_relaxed);
+        turns_ = 0;
+    }
 
 private:
+    using Clock = std::chrono::steady_clock;
+    std::atomic<int64_t> &nanoseconds_;
+    Clock::time_point began_;
     int turns_ = 0;
 };
 
@@ -29,74 +38,127 @@ private:
 
 int team_thread() { return own_index; }
 
-void Team::run(const std::function<void()> &work) {
-    if (threads == 1) return work();
-    std::exception_ptr failure;
-    open_.store(true, std::memory_order_relaxed);
-#pragma omp parallel num_threads(threads)
-    {
-        int index = omp_get_thread_num();
-        own_index = index;
-        if (index == 0) {
-            try {
-                work();
-            } catch (...) {
-                failure = std::current_exception();
-            }
-            open_.store(false, std::memory_order_release);
-        } else {
-            serve(index);
-        }
-        own_index = 0;
+Team::Team(int threads)
+    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads)]), idle_(new Idle[size_t(threads)]) {}
+
+double Team::idle_seconds() const {
+    double sum = 0;
+    for (int t = 0; t < threads; t++) sum += 1e-9 * double(idle_[size_t(t)].nanoseconds.load());
+    return sum;
+}
+
+CallFailure Team::run(std::span<const KernelCall> calls) {
+    if (threads == 1) {
+        for (size_t i = 0; i < calls.size(); i++)
+            if (int code = calls[i].function(calls[i].argv)) return {int(i), code};
+        return {};
     }
-    if (failure) std::rethrow_exception(failure);
+    if (waits_.size() < calls.size()) waits_ = std::vector<std::atomic<int>>(calls.size());
+    for (size_t i = 0; i < calls.size(); i++) waits_[i].store(calls[i].waits, std::memory_order_relaxed);
+    calls_ = calls, first_ = 0, done_ = 0, failed_ = -1, running_ = true;
+#pragma omp parallel num_threads(threads)
+    serve(omp_get_thread_num());
+    running_ = false;
+    return {failed_, failed_ < 0 ? 0 : failed_code_.load()};
 }
 
 void Team::serve(int index) {
-    Patience patience;
     own_index = index;
-    while (open_.load(std::memory_order_acquire))
-        if (take_one()) patience.reset();
-        else patience.wait();
+    Patience patience(idle_[size_t(index)].nanoseconds);
+    const int all = int(calls_.size());
+    while (done_.load(std::memory_order_acquire) < all && failed_.load(std::memory_order_relaxed) < 0) {
+        if (take_any()) {
+            patience.reset();
+        } else if (int call = begin_call(); call >= 0) {
+            patience.reset();
+            lead(call, index);
+        } else {
+            patience.wait();
+        }
+    }
+    own_index = 0;
 }
 
-bool Team::take_one() {
-    uint64_t ticket = ticket_.load(std::memory_order_acquire);
-    halide_task_t task = task_.load(std::memory_order_relaxed);
-    uint8_t *closure = closure_.load(std::memory_order_relaxed);
-    int first = first_.load(std::memory_order_relaxed), count = count_.load(std::memory_order_relaxed);
+/// The earliest call that waits for nothing, now begun; -1: there is none.
+int Team::begin_call() {
+    const int all = int(calls_.size());
+    int first = first_.load(std::memory_order_relaxed);
+    for (int i = first; i < all; i++) {
+        int waits = waits_[size_t(i)].load(std::memory_order_acquire);
+        if (waits < 0 && i == first) {
+            int expected = first++;
+            first_.compare_exchange_strong(expected, first, std::memory_order_relaxed);
+        }
+        if (waits == 0 && waits_[size_t(i)].compare_exchange_strong(waits, -1, std::memory_order_acq_rel)) return i;
+    }
+    return -1;
+}
+
+void Team::lead(int call, int) {
+    own_call = call;
+    const KernelCall &c = calls_[size_t(call)];
+    if (int code = c.function(c.argv)) {
+        int none = -1;
+        if (failed_.compare_exchange_strong(none, call)) failed_code_ = code;
+        return;
+    }
+    for (int after : c.next) waits_[size_t(after)].fetch_sub(1, std::memory_order_acq_rel);
+    done_.fetch_add(1, std::memory_order_release);
+}
+
+/// An iteration of the open loop of the earliest call.
+bool Team::take_any() {
+    Loop *best = nullptr;
+    int earliest = 0;
+    for (int t = 0; t < threads; t++) {
+        Loop &l = loops_[size_t(t)];
+        if (!l.open()) continue;
+        int call = l.call.load(std::memory_order_relaxed);
+        if (!best || call < earliest) best = &l, earliest = call;
+    }
+    return best && take_one(*best);
+}
+
+bool Team::take_one(Loop &l) {
+    uint64_t ticket = l.ticket.load(std::memory_order_acquire);
+    halide_task_t task = l.task.load(std::memory_order_relaxed);
+    uint8_t *closure = l.closure.load(std::memory_order_relaxed);
+    int first = l.first.load(std::memory_order_relaxed), count = l.count.load(std::memory_order_relaxed);
     uint32_t next = uint32_t(ticket);
     if (next >= uint32_t(count) || !task) return false;
-    if (!ticket_.compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel)) return true;
+    if (!l.ticket.compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel)) return true;
     in_loop = true;
-    if (int code = task(this, first + int(next), closure)) code_.store(code, std::memory_order_relaxed);
+    if (int code = task(this, first + int(next), closure)) l.code.store(code, std::memory_order_relaxed);
     in_loop = false;
-    finished_.fetch_add(1, std::memory_order_release);
+    l.finished.fetch_add(1, std::memory_order_release);
     return true;
 }
 
 int Team::loop(halide_task_t task, int first, int count, uint8_t *closure) {
-    if (count <= 1 || in_loop || !open_.load(std::memory_order_relaxed)) {
+    if (count <= 1 || in_loop || !running_) {
         for (int i = first; i < first + count; i++)
             if (int code = task(this, i, closure)) return code;
         return 0;
     }
-    finished_.store(0, std::memory_order_relaxed);
-    code_.store(0, std::memory_order_relaxed);
+    Loop &l = loops_[size_t(own_index)];
+    l.finished.store(0, std::memory_order_relaxed);
+    l.code.store(0, std::memory_order_relaxed);
     // Nobody can claim while the fields change: the old loop has no iteration left, and a thread that reads
     // fields of two loops fails to claim, for the ticket names the loop.
-    task_.store(nullptr, std::memory_order_release);
-    uint64_t next_loop = ((ticket_.load(std::memory_order_relaxed) >> 32) + 1) << 32;
-    ticket_.store(next_loop | 0xffffffff, std::memory_order_release);
-    closure_.store(closure, std::memory_order_relaxed);
-    first_.store(first, std::memory_order_relaxed);
-    count_.store(count, std::memory_order_relaxed);
-    task_.store(task, std::memory_order_relaxed);
-    ticket_.store(next_loop + (uint64_t(1) << 32), std::memory_order_release);
-    while (take_one()) {}
-    Patience patience;
-    while (finished_.load(std::memory_order_acquire) < count) patience.wait();
-    return code_.load(std::memory_order_relaxed);
+    l.task.store(nullptr, std::memory_order_release);
+    uint64_t next_loop = ((l.ticket.load(std::memory_order_relaxed) >> 32) + 1) << 32;
+    l.ticket.store(next_loop | 0xffffffff, std::memory_order_release);
+    l.closure.store(closure, std::memory_order_relaxed);
+    l.first.store(first, std::memory_order_relaxed);
+    l.count.store(count, std::memory_order_relaxed);
+    l.call.store(own_call, std::memory_order_relaxed);
+    l.task.store(task, std::memory_order_relaxed);
+    l.ticket.store(next_loop + (uint64_t(1) << 32), std::memory_order_release);
+    Patience patience(idle_[size_t(own_index)].nanoseconds);
+    while (l.finished.load(std::memory_order_acquire) < count)
+        if (take_any()) patience.reset();
+        else patience.wait();
+    return l.code.load(std::memory_order_relaxed);
 }
 
 }  // namespace cryolite

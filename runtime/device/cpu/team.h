@@ -1,13 +1,17 @@
 #pragma once
-// What a kernel's user context points to on the CPU: the OpenMP team that runs its parallel loops, and the
-// pools its temporaries come from.
+// What a kernel's user context points to on the CPU: the OpenMP team that runs calls and their parallel loops, and the
+// pools their temporaries come from.
 
 #include <HalideRuntime.h>
 
 #include <atomic>
-#include <functional>
+#include <chrono>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "runtime/device/device.h"
 
 namespace cryolite {
 
@@ -32,36 +36,59 @@ private:
     size_t bytes_ = 0;
 };
 
-/// One parallel region for a whole plan. Thread 0 runs the kernels; where one has a parallel loop, all threads
-/// take iterations from it. A loop ends when its iterations are done: a thread that the system has put aside
-/// holds up nobody, unlike at the barrier that ends an OpenMP loop.
+/// One parallel region for a whole plan, without barriers. A thread that has nothing to do takes an iteration of the
+/// earliest loop that is open; where none is, it begins the earliest call whose needs are done. So the update of one
+/// layer fills the ends of the next one's loops, and a thread that the system has put aside holds up only those who
+/// need its result. Who runs what changes no value.
 class Team {
 public:
-    explicit Team(int threads) : threads(threads), pools(size_t(threads)) {}
+    explicit Team(int threads);
     Team(const Team &) = delete;
 
-    /// Runs `work` on the calling thread with the team beside it. Exceptions of `work` are passed on.
-    void run(const std::function<void()> &work);
+    /// Runs every call once, each after those it waits for. The first call that failed, or {-1, 0}.
+    CallFailure run(std::span<const KernelCall> calls);
     /// Iterations first ... first + count - 1 of a loop; the first code that is not 0.
     int loop(halide_task_t task, int first, int count, uint8_t *closure);
+    /// Seconds that threads have waited for each other in `run`, added over threads.
+    double idle_seconds() const;
 
     const int threads;
     std::vector<Pool> pools;  ///< one for each thread, so that no lock is needed
-    std::string error;        ///< message of the last kernel that failed
+    std::string error;        ///< message of a kernel that failed
 
 private:
-    // The loop at hand. A thread reads it, then claims an iteration by raising `ticket` (loop << 32 | next)
-    // from the value it saw before: so what it read belongs to that loop, which now waits for it.
-    alignas(64) std::atomic<uint64_t> ticket_{0};
-    std::atomic<halide_task_t> task_{nullptr};
-    std::atomic<uint8_t *> closure_{nullptr};
-    std::atomic<int> first_{0}, count_{0};
-    alignas(64) std::atomic<int> finished_{0};
-    std::atomic<int> code_{0};
-    std::atomic<bool> open_{false};
+    /// The loop that a thread has opened. A thread reads it, then claims an iteration by raising `ticket`
+    /// (loop << 32 | next) from the value it saw before: so what it read belongs to that loop, which waits for it.
+    struct alignas(64) Loop {
+        std::atomic<uint64_t> ticket{0};
+        std::atomic<halide_task_t> task{nullptr};
+        std::atomic<uint8_t *> closure{nullptr};
+        std::atomic<int> first{0}, count{0}, call{0};
+        alignas(64) std::atomic<int> finished{0};
+        std::atomic<int> code{0};
+        bool open() const {
+            return uint32_t(ticket.load(std::memory_order_relaxed)) < uint32_t(count.load(std::memory_order_relaxed)) &&
+                   task.load(std::memory_order_relaxed);
+        }
+    };
+    struct alignas(64) Idle {
+        std::atomic<int64_t> nanoseconds{0};
+    };
 
-    bool take_one();
+    std::unique_ptr<Loop[]> loops_;  ///< by thread
+    std::unique_ptr<Idle[]> idle_;
+    std::span<const KernelCall> calls_;
+    std::vector<std::atomic<int>> waits_;  ///< by call: needs that are not done; -1: begun
+    std::atomic<int> first_{0};            ///< all calls before it have begun
+    alignas(64) std::atomic<int> done_{0};
+    std::atomic<int> failed_{-1}, failed_code_{0};
+    bool running_ = false;
+
     void serve(int index);
+    void lead(int call, int index);
+    int begin_call();
+    bool take_any();
+    bool take_one(Loop &l);
 };
 
 /// The index of the calling thread in its team; 0 outside of one.

@@ -1,0 +1,52 @@
+#pragma once
+// Number formats. They belong to the model: `model.numerics(bf16)`, and `layer.numerics(fp32)` for an exception.
+// In bf16, sums, statistics and all that is kept from step to step stay fp32; the master of a weight is two halves.
+
+#include <Halide.h>
+
+namespace cryolite {
+
+enum class Format { fp32, bf16 };
+inline constexpr Format fp32 = Format::fp32, bf16 = Format::bf16;
+
+/// A line of the cast table: what a layer of this kind has in bf16. Whatever it says, it computes in fp32.
+struct Casts {
+    bool inputs = false;    ///< inputs are read in bf16
+    bool output = false;    ///< the output may be stored in bf16, and its adjoint
+    bool products = false;  ///< both factors of its products are rounded to bf16, weights among them; their sums are not
+};
+
+/// The nearest bf16, ties to even. Not for NaNs whose upper half has all bits set: nothing that computes makes them.
+inline Halide::Expr rounded(const Halide::Expr &x) {
+    using namespace Halide;
+    Expr bits = reinterpret<uint32_t>(x);
+    Expr up = bits + cast<uint32_t>(0x7fff) + ((bits >> 16) & 1);
+    return reinterpret(BFloat(16), cast<uint16_t>(up >> 16));
+}
+
+/// The float32 of a bf16: its upper half.
+inline Halide::Expr widened(const Halide::Expr &half) {
+    using namespace Halide;
+    return reinterpret<float>(cast<uint32_t>(reinterpret<uint16_t>(half)) << 16);
+}
+
+/// The master of a weight as two halves. The upper is the nearest bf16, ties away from zero, so that the lower, a signed
+/// distance of 16 bits, is exact for every pattern: with ties to even, even halves would have one distance too many.
+struct Master {
+    Halide::Expr half, remainder;
+
+    static Master split(const Halide::Expr &x) {
+        using namespace Halide;
+        Expr bits = reinterpret<uint32_t>(x);
+        return {reinterpret(BFloat(16), cast<uint16_t>((bits + cast<uint32_t>(0x8000)) >> 16)), cast<uint16_t>(bits)};
+    }
+    Halide::Expr whole() const {
+        using namespace Halide;
+        Expr upper = cast<uint32_t>(reinterpret<uint16_t>(half)) << 16;
+        // Less what rounding up has added: 2^16 where the upper bit of the remainder is set.
+        Expr low = cast<uint32_t>(remainder);
+        return reinterpret<float>(upper + low - ((low & cast<uint32_t>(0x8000)) << 1));
+    }
+};
+
+}  // namespace cryolite

@@ -1,0 +1,71 @@
+#include "schedules/cpu/pairs.h"
+
+namespace cryolite::cpu {
+
+namespace {
+
+/// Whether `f` is nothing but stored elements in another order of indices.
+bool is_stored(Func f) {
+    for (;;) {
+        if (f.has_update_definition() || f.outputs() != 1) return false;
+        const auto *call = f.value().as<Internal::Call>();
+        if (!call) return false;
+        if (call->call_type == Internal::Call::Image) return true;
+        if (call->call_type != Internal::Call::Halide) return false;
+        f = Func(Internal::Function(call->func));
+    }
+}
+
+/// The pair innermost, as one lane of 32 bits, where there is an instruction for it.
+template <typename V> void across_pairs(Stage s, const V &lane, const RVar &p, const Machine &m) {
+    if (m.dot_products)
+        s.atomic().vectorize(lane).vectorize(p);
+    else
+        s.vectorize(lane).unroll(p);
+}
+
+}  // namespace
+
+bool in_pairs(const Group &g) { return g.func("a_pairs").defined(); }
+
+int terms(const Group &g) { return in_pairs(g) ? 2 * reduction_extent(g.anchor, 1) : reduction_extent(g.anchor); }
+
+void accumulate_pairs(Func f, const Tile &t, TailStrategy edge, const Machine &m) {
+    Var x = f.args()[0], y = f.args()[1], lane("lane");
+    RVar p = f.rvars()[0], k = f.rvars()[1];
+    across_lanes(f, x, t.lanes, edge);
+    f.unroll(y);
+    Stage s = f.update();
+    s.split(x, x, lane, t.lanes, edge).reorder({p, lane, x, y, k}).unroll(x).unroll(y);
+    across_pairs(s, lane, p, m);
+}
+
+void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m) {
+    Var x = f.args()[0], y = f.args()[1], yt("yt"), lane("lane");
+    RVar p = f.rvars()[0], k = f.rvars()[1];
+    f.vectorize(x, t.lanes);
+    Stage s = f.update();
+    s.split(k, ko, k, ceil_div(size, 2), TailStrategy::GuardWithIf)
+        .split(y, yt, y, t.rows, TailStrategy::GuardWithIf)
+        .split(x, x, lane, t.lanes)
+        .reorder({p, lane, x, y, k, yt, ko})
+        .unroll(x)
+        .unroll(y);
+    across_pairs(s, lane, p, m);
+}
+
+void pack_pairs(Group &g, const LoopLevel &level, const Machine &m) {
+    Func a = g.func("a_pairs"), b = g.func("b_pairs");
+    Var p = a.args()[0], x = a.args()[1], k = a.args()[2];
+    a.compute_at(level).reorder(p, x, k).vectorize(x, m.vector).unroll(p);
+    Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
+    if (g.form == Form::d_parameter) {  // pairs of rows: nowhere stored so
+        const int lanes = lanes_within(g.extent(1), m);
+        b.compute_root().reorder(q, y, l).vectorize(y, lanes).unroll(q).parallel(l);
+    } else if (!is_stored(b) || terms(g) % 2) {
+        const int lanes = lanes_within(reduction_extent(g.anchor, 1), m);
+        b.compute_root().reorder_storage(q, l, y).reorder(q, l, y).vectorize(l, lanes).unroll(q).parallel(y);
+    }
+}
+
+}  // namespace cryolite::cpu

@@ -1,0 +1,21 @@
+#pragma once
+// Products of bf16 factors: C(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), two terms an instruction.
+
+#include "schedules/cpu/idioms.h"
+
+namespace cryolite::cpu {
+
+/// Whether the kernel's product is of this form.
+bool in_pairs(const Group &g);
+
+/// Terms of the product's sums.
+int terms(const Group &g);
+
+/// The loops of a tile, as `accumulate` of product.cpp; with `ko`, `size` terms at a time over a C larger than a tile.
+void accumulate_pairs(Func f, const Tile &t, TailStrategy edge, const Machine &m);
+void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m);
+
+/// Packs the factor across lanes at `level`, and the other one once for all, where it is not stored in pairs already.
+void pack_pairs(Group &g, const LoopLevel &level, const Machine &m);
+
+}  // namespace cryolite::cpu

@@ -1,0 +1,87 @@
+// Random step schedules of random models against the same models without a schedule.
+// CRYOLITE_FUZZ_SEED and CRYOLITE_FUZZ_CASES choose which, and how many.
+
+#include "tests/parity/case.h"
+
+namespace cryolite::test {
+
+namespace {
+
+int number(const char *name, int otherwise) {
+    const char *text = std::getenv(name);
+    return text ? std::atoi(text) : otherwise;
+}
+
+struct Result {
+    std::vector<double> losses;
+    std::vector<std::vector<float>> weights;
+};
+
+Result train(std::shared_ptr<Bundle> bundle, int accumulate, double clip) {
+    std::unique_ptr<Device> device = make_cpu_device(2);
+    Trainer t(std::move(bundle), *device);
+    t.initialise(7);
+    t.set("lr", 1e-2), t.set("clip", clip);
+    Result r;
+    Batch batch;
+    uint64_t at = 0;
+    const size_t n = size_t(t.batch() * t.rows_per_example());
+    auto next = [&]() -> const Batch & {
+        batch.tokens.resize(n), batch.targets.resize(n);
+        for (size_t i = 0; i < n; i++, at++) {
+            batch.tokens[i] = int32_t(formula_bits("fuzz", at) % 19);
+            batch.targets[i] = int32_t(formula_bits("fuzz", at + 1) % 19);
+        }
+        return batch;
+    };
+    for (int s = 0; s < 3; s++) r.losses.push_back(t.step(next, accumulate));
+    t.flush();
+    for (size_t b = 0; b < t.plan().buffers.size(); b++) {
+        const PlanBuffer &w = t.plan().buffers[b];
+        if (w.role != "parameter") continue;
+        std::vector<float> stored(size_t(w.bytes) / 4), row_major(size_t(w.elements()));
+        t.executor().download(stored.data(), int(b), size_t(w.bytes));
+        to_row_major(w, stored, row_major);
+        r.weights.push_back(row_major);
+    }
+    return r;
+}
+
+}  // namespace
+
+TEST_CASE("fuzz: random step schedules agree with the unscheduled step") {
+    const int first = number("CRYOLITE_FUZZ_SEED", 1), cases = number("CRYOLITE_FUZZ_CASES", 200);
+    Scratch folder;
+    int refused = 0;
+    for (int seed = first; seed < first + cases; seed++) {
+        CAPTURE(seed);
+        static const char *modes[] = {"auto", "separate", "backward", "forward"};
+        const uint64_t bits = formula_bits("flags", uint64_t(seed));
+        const int accumulate = bits & 1 ? 2 : 1;
+        const double clip = bits & 2 ? 0.5 : 0;
+        std::string flags = fmt::format("--param seed={} --param batch=2 --param context={} --param vocab=19{}{}", seed,
+                                        bits & 4 ? 5 : 8, clip > 0 ? " --clip" : "", accumulate > 1 ? " --accumulate" : "");
+        std::string refusal;
+        auto scheduled = compile_program("tests/fuzz_model", flags + " --update " + modes[bits >> 3 & 3],
+                                         folder.path / fmt::format("s{}", seed), &refusal);
+        if (!scheduled) {
+            CHECK(refusal.find("the nearest legal line is") != std::string::npos);
+            refused++;
+            continue;
+        }
+        auto plain = compile_program("tests/fuzz_model", flags + " --param plain=2 --update separate",
+                                     folder.path / fmt::format("p{}", seed));
+        Result a = train(plain, accumulate, clip), b = train(scheduled, accumulate, clip);
+        for (size_t s = 0; s < a.losses.size(); s++) CHECK(std::abs(a.losses[s] - b.losses[s]) < 2e-5 * a.losses[s]);
+        REQUIRE(a.weights.size() == b.weights.size());
+        size_t far = 0, all = 0;
+        for (size_t w = 0; w < a.weights.size(); w++)
+            for (size_t i = 0; i < a.weights[w].size(); i++, all++)
+                far += !(std::abs(a.weights[w][i] - b.weights[w][i]) < 1e-4);
+        CHECK(far <= all / 200);  // gradients that are rounding alone: Adam divides them by themselves
+    }
+    MESSAGE(refused << " of " << cases << " schedules were refused");
+    CHECK(refused < cases);
+}
+
+}  // namespace cryolite::test

@@ -1,0 +1,77 @@
+// Where stages are placed changes no value: the same bits without clipping; with it, the order of additions of a norm.
+
+#include "tests/parity/case.h"
+
+namespace cryolite::test {
+
+namespace {
+
+struct Run {
+    std::vector<double> losses;
+    std::map<std::string, std::vector<float>> weights;
+    int64_t kept = 0, arena = 0;  ///< bytes
+};
+
+Run train(const json &args, const std::string &flags, int steps) {
+    TrainingCase c(args, flags);
+    Run r;
+    for (int s = 0; s < steps; s++) r.losses.push_back(c.step());
+    r.arena = c.trainer.plan().arena;
+    for (const PlanBuffer &b : c.trainer.plan().buffers)
+        if (b.stored && b.role != "activation") r.kept += b.bytes;
+    for (const std::string &name : c.parameters()) r.weights[name] = c.values("parameter", name);
+    return r;
+}
+
+void check_same(const Run &a, const Run &b, bool bits) {
+    for (size_t s = 0; s < a.losses.size(); s++) {
+        CAPTURE(s);
+        if (bits) CHECK(a.losses[s] == b.losses[s]);
+        else CHECK(std::abs(a.losses[s] - b.losses[s]) <= 1e-6 * a.losses[s]);
+    }
+    if (bits)
+        for (auto &[name, w] : a.weights) {
+            CAPTURE(name);
+            CHECK(w == b.weights.at(name));
+        }
+}
+
+int long_steps() {
+    const char *text = std::getenv("CRYOLITE_PLACEMENT_STEPS");
+    return text ? std::atoi(text) : 30;
+}
+
+}  // namespace
+
+TEST_CASE("placements: every update mode, clipped or not, accumulated or not, with or without storing activations") {
+    for (int width : {16, 21})
+        for (double clip : {0.0, 0.7})
+            for (int accumulate : {1, 3}) {
+                json args = {{"layers", 2}, {"heads", width == 16 ? 2 : 3}, {"width", width}, {"context", 13}, {"batch", 2},
+                             {"vocab", 37}, {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
+                Run plain = train(args, "--update separate", 5);
+                const std::string budget = fmt::format(" --budget {}", plain.kept + plain.arena * 8 / 10);
+                Run small = train(args, "--update separate" + budget, 5);
+                CHECK(small.arena < plain.arena);
+                check_same(plain, small, true);
+                for (const std::string &flags : {std::string("--update backward"), std::string("--update forward"),
+                                                 std::string("--update auto"), "--update forward" + budget}) {
+                    CAPTURE(flags);
+                    CAPTURE(width);
+                    CAPTURE(clip);
+                    CAPTURE(accumulate);
+                    // Clipped and accumulated, `backward` places nothing inside: the norm needs the sums.
+                    const bool ghost = clip > 0 && accumulate == 1 && flags.find("forward") == std::string::npos;
+                    check_same(plain, train(args, flags, 5), !ghost);
+                }
+            }
+}
+
+TEST_CASE("placements: nano, step after step (CRYOLITE_PLACEMENT_STEPS of them, else 30)") {
+    json args = {{"layers", 4}, {"heads", 4}, {"width", 128}, {"context", 64}, {"batch", 12}, {"vocab", 65}, {"lr", 1e-3}};
+    Run plain = train(args, "--update separate", long_steps());
+    check_same(plain, train(args, "--update backward", long_steps()), true);
+    check_same(plain, train(args, "--update forward", long_steps()), true);
+}
+
+}  // namespace cryolite::test

@@ -1,0 +1,94 @@
+// The team that runs calls: order, loops, failures.
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "runtime/device/cpu/team.h"
+
+namespace cryolite::test {
+
+namespace {
+
+/// Calls that note when they ran; each has a loop of `loop` iterations.
+struct Calls {
+    struct Argument {
+        Calls *all;
+        int index;
+    };
+    Team team;
+    std::vector<KernelCall> calls;
+    std::vector<Argument> arguments;
+    std::vector<std::vector<void *>> argv;
+    std::vector<std::atomic<int>> iterations, order;
+    std::atomic<int> clock{0};
+    int loop = 16, failing = -1;
+    std::vector<int> begun, ended;
+
+    Calls(int threads, int n) : team(threads), iterations(size_t(n)), order(size_t(n)), begun(size_t(n)), ended(size_t(n)) {
+        arguments.resize(size_t(n)), argv.resize(size_t(n)), calls.resize(size_t(n));
+        for (int i = 0; i < n; i++) {
+            arguments[size_t(i)] = {this, i};
+            argv[size_t(i)] = {&arguments[size_t(i)]};
+            calls[size_t(i)].function = run_one;
+            calls[size_t(i)].argv = argv[size_t(i)].data();
+        }
+    }
+    void needs(int later, int earlier) {
+        calls[size_t(earlier)].next.push_back(later);
+        calls[size_t(later)].waits++;
+    }
+    static int run_one(void **argv) {
+        auto *a = static_cast<Argument *>(argv[0]);
+        Calls &c = *a->all;
+        c.begun[size_t(a->index)] = c.clock++;
+        int code = c.team.loop(iterate, 0, c.loop, reinterpret_cast<uint8_t *>(a));
+        c.ended[size_t(a->index)] = c.clock++;
+        return code;
+    }
+    static int iterate(void *, int i, uint8_t *closure) {
+        auto *a = reinterpret_cast<Argument *>(closure);
+        a->all->iterations[size_t(a->index)]++;
+        if (i % 3 == 0) std::this_thread::yield();
+        // A loop inside a loop runs here.
+        int inner = a->all->team.loop([](void *, int, uint8_t *) { return 0; }, 0, 4, nullptr);
+        return a->index == a->all->failing && i == 5 ? -7 : inner;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("every call runs once, all of its iterations once, after what it waits for") {
+    for (int threads : {1, 2, 3, 5}) {
+        Calls c(threads, 60);
+        for (int i = 1; i < 60; i++) {
+            if (i % 3) c.needs(i, i - 1);
+            if (i >= 10 && i % 4 == 0) c.needs(i, i - 10);
+        }
+        for (int round = 0; round < 20; round++) {
+            for (auto &n : c.iterations) n = 0;
+            CallFailure failure = c.team.run(c.calls);
+            CHECK(failure.call == -1);
+            for (auto &n : c.iterations) CHECK(n == c.loop);
+            for (size_t i = 0; i < c.calls.size(); i++)
+                for (int later : c.calls[i].next) CHECK(c.ended[i] < c.begun[size_t(later)]);
+        }
+        if (threads > 1) CHECK(c.team.idle_seconds() > 0);
+    }
+}
+
+TEST_CASE("a call that fails ends the run with its code, and those that wait for it do not begin") {
+    for (int threads : {1, 2, 4}) {
+        Calls c(threads, 6);
+        for (int i = 1; i < 6; i++) c.needs(i, i - 1);
+        c.failing = 2;
+        CallFailure failure = c.team.run(c.calls);
+        CHECK(failure.call == 2);
+        CHECK(failure.code == -7);
+        CHECK(c.iterations[3] == 0);
+        c.failing = -1;  // the team can be used again
+        CHECK(c.team.run(c.calls).call == -1);
+    }
+}
+
+}  // namespace cryolite::test

@@ -1,0 +1,32 @@
+// The same kernels in bf16: a sum that is rounded may land on the other side, and be read again.
+
+#include "schedules/cpu/gpt.h"
+
+#include "tests/support/kernels.h"
+
+namespace cryolite::test {
+
+namespace {
+
+using Arguments = std::vector<std::pair<std::string, std::string>>;
+const Arguments ragged = {{"layers", "1"},   {"heads", "5"}, {"width", "35"},
+                          {"context", "19"}, {"batch", "1"}, {"vocab", "53"}},
+                aligned = {{"layers", "1"},   {"heads", "2"}, {"width", "64"},
+                           {"context", "32"}, {"batch", "2"}, {"vocab", "96"}};
+constexpr double tolerance = 4e-3;
+
+}  // namespace
+
+TEST_CASE("bf16: ragged shapes") { check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {}, bf16), tolerance); }
+TEST_CASE("bf16: aligned shapes") { check_kernels(Compiled<Gpt>(aligned, schedule_gpt, {}, bf16), tolerance); }
+
+TEST_CASE("bf16: clipped, and updates inside the backward pass") {
+    check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.clip = true, .update = "backward"}, bf16), tolerance);
+    check_kernels(Compiled<Gpt>(aligned, schedule_gpt, {.update = "backward"}, bf16), tolerance);
+}
+
+TEST_CASE("bf16: accumulating over micro-batches") {
+    check_kernels(Compiled<Gpt>(aligned, schedule_gpt, {.accumulate = true}, bf16), tolerance);
+}
+
+}  // namespace cryolite::test
