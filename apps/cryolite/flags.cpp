@@ -38,8 +38,10 @@ struct FirstReading {
         for (size_t i = 0; i < line.size(); i++) {
             if (line[i] == "-h" || line[i] == "--help" || line[i] == "--version")
                 help = true;
-            else if (!line[i].starts_with("--"))
+            else if (!line[i].starts_with("-"))
                 words.push_back(line[i]);
+            else if (!line[i].starts_with("--"))
+                continue;  // "-x": the second reading says that it is no flag
             else if (size_t at = line[i].find('='); at != std::string::npos)
                 flags[line[i].substr(2, at - 2)] = line[i].substr(at + 1);
             else if (const Flag *f = find_flag(line[i].substr(2)); f && f->value.empty())

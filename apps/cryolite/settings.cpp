@@ -69,7 +69,7 @@ void read_step(TrainSettings &s, const Request &r) {
     s.rate.high = use("lr") ? v.positive("lr", 0) : NAN;
     s.rate.low = use("min-lr") ? v.real("min-lr", 0) : NAN;
     if (s.rate.low > s.rate.high) {
-        if (v.chosen("min-lr") && v.chosen("lr"))
+        if (v.chosen("min-lr"))
             v.refuse("min-lr", fmt::format("at most --lr, {}", s.rate.high));
         s.rate.low = s.rate.high;
     }
