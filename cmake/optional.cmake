@@ -1,10 +1,10 @@
-# What is used where it is found, and what its absence costs. None of it is needed to build or to train.
+# What is used where it is found, and what it is for. Without any of it Cryolite builds, and but for lld it trains.
 
-function(cryolite_report name found cost)
+function(cryolite_report name found use)
   if(found)
-    message(STATUS "${name}: found")
+    message(STATUS "found: ${name}")
   else()
-    message(STATUS "${name}: missing, so ${cost}")
+    message(STATUS "not found: ${name} (only needed ${use})")
   endif()
 endfunction()
 
@@ -16,10 +16,10 @@ find_program(LLD ld.lld)
 find_program(LLVM_MCA NAMES llvm-mca llvm-mca-14)
 find_program(LLVM_OBJDUMP NAMES llvm-objdump llvm-objdump-14)
 
-cryolite_report("CUDA Toolkit" "${CUDAToolkit_FOUND}" "kernels for NVIDIA GPUs will not be built")
-cryolite_report("NCCL" "${NCCL_LIBRARY}" "several GPUs will not share one step")
-cryolite_report("lld" "${LLD}" "kernel libraries cannot be linked: install the package 'lld'")
-cryolite_report("llvm-mca" "${LLVM_MCA}" "the speed of inner loops is not predicted")
-cryolite_report("llvm-objdump" "${LLVM_OBJDUMP}" "kernels cannot be listed")
-cryolite_report("MPI" "${MPI_COMPILER}" "workers on several hosts will not be built")
-cryolite_report("oneDNN" "${DNNL_LIBRARY}" "the oneDNN dialect will not be built")
+cryolite_report("CUDA Toolkit" "${CUDAToolkit_FOUND}" "for kernels for NVIDIA GPUs")
+cryolite_report("NCCL" "${NCCL_LIBRARY}" "for several GPUs in one step")
+cryolite_report("lld" "${LLD}" "to link kernels: install the package 'lld'")
+cryolite_report("llvm-mca" "${LLVM_MCA}" "to predict the speed of inner loops")
+cryolite_report("llvm-objdump" "${LLVM_OBJDUMP}" "to list kernels")
+cryolite_report("MPI" "${MPI_COMPILER}" "for workers on several hosts")
+cryolite_report("oneDNN" "${DNNL_LIBRARY}" "for the oneDNN dialect")

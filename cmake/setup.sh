@@ -29,12 +29,13 @@ before_setup() { # --help and --version of a checkout that is not built yet
     if [ "$1" = --version ]; then
         sed -n 's/^project(cryolite VERSION \([0-9.]*\).*/cryolite \1/p' "$root/CMakeLists.txt"
     else
-        cat << EOF
-Cryolite: a Halide-based compiler and runtime for training neural networks.
-Usage: cryolite train|test|bench|tune|explain|check|cache|sample [flags]
-This checkout is not built yet: any command installs what is missing and builds it, in some minutes.
-Then 'cryolite --help' and 'cryolite COMMAND --help' say more.
-EOF
+        echo "Cryolite: a Halide-based compiler and runtime for training neural networks."
+        echo "Usage: cryolite COMMAND [flags]"
+        echo
+        sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/  \1\t\2/p' "$root/apps/cryolite/main.cpp"
+        echo
+        echo "This checkout is not built yet: any command installs what is missing and builds it, in some minutes."
+        echo "Then 'cryolite COMMAND --help' lists the flags."
     fi
     exit 0
 }
@@ -136,7 +137,6 @@ configure() {
     phase "configuring" "CMake's message is above" \
         "$venv/bin/cmake" -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_MAKE_PROGRAM="$venv/bin/ninja" --fresh
-    sed -n 's/^-- \(.*: missing, so .*\)/cryolite:   \1/p' "$log" >&2
     : > "$build/.configured"
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -47,7 +48,7 @@ struct Request {
     bool describe = false, check = false;
     std::string bundle, store, target = "host", update = "auto", optimizer, precision = "fp32";
     std::vector<std::string> params;
-    bool clip = false, accumulate = false;
+    bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
@@ -86,7 +87,8 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
     StepOptions options{r.clip, r.accumulate, r.update};
-    options.traced = [](const StepProgram &q) { check_size(q, model_sizes(), machine_memory()); };
+    const double bytes = r.any_size ? INFINITY : machine_memory();
+    options.traced = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); };
     Step step(machine);
     schedule(model, step);
     StepProgram p;
@@ -150,6 +152,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--update", r.update, "auto, separate, backward or forward");
     app.add_option("--precision", r.precision, "fp32 or bf16");
     app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
+    app.add_flag("--any-size", r.any_size, "also a step that this machine has not enough memory for");
     app.add_flag("--clip", r.clip, "clip gradients by their global norm");
     app.add_flag("--accumulate", r.accumulate, "several micro-batches in a step");
     app.add_option("--jobs", r.jobs, "compiler processes at a time");

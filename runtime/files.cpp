@@ -55,10 +55,9 @@ std::string advice(const fs::path &path, int error, uint64_t needed) {
 }
 
 /// Opens for reading what can be read to an end, else throws.
-int open_for_reading(const fs::path &path, struct stat &status, bool regular_only) {
+int open_for_reading(const fs::path &path, struct stat &status) {
     // O_NONBLOCK: opening a named pipe nobody writes to must not hang.
-    const int flags = O_RDONLY | O_CLOEXEC | (regular_only ? O_NONBLOCK : 0);
-    const int descriptor = ::open(path.c_str(), flags);
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) fail_file("read", path, errno);
     const char *kind = nullptr;
     if (::fstat(descriptor, &status) != 0) {
@@ -67,7 +66,7 @@ int open_for_reading(const fs::path &path, struct stat &status, bool regular_onl
         kind = "it is a folder; name a file";
     } else if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) {
         kind = "it is a device; name a file";
-    } else if (regular_only && !S_ISREG(status.st_mode)) {
+    } else if (!S_ISREG(status.st_mode)) {
         kind = "it is a pipe or socket; a regular file is needed here: store it in one first";
     }
     if (kind) {
@@ -93,11 +92,11 @@ fs::path temporary_beside(const fs::path &path) {
 
 std::string read_file(const fs::path &path) {
     struct stat status {};
-    const int descriptor = open_for_reading(path, status, false);
+    const int descriptor = open_for_reading(path, status);
     std::string bytes;
     size_t filled = 0;
-    // The size is a hint only: a pipe has none and a file may grow.
-    bytes.resize(S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) + 1 : 1 << 16);
+    // The size is a hint only: files of /proc have none, and a file may grow.
+    bytes.resize(static_cast<size_t>(status.st_size) + 1);
     for (;;) {
         if (filled == bytes.size()) bytes.resize(bytes.size() * 2);
         const ssize_t got = ::read(descriptor, bytes.data() + filled, bytes.size() - filled);
@@ -176,7 +175,7 @@ void FileWriter::finish() {
 
 MappedFile::MappedFile(fs::path path) : path_(std::move(path)) {
     struct stat status {};
-    const int descriptor = open_for_reading(path_, status, true);
+    const int descriptor = open_for_reading(path_, status);
     size_ = static_cast<size_t>(status.st_size);
     void *view = size_ ? ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0) : nullptr;
     const int error = errno;

@@ -23,7 +23,7 @@ inline std::string_view as_text(Bytes bytes) {
 }
 
 /// The whole file; an empty one gives an empty string.
-/// Errors: missing, unreadable, a folder, a device.
+/// Errors: missing, unreadable, a folder, a device, a pipe (which might never end).
 std::string read_file(const fs::path &path);
 
 /// Replaces `path` by `bytes`, whole or not at all: a temporary file in the same folder is written,

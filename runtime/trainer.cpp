@@ -1,5 +1,7 @@
 #include "runtime/trainer.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -12,7 +14,16 @@ namespace cryolite {
 
 namespace {
 constexpr const char *updates_tensor = "updates";  // done and withheld
+
+/// The place of the first value that is infinite or no number; -1: none is.
+int64_t not_finite(std::span<const float> values) {
+    uint32_t largest = 0;  // of the exponents: a loop that is vectorized
+    for (float x : values) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7f800000u);
+    if (largest < 0x7f800000u) return -1;
+    for (size_t i = 0;; i++)
+        if (!std::isfinite(values[i])) return int64_t(i);
 }
+}  // namespace
 
 Trainer::Trainer(std::shared_ptr<const Bundle> bundle, Device &device)
     : executor_(std::move(bundle), device), scalars_(plan().scalar_values) {
@@ -100,6 +111,9 @@ void Trainer::load_parameters(const fs::path &path,
                  e.name, shape_text(e.shape), shape_text(shape_of(b)));
         if (!loaded.insert(b).second) fail("{}: tensor '{}' is there under two names", path.string(), e.name);
         read(b, file, e);
+        if (const int64_t at = not_finite(row_major_); at >= 0)
+            fail("{}: tensor '{}' has the value {} at index {}, expected finite numbers", path.string(), e.name,
+                 row_major_[size_t(at)], at);
     }
     for (size_t b = 0; b < plan().buffers.size(); b++)
         if (plan().buffers[b].role == "parameter" && !loaded.count(int(b)))
@@ -217,6 +231,9 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
         const PlanBuffer &w = plan().buffers[size_t(b)];
         row_major_.resize(size_t(w.elements()));
         get(b, row_major_);
+        if (const int64_t at = not_finite(row_major_); at >= 0 && role == "parameter")
+            fail("the weights are not finite any more: '{}' has the value {} at index {}; a lower --lr, a longer --warmup "
+                 "or --clip 1 may help", w.name, row_major_[size_t(at)], at);
         file.write(w.name, std::span<const float>(row_major_));
     }
     if (counted) {

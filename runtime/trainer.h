@@ -45,6 +45,7 @@ public:
     /// Updates that were withheld, in the life of the weights, because a gradient was not finite.
     uint64_t withheld();
 
+    /// Errors: a weight that is not finite, by name.
     std::string write_parameters(const fs::path &path);
     std::string write_state(const fs::path &path);
     void read_state(const fs::path &path);

@@ -118,10 +118,10 @@ private:
                           fmt::format("\nof the steps, threads waited for each other {:.1f} %", 100 * idle_));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
         progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % "
-                                  "of {:.0f} GFLOP/s, {} MiB",
+                                  "of {:.0f} GFLOP/s, {:.0f} MB",
                                   1e3 * done.best_s, 1e3 * done.median_s,
                                   grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
-                                  100 * done.fraction_of_peak, peak_, done.peak_rss_mb));
+                                  100 * done.fraction_of_peak, peak_, 1e-6 * double(peak_memory())));
         if (s_.json) print_line(to_json(done));
     }
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -153,6 +154,15 @@ int clear(const Cache &cache, const std::string &key) {
     return 0;
 }
 
+/// A folder that was named is there: none is made to be looked after.
+void check_folder(const fs::path &folder) {
+    std::error_code error;
+    if (folder.empty()) return;
+    if (!fs::is_directory(folder, error)) fail_usage("there is no cache in {}: check the spelling", folder.string());
+    if (access(folder.c_str(), R_OK | X_OK) != 0)
+        fail_usage("cannot read the cache in {}: {}", folder.string(), strerror(errno));
+}
+
 }  // namespace
 
 int run_cache(const std::vector<std::string> &arguments) {
@@ -186,6 +196,7 @@ int run_cache(const std::vector<std::string> &arguments) {
     if (why->parsed()) return run_cache_why(why->remaining());
     if (app.get_subcommand("clear")->count("KEY") && key.empty())
         fail_usage("KEY is empty: see cryolite cache ls");
+    check_folder(folder);
     const Cache cache(folder);
     if (ls->parsed()) return list(cache, as_json);
     if (check->parsed()) return verify(cache);

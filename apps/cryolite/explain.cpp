@@ -60,6 +60,7 @@ public:
     json to_json() const {
         json j = {{"app", r_.app},
                   {"program", r_.program.description.name},
+                  {"preset", r_.preset},
                   {"params", s_.params},
                   {"optimizer", s_.optimizer},
                   {"update", s_.update},
@@ -95,8 +96,8 @@ public:
 
     void print() const {
         fmt::print(
-            "{}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
-            r_.program.description.name, grouped(uint64_t(plan_.parameters())),
+            "{}, {}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
+            model_name(r_), s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping", grouped(uint64_t(plan_.parameters())),
             1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
         for (const char *pass : {"forward", "first", "accumulate", "step", "lazy", "flush"})
             if (plan_.plans.count(pass)) print_pass(pass);
@@ -281,10 +282,7 @@ private:
 int run_explain(const std::vector<std::string> &arguments) {
     Request request = read_request(Command::explain, arguments);
     TrainSettings s = understand(request);
-    if (s.data.empty())
-        random_data(s, request);
-    else
-        open_data(s, request);
+    open_data(s, request);  // as train does: it decides the vocabulary
     Progress progress;
     const bool as_json = s.json;
     s.json = false;  // one object, without the compile event

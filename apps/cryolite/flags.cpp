@@ -38,8 +38,10 @@ struct FirstReading {
         for (size_t i = 0; i < line.size(); i++) {
             if (line[i] == "-h" || line[i] == "--help" || line[i] == "--version")
                 help = true;
-            else if (!line[i].starts_with("--"))
+            else if (!line[i].starts_with("-"))
                 words.push_back(line[i]);
+            else if (!line[i].starts_with("--"))
+                continue;  // "-x": the second reading says that it is no flag
             else if (size_t at = line[i].find('='); at != std::string::npos)
                 flags[line[i].substr(2, at - 2)] = line[i].substr(at + 1);
             else if (const Flag *f = find_flag(line[i].substr(2)); f && f->value.empty())
@@ -79,12 +81,34 @@ void check_keys(const Values &values, const ProgramDescription &program) {
                        did_you_mean(name, names));
 }
 
+/// Flags by which a plain start differs from the defaults that their help names: those of the preset.
+using Defaults = std::map<std::string, std::string>;
+Defaults defaults_of(const Request &r, const std::string &preset) {
+    Defaults defaults;
+    for (auto &[name, flags] : r.program.description.presets)
+        if (preset.empty() || preset == name) {
+            for (auto &[flag, text] : flags)
+                // bench has its own: it times without clipping, and few steps.
+                if (r.command != Command::bench || (flag != "clip" && flag != "steps"))
+                    defaults[flag] = text + ", preset " + name;
+            break;
+        }
+    return defaults;
+}
+
+/// "steps in all (1000)" -> "steps in all (2000, preset nano)"
+std::string help_with(std::string help, const std::string &value) {
+    if (const size_t at = help.rfind(" ("); at != std::string::npos && help.ends_with(")")) help.resize(at);
+    return help + " (" + value + ")";
+}
+
 /// The second reading: every flag is known now.
 class Line {
 public:
-    Line(Request &request, const std::vector<std::string> &arguments)
+    Line(Request &request, const std::vector<std::string> &arguments, Defaults defaults)
         : request_(request), app_(text_of(request.command).about,
-                                  fmt::format("cryolite {}", text_of(request.command).name)) {
+                                  fmt::format("cryolite {}", text_of(request.command).name)),
+          defaults_(std::move(defaults)) {
         app_.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
         app_.add_option("APP", words_.emplace_back(),
                         "gpt, digits, ... or a .cpp of your own (gpt)");
@@ -102,11 +126,14 @@ public:
 private:
     Request &request_;
     CLI::App app_;
+    Defaults defaults_;
     std::deque<std::string> words_;
     std::map<std::string, std::string> texts_;
     std::map<std::string, bool> switches_;
 
-    void add(const Flag &flag) {
+    void add(Flag flag) {
+        if (auto at = defaults_.find(flag.name); at != defaults_.end()) flag.help = help_with(flag.help, at->second);
+        if (flag.name == "preset") flag.help = preset_help();
         CLI::Option *option = nullptr;
         if (flag.value.empty())
             option = app_.add_flag("--" + flag.name, switches_[flag.name], flag.help);
@@ -114,6 +141,12 @@ private:
             option = app_.add_option("--" + flag.name, texts_[flag.name], flag.help)
                          ->type_name(flag.value);
         option->group(flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+    std::string preset_help() const {
+        std::vector<std::string> names;
+        for (auto &[name, flags] : request_.program.description.presets) names.push_back(name);
+        if (names.empty()) return "a set of flags (this program has none)";
+        return fmt::format("a set of flags: {} ({})", fmt::join(names, ", "), names[0]);
     }
     void read(std::vector<std::string> line) {
         std::reverse(line.begin(), line.end());
@@ -183,7 +216,7 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     r.app = first.words.empty() ? r.values.text("app", "gpt") : first.words[0];
     r.values.erase("app");
     r.program = find_program(r.app, Cache(told("cache", "")));
-    Line line(r, arguments);
+    Line line(r, arguments, defaults_of(r, told("preset", "")));
     r.preset = give_preset(r.values, r.program.description, r.values.text("preset"));
     check_keys(r.values, r.program.description);
     return r;

@@ -19,6 +19,11 @@ struct Subcommand {
     int (*run)(const std::vector<std::string> &arguments);
 };
 
+int run_test(const std::vector<std::string> &) {
+    fail_usage("the tests are built and run by the script: ./cryolite test");
+}
+
+// ./cryolite shows this table, too, where nothing is built yet (cmake/setup.sh reads it).
 constexpr Subcommand subcommands[] = {
     {"train", "train a model", run_train},
     {"bench", "time training steps, also beside PyTorch", run_bench},
@@ -26,6 +31,7 @@ constexpr Subcommand subcommands[] = {
     {"explain", "show the plan of a training step", run_explain},
     {"check", "check the gradients of every layer", run_check},
     {"cache", "look after the compiled kernels", run_cache},
+    {"test", "build and run all tests, or those that match a PATTERN", run_test},
 };
 
 void check_known(const std::string &word) {

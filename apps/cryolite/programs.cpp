@@ -207,6 +207,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");
+    if (request.any_size) options.argv.push_back("--any-size");
     // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
     options.silence_limit = 1.5 * program_time_limit();
     options.memory_limit = memory_share(int(sysconf(_SC_NPROCESSORS_ONLN)));

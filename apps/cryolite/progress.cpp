@@ -34,7 +34,7 @@ std::string rate_text(double rate) {
 
 }  // namespace
 
-uint64_t peak_memory_mb() { return status_kb("VmHWM") / 1024; }
+uint64_t peak_memory() { return status_kb("VmHWM") * 1024; }
 uint64_t resident_bytes() { return status_kb("VmRSS") * 1024; }
 
 std::string clock_text(double seconds) {

@@ -50,7 +50,7 @@ private:
     void clear();
 };
 
-uint64_t peak_memory_mb();  ///< VmHWM of this process, in MiB
+uint64_t peak_memory();     ///< VmHWM of this process, in bytes
 uint64_t resident_bytes();  ///< VmRSS
 
 }  // namespace cryolite

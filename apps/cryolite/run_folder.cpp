@@ -35,9 +35,14 @@ fs::path default_folder(const std::string &app) {
 void make_folder(const fs::path &path) {
     std::error_code error;
     if (fs::exists(path, error) && !fs::is_directory(path, error))
-        fail("--out {} is a file, expected a folder", path.string());
+        fail_usage("--out {} is a file, expected a folder", path.string());
     fs::create_directories(path, error);
-    if (error) fail_file("create the run's folder", path, error.value());
+    if (error) {
+        fs::path there = path;  // the nearest folder that exists decides
+        for (std::error_code ignored; !there.empty() && !fs::exists(there, ignored);) there = there.parent_path();
+        fail("cannot create the run's folder {} in {}: {}; name a folder of your own with --out DIR, or work in one",
+             path.string(), there.empty() ? "." : there.string(), error.message());
+    }
     if (access(path.c_str(), W_OK | X_OK) != 0) fail_file("write to the run's folder", path, errno);
 }
 

@@ -63,7 +63,11 @@ SampleOptions read_options(std::vector<std::string> arguments) {
 
 /// The run's own settings, for one sequence at a time.
 Request read_run(const SampleOptions &o) {
-    if (!fs::is_directory(o.run))
+    std::error_code error;
+    fs::exists(o.run / "config.toml", error);
+    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+        fail_usage("cannot read the run in {}: {}", o.run.string(), error.message());
+    if (!fs::is_directory(o.run, error))
         fail_usage("there is no run in {}: expected the folder of one", o.run.string());
     if (!fs::exists(o.run / "config.toml"))
         fail_usage("{} is not the folder of a run: it has no config.toml", o.run.string());
@@ -98,7 +102,7 @@ int run_sample(const std::vector<std::string> &arguments) {
             progress.say(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
         });
     if (!checkpoint) fail("{} has no checkpoint that is whole", o.run.string());
-    Session session(open_bundle(s, request, progress), s.threads);
+    Session session(open_bundle(s, request, progress, false), s.threads);
     session.trainer->load_parameters(checkpoint->path / "model.safetensors",
                                      [](const std::string &name) { return name; });
     Sampler sampler(*session.trainer, *tokenizer, o.temperature, o.seed);

@@ -36,13 +36,15 @@ BundleRequest bundle_request(const TrainSettings &s) {
 }
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
-                                          Progress &progress) {
+                                          Progress &progress, bool notes) {
     // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
     defer_signals();
     const Cache cache(s.cache);
+    BundleRequest wanted = bundle_request(s);
+    wanted.any_size = request.command == Command::explain;
     const BundleResult built =
         get_bundle(
-            request.program, bundle_request(s), cache,
+            request.program, wanted, cache,
             [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
             [&](const std::string &words) { progress.preparing(words); });
     if (interrupted()) throw Interrupted("interrupted");
@@ -55,7 +57,9 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
                                  ? std::string("all from the cache")
                                  : fmt::format("{} from the cache", built.cached),
                              built.seconds));
-    for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
+    // Whoever only uses a run has read them when it was trained.
+    if (notes)
+        for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
     return bundle;
 }
 
@@ -76,11 +80,22 @@ void set_numbers(Trainer &trainer, const TrainSettings &s) {
 namespace {
 
 /// A tied head repeats the token table; another one would be lost if it were ignored.
-void check_tied(const fs::path &path) {
+void check_gpt(const fs::path &path, const TrainSettings &s) {
     const SafetensorsFile file(path);
     const TensorEntry *head = file.find("lm_head.weight"), *table = nullptr;
     for (const char *name : {"wte.weight", "transformer.wte.weight"})
         if (!table) table = file.find(name);
+    // What would only be met after all kernels are compiled.
+    if (const int width = s.param("width", 0); table && table->shape.size() == 2 && table->shape[1] != width)
+        fail_usage("--init: {}: tensor '{}' has shape {}: its model has --width {}, this one {}", path.string(), table->name,
+                   shape_text(table->shape), table->shape[1], width);
+    const int layers = s.param("layers", 0);
+    for (const char *prefix : {"h.", "transformer.h."})
+        if (file.find(prefix + std::string("0.ln_1.weight")))
+            if (!file.find(fmt::format("{}{}.ln_1.weight", prefix, layers - 1)) ||
+                file.find(fmt::format("{}{}.ln_1.weight", prefix, layers)))
+                fail_usage("--init: {}: its model has not the {} layers of this one; give its own number with --layers",
+                           path.string(), layers);
     if (head && table &&
         (head->shape != table->shape || !std::ranges::equal(head->data, table->data)))
         fail_usage(
@@ -90,11 +105,21 @@ void check_tied(const fs::path &path) {
 
 }  // namespace
 
+void check_init(const TrainSettings &s, const Request &request) {
+    if (s.init.empty() || request.program.description.name != "gpt") return;
+    try {
+        check_gpt(s.init, s);
+    } catch (const UsageError &) {
+        throw;
+    } catch (const Error &e) {
+        throw UsageError(fmt::format("--init: {}", e.what()));
+    }
+}
+
 void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &request) {
     if (s.init.empty()) return trainer.initialise(s.seed);
     const bool gpt = request.program.description.name == "gpt";
     try {
-        if (gpt) check_tied(s.init);
         trainer.load_parameters(s.init, [&](const std::string &name) -> std::string {
             if (!gpt) return name;
             if (name == "lm_head.weight" || name.ends_with(".attn.bias") ||
@@ -157,7 +182,7 @@ double StepTimes::recent() const {
 DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak,
                      double tokens) {
     DoneEvent e;
-    e.first_step_s = first_step_s, e.peak_rss_mb = peak_memory_mb();
+    e.first_step_s = first_step_s, e.peak_rss_mb = peak_memory() >> 20;
     if (times.empty()) return e;
     e.best_s = times.best(), e.median_s = times.median();
     e.tok_s = tokens / e.median_s, e.best_tok_s = tokens / e.best_s;

@@ -11,9 +11,9 @@
 namespace cryolite {
 
 /// The bundle of these settings, compiled now or found in the cache, with the compile event.
-/// Completes the settings with the optimizer's own numbers.
+/// Completes the settings with the optimizer's own numbers. `notes`: with what the plan lacks, for people.
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request,
-                                          Progress &progress);
+                                          Progress &progress, bool notes = true);
 
 struct Session {
     std::shared_ptr<const Bundle> bundle;
@@ -26,6 +26,9 @@ struct Session {
 
 /// Sets the optimizer's numbers and the clipping norm, which do not change in a run.
 void set_numbers(Trainer &trainer, const TrainSettings &settings);
+
+/// What the header of --init shows to be of another model, before anything is compiled.
+void check_init(const TrainSettings &settings, const Request &request);
 
 /// Weights of --init, in Hugging Face's names for GPT-2 or the model's own, or drawn from the seed.
 void begin_weights(Trainer &trainer, const TrainSettings &settings, const Request &request);

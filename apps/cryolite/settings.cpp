@@ -52,7 +52,7 @@ void read_params(TrainSettings &s, const Values &values, const ProgramDescriptio
 void read_step(TrainSettings &s, const Request &r) {
     const Values &v = r.values;
     const ProgramDescription &program = r.program.description;
-    const bool bench = r.command != Command::train;
+    const bool bench = r.command == Command::bench;
     s.accumulate = int(v.whole("accumulate", 1, 1 << 20, 1));
     // Clipping costs a pass over all gradients: timed only where it was asked for.
     s.clip = bench && !v.chosen("clip") ? 0 : v.real("clip", 0);
@@ -69,7 +69,7 @@ void read_step(TrainSettings &s, const Request &r) {
     s.rate.high = use("lr") ? v.positive("lr", 0) : NAN;
     s.rate.low = use("min-lr") ? v.real("min-lr", 0) : NAN;
     if (s.rate.low > s.rate.high) {
-        if (v.chosen("min-lr") && v.chosen("lr"))
+        if (v.chosen("min-lr"))
             v.refuse("min-lr", fmt::format("at most --lr, {}", s.rate.high));
         s.rate.low = s.rate.high;
     }

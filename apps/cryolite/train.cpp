@@ -58,12 +58,17 @@ private:
         std::optional<ResumePoint> point;
         if (s_.resume) {
             point = folder_.resume_point([&](const std::string &why) { progress_.say(why); });
+            if (!point)
+                progress_.say(fmt::format("warning: --resume found no checkpoint in {}: beginning at step 0; if the run is "
+                                          "elsewhere, interrupt this one and name its folder with --out",
+                                          folder_.path().string()));
             if (point) check_same(s_, data_, *point);
             if (point && point->step > s_.steps())
                 fail_usage("--steps {} is less than the {} steps that the run in {} has done",
                            s_.steps(), point->step, folder_.path().string());
         }
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
+        if (!point) check_init(s_, request_);
         session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_.threads);
         if (point) check_same(s_, data_, *point);
         check_extents();
@@ -72,9 +77,6 @@ private:
             go_on(*point);
         else
             begin_weights(trainer(), s_, request_);
-        if (s_.resume && !point)
-            progress_.say(
-                fmt::format("no checkpoint in {}: beginning at step 0", folder_.path().string()));
         loader_ = std::make_unique<Loader>(data_.source(s_), point ? point->position : 0);
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(trainer().plan(), s_.accumulate);
@@ -220,11 +222,11 @@ private:
             progress_.say(fmt::format("the run has its {} steps already", step));
         else
             progress_.say(fmt::format(
-                "done: {} steps in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} MiB at most",
+                "done: {} steps in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} at most",
                 times_.count(),
                 clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
                 1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
-                100 * done.fraction_of_peak, done.peak_rss_mb));
+                100 * done.fraction_of_peak, human_bytes(peak_memory())));
         if (data_.sample && data_.tokenizer) sample();
         progress_.say(fmt::format("the run is in {}", folder_.path().string()));
         emit(to_json(done));

@@ -120,10 +120,15 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
 
 void check_source(const fs::path &source) {
     struct stat status {};
-    if (stat(source.c_str(), &status) != 0) fail_file("read", source, errno);
+    try {
+        if (stat(source.c_str(), &status) != 0) fail_file("read", source, errno);
+        if (access(source.c_str(), R_OK) != 0) fail_file("read", source, errno);
+    } catch (const Error &e) {
+        throw UsageError(e.what());
+    }
     if (!S_ISREG(status.st_mode)) fail_usage("{} is not a file: name a .cpp", source.string());
     if (status.st_size == 0)
-        fail_usage("{} is empty: see README's tutorial for a first model", source.string());
+        fail_usage("{} is empty: see docs/tutorial.md for a first model", source.string());
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ void check_header(const MappedFile &file) {
         fail("{}: a token shard of version {}, expected 1 (16-bit tokens)", path, header[1]);
     if (header[2] <= 0) fail("{}: a token shard with {} tokens; it needs some", path, header[2]);
     const uint64_t expected = header_bytes + 2 * static_cast<uint64_t>(header[2]);
+    if (file.size() > expected)
+        fail("{}: a token shard of {} tokens has {} bytes, {} more than the {} that its header says; was another file "
+             "added to it?", path, header[2], file.size(), file.size() - expected, expected);
     if (file.size() != expected)
         fail("{}: a token shard of {} tokens has {} bytes, expected {}; is it truncated?", path,
              header[2], file.size(), expected);

@@ -103,6 +103,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"lr", "1e400"}}, "--lr is \"1e400\""},
         {{{"lr", "fast"}}, "--lr is \"fast\""},
         {{{"lr", "1e-4"}, {"min-lr", "1e-3"}}, "--min-lr is \"1e-3\", expected at most --lr"},
+        {{{"min-lr", "0.5"}}, "--min-lr is \"0.5\", expected at most --lr, 0.001"},
         {{{"min-lr", "-1"}}, "--min-lr is \"-1\""},
         {{{"beta1", "1"}}, "--beta1 is \"1\", expected a number from 0 to below 1"},
         {{{"beta2", "-0.1"}}, "--beta2 is \"-0.1\""},
@@ -164,6 +165,7 @@ TEST_CASE("the least rate of a preset gives way to a smaller rate") {
 TEST_CASE("bench times without clipping unless it is asked to") {
     CHECK(settings({}).clip == 1);
     CHECK(understand(request({}, "", Command::bench)).clip == 0);
+    CHECK(understand(request({}, "", Command::explain)).clip == 1);  // what train would do
     CHECK(understand(request({}, "", Command::bench)).rate.steps == 20);
     CHECK(understand(request({{"clip", "0.5"}}, "", Command::bench)).clip == 0.5);
 }

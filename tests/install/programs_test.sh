@@ -30,14 +30,16 @@ learns classifier 0.2 "$programs/classifier.cpp" --data "$1/apps/digits/data/dig
 "$command" explain "$programs/smoother.cpp" --cache "$work/cache" > plan 2> err || fail "explain: $(tail -1 err)"
 grep -q "next(hidden.weight)" plan || fail "explain does not show the fused update"
 
-# The README shows this program's layer and its schedule word for word.
-for first in "/// y = x / sqrt(mean(x^2) + eps)" "/// A task is 16 rows"; do
-    awk -v first="$first" 'index($0, first) {on = 1} on {print} on && /^}/ {exit}' "$programs/my_model.cpp" > piece
-    [ -s piece ] || fail "my_model.cpp has no '$first'"
-    while IFS= read -r line; do
-        grep -qxF -- "$line" "$1/README.md" || fail "README.md lacks this line of my_model.cpp: $line"
-    done < piece
-done
+# docs/tutorial.md is my_model.cpp, whole; what README.md shows are lines of it and of the library.
+awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/docs/tutorial.md" > tutorial.cpp
+cmp -s tutorial.cpp "$programs/my_model.cpp" || fail "docs/tutorial.md does not show tests/programs/my_model.cpp"
+squeezed() { sed 's/  */ /g; s/^ //' "$@"; }
+squeezed "$programs/my_model.cpp" "$1/dsl/models/gpt.h" "$1/dsl/layers/linear.h" "$1/schedules/cpu/gpt.cpp" > sources
+awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/README.md" | squeezed | grep -v '^// \.\.\.$' > shown
+[ "$(wc -l < shown)" -gt 40 ] || fail "README.md shows no code"
+while IFS= read -r line; do
+    [ -z "$line" ] || grep -qxF -- "$line" sources || fail "README.md shows a line that no source has: $line"
+done < shown
 
 [ $failures = 0 ] && echo "all programs compiled and learnt"
 exit $((failures > 0))

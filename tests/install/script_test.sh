@@ -53,11 +53,11 @@ mkdir -p "'"$copy"'/build/bin"; cp "'"$copy"'/stub/cryolite" "'"$copy"'/build/bi
 }
 
 builds_when_needed() {
-    run "$copy/cryolite" train --help
+    run "$copy/cryolite" train --steps 3
     check "the first start" is $status 0
     check "the first start configures and builds" is "$(tool_calls | cut -d' ' -f1,2 | tr '\n' ';')" "cmake -G;ninja command;"
     check "each phase says so" has err "cryolite: building"
-    check "the command has the rest" has out "args=2:train --help"
+    check "the command has the rest" has out "args=3:train --steps 3"
     run "$copy/cryolite" train
     check "the second start builds nothing" is "$(tool_calls)" ""
     check "and says nothing" is "$(cat "$scratch/err")" ""
@@ -188,7 +188,14 @@ answers_before_it_is_built() {
     check "--version" grep -qE '^cryolite [0-9]+\.[0-9]+' "$scratch/out"
     run "$copy/cryolite" --help
     check "--help" has out "Usage: cryolite"
-    check "neither made a build folder" test ! -e "$copy/build"
+    local name names
+    names=$(sed -n 's/^    {"\([a-z]*\)", .*, run_.*/\1/p' "$source/apps/cryolite/main.cpp" | tr '\n' ' ')
+    check "the commands are known" is "$names" "train bench sample explain check cache test "
+    for name in $names; do check "--help lists $name" has out "  $name"; done
+    check "and none that is not there" lacks out tune
+    run "$copy/cryolite" train --help
+    check "train --help" has out "This checkout is not built yet"
+    check "none of them made a build folder" test ! -e "$copy/build"
 }
 
 make_copy "$scratch/a copy"

@@ -66,6 +66,19 @@ cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > one 2> err ||
 cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > two 2> err
 cmp -s one two || fail "temperature 0 gives two texts"
 
+# --- What explain and cache why say is of the step that train takes -----------------------------------
+cryolite explain "${tiny[@]}" > plan 2> err || fail "explain: $(cat err)"
+grep -q "all from the cache" err || fail "explain shows another step than train took: $(grep kernels err)"
+grep -q "^gpt nano, clip 1: " plan || fail "explain does not name preset and clipping: $(head -1 plan)"
+cryolite explain "${tiny[@]}" --clip 0 2> err | grep -q "^gpt nano, no clipping: " || fail "explain --clip 0: $(cat err)"
+cryolite cache why "${tiny[@]}" > why || fail "cache why"
+grep -q "in the cache$" why || fail "cache why shows another step than train took: $(head -1 why)"
+cryolite train --help > help
+for words in "(1.0, preset nano)" "(2000, preset nano)" "(100, preset nano)" "nano, gpt2" "(1e-3, preset nano)"; do
+    grep -qF -- "$words" help || fail "train --help lacks '$words'"
+done
+cryolite bench --help | grep -qF "0: off (0)" || fail "bench --help does not say that it times without clipping"
+
 # --- Bad input -------------------------------------------------------------------------------------
 printf '' > empty.txt
 printf 'short' > short.txt
@@ -105,13 +118,64 @@ refused 2 'context 65 is longer than the 64 positions' train "${tiny[@]}" --cont
 refused 2 'is not empty' train "${tiny[@]}" --out full
 refused 2 'made with 2' train --out whole --resume --batch 3
 refused 2 'not what the run in whole was trained on' train --out whole --resume --data fine.txt --vocab 65
-refused 1 'is a file, expected a folder' train "${tiny[@]}" --out fine.txt
+refused 2 'is a file, expected a folder' train "${tiny[@]}" --out fine.txt
+mkfifo pipe.txt
+refused 2 'it is a pipe' train "${tiny[@]}" --data pipe.txt
+refused 2 'it is a pipe' train "${tiny[@]}" --val pipe.txt
+refused 2 'it is a pipe' train "${tiny[@]}" --config pipe.txt
+{ cat shard.bin; echo more; } > long.bin
+refused 2 '5 more than the 3024 that its header says' train "${tiny[@]}" --data long.bin --vocab 70
+refused 2 'nosuch.cpp: No such file' train nosuch.cpp
+refused 2 '"-x" is not a flag of cryolite train' train -x
+"$command" cache ls --cache nowhere 2> err > /dev/null
+[ $? = 2 ] && grep -q 'there is no cache in nowhere' err || fail "cache ls of no folder: $(cat err)"
+refused 2 '--min-lr is "1", expected at most --lr' train --min-lr 1
+refused 2 'its model has --width 16, this one 32' train "${tiny[@]}" --width 32 --init whole/model.safetensors
+refused 2 'its model has not the 2 layers of this one' train "${tiny[@]}" --layers 2 --init whole/model.safetensors
+
+# --- Numbers that are not finite -------------------------------------------------------------------
+# The last four bytes of the file are a value of its last tensor.
+{ head -c -4 whole/model.safetensors; printf '\0\0\300\177'; } > nan.safetensors
+refused 2 "has the value nan at index" train "${tiny[@]}" --init nan.safetensors
+grep -q "nan.safetensors: tensor '[a-z0-9._]*' has" err || fail "a nan in --init: $(cat err)"
+refused 1 'not finite any more' train "${tiny[@]}" --out burst --lr 1e30 --warmup 0 --min-lr 0 --weight-decay 1e30 --steps 1
+[ -z "$(ls burst/checkpoints 2> /dev/null)" ] || fail "weights that are not finite were published: $(ls burst/checkpoints)"
+
+# --- --resume with nothing to resume ---------------------------------------------------------------
+train --steps 2 --out fresh --resume > /dev/null 2> err || fail "--resume in a new folder: $(cat err)"
+grep -q "warning: --resume found no checkpoint in fresh: beginning at step 0" err || fail "no warning: $(cat err)"
+train --steps 3 --out fresh --resume > /dev/null 2> err || fail "--resume: $(cat err)"
+if grep -q "warning: --resume" err; then fail "a warning although there was a checkpoint"; fi
 refused 2 'lr' bench "${tiny[@]}" --lr x
 refused 2 'there is no run in nowhere' sample nowhere
 [ ! -e runs ] || [ -z "$(ls runs)" ] || fail "refused runs left folders: $(ls runs)"
-if [ "$(id -u)" != 0 ]; then
-    mkdir closed && chmod 500 closed
-    refused 1 'closed' train "${tiny[@]}" --out closed/run
+# What only others may read or write: to root, who may everything, shown as another user.
+as=()
+if [ "$(id -u)" = 0 ]; then as=(setpriv --reuid 65534 --regid 65534 --clear-groups); fi
+chmod 755 "$work"
+if ! "${as[@]}" test -x "$command" 2> /dev/null; then
+    echo "not tested here, as root may everything: permissions"
+else
+    closed() { # closed STATUS WORDS FOLDER ARGUMENTS...
+        local status=$1 words=$2 folder=$3 got
+        shift 3
+        (cd "$folder" && "${as[@]}" env XDG_CACHE_HOME="$work/own" timeout 120 "$command" "$@" 2> "$work/err" > /dev/null)
+        got=$?
+        [ $got = "$status" ] || fail "$*: exit status $got, expected $status: $(tail -1 err)"
+        grep -qF -- "$words" err || fail "$*: said '$(tail -1 err)', expected '$words'"
+    }
+    mkdir -m 500 closed plain
+    mkdir -m 311 dark
+    mkdir -m 777 own
+    touch secret.cpp && chmod 000 secret.cpp
+    if [ "$(id -u)" = 0 ]; then chmod 700 closed && chmod 555 plain; fi
+    closed 1 'cannot create the run' . train "${tiny[@]}" --out closed/run
+    closed 1 'in .: Permission denied' plain train "${tiny[@]}"
+    closed 2 'cannot read secret.cpp: Permission denied' . train secret.cpp
+    chmod 000 closed
+    closed 2 'cannot read the run in closed/run: Permission denied' . sample closed/run
+    closed 2 'cannot read the cache in dark: Permission denied' . cache verify --cache dark
+    chmod 700 closed dark plain
 fi
 
 [ $failures = 0 ] && echo "train_test: all fine"

@@ -69,6 +69,8 @@ TEST_CASE("files: a mapping needs a regular file") {
     CHECK(MappedFile(write_plainly(scratch / "empty", "")).size() == 0);
     REQUIRE(::mkfifo((scratch / "pipe").c_str(), 0600) == 0);
     CHECK_ERROR(MappedFile(scratch / "pipe"), "it is a pipe");
+    CHECK_ERROR(read_file(scratch / "pipe"), "it is a pipe");
+    CHECK(read_file("/proc/self/status").starts_with("Name:"));  // a size of 0, but content
     CHECK_ERROR(MappedFile(scratch.path), "it is a folder");
     CHECK_ERROR(MappedFile(scratch / "none"), "No such file");
 }
