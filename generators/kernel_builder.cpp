@@ -5,6 +5,7 @@
 #include <set>
 
 #include "dsl/ghost_norm.h"
+#include "generators/firm.h"
 #include "generators/hash.h"
 #include "generators/kernel_inputs.h"
 #include "generators/partition.h"
@@ -281,7 +282,7 @@ private:
         std::vector<Expr> values = {next};
         for (const State *state : o.states()) values.push_back(state->now);
         // The same bits wherever the rule is placed: no multiply-add made here and not there.
-        for (Expr &e : values) e = strict_float(e);
+        for (Expr &e : values) e = firm(e);
         return values;
     }
     void store_norm(const StageSpec &s) {

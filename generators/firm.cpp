@@ -1,0 +1,26 @@
+#include "generators/firm.h"
+
+namespace cryolite {
+
+using namespace Halide;
+using Internal::Call;
+
+namespace {
+
+class Firm : public Internal::IRMutator {
+    using IRMutator::visit;
+    template <typename Op>
+    Expr fix(const Op *op, Call::IntrinsicOp strict) {
+        if (!op->type.is_float()) return IRMutator::visit(op);
+        return Call::make(op->type, strict, {mutate(op->a), mutate(op->b)}, Call::PureIntrinsic);
+    }
+    Expr visit(const Internal::Add *op) override { return fix(op, Call::strict_add); }
+    Expr visit(const Internal::Sub *op) override { return fix(op, Call::strict_sub); }
+    Expr visit(const Internal::Mul *op) override { return fix(op, Call::strict_mul); }
+};
+
+}  // namespace
+
+Expr firm(const Expr &e) { return Firm().mutate(e); }
+
+}  // namespace cryolite
