@@ -304,8 +304,11 @@ private:
         square(u) += in.image(p.norms, {n}, "norms")(i);
         scale(u) = cast<float>(min(cast<double>(1), scalar(2) / (sqrt(max(square(u), cast<double>(0))) + Expr(1e-6))));
         if (p.guarded()) {
-            Expr exponent = (reinterpret<uint64_t>(square(0)) >> 52) & cast<uint64_t>(0x7ff), finite = exponent != 0x7ff;
-            Func next("next");
+            // Of bits as they are stored: the compiler takes what it has computed itself for finite.
+            Expr bits = reinterpret<uint64_t>(in.image(p.norms, {n}, "norms")(i));
+            Func infinite("infinite"), next("next");
+            infinite(u) += cast<int32_t>(((bits >> 52) & cast<uint64_t>(0x7ff)) == 0x7ff);
+            Expr finite = infinite(0) == 0;
             next(u) = Tuple(undef<float>(), undef<int32_t>());
             next(u) = Tuple(select(u == 0, s.scaled ? scale(0) : cast<float>(1), cast<float>(finite)),
                             next(u)[1] + cast<int32_t>(finite == (u == 0)));

@@ -1,5 +1,6 @@
 // cryolite bench: the time of a step, kernel by kernel on request, and beside PyTorch's.
 
+#include "apps/cryolite/ablate.h"
 #include "apps/cryolite/commands.h"
 #include "apps/cryolite/interrupt.h"
 #include "apps/cryolite/kernel_times.h"
@@ -151,6 +152,10 @@ private:
 
 }  // namespace
 
-int run_bench(const std::vector<std::string> &arguments) { return Bench(arguments).run(); }
+int run_bench(const std::vector<std::string> &arguments) {
+    std::vector<std::string> rest = arguments;
+    if (std::erase(rest, "--ablate")) return run_ablation(rest);
+    return Bench(arguments).run();
+}
 
 }  // namespace cryolite

@@ -46,6 +46,7 @@ const std::vector<Flag> &flag_table() {
         {"preset", "NAME", "Model", "a set of flags of the program"},
         {"config", "FILE", run, "read flags from a TOML file; the command line wins", false},
         {"profile", "", "Bench", "the time of every kernel", false},
+        {"ablate", "", "Bench", "every directive on and off, at 32, 64, 256 and 1024 rows", false},
         {"peers", "", "Bench", "the same work in PyTorch, interleaved", false},
     };
     return table;

@@ -110,7 +110,7 @@ std::vector<std::string> script_arguments(const std::string &python, const char 
     };
     add("--threads", threads), add("--clip", s.clip), add("--lr", s.rate.high);
     for (auto &[name, value] : s.numbers) add(("--" + name).c_str(), value);
-    argv.insert(argv.end(), {"--optimizer", s.optimizer});
+    argv.insert(argv.end(), {"--optimizer", s.optimizer, "--precision", s.precision});
     return argv;
 }
 

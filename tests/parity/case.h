@@ -78,6 +78,11 @@ public:
         return trainer.step([&]() -> const Batch & { return batch(position++); },
                             args.value("accumulate", 1));
     }
+    /// As a step that was not taken.
+    void skip() {
+        position += args.value("accumulate", 1);
+        trainer.set_steps(trainer.steps() + 1);
+    }
     /// Micro-batch j: tokens j*B*T ... (j+1)*B*T.
     const Batch &batch(uint64_t j) {
         uint64_t n = args["batch"].get<uint64_t>() * args["context"].get<uint64_t>(),

@@ -30,6 +30,7 @@ def arguments():
         parser.add_argument("--" + name, type=int, default=value)
     for name, value in (("lr", 1e-3), ("beta1", 0.9), ("beta2", 0.95), ("weight-decay", 0.1), ("clip", 0.0)):
         parser.add_argument("--" + name, type=float, default=value)
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw")
     return parser.parse_args()
 
@@ -89,7 +90,9 @@ def main():
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        forward(tokens, targets).backward()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=a.precision == "bf16"):
+            loss = forward(tokens, targets)
+        loss.backward()
         if a.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), a.clip)
         optimizer.step()

@@ -1,0 +1,146 @@
+#include "apps/cryolite/ablate.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "apps/cryolite/interrupt.h"
+#include "apps/cryolite/random_batches.h"
+#include "apps/cryolite/run_data.h"
+#include "apps/cryolite/session.h"
+#include "runtime/error.h"
+#include "runtime/process.h"
+
+namespace cryolite {
+
+namespace {
+
+/// One way to run the step: flags on top of what was given.
+struct Variant {
+    std::string name;
+    std::vector<std::string> flags;
+    bool half = false;  ///< as the first of its group, with half of the memory for activations
+};
+
+/// The first of a group is what the others are compared with.
+struct Group {
+    std::string name;
+    std::vector<Variant> variants;
+};
+
+std::vector<Group> groups() {
+    std::vector<Group> list;
+    for (const char *precision : {"fp32", "bf16"})
+        for (const char *clip : {"0", "1"}) {
+            const std::vector<std::string> flags = {"--precision", precision, "--clip", clip};
+            Group g{fmt::format("{}, {}", precision, *clip == '0' ? "no clipping" : "clipped"), {}};
+            for (const char *update : {"separate", "backward", "forward", "auto"}) {
+                Variant v{fmt::format("--update {}", update), flags};
+                v.flags.insert(v.flags.end(), {"--update", update});
+                g.variants.push_back(v);
+            }
+            Variant half = g.variants[0];
+            half.name = "half the activations", half.half = true;
+            g.variants.push_back(half);
+            list.push_back(g);
+        }
+    return list;
+}
+
+class Runner {
+public:
+    Runner(std::vector<std::string> arguments, const Variant &v, Progress &progress, int64_t budget)
+        : request_(read_request(Command::bench, with(std::move(arguments), v, budget))), s_(understand(request_)) {
+        random_data(s_, request_);
+        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress), s_.threads);
+        set_numbers(*session_->trainer, s_);
+        begin_weights(*session_->trainer, s_, request_);
+        session_->trainer->set("lr", 1e-4);
+        loader_ = std::make_unique<Loader>(random_batches(plan(), s_.seed));
+    }
+
+    void step(bool timed) {
+        if (interrupted()) throw Interrupted("interrupted");
+        const auto start = std::chrono::steady_clock::now();
+        session_->trainer->step([&]() -> const Batch & { return loader_->next(); }, 1);
+        if (timed) times_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    double best() const { return *std::min_element(times_.begin(), times_.end()); }
+    double median() const {
+        std::vector<double> t = times_;
+        std::sort(t.begin(), t.end());
+        return t[t.size() / 2];
+    }
+    const Plan &plan() const { return session_->trainer->plan(); }
+    int64_t kept() const {
+        int64_t bytes = 0;
+        for (const PlanBuffer &b : plan().buffers)
+            if (b.stored && b.role != "activation") bytes += b.bytes;
+        return bytes;
+    }
+    int64_t moved() const {
+        int64_t bytes = 0;
+        for (const PlanCall *c : step_calls(plan(), 1)) bytes += c->bytes;
+        return bytes;
+    }
+
+private:
+    Request request_;
+    TrainSettings s_;
+    std::unique_ptr<Session> session_;
+    std::unique_ptr<Loader> loader_;
+    std::vector<double> times_;
+
+    static std::vector<std::string> with(std::vector<std::string> a, const Variant &v, int64_t budget) {
+        a.insert(a.end(), v.flags.begin(), v.flags.end());
+        if (v.half) a.insert(a.end(), {"--recompute", std::to_string(budget)});
+        return a;
+    }
+};
+
+/// Rounds in turn, so that what else the machine does meets all variants.
+void run_group(const std::vector<std::string> &arguments, const Group &g, int rows, Progress &progress) {
+    constexpr int rounds = 4, steps = 3;
+    std::vector<std::unique_ptr<Runner>> runners;
+    int64_t budget = 0;
+    std::vector<std::string> missing;
+    for (const Variant &v : g.variants) {
+        try {
+            runners.push_back(std::make_unique<Runner>(arguments, v, progress, budget));
+        } catch (const Error &e) {
+            runners.push_back(nullptr);
+            missing.push_back(fmt::format("{}: {}", v.name, e.what()));
+            continue;
+        }
+        if (runners.size() == 1) budget = runners[0]->kept() + runners[0]->plan().arena / 2;
+    }
+    for (int r = 0; r < rounds; r++)
+        for (auto &runner : runners)
+            for (int k = -1; runner && k < steps; k++) runner->step(k >= 0 && r > 0);
+    for (size_t i = 0; i < runners.size(); i++) {
+        if (!runners[i]) continue;
+        const Runner &x = *runners[i], &base = *runners[0];
+        fmt::print("{:5}  {:18}  {:22} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name, g.variants[i].name,
+                   1e3 * x.best(), 1e3 * x.median(), base.best() / x.best(), base.median() / x.median(),
+                   1e-6 * double(x.kept() + x.plan().arena), 1e-9 * double(x.moved()));
+    }
+    for (const std::string &m : missing) fmt::print("{:5}  {:18}  {}\n", rows, g.name, m);
+    fflush(stdout);
+}
+
+}  // namespace
+
+int run_ablation(const std::vector<std::string> &arguments) {
+    Progress progress;
+    defer_signals();
+    fmt::print("{:>5}  {:18}  {:22} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9}\n", "rows", "format", "directive", "best ms",
+               "median", "faster", "(median)", "MB", "GB moved");
+    for (int rows : {32, 64, 256, 1024})
+        for (const Group &g : groups()) {
+            std::vector<std::string> a = arguments;
+            a.insert(a.end(), {"--batch", "1", "--context", std::to_string(rows)});
+            run_group(a, g, rows, progress);
+        }
+    return 0;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,63 @@
+// Formats inside kernels: rounding, and masters in halves.
+
+#include <cmath>
+#include <cstring>
+
+#include "dsl/numerics.h"
+#include "tests/support/compiler.h"
+
+namespace cryolite::test {
+
+namespace {
+
+/// Every upper half, with lower halves on both sides of a tie.
+constexpr int uppers = 0x10000, lowers = 8;
+uint32_t pattern(int upper, int lower) {
+    const uint32_t list[lowers] = {0, 1, 0x1234, 0x7fff, 0x8000, 0x8001, 0xabcd, 0xffff};
+    return uint32_t(upper) << 16 | list[lower];
+}
+
+/// f of the float with each pattern, as bits.
+std::vector<uint32_t> bits_of(const std::function<Halide::Expr(Halide::Expr)> &f) {
+    std::string bytes = in_child([&] {
+        Halide::Buffer<uint32_t> in(lowers, uppers);
+        for (int u = 0; u < uppers; u++)
+            for (int l = 0; l < lowers; l++) in(l, u) = pattern(u, l);
+        Halide::Var l("l"), u("u");
+        Halide::Func g("g");
+        g(l, u) = Halide::reinterpret<uint32_t>(f(Halide::reinterpret<float>(in(l, u))));
+        g.vectorize(l, 8);
+        Halide::Buffer<uint32_t> out = g.realize({lowers, uppers});
+        return std::string(reinterpret_cast<char *>(out.data()), out.size_in_bytes());
+    });
+    std::vector<uint32_t> bits(bytes.size() / 4);
+    std::memcpy(bits.data(), bytes.data(), bytes.size());
+    return bits;
+}
+
+}  // namespace
+
+TEST_CASE("numerics: a master in halves is exact for every sign and exponent, NaNs and denormals too") {
+    std::vector<uint32_t> got = bits_of([](Halide::Expr x) { return Master::split(x).whole(); });
+    int wrong = 0;
+    for (int u = 0; u < uppers; u++)
+        for (int l = 0; l < lowers; l++) wrong += got[size_t(u * lowers + l)] != pattern(u, l);
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("numerics: values are rounded to the nearest bf16, ties to even") {
+    std::vector<uint32_t> got = bits_of([](Halide::Expr x) { return widened(rounded(x)); });
+    int wrong = 0;
+    for (int u = 0; u < uppers; u++)
+        for (int l = 0; l < lowers; l++) {
+            const uint32_t bits = pattern(u, l), low = bits & 0xffff;
+            if ((bits & 0x7f800000) == 0x7f800000) continue;  // infinite, or not a number
+            const bool up = low > 0x8000 || (low == 0x8000 && (bits >> 16 & 1));
+            wrong += got[size_t(u * lowers + l)] != ((bits >> 16) + up) << 16;
+        }
+    CHECK(wrong == 0);
+    CHECK(got[0x7f80 * lowers] == 0x7f800000);
+    CHECK((got[0x7fc0 * lowers] & 0x7fff0000) > 0x7f800000);
+}
+
+}  // namespace cryolite::test

@@ -1,0 +1,30 @@
+// The two halves of an fp32 master.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <initializer_list>
+
+#include "runtime/master.h"
+
+namespace cryolite::test {
+
+TEST_CASE("master: put together again, every sign, exponent and upper half is as it was") {
+    for (uint32_t upper = 0; upper < 0x10000; upper++)
+        for (uint32_t lower : {0u, 1u, 0x1234u, 0x7fffu, 0x8000u, 0x8001u, 0xabcdu, 0xffffu}) {
+            const uint32_t bits = upper << 16 | lower;
+            const Master m = Master::split(std::bit_cast<float>(bits));
+            if (std::bit_cast<uint32_t>(m.whole()) != bits) FAIL(bits);
+        }
+}
+
+TEST_CASE("master: the half is the nearest bf16") {
+    for (float x : {1.0f, -0.7f, 3.14159f, 1e-3f, -65504.0f, 1e-40f}) {
+        const float half = std::bit_cast<float>(uint32_t(Master::split(x).half) << 16);
+        CHECK(std::abs(half - x) <= std::ldexp(std::abs(x), -8) + 1e-40f);
+    }
+    CHECK(std::isinf(std::bit_cast<float>(uint32_t(Master::split(INFINITY).half) << 16)));
+    CHECK(std::isnan(std::bit_cast<float>(uint32_t(Master::split(NAN).half) << 16)));
+}
+
+}  // namespace cryolite::test
