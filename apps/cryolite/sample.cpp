@@ -64,8 +64,7 @@ SampleOptions read_options(std::vector<std::string> arguments) {
 /// The run's own settings, for one sequence at a time.
 Request read_run(const SampleOptions &o) {
     std::error_code error;
-    (void)fs::exists(o.run / "config.toml", error);
-    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    if (fs::status(o.run / "config.toml", error).type() == fs::file_type::none)
         fail_usage("cannot read the run in {}: {}", o.run.string(), error.message());
     if (!fs::is_directory(o.run, error))
         fail_usage("there is no run in {}: expected the folder of one", o.run.string());

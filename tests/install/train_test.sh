@@ -138,7 +138,7 @@ refused 2 'its model has not the 2 layers of this one' train "${tiny[@]}" --laye
 { head -c -4 whole/model.safetensors; printf '\0\0\300\177'; } > nan.safetensors
 refused 2 "has the value nan at index" train "${tiny[@]}" --init nan.safetensors
 grep -q "nan.safetensors: tensor '[a-z0-9._]*' has" err || fail "a nan in --init: $(cat err)"
-refused 1 'not finite any more' train "${tiny[@]}" --out burst --lr 1e30 --warmup 0 --min-lr 0 --weight-decay 1e30 --steps 1
+refused 1 'not finite any more' train "${tiny[@]}" --out burst --lr 1e30 --warmup 0 --min-lr 0 --weight-decay 1e30 --steps 1 --eval-every 0
 [ -z "$(ls burst/checkpoints 2> /dev/null)" ] || fail "weights that are not finite were published: $(ls burst/checkpoints)"
 
 # --- --resume with nothing to resume ---------------------------------------------------------------

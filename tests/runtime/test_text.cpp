@@ -116,8 +116,8 @@ TEST_CASE("shard: read, and refused when anything is wrong") {
     refused(std::string(1023, 'x'), "1023 bytes, its header alone has 1024");
     refused(shard_of({20240521, 1, 3}, {1, 2, 3}), "it begins with 20240521, expected 20240520");
     refused(shard_of({20240520, 2, 3}, {1, 2, 3}), "version 2, expected 1");
-    refused(shard_of({20240520, 1, 4}, {1, 2, 3}), "of 4 tokens has 1030 bytes, expected 1032");
-    refused(shard_of({20240520, 1, 2}, {1, 2, 3}), "of 2 tokens has 1030 bytes, expected 1028");
+    refused(shard_of({20240520, 1, 4}, {1, 2, 3}), "of 4 tokens has 1030 bytes, expected 1032; is it truncated?");
+    refused(shard_of({20240520, 1, 2}, {1, 2, 3}), "of 2 tokens has 1030 bytes, 2 more than the 1028");
     refused(shard_of({20240520, 1, 3}, {1, 2, 3}) + "x", "has 1031 bytes");
     refused(shard_of({20240520, 1, -3}, {}), "with -3 tokens");
     refused(shard_of({20240520, 1, 0}, {}), "with 0 tokens");
