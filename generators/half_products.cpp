@@ -1,20 +1,13 @@
 #include "generators/half_products.h"
 
 #include "dsl/numerics.h"
+#include "schedules/views.h"
 
 namespace cryolite {
 
 using namespace Halide;
 
 namespace {
-
-const Internal::Call *view(const Func &f) {
-    if (f.has_update_definition() || f.outputs() != 1) return nullptr;
-    const auto *call = f.value().as<Internal::Call>();
-    return call && call->call_type == Internal::Call::Halide ? call : nullptr;
-}
-
-std::string base_name(const std::string &name) { return name.substr(0, name.find('$')); }
 
 bool uses(const Expr &e, const std::string &variable) { return Internal::expr_uses_var(e, variable); }
 
@@ -38,7 +31,7 @@ Expr narrowed(const Expr &e, const Halves &halves) {
     if (const auto *call = e.as<Internal::Call>(); call && call->call_type == Internal::Call::Halide) {
         if (auto half = halves.find(call->name); half != halves.end()) return half->second(call->args);
         Func f{Internal::Function(call->func)};
-        if (view(f)) {
+        if (view_of(f)) {
             std::map<std::string, Expr> args;
             for (size_t d = 0; d < call->args.size(); d++) args[f.args()[d].name()] = call->args[d];
             return narrowed(Internal::substitute(args, f.value()), halves);
@@ -48,7 +41,7 @@ Expr narrowed(const Expr &e, const Halves &halves) {
 }
 
 Func with_half_factors(const Func &f, const Halves &halves) {
-    if (const Internal::Call *call = view(f)) {
+    if (const Internal::Call *call = view_of(f)) {
         Func behind{Internal::Function(call->func)}, seen = with_half_factors(behind, halves);
         if (seen.name() == behind.name()) return f;
         Func again(base_name(f.name()));

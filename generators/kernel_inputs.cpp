@@ -2,6 +2,7 @@
 
 #include "generators/partition.h"
 #include "generators/ranks.h"
+#include "schedules/views.h"
 
 namespace cryolite {
 
@@ -106,7 +107,7 @@ Array KernelInputs::widen(const Func &half, const Shape &shape, const std::strin
 
 Array KernelInputs::kept(int buffer, const Func &f, const Shape &shape) {
     if (p.buffers[buffer].type != BFloat(16)) return Array(f, shape);
-    std::string name = f.name().substr(0, f.name().find('$'));
+    std::string name = base_name(f.name());
     if (f.type() == BFloat(16)) return widen(f, shape, name + "_seen");
     Func half(name + "_half");
     std::vector<Var> v = storage_vars(f.dimensions());

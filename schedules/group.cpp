@@ -1,6 +1,7 @@
 #include "schedules/group.h"
 
 #include "dsl/error.h"
+#include "schedules/views.h"
 
 namespace cryolite {
 
@@ -21,9 +22,6 @@ Machine Machine::of(const Halide::Target &target) {
 }
 
 namespace {
-
-/// A Halide name without the "$3" that made it unique.
-std::string base_name(const std::string &name) { return name.substr(0, name.find('$')); }
 
 std::map<std::string, Function> environment(const Group &g) {
     std::map<std::string, Function> env = Halide::Internal::find_transitive_calls(g.out.function());

@@ -1,19 +1,17 @@
 #include "schedules/cpu/pairs.h"
 
+#include "schedules/views.h"
+
 namespace cryolite::cpu {
 
 namespace {
 
 /// Whether `f` is nothing but stored elements in another order of indices.
-bool is_stored(Func f) {
-    for (;;) {
-        if (f.has_update_definition() || f.outputs() != 1) return false;
-        const auto *call = f.value().as<Internal::Call>();
-        if (!call) return false;
-        if (call->call_type == Internal::Call::Image) return true;
-        if (call->call_type != Internal::Call::Halide) return false;
-        f = Func(Internal::Function(call->func));
-    }
+bool is_stored(const Func &f) {
+    Func last = behind_views(f);
+    if (last.has_update_definition() || last.outputs() != 1) return false;
+    const auto *call = last.value().as<Internal::Call>();
+    return call && call->call_type == Internal::Call::Image;
 }
 
 /// The pair innermost, as one lane of 32 bits, where there is an instruction for it.
