@@ -38,33 +38,34 @@ std::string signature(const StepProgram &p, const StageSpec &s) {
 
 }  // namespace
 
-void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit) {
+void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit, KnownReads &known) {
     std::map<std::string, std::vector<int>> alike;
     for (int s = 0; s < int(p.stages.size()); s++) alike[signature(p, p.stages[s])].push_back(s);
-    std::vector<std::vector<int>> groups;
-    for (auto &[text, list] : alike) groups.push_back(list);
-    auto kernel_of = [&](int g) {
-        const StageSpec &s = p.stages[groups[g][0]];
-        return Kernel{s.name, "", {groups[g][0]}};
-    };
-    auto work = [&](int g) {
+    std::vector<std::pair<std::string, int>> unknown;
+    for (auto &[text, list] : alike)
+        if (!known.count(text)) unknown.push_back({text, list[0]});
+    auto kernel_of = [&](int u) { return Kernel{p.stages[unknown[u].second].name, "", {unknown[u].second}}; };
+    auto work = [&](int u) {
         json reads = json::array();
-        for (const KernelArgument &a : build_kernel(p, kernel_of(g), m, false).arguments)
+        for (const KernelArgument &a : build_kernel(p, kernel_of(u), m, false).arguments)
             if (!a.written) reads.push_back(a.buffer);
         return reads.dump();
     };
-    Phase phase("reading the layers", int(groups.size()));
-    run_children(int(groups.size()), jobs, time_limit, work, [&](int g, const ChildResult &r) {
+    Phase phase("reading the layers", int(unknown.size()));
+    run_children(int(unknown.size()), jobs, time_limit, work, [&](int u, const ChildResult &r) {
         phase.step();
-        if (!r.error.empty()) fail("'{}': {}", kernel_of(g).name, r.error);
-        std::vector<int> used = json::parse(r.output), offered = stage_reads(p, p.stages[groups[g][0]]);
-        for (int s : groups[g]) {
-            std::vector<int> own = stage_reads(p, p.stages[s]);
-            for (size_t i = 0; i < own.size(); i++)
-                if (std::find(used.begin(), used.end(), offered[i]) != used.end())
-                    p.stages[s].reads.push_back(own[i]);
-        }
+        if (!r.error.empty()) fail("'{}': {}", kernel_of(u).name, r.error);
+        std::vector<int> used = json::parse(r.output);
+        for (int b : stage_reads(p, p.stages[unknown[u].second]))
+            known[unknown[u].first].push_back(std::ranges::count(used, b) > 0);
     });
+    for (auto &[text, list] : alike)
+        for (int s : list) {
+            const std::vector<int> offered = stage_reads(p, p.stages[s]);
+            const std::vector<bool> &reads = known[text];
+            for (size_t i = 0; i < offered.size(); i++)
+                if (reads[i]) p.stages[s].reads.push_back(offered[i]);
+        }
     for (StageSpec &s : p.stages) {
         s.analysed = true;
         // What it adds to is read in place, as an output.

@@ -18,7 +18,7 @@ Joining::Uses Joining::uses(const Parameter *w) const {
 }
 
 void Joining::default_updates() {
-    for (int s : std::vector<int>(stages)) {
+    for (int s : stages) {
         StageSpec &spec = p.stages[s];
         if (spec.part != Part::next || asked_root(spec.parameter)) continue;
         if (options.update != "backward" && options.update != "auto") {

@@ -96,9 +96,10 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
         fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
         fflush(stdout);
     };
+    KnownReads known;
     make_step(p, options, r.budget ? r.budget : step.bytes_allowed, [&](StepProgram &q, const StepOptions &o) {
         build_step(q, model, *optimizer, o, step);
-        analyse(q, machine, r.jobs, r.time_limit);
+        analyse(q, machine, r.jobs, r.time_limit, known);
         const int stages = int(q.stages.size());
         if (stages > 3000) Phase::report("joining stages into kernels", 0, stages);  // seconds, and no loop to count in
         partition(q, o);

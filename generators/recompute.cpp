@@ -64,18 +64,19 @@ void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeSte
     // More of them is not always less: what is built again lives beside what it is built from. Bisection, then steps.
     size_t low = 0, high = list.size();
     int64_t least = with(high);
-    size_t best = high;
+    size_t made = high;
+    bool fits = least <= bytes;
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
-        const int64_t now = with(middle);
-        if (now < least) least = now, best = middle;
+        const int64_t now = with(made = middle);
+        least = std::min(least, now);
+        fits |= now <= bytes;
         (now <= bytes ? high : low) = middle;
     }
-    if (with(high) <= bytes) return;
-    if (least > bytes)
+    if (!fits)
         fail("the step does not fit into {:.2f} MB: with all that can be built again it takes {:.2f} MB; allow that, or "
              "use a smaller batch, context or model", 1e-6 * double(bytes), 1e-6 * double(least));
-    with(best);
+    if (made != high) with(high);
 }
 
 }  // namespace cryolite

@@ -104,8 +104,14 @@ inline bool ghost(const StageSpec &s) { return s.part == Part::norm && s.call >=
 /// Traces the model, differentiates it and lays out buffers and stages, every stage its own kernel.
 void build_step(StepProgram &p, Model &model, Optimizer &optimizer, const StepOptions &options,
                 const Step &schedule);
-/// Finds out which buffers each stage really reads, by building it alone.
-void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit);
+/// By a stage's signature: which of the buffers that it is offered it reads.
+using KnownReads = std::map<std::string, std::vector<bool>>;
+/// Finds out which buffers each stage really reads, by building it alone, once for all stages that are alike.
+void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit, KnownReads &known);
+inline void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit) {
+    KnownReads none;
+    analyse(p, m, jobs, time_limit, none);
+}
 /// Applies the step schedule: joins stages into kernels, or refuses a line with the reason; orders them.
 void partition(StepProgram &p, const StepOptions &options);
 

@@ -114,6 +114,13 @@ int Plan::remainder_of(int parameter) const {
     return -1;
 }
 
+std::map<std::string, int64_t> Plan::memory() const {
+    std::map<std::string, int64_t> bytes = {{"activation", arena}};
+    for (const PlanBuffer &b : buffers)
+        if (b.stored && b.role != "activation") bytes[b.role] += b.bytes;
+    return bytes;
+}
+
 int64_t Plan::parameters() const {
     int64_t n = 0;
     for (const PlanBuffer &b : buffers)

@@ -78,6 +78,8 @@ struct Plan {
     int find(const std::string &role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none
     int remainder_of(int parameter) const;      ///< the buffer; -1: the parameter is not kept in halves
+    /// Bytes by role of what is stored; activations are those of the arena.
+    std::map<std::string, int64_t> memory() const;
     int64_t parameters() const;                 ///< logical elements of all parameters
 };
 

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 
 namespace cryolite {
 
@@ -202,7 +203,10 @@ ProcessResult run_process(const ProcessOptions &options) {
 }
 
 uint64_t physical_memory() {
-    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    auto all = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    for (const char *file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+        if (uint64_t limit = 0; std::ifstream(file) >> limit && limit > 0) all = std::min(all, limit);
+    return all;
 }
 
 uint64_t memory_share(int processes) {

@@ -44,7 +44,7 @@ struct ProcessResult {
 /// Errors: the program cannot be started.
 ProcessResult run_process(const ProcessOptions &options);
 
-/// Bytes of memory of this machine.
+/// Bytes of memory of this machine, or of the limit that a container sets.
 uint64_t physical_memory();
 
 /// A memory limit for each of `processes` running at once: all but a share of the memory of this

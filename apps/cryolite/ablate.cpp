@@ -1,6 +1,5 @@
 #include "apps/cryolite/ablate.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "apps/cryolite/interrupt.h"
@@ -62,19 +61,13 @@ public:
         if (interrupted()) throw Interrupted("interrupted");
         const auto start = std::chrono::steady_clock::now();
         session_->trainer->step([&]() -> const Batch & { return loader_->next(); }, 1);
-        if (timed) times_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        if (timed) times_.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
-    double best() const { return *std::min_element(times_.begin(), times_.end()); }
-    double median() const {
-        std::vector<double> t = times_;
-        std::sort(t.begin(), t.end());
-        return t[t.size() / 2];
-    }
+    const StepTimes &times() const { return times_; }
     const Plan &plan() const { return session_->trainer->plan(); }
-    int64_t kept() const {
+    int64_t memory() const {
         int64_t bytes = 0;
-        for (const PlanBuffer &b : plan().buffers)
-            if (b.stored && b.role != "activation") bytes += b.bytes;
+        for (auto &[role, of_role] : plan().memory()) bytes += of_role;
         return bytes;
     }
     int64_t moved() const {
@@ -88,7 +81,7 @@ private:
     TrainSettings s_;
     std::unique_ptr<Session> session_;
     std::unique_ptr<Loader> loader_;
-    std::vector<double> times_;
+    StepTimes times_;
 
     static std::vector<std::string> with(std::vector<std::string> a, const Variant &v, int64_t budget) {
         a.insert(a.end(), v.flags.begin(), v.flags.end());
@@ -111,7 +104,7 @@ void run_group(const std::vector<std::string> &arguments, const Group &g, int ro
             missing.push_back(fmt::format("{}: {}", v.name, e.what()));
             continue;
         }
-        if (runners.size() == 1) budget = runners[0]->kept() + runners[0]->plan().arena / 2;
+        if (runners.size() == 1) budget = runners[0]->memory() - runners[0]->plan().arena / 2;
     }
     for (int r = 0; r < rounds; r++)
         for (auto &runner : runners)
@@ -120,8 +113,8 @@ void run_group(const std::vector<std::string> &arguments, const Group &g, int ro
         if (!runners[i]) continue;
         const Runner &x = *runners[i], &base = *runners[0];
         fmt::print("{:5}  {:18}  {:22} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name, g.variants[i].name,
-                   1e3 * x.best(), 1e3 * x.median(), base.best() / x.best(), base.median() / x.median(),
-                   1e-6 * double(x.kept() + x.plan().arena), 1e-9 * double(x.moved()));
+                   1e3 * x.times().best(), 1e3 * x.times().median(), base.times().best() / x.times().best(), base.times().median() / x.times().median(),
+                   1e-6 * double(x.memory()), 1e-9 * double(x.moved()));
     }
     for (const std::string &m : missing) fmt::print("{:5}  {:18}  {}\n", rows, g.name, m);
     fflush(stdout);

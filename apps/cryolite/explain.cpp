@@ -80,7 +80,7 @@ public:
         j["saved"] = json::array();
         for (auto &[name, bytes] : saved())
             j["saved"].push_back({{"name", name}, {"bytes", bytes}});
-        j["memory"] = memory();
+        j["memory"] = plan_.memory();
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
             if (b.role == "parameter")
@@ -216,17 +216,10 @@ private:
                    human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
     }
 
-    /// Bytes by role; activations are those of the arena.
-    std::map<std::string, int64_t> memory() const {
-        std::map<std::string, int64_t> bytes = {{"activation", plan_.arena}};
-        for (const PlanBuffer &b : plan_.buffers)
-            if (b.role != "activation" && b.stored) bytes[b.role] += b.bytes;
-        return bytes;
-    }
     std::string memory_words() const {
         int64_t all = 0;
         std::string words;
-        for (auto &[role, bytes] : memory()) {
+        for (auto &[role, bytes] : plan_.memory()) {
             all += bytes;
             if (bytes >= 1 << 20) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
         }

@@ -103,12 +103,10 @@ void check_gpt(const fs::path &path, const TrainSettings &s) {
             path.string());
 }
 
-}  // namespace
-
-void check_init(const TrainSettings &s, const Request &request) {
-    if (s.init.empty() || request.program.description.name != "gpt") return;
+/// A file that does not fit is a flag that does not.
+template <typename Work> void about_init(const Work &work) {
     try {
-        check_gpt(s.init, s);
+        work();
     } catch (const UsageError &) {
         throw;
     } catch (const Error &e) {
@@ -116,10 +114,17 @@ void check_init(const TrainSettings &s, const Request &request) {
     }
 }
 
+}  // namespace
+
+void check_init(const TrainSettings &s, const Request &request) {
+    if (s.init.empty() || request.program.description.name != "gpt") return;
+    about_init([&] { check_gpt(s.init, s); });
+}
+
 void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &request) {
     if (s.init.empty()) return trainer.initialise(s.seed);
     const bool gpt = request.program.description.name == "gpt";
-    try {
+    about_init([&] {
         trainer.load_parameters(s.init, [&](const std::string &name) -> std::string {
             if (!gpt) return name;
             if (name == "lm_head.weight" || name.ends_with(".attn.bias") ||
@@ -127,11 +132,7 @@ void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &requ
                 return "";
             return name.starts_with("transformer.") ? name.substr(12) : name;
         });
-    } catch (const UsageError &) {
-        throw;
-    } catch (const Error &e) {
-        throw UsageError(fmt::format("--init: {}", e.what()));
-    }
+    });
 }
 
 std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {

@@ -63,10 +63,10 @@ DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, 
 /// Seconds since the script began (CRYOLITE_START), or since this process did.
 double since_start();
 
-/// What the program is asked for.
 /// The roof of this machine in the format of a run's products, in 1e9 operations per second.
 double measure_peak(const TrainSettings &settings, int threads);
 
+/// What the program is asked for.
 BundleRequest bundle_request(const TrainSettings &settings);
 
 }  // namespace cryolite

@@ -39,10 +39,8 @@ Result train(std::shared_ptr<Bundle> bundle, int accumulate, double clip) {
     for (size_t b = 0; b < t.plan().buffers.size(); b++) {
         const PlanBuffer &w = t.plan().buffers[b];
         if (w.role != "parameter") continue;
-        std::vector<float> stored(size_t(w.bytes) / 4), row_major(size_t(w.elements()));
-        t.executor().download(stored.data(), int(b), size_t(w.bytes));
-        to_row_major(w, stored, row_major);
-        r.weights.push_back(row_major);
+        r.weights.emplace_back(size_t(w.elements()));
+        t.get(int(b), r.weights.back());
     }
     return r;
 }

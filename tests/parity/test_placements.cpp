@@ -17,8 +17,7 @@ Run train(const json &args, const std::string &flags, int steps) {
     Run r;
     for (int s = 0; s < steps; s++) r.losses.push_back(c.step());
     r.arena = c.trainer.plan().arena;
-    for (const PlanBuffer &b : c.trainer.plan().buffers)
-        if (b.stored && b.role != "activation") r.kept += b.bytes;
+    for (auto &[role, bytes] : c.trainer.plan().memory()) r.kept += role == "activation" ? 0 : bytes;
     for (const std::string &name : c.parameters()) r.weights[name] = c.values("parameter", name);
     return r;
 }

@@ -71,7 +71,7 @@ void Team::serve(int index) {
             patience.reset();
         } else if (int call = begin_call(); call >= 0) {
             patience.reset();
-            lead(call, index);
+            lead(call);
         } else {
             patience.wait();
         }
@@ -94,7 +94,7 @@ int Team::begin_call() {
     return -1;
 }
 
-void Team::lead(int call, int) {
+void Team::lead(int call) {
     own_call = call;
     const KernelCall &c = calls_[size_t(call)];
     if (int code = c.function(c.argv)) {

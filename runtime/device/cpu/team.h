@@ -85,7 +85,7 @@ private:
     bool running_ = false;
 
     void serve(int index);
-    void lead(int call, int index);
+    void lead(int call);
     int begin_call();
     bool take_any();
     bool take_one(Loop &l);
