@@ -69,6 +69,29 @@ struct Peers::Peer {
 
 namespace {
 
+void run(std::vector<std::string> argv, const std::string &what) {
+    const ProcessResult r = run_process({.argv = std::move(argv), .time_limit = 1800});
+    if (!r.ok()) fail("{}: {}: {}", what, how_it_ended(r), last_lines(r.errors.empty() ? r.output : r.errors, 600));
+}
+
+/// torch.compile builds C++ against Python's headers, which Debian packs apart.
+void python_headers(const std::string &python, Progress &progress) {
+    const char *found = "import os, sys, sysconfig\n"
+                        "sys.exit(not os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')))";
+    if (run_process({.argv = {python, "-c", found}, .time_limit = 60}).ok()) return;
+    progress.say("installing Python's headers for torch.compile");
+    const char *install = "root=; [ \"$(id -u)\" = 0 ] || root='sudo -n'\n"
+                          "$root apt-get -q update && $root env DEBIAN_FRONTEND=noninteractive "
+                          "apt-get -q -y install --no-install-recommends libpython3-dev";
+    try {
+        run({"sh", "-c", install}, "apt-get install libpython3-dev");
+    } catch (const Interrupted &) {
+        throw;
+    } catch (const Error &e) {
+        progress.say(fmt::format("torch.compile cannot be had here: it needs Python.h, and {}", e.what()));
+    }
+}
+
 /// A Python with torch; installs one where there is none. Errors: why it cannot be had.
 std::string python_with_torch(Progress &progress) {
     if (const char *named = std::getenv("CRYOLITE_PEERS_PYTHON"); named && *named) return named;
@@ -76,21 +99,18 @@ std::string python_with_torch(Progress &progress) {
     const fs::path folder = source_path(".") / ".peers", python = folder / "bin" / "python";
     const fs::path done = folder / "installed.txt";
     std::error_code ignored;
-    if (fs::exists(done, ignored) && read_file(done) == read_file(requirements))
+    if (fs::exists(done, ignored) && read_file(done) == read_file(requirements)) {
+        python_headers(python.string(), progress);
         return python.string();
+    }
     progress.say("installing PyTorch into " + folder.lexically_normal().string() +
                  " (once, several minutes)");
-    auto run = [](std::vector<std::string> argv, const std::string &what) {
-        const ProcessResult r = run_process({.argv = std::move(argv), .time_limit = 1800});
-        if (!r.ok())
-            fail("{}: {}: {}", what, how_it_ended(r),
-                 last_lines(r.errors.empty() ? r.output : r.errors, 600));
-    };
     run({"python3", "-m", "venv", folder.string()}, "python3 -m venv");
     run({python.string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
          "--retries", "1", "-r", requirements.string()},
         "pip install");
     write_file_atomic(done, read_file(requirements));
+    python_headers(python.string(), progress);
     return python.string();
 }
 
