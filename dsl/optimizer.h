@@ -13,7 +13,7 @@ namespace cryolite {
 
 using Halide::Expr;
 // So that a rule can be written on Scalars and States, which become Exprs.
-using Halide::operator+, Halide::operator-, Halide::operator*, Halide::operator/;
+using Halide::operator+, Halide::operator-, Halide::operator*, Halide::operator/, Halide::operator<, Halide::operator>;
 using Halide::abs, Halide::exp, Halide::log, Halide::max, Halide::min, Halide::pow, Halide::select,
     Halide::sqrt;
 class Optimizer;
@@ -43,6 +43,19 @@ public:
     Expr now;  ///< bound to the old value before the rule runs, the new one after
 };
 
+/// The Euclidean norm of a whole parameter, or of its gradient after clipping, for rules with a trust ratio. Where such a
+/// rule may run is for the schedule to know: before it, the whole is there.
+class Norm {
+public:
+    enum Of { weight, gradient };
+    Norm(Optimizer *owner, Of of);
+    Norm(const Norm &) = delete;
+    operator Expr() const { return now; }
+
+    const Of of;
+    Expr now;  ///< float32, bound while a kernel is built
+};
+
 class Optimizer {
 public:
     Optimizer() = default;
@@ -55,6 +68,12 @@ public:
 
     const std::vector<Scalar *> &scalars() const { return scalars_; }
     const std::vector<State *> &states() const { return states_; }
+    const std::vector<Norm *> &norms() const { return norms_; }
+    bool takes(Norm::Of of) const {
+        for (const Norm *n : norms_)
+            if (n->of == of) return true;
+        return false;
+    }
 
     // Bound by the kernel builder before it applies the rule.
     bool decays = true;  ///< false for parameters of fewer than two dimensions: biases, gains
@@ -65,7 +84,9 @@ public:
 private:
     friend class Scalar;
     friend class State;
+    friend class Norm;
     std::vector<Scalar *> scalars_;
+    std::vector<Norm *> norms_;
     std::vector<State *> states_;
 };
 
@@ -76,6 +97,7 @@ inline Scalar::Scalar(Optimizer *owner, std::string name, double value)
 inline State::State(Optimizer *owner, std::string name) : name(std::move(name)) {
     owner->states_.push_back(this);
 }
+inline Norm::Norm(Optimizer *owner, Of of) : of(of) { owner->norms_.push_back(this); }
 inline Expr Optimizer::once(Expr e) {
     Halide::Func shared("shared");
     shared() = Halide::cast<float>(std::move(e));

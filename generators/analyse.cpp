@@ -20,6 +20,7 @@ std::string signature(const StepProgram &p, const StageSpec &s) {
     // The index of a norm is its place among all norms, which says nothing of what it reads.
     const std::string index = s.part == Part::norm ? s.parameter->name() : std::to_string(s.index);
     std::string text = fmt::format("{} {} {} {}", int(s.part), index, s.accumulate, s.addends.size());
+    if (s.of_weight) text += " of weight";
     if (s.call2 >= 0)
         text += fmt::format(" {} {}{}{}", s.call == s.call2, typeid(*p.graph.calls()[s.call2].layer).name(),
                             p.graph.values()[p.graph.calls()[s.call2].inputs[0]].shape.str(), s.dy == s.dy2);

@@ -225,13 +225,28 @@ private:
     }
 
     /// Squared norms of the stored gradients, and of those that need not be stored: `partition` keeps one or the other.
+    /// Then those of parameters, where the rule takes them.
     void norms() {
         std::vector<StageSpec> list;
-        for (auto &[w, id] : ordered()) {
-            StageSpec s{Part::norm, "norm(" + w->path() + ")", -1, 0, w};
+        auto norm = [&](const Parameter *w, const char *of) {
+            StageSpec s{Part::norm, fmt::format("norm({}{})", of, w->path()), -1, 0, w};
             s.writes = {p.norms};
+            return s;
+        };
+        for (auto &[w, id] : ordered()) {
+            if (!p.takes_norms(options.clip)) break;
+            StageSpec s = norm(w, "");
+            p.norms_of[w].first = int(list.size());
             list.push_back(s);
             if (!options.accumulate) ghost_norms(w, s, list);
+            p.norms_of[w].count = int(list.size()) - p.norms_of[w].first;
+        }
+        p.gradient_norms = int(list.size());
+        for (auto &[w, id] : ordered()) {
+            if (!p.optimizer->takes(Norm::weight)) break;
+            p.norms_of[w].weight = int(list.size());
+            list.push_back(norm(w, "old "));
+            list.back().of_weight = true;
         }
         for (int k = 0; k < int(list.size()); k++) {
             list[k].index = k;
@@ -255,8 +270,8 @@ private:
     }
 
     void update() {
+        if (p.takes_norms(options.clip) || p.optimizer->takes(Norm::weight)) norms();
         if (options.clip || p.guarded()) {
-            norms();
             StageSpec s{Part::scale, options.clip ? "clip" : "finite"};
             s.scaled = options.clip;
             s.writes = {p.scale};

@@ -122,7 +122,7 @@ void KernelBuilder::bind_arguments() {
             fail("'{}' reads '{}', which the step schedule never stores and which is too expensive to build "
                  "again; place it with compute_with, or at root", k.name, b.name);
         built.inputs.push_back(i.param);
-        built.arguments.push_back({i.buffer, 0, b.type, i.extents, false});
+        built.arguments.push_back({i.buffer, i.offset, b.type, i.extents, false});
     }
     for (const KernelOutput &out : outputs)
         built.arguments.push_back({out.buffer, out.offset, p.buffers[out.buffer].type, out.extents, true});

@@ -20,7 +20,15 @@ KernelInputs::KernelInputs(const StepProgram &p, const Kernel &k,
     : p(p), k(k), define_(std::move(define)), ranks_(kernel_ranks(p, k)) {}
 
 Func KernelInputs::image(int buffer, const std::vector<int> &extents, const std::string &name) {
-    if (auto it = storage_.find(buffer); it != storage_.end()) return it->second;
+    return part(buffer, 0, extents, name);
+}
+
+Func KernelInputs::slice(int buffer, int offset, int count, const std::string &name) {
+    return part(buffer, offset, {count}, name);
+}
+
+Func KernelInputs::part(int buffer, int offset, const std::vector<int> &extents, const std::string &name) {
+    if (auto it = storage_.find({buffer, offset}); it != storage_.end()) return it->second;
     const Buffer &b = p.buffers[buffer];
     ImageParam im(b.type, int(extents.size()), fmt::format("b{}", images.size()));
     int stride = 1;
@@ -32,8 +40,8 @@ Func KernelInputs::image(int buffer, const std::vector<int> &extents, const std:
     Func f(name);
     std::vector<Var> v = storage_vars(int(extents.size()));
     f(v) = im(as_exprs(v));
-    images.push_back({buffer, im, extents});
-    return storage_[buffer] = f;
+    images.push_back({buffer, im, extents, offset});
+    return storage_[{buffer, offset}] = f;
 }
 
 bool KernelInputs::writes_here(int buffer) const {

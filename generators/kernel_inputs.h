@@ -20,6 +20,7 @@ public:
         int buffer;
         Halide::ImageParam param;
         std::vector<int> extents;
+        int offset = 0;  ///< elements
     };
 
     /// `define` builds a forward stage in this kernel, for values that are not stored.
@@ -27,6 +28,8 @@ public:
 
     /// A Func over the stored elements of a buffer, `extents` being how this kernel sees them.
     Func image(int buffer, const std::vector<int> &extents, const std::string &name);
+    /// The same of `count` elements from `offset` on.
+    Func slice(int buffer, int offset, int count, const std::string &name);
     /// What a layer reads: made in this kernel, stored before it, or built again here.
     Array array(int buffer, const std::string &name);
     /// Gives every parameter of the call's layer its Func in this kernel.
@@ -46,11 +49,12 @@ private:
     const Kernel &k;
     std::function<void(const StageSpec &)> define_;
     std::map<int, int> ranks_;
-    std::map<int, Func> storage_;
+    std::map<std::pair<int, int>, Func> storage_;  ///< by buffer and offset
     std::map<int, Array> masters_;  ///< of weights kept in halves, put together
     std::deque<StageSpec> again_;
 
     bool writes_here(int buffer) const;
+    Func part(int buffer, int offset, const std::vector<int> &extents, const std::string &name);
     Array widen(const Func &half, const Shape &shape, const std::string &name);
     Array weight(const Parameter &w, bool whole);
     std::optional<Array> rebuild(int buffer);

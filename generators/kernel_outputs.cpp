@@ -106,6 +106,15 @@ void KernelOutputs::update(const StageSpec &s) {
     for (int b : s.writes) list.push_back({b, extents, nullptr, next, true});
 }
 
+Expr KernelOutputs::norm_for_rule(const StageSpec &s, Norm::Of of) {
+    const StepProgram::Norms &n = p.norms_of.at(s.parameter);
+    if (of == Norm::weight) return p.optimizer->once(sqrt(in.slice(p.norms, n.weight, 1, "weight_norm")(0)));
+    Expr square = cast<double>(0);
+    for (int j = 0; j < n.count; j++) square += in.slice(p.norms, n.first, n.count, "gradient_norm")(j);
+    Expr norm = sqrt(max(square, cast<double>(0)));
+    return p.optimizer->once(s.scaled ? norm * cast<double>(scale_word(0)) : norm);
+}
+
 template <typename Element>
 std::vector<Expr> KernelOutputs::rule(const StageSpec &s, const Element &element, const Expr &g) {
     Optimizer &o = *p.optimizer;
@@ -113,6 +122,7 @@ std::vector<Expr> KernelOutputs::rule(const StageSpec &s, const Element &element
     o.step = p.guarded() ? cast<double>(in.image(p.count, {2}, "count")(0)) : values.scalar(0);
     for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = values.scalar(3 + j);
     for (int j = 0; j < int(o.states().size()); j++) o.states()[j]->now = element(j + 1);
+    for (Norm *n : o.norms()) n->now = norm_for_rule(s, n->of);
     std::vector<Expr> news = {o(element(0), g)};
     for (const State *state : o.states()) news.push_back(state->now);
     // The same bits wherever the rule is placed: no multiply-add made here and not there.
@@ -127,8 +137,15 @@ void KernelOutputs::norm(const StageSpec &s) {
         list.push_back({p.norms, {1}, [norm](auto &v) -> Expr { return norm(v[0]); }, {}, false, s.index});
         return;
     }
-    int gradient = p.gradient_buffer.at(s.parameter), n = int(p.buffers[gradient].storage().size());
-    Func g = in.image(gradient, {n}, "g");
+    int of = s.of_weight ? p.parameter_buffer.at(s.parameter) : p.gradient_buffer.at(s.parameter);
+    int n = int(p.buffers[of].storage().size());
+    Func g = in.image(of, {n}, "g");
+    if (auto lower = p.remainder_buffer.find(s.parameter); s.of_weight && lower != p.remainder_buffer.end()) {
+        Func rest = in.image(lower->second, {n}, "remainder"), whole("whole");
+        Var i("i");
+        whole(i) = Master{g(i), rest(i)}.whole();
+        g = whole;
+    }
     norm = Func("norm");
     RDom i(0, n, "i");
     Var u("u");
@@ -140,7 +157,7 @@ void KernelOutputs::norm(const StageSpec &s) {
 /// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; guarded, also whether the norm is finite, and
 /// the updates done and withheld.
 void KernelOutputs::scale(const StageSpec &s) {
-    int n = p.buffers[p.norms].shape[0];
+    int n = p.gradient_norms;
     Func square("square"), scale("scale");
     RDom i(0, n, "i");
     Var u("u");

@@ -33,6 +33,7 @@ private:
     void norm(const StageSpec &s);
     void scale(const StageSpec &s);
     Expr gradient_in_update(const StageSpec &s, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
+    Expr norm_for_rule(const StageSpec &s, Norm::Of of);
     template <typename Element>
     std::vector<Expr> rule(const StageSpec &s, const Element &element, const Expr &g);
     Expr at_storage(const Func &f, const Buffer &b, const std::vector<Halide::Var> &v) const;

@@ -34,7 +34,13 @@ std::vector<int> stage_reads(const StepProgram &p, const StageSpec &s) {
         for (int v : p.graph.calls()[s.call2].inputs) reads.push_back(p.seen(s, v));
         reads.push_back(s.dy2);
     }
-    if (s.part == Part::next || (s.part == Part::norm && !ghost(s))) reads.push_back(p.gradient_buffer.at(s.parameter));
+    if (s.part == Part::norm && s.of_weight) {
+        reads.push_back(p.parameter_buffer.at(s.parameter));
+        if (auto lower = p.remainder_buffer.find(s.parameter); lower != p.remainder_buffer.end()) reads.push_back(lower->second);
+    } else if (s.part == Part::next || (s.part == Part::norm && !ghost(s))) {
+        reads.push_back(p.gradient_buffer.at(s.parameter));
+    }
+    if (s.part == Part::next && !p.optimizer->norms().empty()) reads.push_back(p.norms);
     if (s.part == Part::next) reads.push_back(p.scalars);
     if (s.part == Part::next && (s.scaled || p.guarded())) reads.push_back(p.scale);
     if (s.part == Part::next && p.guarded()) reads.push_back(p.count);

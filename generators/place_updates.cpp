@@ -37,7 +37,7 @@ std::string Joining::pays(const Parameter *w) const {
         const Graph::Call &c = p.graph.calls()[p.stages[s].call];
         const Shape &x = p.graph.values()[c.inputs[0]].shape;
         if (c.layer->scatters()) continue;  // rides with the product of a tied table
-        int most = fused_update_rows(*c.layer, options.clip || p.guarded()), rows = int(x.size() / x[0]);
+        int most = fused_update_rows(*c.layer, p.takes_norms(options.clip)), rows = int(x.size() / x[0]);
         if (rows > most) return fmt::format("{} rows: fusing pays up to {}", rows, most);
     }
     return "";
@@ -74,6 +74,10 @@ std::string Joining::fusible(const Parameter *w) const {
     if (options.clip && !factored)
         return "clipping by the global norm needs the gradient's norm before the first update, and its layer does not write "
                "the gradient as outer products (Layer::factors)";
+    if (p.optimizer->takes(Norm::gradient) && (options.accumulate || !factored))
+        return fmt::format("the rule '{}' takes the gradient's norm before it changes the first element, and {}", p.optimizer->name(),
+                           options.accumulate ? "that of the sum over micro-batches needs the sum stored"
+                                              : "its layer does not write the gradient as outer products (Layer::factors)");
     for (int s : stages) {
         const StageSpec &spec = p.stages[s];
         if (spec.part != Part::d_parameter || spec.parameter == w) continue;
@@ -114,7 +118,7 @@ void Joining::place_update(const Stage &stage, const Placement &where) {
 void Joining::drop_norms() {
     auto unwanted = [&](int s) {
         const StageSpec &spec = p.stages[s];
-        return spec.part == Part::norm && ghost(spec) == p.buffers[p.gradient_buffer[spec.parameter]].stored;
+        return spec.part == Part::norm && !spec.of_weight && ghost(spec) == p.buffers[p.gradient_buffer[spec.parameter]].stored;
     };
     stages.erase(std::remove_if(stages.begin(), stages.end(), unwanted), stages.end());
 }

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "dsl/optimizers/adamw.h"
+#include "dsl/optimizers/lars.h"
+#include "dsl/optimizers/lion.h"
 #include "dsl/optimizers/sgd.h"
 #include "generators/check.h"
 #include "generators/phase.h"
@@ -24,12 +26,12 @@ using nlohmann::json;
 
 namespace {
 
-template <typename T> std::unique_ptr<Optimizer> make() { return std::make_unique<T>(); }
-
-// One line for each optimizer.
-const std::vector<std::pair<std::string, std::unique_ptr<Optimizer> (*)()>> optimizers = {
-    {"adamw", make<AdamW>},
-    {"sgd", make<Sgd>},
+// One line for each optimizer; a program adds its own.
+std::vector<std::pair<std::string, std::unique_ptr<Optimizer> (*)()>> optimizers = {
+    {"adamw", rule<AdamW>},
+    {"sgd", rule<Sgd>},
+    {"lion", rule<Lion>},
+    {"lars", rule<Lars>},
 };
 
 std::vector<std::string> optimizer_names() {
@@ -142,6 +144,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
 int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
     Request r;
     r.optimizer = info.optimizer;
+    optimizers.insert(optimizers.end(), info.optimizers.begin(), info.optimizers.end());
     CLI::App app{"Cryolite generator program: " + info.name};
     app.add_flag("--describe", r.describe, "print the model's parameters as JSON");
     app.add_flag("--check", r.check, "check the gradients of every layer against finite differences");

@@ -15,7 +15,11 @@ struct ProgramInfo {
     std::string optimizer = "adamw";
     /// preset -> flags that it sets; the first is used where none is given.
     std::vector<std::pair<std::string, std::map<std::string, std::string>>> presets = {};
+    /// Rules of the program's own beside the library's: {{"name", rule<MyRule>}}.
+    std::vector<std::pair<std::string, std::unique_ptr<Optimizer> (*)()>> optimizers = {};
 };
+
+template <typename O> std::unique_ptr<Optimizer> rule() { return std::make_unique<O>(); }
 
 using ModelMaker = std::unique_ptr<Model> (*)();
 using ScheduleModel = void (*)(Model &, Step &);

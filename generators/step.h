@@ -44,6 +44,7 @@ struct StageSpec {
     bool accumulate = false;    ///< d_parameter: adds to the gradient that its buffer holds
     bool again = false;         ///< forward: builds a value again for the backward pass
     bool scaled = false;        ///< next: gradients are multiplied by the clipping scale
+    bool of_weight = false;     ///< norm: of the parameter, for rules that take it
     std::vector<int> reads{};   ///< buffers that it really reads, known after `analyse`
     bool analysed = false;
     std::vector<int> writes{};  ///< buffers: one, but for next (the parameter, then its states)
@@ -70,6 +71,12 @@ struct StepProgram {
     std::map<const Parameter *, int> parameter_buffer, gradient_buffer;
     std::map<const Parameter *, std::vector<int>> state_buffers;
     std::map<const Parameter *, int> remainder_buffer;  ///< of weights kept in halves: the lower ones
+    struct Norms {
+        int first = 0, count = 0;  ///< of the gradient: entries of `norms` whose sum is its squared norm
+        int weight = -1;           ///< of the parameter
+    };
+    std::map<const Parameter *, Norms> norms_of;
+    int gradient_norms = 0;            ///< the first entries of `norms`
     std::set<const Parameter *> lazy;  ///< updated at forward, at their next use
     int scalars = -1, norms = -1, scale = -1, loss = -1, output = -1;
     int count = -1;  ///< updates done, and withheld; -1: none can be withheld
@@ -81,6 +88,9 @@ struct StepProgram {
 
     /// Whether an update is withheld where a gradient is not finite.
     bool guarded() const { return format == bf16; }
+
+    /// Whether updates wait for the norms of gradients.
+    bool takes_norms(bool clip) const { return clip || guarded() || optimizer->takes(Norm::gradient); }
 
     /// The buffer that a stage reads a value of the graph from.
     int seen(const StageSpec &s, int value) const {

@@ -15,7 +15,7 @@ const std::vector<Flag> &flag_table() {
         {"accumulate", "N", step, "micro-batches in a step (1)"},
         {"precision", "FORMAT", step, "fp32, or bf16: products and what they read; sums and masters fp32 (fp32)"},
         {"clip", "NORM", step, "largest norm of the gradient; 0: off (0)"},
-        {"optimizer", "NAME", step, "adamw or sgd (the program's own)"},
+        {"optimizer", "NAME", step, "adamw, sgd, lion or lars (the program's own)"},
         {"lr", "RATE", step, "learning rate after the warm-up"},
         {"min-lr", "RATE", step,
          "learning rate of the last step (the preset's, at most --lr; else lr / 10)"},

@@ -105,10 +105,10 @@ TEST_CASE("programs: a bundle that another version wrote is built again") {
 TEST_CASE("programs: an optimizer that the program does not know is refused, with those it does") {
     Scratch scratch;
     const Program gpt = find_program("gpt", Cache(scratch / "cache"));
-    CHECK(gpt.description.optimizers == std::vector<std::string>{"adamw", "sgd"});
+    CHECK(gpt.description.optimizers == std::vector<std::string>{"adamw", "sgd", "lion", "lars"});
     const ProcessResult r = run_process({.argv = {gpt.path, "--describe", "--optimizer", "nonsense"}});
     CHECK(r.status == 2);
-    CHECK(contains(r.errors, "--optimizer is 'nonsense', expected adamw or sgd"));
+    CHECK(contains(r.errors, "--optimizer is 'nonsense', expected adamw or sgd or lion or lars"));
     CHECK(contains(run_process({.argv = {gpt.path, "--describe"}}).output, "\"beta2\":0"));
     CHECK(!contains(run_process({.argv = {gpt.path, "--describe", "--optimizer", "sgd"}}).output, "\"beta2\":0"));
 }

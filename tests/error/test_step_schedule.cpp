@@ -1,6 +1,7 @@
 // Which lines of a step schedule are legal: each refusal beside the nearest line that is accepted.
 
 #include "dsl/models/gpt.h"
+#include "dsl/optimizers/lars.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -275,6 +276,18 @@ TEST_CASE("the old weight is read before it is replaced") {
     };
     CHECK(place("d(norm)") < place("next(down.weight)"));
     CHECK(place("d(after)") < place("next(head.weight)"));
+}
+
+TEST_CASE("a rule that takes the gradient's norm is placed where that is known, or refused by its name") {
+    auto fused = [](Direct &c, Step &s) { s(d(c.down.W)).compute_at(next(c.down.W)); };
+    StepOptions whole, parts;
+    parts.accumulate = true;
+    CHECK(error_of([&] { Compiled<Direct, Lars>({{"batch", "3"}}, fused, whole); }) == "");
+    CHECK(error_of([&] { Compiled<Direct, Lars>({{"batch", "3"}}, fused, parts); }).find(
+              "is refused: the rule 'lars' takes the gradient's norm before it changes the first element, and that of the sum "
+              "over micro-batches needs the sum stored; the nearest legal line is s(d(down.weight)).compute_root()") !=
+          std::string::npos);
+    CHECK(error_of([&] { Compiled<Direct>({{"batch", "3"}}, fused, parts); }) == "");  // AdamW takes none
 }
 
 }  // namespace cryolite::test

@@ -27,6 +27,8 @@ learns my_model 0.8 "$programs/my_model.cpp" --data "$text" --steps 150 --layers
 grep -q "RmsNorm has no loop schedule for d_input" my_model.err || fail "no note of the loops that nobody wrote"
 learns smoother 0.8 "$programs/smoother.cpp" --data "$text" --steps 150 --reach 5 --eval-every 0
 learns classifier 0.2 "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 300
+"$command" train "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 100 --optimizer sign-sgd --lr 0.002 \
+    --out rule --cache "$work/cache" > rule.out 2> rule.err || fail "a rule of the program: $(tail -1 rule.err)"
 "$command" explain "$programs/smoother.cpp" --cache "$work/cache" > plan 2> err || fail "explain: $(tail -1 err)"
 grep -q "next(hidden.weight)" plan || fail "explain does not show the fused update"
 

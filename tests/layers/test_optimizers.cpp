@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "dsl/optimizers/adamw.h"
+#include "dsl/optimizers/lars.h"
+#include "dsl/optimizers/lion.h"
 #include "dsl/optimizers/sgd.h"
 #include "tests/support/compiler.h"
 
@@ -90,6 +92,41 @@ TEST_CASE("Sgd: momentum and decay as torch.optim.SGD") {
             CHECK(rows[size_t(t - 1)][1] == doctest::Approx(v).epsilon(1e-5));
         }
     }
+}
+
+TEST_CASE("Lion: the sign of a mean, decoupled decay") {
+    const double lr = 0.1, beta1 = 0.9, beta2 = 0.95, decay = 0.2;
+    for (bool decays : {true, false}) {
+        Lion rule;
+        auto rows = run_in_child(rule, decays, 4, {lr, beta1, beta2, decay});
+        double w = 0.5, m = 0;
+        REQUIRE(rows.size() == 4);
+        for (int t = 1; t <= 4; t++) {
+            double g = std::cos(t), c = beta1 * m + (1 - beta1) * g;
+            if (decays) w -= lr * decay * w;
+            w -= lr * (c > 0 ? 1 : -1), m = beta2 * m + (1 - beta2) * g;
+            CHECK(rows[size_t(t - 1)][0] == doctest::Approx(w).epsilon(1e-5));
+            CHECK(rows[size_t(t - 1)][1] == doctest::Approx(m).epsilon(1e-5));
+        }
+    }
+}
+
+TEST_CASE("Lars: a step as long as the parameter's norm says") {
+    const double lr = 0.1, momentum = 0.9, decay = 0.2, trust = 0.05;
+    for (bool decays : {true, false})
+        for (double norm_w : {0.5, 0.0}) {
+            Lars rule;
+            rule.of_w.now = Expr(float(norm_w)), rule.of_g.now = Expr(2.0f);
+            auto rows = run_in_child(rule, decays, 3, {lr, momentum, decay, trust});
+            double w = 0.5, v = 0;
+            REQUIRE(rows.size() == 3);
+            for (int t = 1; t <= 3; t++) {
+                double ratio = decays && norm_w > 0 ? trust * norm_w / (2 + decay * norm_w) : 1;
+                v = momentum * v + lr * ratio * (std::cos(t) + (decays ? decay * w : 0)), w -= v;
+                CHECK(rows[size_t(t - 1)][0] == doctest::Approx(w).epsilon(1e-5));
+                CHECK(rows[size_t(t - 1)][1] == doctest::Approx(v).epsilon(1e-5));
+            }
+        }
 }
 
 TEST_CASE("optimizers: their flags, in the order of the formula above") {

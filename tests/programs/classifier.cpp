@@ -33,8 +33,16 @@ struct Rows : Classifier {
     Tensor forward(Tensor x) override { return last(sine(first(x))); }
 };
 
+/// w = w - lr sign(g).
+struct SignSgd : Optimizer {
+    Scalar lr{this, "lr", 1e-2};
+    std::string name() const override { return "sign-sgd"; }
+    Expr operator()(Expr w, Expr g) override { return w - lr * select(g > 0, 1.0f, g < 0, -1.0f, 0.0f); }
+};
+
 int main(int argc, char **argv) {
     ProgramInfo info{.name = "rows", .optimizer = "sgd"};
+    info.optimizers = {{"sign-sgd", rule<SignSgd>}};
     info.presets = {{"rows", {{"batch", "16"}, {"steps", "400"}, {"lr", "0.05"}, {"clip", "0"}}}};
     return program<Rows>(argc, argv, info);
 }

@@ -19,7 +19,7 @@ inline Halide::Target test_target() {
     return t;
 }
 
-template <typename M>
+template <typename M, typename Rule = AdamW>
 class Compiled {
 public:
     using Schedule = std::function<void(M &, Step &)>;
@@ -59,7 +59,7 @@ public:
 
     Machine machine;
     Step step;
-    AdamW optimizer;
+    Rule optimizer;
     std::unique_ptr<M> model;
     StepProgram program;
 };
