@@ -1,5 +1,6 @@
 #include "apps/cryolite/ablate.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "apps/cryolite/interrupt.h"
@@ -91,7 +92,7 @@ private:
 };
 
 /// Rounds in turn, so that what else the machine does meets all variants.
-void run_group(const std::vector<std::string> &arguments, const Group &g, int rows, Progress &progress) {
+void run_group(const std::vector<std::string> &arguments, const Group &g, const std::string &rows, Progress &progress) {
     constexpr int rounds = 4, steps = 3;
     std::vector<std::unique_ptr<Runner>> runners;
     int64_t budget = 0;
@@ -112,11 +113,11 @@ void run_group(const std::vector<std::string> &arguments, const Group &g, int ro
     for (size_t i = 0; i < runners.size(); i++) {
         if (!runners[i]) continue;
         const Runner &x = *runners[i], &base = *runners[0];
-        fmt::print("{:5}  {:18}  {:22} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name, g.variants[i].name,
+        fmt::print("{:>5}  {:18}  {:22} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name, g.variants[i].name,
                    1e3 * x.times().best(), 1e3 * x.times().median(), base.times().best() / x.times().best(), base.times().median() / x.times().median(),
                    1e-6 * double(x.memory()), 1e-9 * double(x.moved()));
     }
-    for (const std::string &m : missing) fmt::print("{:5}  {:18}  {}\n", rows, g.name, m);
+    for (const std::string &m : missing) fmt::print("{:>5}  {:18}  {}\n", rows, g.name, m);
     fflush(stdout);
 }
 
@@ -127,10 +128,12 @@ int run_ablation(const std::vector<std::string> &arguments) {
     defer_signals();
     fmt::print("{:>5}  {:18}  {:22} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9}\n", "rows", "format", "directive", "best ms",
                "median", "faster", "(median)", "MB", "GB moved");
-    for (int rows : {32, 64, 256, 1024})
+    std::vector<std::string> all_rows = {"32", "64", "256", "1024"};
+    if (auto at = std::ranges::find(arguments, "--context"); at != arguments.end() && at + 1 != arguments.end()) all_rows = {at[1]};
+    for (const std::string &rows : all_rows)
         for (const Group &g : groups()) {
             std::vector<std::string> a = arguments;
-            a.insert(a.end(), {"--batch", "1", "--context", std::to_string(rows)});
+            a.insert(a.end(), {"--batch", "1", "--context", rows});
             run_group(a, g, rows, progress);
         }
     return 0;

@@ -47,10 +47,10 @@ std::string to_json(const DoneEvent &e) {
         number(e.best_tok_s, 6), e.peak_rss_mb, number(e.fraction_of_peak, 4));
 }
 
-std::string peer_json(const std::string &name, double best_s, double median_s, double ratio) {
-    return fmt::format(R"({{"event":"peer","name":{},"best_s":{},"median_s":{},"ratio":{}}})",
+std::string peer_json(const std::string &name, double best_s, double median_s, double ratio, uint64_t peak_rss_mb) {
+    return fmt::format(R"({{"event":"peer","name":{},"best_s":{},"median_s":{},"ratio":{},"peak_rss_mb":{}}})",
                        nlohmann::json(name).dump(), number(best_s, 6), number(median_s, 6),
-                       number(ratio, 4));
+                       number(ratio, 4), peak_rss_mb);
 }
 
 void print_line(const std::string &json) {

@@ -31,7 +31,7 @@ std::string compile_json(int kernels, int cached, double seconds);
 std::string to_json(const StepEvent &e);
 std::string to_json(const EvalEvent &e);
 std::string to_json(const DoneEvent &e);
-std::string peer_json(const std::string &name, double best_s, double median_s, double ratio);
+std::string peer_json(const std::string &name, double best_s, double median_s, double ratio, uint64_t peak_rss_mb);
 
 /// One line to stdout, flushed. Errors: nobody reads it any more.
 void print_line(const std::string &json);

@@ -31,6 +31,7 @@ struct Peers::Peer {
     fs::path log;
     std::string buffer;
     std::vector<double> times;
+    uint64_t peak_rss_mb = 0;
 
     ~Peer() {
         if (in >= 0) ::close(in);
@@ -53,13 +54,20 @@ struct Peers::Peer {
             if (::poll(&ready, 1, 200) <= 0) continue;
             char bytes[4096];
             const ssize_t n = ::read(out, bytes, sizeof bytes);
-            if (n <= 0) return error = "it ended early", "";
+            if (n <= 0) return error = how_it_went(), "";
             buffer.append(bytes, size_t(n));
         }
         const size_t at = buffer.find('\n');
         std::string line = buffer.substr(0, at);
         buffer.erase(0, at + 1);
         return line;
+    }
+    /// Of a process that has closed its stdout.
+    std::string how_it_went() {
+        int status = 0;
+        const bool killed = ::waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        pid = -1;
+        return killed ? "it was killed, as the system does where memory does not suffice" : "it ended early";
     }
     std::string last_words() const {
         std::error_code ignored;
@@ -139,7 +147,7 @@ std::vector<std::string> script_arguments(const std::string &python, const char 
 Peers::Peers(const TrainSettings &s, int threads, Progress &progress) : progress_(progress) {
     try {
         const std::string python = python_with_torch(progress);
-        for (const char *mode : {"eager", "compile"}) start(python, mode, s, threads);
+        for (const char *mode : {"eager", "compile", "backward"}) start(python, mode, s, threads);
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
@@ -202,6 +210,7 @@ void Peers::round(uint64_t steps) {
             continue;
         }
         for (double t : j["times"]) peer->times.push_back(t);
+        peer->peak_rss_mb = j.value("peak_rss_mb", uint64_t{0});
     }
     ::usleep(200'000);
 }
@@ -212,7 +221,7 @@ std::vector<PeerResult> Peers::results() const {
         std::vector<double> t = peer->times;
         if (t.empty()) continue;
         std::sort(t.begin(), t.end());
-        results.push_back({peer->name, t.front(), t[t.size() / 2]});
+        results.push_back({peer->name, t.front(), t[t.size() / 2], peer->peak_rss_mb});
     }
     return results;
 }

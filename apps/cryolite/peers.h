@@ -14,6 +14,7 @@ namespace cryolite {
 struct PeerResult {
     std::string name;  ///< "torch eager"
     double best_s = 0, median_s = 0;
+    uint64_t peak_rss_mb = 0;
 };
 
 class Peers {

@@ -5,6 +5,7 @@ Warms up, prints a line, and then answers every number of steps on stdin with {"
 import argparse
 import json
 import os
+import resource
 import sys
 import time
 
@@ -24,7 +25,7 @@ from torch.nn import functional as F
 
 def arguments():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    parser.add_argument("--mode", choices=("eager", "compile", "backward"), default="eager")
     for name, value in (("layers", 12), ("heads", 12), ("width", 768), ("context", 64), ("positions", 1024),
                         ("batch", 4), ("vocab", 50257), ("threads", 2)):
         parser.add_argument("--" + name, type=int, default=value)
@@ -70,29 +71,68 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
 
-def make_optimizer(a, model):
-    decay = [p for p in model.parameters() if p.dim() > 1]
-    plain = [p for p in model.parameters() if p.dim() <= 1]
+def make_optimizer(a, parameters):
+    decay = [p for p in parameters if p.dim() > 1]
+    plain = [p for p in parameters if p.dim() <= 1]
     groups = [{"params": decay, "weight_decay": a.weight_decay}, {"params": plain, "weight_decay": 0.0}]
     if a.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=a.lr, momentum=a.beta1, fused=True)
     return torch.optim.AdamW(groups, lr=a.lr, betas=(a.beta1, a.beta2), eps=1e-8, fused=True)
 
 
+class InBackward:
+    """The optimizer in backward: each parameter is updated, and its gradient dropped, as soon as that is whole.
+
+    Clipping needs all gradients before the first update, so it takes two backward passes, as in LOMO (Lv et al., 2023):
+    one for the norm, one for the updates.
+    """
+
+    def __init__(self, a, model):
+        self.clip, self.scale, self.square = a.clip, 1.0, None
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(lambda q, o=make_optimizer(a, [p]): self.whole(q, o))
+
+    def whole(self, p, optimizer):
+        if self.square is not None:
+            self.square += float(p.grad.square().sum())
+        else:
+            if self.scale < 1:
+                p.grad.mul_(self.scale)
+            optimizer.step()
+        p.grad = None
+
+    def backward(self, loss):
+        if self.clip:
+            self.square = 0.0
+            loss.backward(retain_graph=True)
+            self.scale, self.square = min(1.0, self.clip / (self.square**0.5 + 1e-6)), None
+        loss.backward()
+
+
 def main():
     a = arguments()
+    # Where memory does not suffice for all, this process is the one to go.
+    with open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     model = Gpt(a)
-    optimizer = make_optimizer(a, model)
+    if a.mode == "backward":
+        in_backward = InBackward(a, model)
+    else:
+        optimizer = make_optimizer(a, list(model.parameters()))
     forward = torch.compile(model) if a.mode == "compile" else model
     tokens, targets = torch.randint(a.vocab, (2, a.batch, a.context)).unbind(0)
 
-    def step():
-        optimizer.zero_grad(set_to_none=True)
+    def loss_of_batch():
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=a.precision == "bf16"):
-            loss = forward(tokens, targets)
-        loss.backward()
+            return forward(tokens, targets)
+
+    def step():
+        if a.mode == "backward":
+            return in_backward.backward(loss_of_batch())
+        optimizer.zero_grad(set_to_none=True)
+        loss_of_batch().backward()
         if a.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), a.clip)
         optimizer.step()
@@ -107,7 +147,8 @@ def main():
             start = time.perf_counter()
             step()
             times.append(time.perf_counter() - start)
-        print(json.dumps({"times": times}), flush=True)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(json.dumps({"times": times, "peak_rss_mb": peak}), flush=True)
 
 
 if __name__ == "__main__":
