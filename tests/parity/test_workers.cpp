@@ -76,6 +76,17 @@ TEST_CASE("workers: clipped, accumulated, in bf16, and with every placement that
             }
 }
 
+TEST_CASE("workers: a rule that takes norms of whole parameters and gradients gets them from all parts") {
+    for (double clip : {0.0, 0.3}) {
+        const std::string flags = "--optimizer lars --update separate";
+        const Run one = train(small(1, clip), flags, 10), two = train(small(2, clip), flags, 10);
+        check_near(one, two);
+        const Run forward = train(small(2, clip), "--optimizer lars --update forward", 10);
+        CHECK(forward.losses == two.losses);
+        CHECK(forward.weights == two.weights);
+    }
+}
+
 TEST_CASE("workers: checkpoints go from any number of them to any other") {
     const Scratch files;
     TrainingCase first(small(2, 0.3), "--update auto");
