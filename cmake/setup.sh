@@ -76,6 +76,13 @@ missing_packages() {
     done
 }
 
+# What is used where it is there: MPI's headers where somebody has mpirun, and all of it where it is to be tested.
+optional_packages() { # optional_packages tests|command
+    if [ "$1" = tests ] || command -v mpirun > /dev/null; then
+        command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin'
+    fi
+}
+
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
@@ -104,6 +111,15 @@ system_packages() { # system_packages tests|command
     elif [ "$1" = tests ] || [ -n "${needed// /}" ]; then
         die "missing system packages: $missing; there is no root, sudo or apt here to install them: $by_hand"
     fi
+}
+
+# Without them all works but what they are for: no failure here stops anything.
+install_optional() { # install_optional tests|command
+    local missing
+    missing=$(optional_packages "$1")
+    [ -n "$missing" ] && command -v apt-get > /dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2> /dev/null; } || return 0
+    printf 'cryolite: installing what is optional (%s: for workers that are processes of mpirun) ... ' "$missing" >&2
+    if apt_install $missing > "$log" 2>&1 < /dev/null 9>&-; then echo done >&2; else echo "not installed: see $log" >&2; fi
 }
 
 # --- The private Python environment -------------------------------------------------------------------
@@ -182,6 +198,7 @@ set_up() { # set_up command|tests
         echo "$root" > "$stamp.new"
         if [ "$(cat "$build/.packages-$1" 2> /dev/null)" != "$root" ]; then
             system_packages "$1"
+            install_optional "$1"
             echo "$root" > "$build/.packages-$1"
         fi
         python_environment

@@ -71,6 +71,8 @@ void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit, KnownRe
         s.analysed = true;
         // What it adds to is read in place, as an output.
         if (s.part == Part::d_parameter && s.accumulate) s.reads.push_back(s.writes[0]);
+        // Its own share among those of the workers.
+        if (s.part == Part::next && p.share_buffers.count(s.parameter)) s.reads.push_back(p.gradient_buffer.at(s.parameter));
     }
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "generators/formats.h"
+#include "generators/parts.h"
 #include "generators/step.h"
 #include "schedules/defaults.h"
 
@@ -11,7 +12,7 @@ namespace cryolite {
 
 const char *role_name(Role role) {
     static const char *names[] = {"input",  "parameter", "state", "gradient", "activation",
-                                  "scalars", "norms",    "scale", "remainder", "count"};
+                                  "scalars", "norms",    "scale", "remainder", "count", "share"};
     return names[int(role)];
 }
 
@@ -22,8 +23,10 @@ public:
     Builder(StepProgram &p, const StepOptions &options) : p(p), options(options) {}
 
     void run(Model &model) {
+        p.workers = options.workers;
         trace(model);
         parameters();
+        if (p.workers > 1) parts = divide(p);
         if (options.traced) options.traced(p);
         scalars();
         forward();
@@ -41,6 +44,7 @@ private:
     const StepOptions &options;
     std::map<int, std::vector<int>> pending;  ///< graph value -> buffers that add up to its adjoint
     std::set<int> built_again;                ///< graph values, in this plan
+    std::map<const Parameter *, std::vector<PartOf>> parts;  ///< with several workers
 
     int buffer(Buffer b) {
         p.buffers.push_back(std::move(b));
@@ -104,7 +108,12 @@ private:
             b.name = w->path() + "." + s->name;
             p.state_buffers[w].push_back(buffer(b));
         }
+        b.name = w->path(), b.role = Role::share;
+        // A norm of the sum has to be known first, and the update reads what was stored for that.
+        for (b.worker = 0; p.workers > 1 && !p.takes_norms(options.clip) && b.worker < p.workers; b.worker++)
+            p.share_buffers[w].push_back(buffer(b));
         if (!halves) return;
+        b.worker = -1;
         b.role = Role::remainder, b.type = Halide::UInt(16), b.name = w->path() + ".remainder";
         p.remainder_buffer[w] = buffer(b);
     }
@@ -237,16 +246,18 @@ private:
             if (!p.takes_norms(options.clip)) break;
             StageSpec s = norm(w, "");
             p.norms_of[w].first = int(list.size());
-            list.push_back(s);
-            if (!options.accumulate) ghost_norms(w, s, list);
+            for (const StageSpec &part : parts_of(s)) list.push_back(part);
+            if (!options.accumulate && p.workers == 1) ghost_norms(w, s, list);
             p.norms_of[w].count = int(list.size()) - p.norms_of[w].first;
         }
         p.gradient_norms = int(list.size());
         for (auto &[w, id] : ordered()) {
             if (!p.optimizer->takes(Norm::weight)) break;
+            StageSpec s = norm(w, "old ");
+            s.of_weight = true;
             p.norms_of[w].weight = int(list.size());
-            list.push_back(norm(w, "old "));
-            list.back().of_weight = true;
+            for (const StageSpec &part : parts_of(s)) list.push_back(part);
+            p.norms_of[w].weights = int(list.size()) - p.norms_of[w].weight;
         }
         for (int k = 0; k < int(list.size()); k++) {
             list[k].index = k;
@@ -284,8 +295,18 @@ private:
             s.writes = {id};
             for (int state : p.state_buffers[w]) s.writes.push_back(state);
             if (auto lower = p.remainder_buffer.find(w); lower != p.remainder_buffer.end()) s.writes.push_back(lower->second);
-            add("step", "update", s);
+            for (const StageSpec &part : parts_of(s)) add("step", "update", part);
         }
+    }
+    /// The same stage for each part of its parameter.
+    std::vector<StageSpec> parts_of(const StageSpec &s) const {
+        if (p.workers == 1) return {s};
+        std::vector<StageSpec> list;
+        for (const PartOf &part : parts.at(s.parameter)) {
+            list.push_back(s);
+            list.back().worker = part.worker, list.back().begin = part.begin, list.back().count = part.count;
+        }
+        return list;
     }
     /// Parameters in the order of their buffers, which is that of the trace.
     std::vector<std::pair<const Parameter *, int>> ordered() const {

@@ -154,13 +154,13 @@ void Joining::check_unread(const Stage &stage, const Placement &where, int s, in
     }
 }
 
-/// When a kernel would like to run, as a place in the plan: at that of its last stage; norms and fused updates right
-/// after what they read was made, while that is in the cache.
+/// When a kernel would like to run, as a place in the plan: at that of its last stage; norms, fused updates and those of
+/// a worker's part right after what they read was made, while that is in the cache.
 double Joining::wish(const std::vector<int> &list) const {
     bool soon = false;
     double last = 0, made = 0;
     for (int s : list) {
-        soon |= p.stages[s].part == Part::norm || (p.stages[s].part == Part::next && list.size() > 1);
+        soon |= p.stages[s].part == Part::norm || (p.stages[s].part == Part::next && (list.size() > 1 || p.workers > 1));
         last = std::max<double>(last, place_of.at(s));
         for (int b : stage_reads(p, p.stages[s]))
             if (auto w = writer.find(b); w != writer.end() && !std::count(list.begin(), list.end(), w->second))

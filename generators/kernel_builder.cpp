@@ -126,6 +126,10 @@ void KernelBuilder::bind_arguments() {
     }
     for (const KernelOutput &out : outputs)
         built.arguments.push_back({out.buffer, out.offset, p.buffers[out.buffer].type, out.extents, true});
+    // One worker's part of a parameter, of its gradient and of its state.
+    if (const StageSpec &s = p.stages[k.stages[0]]; s.worker >= 0)
+        for (KernelArgument &a : built.arguments)
+            if (p.buffers[a.buffer].parameter == s.parameter) a.offset = int(s.begin);
 }
 
 /// Compiled kernels check no index: one outside its array is refused here, while the algorithm has no schedule yet.

@@ -80,7 +80,7 @@ void KernelOutputs::update(const StageSpec &s) {
     int gradient = p.gradient_buffer.at(s.parameter);
     bool fused = in.arrays.count(gradient);
     std::vector<int> extents = w.storage().extents();
-    if (!fused) extents = {int(w.storage().size())};
+    if (!fused) extents = {int(s.worker >= 0 ? s.count : w.storage().size())};
     std::vector<Var> v = storage_vars(int(extents.size()));
     Func next("next");
     std::vector<Expr> nothing;
@@ -92,7 +92,14 @@ void KernelOutputs::update(const StageSpec &s) {
         if (s.writes.size() == 1) return old;
         return j == 0 && halves ? Master{old[0], old[int(s.writes.size()) - 1]}.whole() : Expr(old[j]);
     };
-    Expr g = fused ? gradient_in_update(s, extents, v) : in.image(gradient, extents, "g")(as_exprs(v));
+    Expr g;
+    if (fused) g = gradient_in_update(s, extents, v);
+    else if (auto shares = p.share_buffers.find(s.parameter); shares != p.share_buffers.end())
+        for (int b : shares->second) {  // in the order of the workers
+            Expr share = in.image(b, extents, fmt::format("g{}", p.buffers[b].worker))(as_exprs(v));
+            g = g.defined() ? g + share : share;
+        }
+    else g = in.image(gradient, extents, "g")(as_exprs(v));
     if (s.scaled) g *= scale_word(0);
     std::vector<Expr> news = rule(s, element, g);
     // Withheld: every bit as it was.
@@ -108,8 +115,11 @@ void KernelOutputs::update(const StageSpec &s) {
 
 Expr KernelOutputs::norm_for_rule(const StageSpec &s, Norm::Of of) {
     const StepProgram::Norms &n = p.norms_of.at(s.parameter);
-    if (of == Norm::weight) return p.optimizer->once(sqrt(in.slice(p.norms, n.weight, 1, "weight_norm")(0)));
     Expr square = cast<double>(0);
+    if (of == Norm::weight) {
+        for (int j = 0; j < n.weights; j++) square += in.slice(p.norms, n.weight, n.weights, "weight_norm")(j);
+        return p.optimizer->once(sqrt(square));
+    }
     for (int j = 0; j < n.count; j++) square += in.slice(p.norms, n.first, n.count, "gradient_norm")(j);
     Expr norm = sqrt(max(square, cast<double>(0)));
     return p.optimizer->once(s.scaled ? norm * cast<double>(scale_word(0)) : norm);
@@ -138,7 +148,7 @@ void KernelOutputs::norm(const StageSpec &s) {
         return;
     }
     int of = s.of_weight ? p.parameter_buffer.at(s.parameter) : p.gradient_buffer.at(s.parameter);
-    int n = int(p.buffers[of].storage().size());
+    int n = int(s.worker >= 0 ? s.count : p.buffers[of].storage().size());
     Func g = in.image(of, {n}, "g");
     if (auto lower = p.remainder_buffer.find(s.parameter); s.of_weight && lower != p.remainder_buffer.end()) {
         Func rest = in.image(lower->second, {n}, "remainder"), whole("whole");

@@ -94,7 +94,7 @@ MemoryPlan predict_memory(const StepProgram &p) {
 int64_t kept_bytes(const StepProgram &p) {
     int64_t bytes = 0;
     for (const Buffer &b : p.buffers)
-        if (b.stored && b.role != Role::activation) bytes += b.bytes();
+        if (b.stored && b.role != Role::activation && b.role != Role::share) bytes += b.bytes() * (b.role == Role::gradient || b.role == Role::input ? p.workers : 1);
     return bytes;
 }
 

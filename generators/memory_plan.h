@@ -18,7 +18,7 @@ MemoryPlan plan_memory(const StepProgram &p, const std::vector<CompiledKernel> &
 MemoryPlan plan_memory(const StepProgram &p, const std::vector<std::vector<int>> &touched);
 /// The same before the kernels are compiled, from what their stages read and write.
 MemoryPlan predict_memory(const StepProgram &p);
-/// Bytes of what outlives a step: parameters, optimizer state, stored gradients, inputs.
+/// Bytes of what outlives a step: parameters and optimizer state, and each worker's stored gradients and inputs.
 int64_t kept_bytes(const StepProgram &p);
 
 }  // namespace cryolite

@@ -41,6 +41,8 @@ std::vector<int> stage_reads(const StepProgram &p, const StageSpec &s) {
         reads.push_back(p.gradient_buffer.at(s.parameter));
     }
     if (s.part == Part::next && !p.optimizer->norms().empty()) reads.push_back(p.norms);
+    if (auto shares = p.share_buffers.find(s.parameter); s.part == Part::next && shares != p.share_buffers.end())
+        reads.insert(reads.end(), shares->second.begin(), shares->second.end());
     if (s.part == Part::next) reads.push_back(p.scalars);
     if (s.part == Part::next && (s.scaled || p.guarded())) reads.push_back(p.scale);
     if (s.part == Part::next && p.guarded()) reads.push_back(p.count);
@@ -64,11 +66,11 @@ void move_lazy_updates(StepProgram &p, const StepOptions &options) {
         if (stage.kind == Stage::next && where.how == Placement::at && where.target == forward)
             why[stage.parameter] = "a line of the step schedule";
     if (why.empty()) return;
-    std::map<const Parameter *, int> update;  // kernels, one of each stage so far
+    std::map<const Parameter *, std::vector<int>> update;  // kernels, one of each stage so far
     auto &step = p.plans["step"];
     for (int k : step)
         if (StageSpec &s = p.stages[p.kernels[k].stages[0]]; s.part == Part::next && why.count(s.parameter)) {
-            update[s.parameter] = k, p.lazy.insert(s.parameter);
+            update[s.parameter].push_back(k), p.lazy.insert(s.parameter);
             s.placed = "at forward", s.why = why[s.parameter];
             p.plans["flush"].push_back(k);
         }
@@ -79,7 +81,10 @@ void move_lazy_updates(StepProgram &p, const StepOptions &options) {
     auto &line = p.plans["lazy"];
     for (int k : std::vector<int>(p.plans["forward"])) {
         for (const Parameter *w : p.graph.calls()[p.stages[p.kernels[k].stages[0]].call].layer->parameters())
-            if (auto u = update.find(w); u != update.end()) line.push_back(u->second), update.erase(u);
+            if (auto u = update.find(w); u != update.end()) {
+                line.insert(line.end(), u->second.begin(), u->second.end());
+                update.erase(u);
+            }
         line.push_back(k);
     }
 }

@@ -51,6 +51,9 @@ bool Joining::asked_root(const Parameter *w) const {
 
 /// Why the gradient of `w` cannot live inside its update; empty: it can.
 std::string Joining::fusible(const Parameter *w) const {
+    // Legality condition 5: reduced, then the part of each worker updated.
+    if (p.workers > 1)
+        return fmt::format("the gradients of {} workers are added first, and each worker updates its part of the sum", p.workers);
     const std::vector<int> gradients = uses(w).gradients;
     auto layer = [&](int s) -> const Layer & { return *p.graph.calls()[p.stages[s].call].layer; };
     int products = 0, scattered = 0;

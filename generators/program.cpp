@@ -52,6 +52,7 @@ struct Request {
     std::vector<std::string> params;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
+    int workers = 1;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
 
@@ -88,7 +89,7 @@ std::vector<std::string> model_sizes() {
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
-    StepOptions options{r.clip, r.accumulate, r.update};
+    StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers};
     const double bytes = r.any_size ? INFINITY : machine_memory();
     options.traced = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); };
     Step step(machine);
@@ -156,6 +157,8 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--update", r.update, "auto, separate, backward or forward");
     app.add_option("--precision", r.precision, "fp32 or bf16");
     app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
+    app.add_option("--workers", r.workers, "data-parallel replicas, each with its own part of the batch")
+        ->check(CLI::Range(1, 1024));
     app.add_flag("--any-size", r.any_size, "also a step that this machine has not enough memory for");
     app.add_flag("--clip", r.clip, "clip gradients by their global norm");
     app.add_flag("--accumulate", r.accumulate, "several micro-batches in a step");

@@ -46,7 +46,7 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     return list;
 }
 
-int64_t predicted(const StepProgram &p) { return kept_bytes(p) + predict_memory(p).bytes; }
+int64_t predicted(const StepProgram &p) { return kept_bytes(p) + p.workers * predict_memory(p).bytes; }
 
 }  // namespace
 

@@ -14,7 +14,7 @@
 
 namespace cryolite {
 
-enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale, remainder, count };
+enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale, remainder, count, share };
 const char *role_name(Role role);
 
 struct Buffer {
@@ -25,6 +25,7 @@ struct Buffer {
     Layout layout;    ///< of parameters, their gradients and state
     const Parameter *parameter = nullptr;
     bool stored = true;  ///< false: exists only inside kernels
+    int worker = -1;     ///< of a share: whose gradient it is
 
     Shape storage() const { return layout.storage(shape); }
     int64_t bytes() const { return storage().size() * type.bytes(); }
@@ -45,6 +46,8 @@ struct StageSpec {
     bool again = false;         ///< forward: builds a value again for the backward pass
     bool scaled = false;        ///< next: gradients are multiplied by the clipping scale
     bool of_weight = false;     ///< norm: of the parameter, for rules that take it
+    int worker = -1;            ///< next, norm: whose part of the parameter's storage it is, -1: all of it in every worker
+    int64_t begin = 0, count = 0;  ///< that part, in elements
     std::vector<int> reads{};   ///< buffers that it really reads, known after `analyse`
     bool analysed = false;
     std::vector<int> writes{};  ///< buffers: one, but for next (the parameter, then its states)
@@ -73,10 +76,12 @@ struct StepProgram {
     std::map<const Parameter *, int> remainder_buffer;  ///< of weights kept in halves: the lower ones
     struct Norms {
         int first = 0, count = 0;  ///< of the gradient: entries of `norms` whose sum is its squared norm
-        int weight = -1;           ///< of the parameter
+        int weight = -1, weights = 0;  ///< of the parameter: the same
     };
     std::map<const Parameter *, Norms> norms_of;
     int gradient_norms = 0;            ///< the first entries of `norms`
+    /// With several workers, where the update adds their gradients itself: these, by worker.
+    std::map<const Parameter *, std::vector<int>> share_buffers;
     std::set<const Parameter *> lazy;  ///< updated at forward, at their next use
     int scalars = -1, norms = -1, scale = -1, loss = -1, output = -1;
     int count = -1;  ///< updates done, and withheld; -1: none can be withheld
@@ -84,6 +89,7 @@ struct StepProgram {
     std::vector<double> scalar_values;
     Optimizer *optimizer = nullptr;
     const Step *schedule = nullptr;
+    int workers = 1;
     Format format = fp32;
 
     /// Whether an update is withheld where a gradient is not finite.
@@ -104,6 +110,7 @@ struct StepOptions {
     bool clip = false;        ///< clip gradients by their global norm
     bool accumulate = false;  ///< several micro-batches in a step
     std::string update = "separate";
+    int workers = 1;          ///< whose gradients are added
     std::function<void(const StepProgram &)> traced = {};  ///< called when all shapes are known
     std::set<int> rebuilt = {};  ///< calls whose output is built again, beside those that the schedule names
 };

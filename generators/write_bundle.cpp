@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -28,12 +29,13 @@ json buffer_json(const StepProgram &p, int id, const MemoryPlan &memory) {
     if (b.role == Role::parameter)
         j["init"] = {{"rule", b.parameter->init().rule == Init::normal ? "normal" : "constant"},
                      {"value", b.parameter->init().value}};
-    if (b.role == Role::state || b.role == Role::gradient || b.role == Role::remainder)
+    if (b.role == Role::state || b.role == Role::gradient || b.role == Role::remainder || b.role == Role::share)
         j["parameter"] = p.parameter_buffer.at(b.parameter);
     if (b.role == Role::activation) {
         auto at = memory.offset.find(id);
         j["offset"] = at == memory.offset.end() ? -1 : at->second;
     }
+    if (b.role == Role::share) j["worker"] = b.worker, j["stored"] = false;
     if (!b.stored || (b.role == Role::activation && !memory.offset.count(id))) j["stored"] = false;
     return j;
 }
@@ -53,15 +55,44 @@ json call_json(const StepProgram &p, int k, const CompiledKernel &c, int symbol)
         args.push_back({a.buffer, a.offset});
         bytes += Shape(a.extents).size() * a.type.bytes();
     }
-    return {{"kernel", symbol}, {"name", kernel.name}, {"pass", kernel.pass}, {"stages", stages},
-            {"args", args}, {"flops", flops}, {"bytes", bytes}};
+    json j = {{"kernel", symbol}, {"name", kernel.name}, {"pass", kernel.pass}, {"stages", stages},
+              {"args", args}, {"flops", flops}, {"bytes", bytes}};
+    if (int worker = p.stages[kernel.stages[0]].worker; worker >= 0) j["worker"] = worker;
+    return j;
+}
+
+/// The sums over workers of those gradients that are whole after kernel `k` of the list, and that their updates do not add
+/// themselves: a call for each part.
+json sums_json(const StepProgram &p, const std::vector<int> &list, int k) {
+    json sums = json::array();
+    auto makes = [&](int kernel, const Parameter *w) {
+        return std::ranges::any_of(p.kernels[kernel].stages, [&](int s) {
+            return p.stages[s].part == Part::d_parameter && p.stages[s].parameter == w;
+        });
+    };
+    std::vector<std::pair<int, const Parameter *>> ordered;  // the same in every process
+    for (auto &[w, gradient] : p.gradient_buffer) ordered.push_back({gradient, w});
+    std::sort(ordered.begin(), ordered.end());
+    const std::string why = p.schedule->distributed ? "a line of the step schedule" : fmt::format("--workers {}", p.workers);
+    for (auto &[gradient, w] : ordered) {
+        if (p.share_buffers.count(w)) continue;
+        const auto last = std::find_if(list.rbegin(), list.rend(), [&, w = w](int other) { return makes(other, w); });
+        if (last == list.rend() || *last != k) continue;
+        const std::string name = "sum(d(" + w->path() + "))";
+        for (const StageSpec &s : p.stages)
+            if (s.part == Part::next && s.parameter == w)
+                sums.push_back({{"kernel", -1}, {"name", name}, {"pass", "update"}, {"worker", s.worker}, {"sum", s.count},
+                                {"stages", {{{"name", name}, {"placed", "root"}, {"why", why}}}}, {"args", {{gradient, s.begin}}},
+                                {"flops", 0.0}, {"bytes", (p.workers + 1) * s.count * p.buffers[gradient].type.bytes()}});
+    }
+    return sums;
 }
 
 }  // namespace
 
 json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled,
                const MemoryPlan &memory) {
-    json j = {{"format", 1}, {"task", model.task()}, {"arena", memory.bytes},
+    json j = {{"format", 1}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
               {"arena_unshared", memory.unshared}, {"loss", p.loss}, {"output", p.output},
               {"scalars", p.scalar_names}, {"scalar_values", p.scalar_values}};
     for (int b = 0; b < int(p.buffers.size()); b++) j["buffers"].push_back(buffer_json(p, b, memory));
@@ -75,8 +106,11 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
     }
     for (auto &[plan, list] : p.plans) {
         j["plans"][plan] = json::array();
-        for (int k : list)
+        for (int k : list) {
             j["plans"][plan].push_back(call_json(p, k, compiled.kernels[k], symbols[compiled.kernels[k].key]));
+            if (p.workers > 1 && plan == "step")
+                for (json &sum : sums_json(p, list, k)) j["plans"][plan].push_back(std::move(sum));
+        }
     }
     return j;
 }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "runtime/collective/sum.h"
 #include "runtime/error.h"
 
 namespace cryolite {
@@ -21,15 +22,23 @@ halide_type_t halide_type(const std::string &name) {
 
 }  // namespace
 
-Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device)
-    : bundle_(std::move(bundle)), device_(device) {
+Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collective *collective, Executor *leader)
+    : bundle_(std::move(bundle)), device_(device), collective_(collective), leader_(leader) {
+    if (plan().workers != (collective ? collective->workers : 1))
+        fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
     allocate();
-    resolve();
+    if (collective_) declare();
 }
 
 Executor::~Executor() {
     device_.release(arena_);
-    for (DeviceMemory &m : memory_) device_.release(m);
+    for (size_t b = 0; b < memory_.size(); b++)
+        if (!leader_ || !shared(plan().buffers[b])) device_.release(memory_[b]);
+}
+
+/// Whether the workers of a process have one memory for it.
+bool Executor::shared(const PlanBuffer &b) const {
+    return b.role == "parameter" || b.role == "remainder" || b.role == "state" || b.role == "norms";
 }
 
 void Executor::allocate() {
@@ -39,11 +48,14 @@ void Executor::allocate() {
     for (size_t b = 0; b < p.buffers.size(); b++) {
         const PlanBuffer &buffer = p.buffers[b];
         if (buffer.role == "activation" || !buffer.stored) continue;
-        memory_[b] = device_.allocate(size_t(buffer.bytes) + 64, buffer.role + " " + buffer.name);
+        memory_[b] = leader_ && shared(buffer) ? leader_->memory_[b]
+                                               : device_.allocate(size_t(buffer.bytes) + 64, buffer.role + " " + buffer.name);
     }
 }
 
 void Executor::place(int buffer, DeviceMemory &memory, size_t &offset) const {
+    if (const PlanBuffer &share = plan().buffers.at(size_t(buffer)); share.role == "share")
+        buffer = plan().gradient_of(share.parameter);  // of this worker, its own
     const PlanBuffer &b = plan().buffers.at(size_t(buffer));
     bool in_arena = b.role == "activation";
     if (in_arena ? b.offset < 0 : !b.stored) fail("'{}' is not stored in this plan", b.name);
@@ -55,34 +67,102 @@ void Executor::resolve() {
     for (auto &[name, calls] : plan().plans) {
         Line &line = lines_[name];
         line.context = device_.context();
-        for (const PlanCall &c : calls) {
-            Line::Call &call = line.calls.emplace_back();
-            call.function = bundle_->kernel(c.kernel);
-            call.plan = &c;
-            call.argv.push_back(&line.context);
-            const PlanKernel &k = plan().kernels[size_t(c.kernel)];
-            for (size_t i = 0; i < c.args.size(); i++) {
-                auto &dims = call.dimensions.emplace_back();
-                int stride = 1;
-                for (int e : k.args[i].extents) dims.emplace_back(0, e, stride), stride *= e;
-                halide_buffer_t &b = call.arguments.emplace_back();
-                b = {};
-                b.type = halide_type(k.args[i].type);
-                b.dimensions = int(dims.size());
-                b.dim = dims.data();
-                DeviceMemory memory;
-                size_t offset;
-                place(c.args[i].buffer, memory, offset);
-                device_.bind(b, memory, offset + size_t(c.args[i].offset) * b.type.bytes());
-                call.argv.push_back(&b);
-            }
-        }
+        for (size_t i = 0; i < calls.size(); i++) resolve(line, calls[i], collective_ ? shared_[name][i] : -1);
         order(line);
     }
 }
 
+halide_buffer_t Executor::bound(const PlanCall::Bound &a, const std::string &type) {
+    halide_buffer_t b = {};
+    b.type = halide_type(type);
+    DeviceMemory memory;
+    size_t offset;
+    place(a.buffer, memory, offset);
+    device_.bind(b, memory, offset + size_t(a.offset) * b.type.bytes());
+    return b;
+}
+
+/// All workers declare the same calls in the same order.
+void Executor::declare() {
+    for (auto &[name, calls] : plan().plans)
+        for (const PlanCall &c : calls) shared_[name].push_back(c.worker >= 0 ? declare(c) : -1);
+}
+
+/// A call for one worker: the gradients that it adds, and the results that all read. Optimizer state is nobody else's.
+int Executor::declare(const PlanCall &c) {
+    std::span<float> share;
+    std::vector<Piece> result;
+    for (size_t i = 0; i < c.args.size(); i++) {
+        const PlanBuffer &b = plan().buffers[size_t(c.args[i].buffer)];
+        int64_t count = c.sum;
+        if (c.kernel >= 0) {
+            count = 1;
+            for (int e : plan().kernels[size_t(c.kernel)].args[i].extents) count *= e;
+        }
+        const halide_buffer_t at = bound(c.args[i], b.type);
+        if (c.sum > 0 || b.role == "share")
+            share = {reinterpret_cast<float *>(at.host), size_t(count)};
+        else if (plan().writes(c, i) && shared(b) && b.role != "state")
+            result.push_back({at.host, size_t(count * b.element_bytes())});
+    }
+    return collective_->declare(c.worker, share, result);
+}
+
+void Executor::resolve(Line &line, const PlanCall &c, int shared) {
+    Line::Call &call = line.calls.emplace_back();
+    call.plan = &c, call.shared = shared;
+    if (shared >= 0) {
+        float *sum = c.sum > 0 ? reinterpret_cast<float *>(bound(c.args[0], "float32").host) : nullptr;
+        Line::End &end = line.ends.emplace_back(Line::End{collective_, shared, line.context, sum, c.sum, {}});
+        end.argv[0] = &end;
+        if (c.sum > 0 || c.worker != collective_->worker) return;
+    }
+    call.function = bundle_->kernel(c.kernel);
+    call.argv.push_back(&line.context);
+    const PlanKernel &k = plan().kernels[size_t(c.kernel)];
+    for (size_t i = 0; i < c.args.size(); i++) {
+        auto &dims = call.dimensions.emplace_back();
+        int stride = 1;
+        for (int e : k.args[i].extents) dims.emplace_back(0, e, stride), stride *= e;
+        halide_buffer_t &b = call.arguments.emplace_back(bound(c.args[i], k.args[i].type));
+        b.dimensions = int(dims.size());
+        b.dim = dims.data();
+        if (const PlanBuffer &whose = plan().buffers[size_t(c.args[i].buffer)]; whose.role == "share")
+            b.host = reinterpret_cast<uint8_t *>(const_cast<float *>(collective_->shares(shared)[size_t(whose.worker)]));
+        call.argv.push_back(&b);
+    }
+}
+
+namespace {
+
+using End = Executor::Line::End;
+
+int offer(void **argv) {
+    auto *end = static_cast<End *>(argv[0]);
+    return end->collective->offer(end->number), 0;
+}
+int add(void **argv) {
+    auto *end = static_cast<End *>(argv[0]);
+    return add_in_order(end->sum, end->collective->shares(end->number), size_t(end->count), end->context), 0;
+}
+int publish(void **argv) {
+    auto *end = static_cast<End *>(argv[0]);
+    return end->collective->publish(end->number), 0;
+}
+int nothing(void **) { return 0; }
+
+std::function<Gate()> when(bool (Collective::*ready)(int), const End &end) {
+    return [ready, c = end.collective, n = end.number] {
+        return (c->*ready)(n) ? Gate::open : c->broken() ? Gate::broken : Gate::closed;
+    };
+}
+
+}  // namespace
+
 /// A call waits for the earlier ones that write what it touches, or touch what it writes. Buffers of the arena may
-/// share memory, so places are compared, not buffers.
+/// share memory, so places are compared, not buffers. A call for one worker is several here: every worker offers, when it
+/// has done what the call would wait for; the owner, when all have, runs it and publishes; the others, when they see that,
+/// go on with what waits for it.
 void Executor::order(Line &line) const {
     struct Range {
         const void *memory;
@@ -92,16 +172,18 @@ void Executor::order(Line &line) const {
     std::vector<std::vector<Range>> touched;
     for (const Line::Call &c : line.calls) {
         auto &ranges = touched.emplace_back();
-        const PlanKernel &k = plan().kernels[size_t(c.plan->kernel)];
         for (size_t i = 0; i < c.plan->args.size(); i++) {
+            const PlanCall::Bound &a = c.plan->args[i];
             DeviceMemory memory;
             size_t offset;
-            place(c.plan->args[i].buffer, memory, offset);
-            const size_t element = c.arguments[i].type.bytes();
-            offset += size_t(c.plan->args[i].offset) * element;
+            place(a.buffer, memory, offset);
+            const size_t element = size_t(plan().buffers[size_t(a.buffer)].element_bytes());
+            offset += size_t(a.offset) * element;
             size_t bytes = element;
-            for (int e : k.args[i].extents) bytes *= size_t(e);
-            ranges.push_back({memory.address, offset, offset + bytes, k.args[i].written});
+            if (c.plan->sum > 0) bytes *= size_t(c.plan->sum);
+            else
+                for (int e : plan().kernels[size_t(c.plan->kernel)].args[i].extents) bytes *= size_t(e);
+            ranges.push_back({memory.address, offset, offset + bytes, plan().writes(*c.plan, i)});
         }
     }
     auto conflict = [](const std::vector<Range> &a, const std::vector<Range> &b) {
@@ -110,32 +192,67 @@ void Executor::order(Line &line) const {
                 if ((x.written || y.written) && x.memory == y.memory && x.begin < y.end && y.begin < x.end) return true;
         return false;
     };
-    line.ready.resize(line.calls.size());
-    for (size_t later = 0; later < touched.size(); later++) {
-        line.ready[later].function = line.calls[later].function;
-        line.ready[later].argv = line.calls[later].argv.data();
-        for (size_t earlier = 0; earlier < later; earlier++)
-            if (conflict(touched[earlier], touched[later]))
-                line.ready[earlier].next.push_back(int(later)), line.ready[later].waits++;
+    auto add_ready = [&](int call, int (*function)(void **), void **argv, std::function<Gate()> gate = {}) {
+        line.ready.push_back({function, argv, 0, {}, std::move(gate)});
+        line.call_of.push_back(call);
+        return int(line.ready.size()) - 1;
+    };
+    auto after = [&](int earlier, int later) {
+        line.ready[size_t(earlier)].next.push_back(later), line.ready[size_t(later)].waits++;
+    };
+    struct Place {
+        int first, run = -1, done;  ///< in `ready`; run: -1, it runs elsewhere
+    };
+    std::vector<Place> places;
+    auto end = line.ends.begin();
+    for (size_t later = 0; later < line.calls.size(); later++) {
+        Line::Call &c = line.calls[later];
+        Place at{};
+        if (c.shared < 0) {
+            at.first = at.run = at.done = add_ready(int(later), c.function, c.argv.data());
+        } else {
+            End &e = *end++;
+            at.first = add_ready(int(later), offer, e.argv);
+            int last = at.first;
+            if (c.plan->worker == collective_->worker) {
+                at.run = c.plan->sum > 0 ? add_ready(int(later), add, e.argv) : add_ready(int(later), c.function, c.argv.data());
+                line.ready[size_t(at.run)].gate = when(&Collective::offered, e);
+                last = add_ready(int(later), publish, e.argv);
+                after(at.first, at.run), after(at.run, last);
+            }
+            at.done = add_ready(int(later), nothing, e.argv, when(&Collective::published, e));
+            after(last, at.done);
+            if (at.run >= 0) at.done = at.run;  // what is sent may be read here meanwhile
+        }
+        for (size_t earlier = 0; earlier < later; earlier++) {
+            if (!conflict(touched[earlier], touched[later])) continue;
+            const int done = places[earlier].done;
+            // What one worker does one after the other, the others need not wait for in between.
+            const bool same = c.shared >= 0 && c.plan->worker == line.calls[earlier].plan->worker;
+            if (!same) after(done, at.first);
+            else if (at.run >= 0) after(done, at.run);
+        }
+        places.push_back(at);
     }
 }
 
 void Executor::check(const Line &line, const CallFailure &failure, size_t first) const {
     if (failure.call < 0) return;
-    fail("kernel '{}' failed with code {}: {}", line.calls[first + size_t(failure.call)].plan->name, failure.code,
-         device_.last_error());
+    const std::string &name = line.calls[size_t(line.call_of[first + size_t(failure.call)])].plan->name;
+    if (failure.code == gate_broken) fail("'{}' waited for another worker, which has failed", name);
+    fail("kernel '{}' failed with code {}: {}", name, failure.code, device_.last_error());
 }
 
 void Executor::run(const Line &line, std::span<double> seconds) {
     if (seconds.empty()) return check(line, device_.run(line.ready), 0);
     using Clock = std::chrono::steady_clock;
     KernelCall alone;
-    for (size_t i = 0; i < line.calls.size(); i++) {
-        alone.function = line.ready[i].function, alone.argv = line.ready[i].argv;
+    for (size_t i = 0; i < line.ready.size(); i++) {
+        alone.function = line.ready[i].function, alone.argv = line.ready[i].argv, alone.gate = line.ready[i].gate;
         auto start = Clock::now();
         check(line, device_.run({&alone, 1}), i);
         device_.finish();
-        seconds[i] += std::chrono::duration<double>(Clock::now() - start).count();
+        seconds[size_t(line.call_of[i])] += std::chrono::duration<double>(Clock::now() - start).count();
     }
 }
 

@@ -1,19 +1,25 @@
 #pragma once
 // Runs the plans of a bundle on a device. Everything is resolved once: a step is a loop over function
-// pointers with their arguments, without allocation, hashing or locks.
+// pointers with their arguments, without allocation, hashing or locks. With several workers each has an executor: calls
+// that are for one worker run on that one, and the others wait for what they write only where they read it.
 
 #include <deque>
 #include <map>
 #include <span>
 
 #include "runtime/bundle.h"
+#include "runtime/collective/collective.h"
 #include "runtime/device/device.h"
 
 namespace cryolite {
 
 class Executor {
 public:
-    Executor(std::shared_ptr<const Bundle> bundle, Device &device);
+    /// `collective`: this worker's end, where the plan is for several. `leader`: the executor of another worker of this
+    /// process, whose parameters and optimizer state this one shares.
+    Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collective *collective = nullptr, Executor *leader = nullptr);
+    /// Makes the calls ready, when all workers of this process have their executors.
+    void resolve();
     ~Executor();
     Executor(const Executor &) = delete;
 
@@ -35,13 +41,20 @@ public:
 private:
     std::shared_ptr<const Bundle> bundle_;
     Device &device_;
+    Collective *collective_;
+    Executor *leader_;
     DeviceMemory arena_;
     std::vector<DeviceMemory> memory_;  ///< by buffer; empty: in the arena, or never stored
+    std::map<std::string, std::vector<int>> shared_;  ///< by plan and call: its number among what workers do together
     std::map<std::string, Line> lines_;
 
     void allocate();
-    void resolve();
+    void declare();
+    int declare(const PlanCall &c);
+    void resolve(Line &line, const PlanCall &c, int shared);
     void order(Line &line) const;
+    bool shared(const PlanBuffer &b) const;
+    halide_buffer_t bound(const PlanCall::Bound &a, const std::string &type);
     void check(const Line &line, const CallFailure &failure, size_t first) const;
     void place(int buffer, DeviceMemory &memory, size_t &offset) const;
     /// The memory of a buffer; `offset` becomes the place in it. Errors: fewer bytes than are asked for.
@@ -50,14 +63,26 @@ private:
 
 struct Executor::Line {
     struct Call {
-        Bundle::Function function;
+        Bundle::Function function = nullptr;
         std::vector<void *> argv;
         std::deque<halide_buffer_t> arguments;
         std::deque<std::vector<halide_dimension_t>> dimensions;
         const PlanCall *plan;
+        int shared = -1;  ///< of a call for one worker: its number among what workers do together
     };
-    std::deque<Call> calls;
-    std::vector<KernelCall> ready;  ///< the same for the device
+    /// What a call that tells other workers, or adds what they have, is called with.
+    struct End {
+        Collective *collective;
+        int number;
+        void *context;
+        float *sum;
+        int64_t count;
+        void *argv[1];
+    };
+    std::deque<Call> calls;  ///< as the plan lists them
+    std::deque<End> ends;
+    std::vector<KernelCall> ready;  ///< for the device: calls, and what tells other workers and waits for them
+    std::vector<int> call_of;       ///< by `ready`
     void *context = nullptr;
 };
 

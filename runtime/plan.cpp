@@ -25,7 +25,7 @@ PlanBuffer buffer_of(const json &j) {
     b.name = j.at("name"), b.role = j.at("role"), b.type = j.at("type"), b.bytes = j.at("bytes");
     b.shape = j.at("shape").get<std::vector<int>>();
     b.offset = j.value("offset", int64_t{-1});
-    b.parameter = j.value("parameter", -1);
+    b.parameter = j.value("parameter", -1), b.worker = j.value("worker", -1);
     b.stored = j.value("stored", true);
     if (j.contains("layout")) b.layout = {j["layout"].at("panel"), j["layout"].at("dim")};
     if (j.contains("init")) b.init_rule = j["init"].at("rule"), b.init_value = j["init"].at("value");
@@ -43,15 +43,29 @@ PlanCall call_of(const json &j) {
     PlanCall c;
     c.kernel = j.at("kernel"), c.name = j.at("name"), c.pass = j.at("pass");
     c.flops = j.at("flops"), c.bytes = j.at("bytes");
+    c.worker = j.value("worker", -1), c.sum = j.value("sum", int64_t{0});
     for (const json &s : j.at("stages")) c.stages.push_back({s.at("name"), s.at("placed"), s.value("why", "")});
     for (const json &a : j.at("args")) c.args.push_back({a.at(0), a.at(1)});
     return c;
+}
+
+void check_sum(const Plan &p, const PlanCall &c) {
+    if (c.worker < 0 || c.args.size() != 1 || c.args[0].buffer < 0 || c.args[0].buffer >= int(p.buffers.size()))
+        fail("'{}' is no sum of one buffer for one worker", c.name);
+    const PlanBuffer &b = p.buffers[size_t(c.args[0].buffer)];
+    if (b.type != "float32" || b.role == "activation" || c.args[0].offset < 0 || (c.args[0].offset + c.sum) * b.element_bytes() > b.bytes)
+        fail("'{}' reaches past the end of '{}', or cannot add it", c.name, b.name);
 }
 
 /// What the executor relies on: every index is in range, and every argument fits its buffer.
 void check(const Plan &p) {
     for (auto &[name, calls] : p.plans)
         for (const PlanCall &c : calls) {
+            if (c.worker < -1 || c.worker >= p.workers) fail("'{}' is for worker {} of {}", c.name, c.worker, p.workers);
+            if (c.sum > 0) {
+                check_sum(p, c);
+                continue;
+            }
             if (c.kernel < 0 || c.kernel >= int(p.kernels.size())) fail("a call of '{}' names no kernel", name);
             const PlanKernel &k = p.kernels[c.kernel];
             if (c.args.size() != k.args.size()) fail("'{}' has {} arguments, its kernel {}", c.name, c.args.size(), k.args.size());
@@ -62,6 +76,8 @@ void check(const Plan &p) {
                 int64_t count = 1;
                 for (int e : k.args[i].extents) count *= e;
                 if (n < 0 || (n + count) * b.element_bytes() > b.bytes) fail("'{}' reaches past the end of '{}'", c.name, b.name);
+                if (b.role == "share" && (c.worker < 0 || b.worker < 0 || b.worker >= p.workers || p.gradient_of(b.parameter) < 0))
+                    fail("'{}' reads '{}', the gradient of no worker", c.name, b.name);
                 if (b.role == "activation" && (b.offset < 0 || b.offset + b.bytes > p.arena)) fail("'{}' lies outside of the arena", b.name);
             }
         }
@@ -81,6 +97,7 @@ Plan Plan::load(const fs::path &path) {
         if (j.at("format") != format)
             fail("its format is {}, expected {}: it is another version's; build again with ./cryolite",
                  j["format"].dump(), format);
+        p.workers = j.value("workers", 1);
         p.task = j.at("task"), p.arena = j.at("arena"), p.arena_unshared = j.at("arena_unshared");
         p.loss = j.at("loss"), p.output = j.at("output");
         p.scalar_names = j.at("scalars").get<std::vector<std::string>>();
@@ -114,11 +131,26 @@ int Plan::remainder_of(int parameter) const {
     return -1;
 }
 
+int Plan::gradient_of(int parameter) const {
+    for (int b = 0; b < int(buffers.size()); b++)
+        if (buffers[b].role == "gradient" && buffers[b].parameter == parameter) return b;
+    return -1;
+}
+
 std::map<std::string, int64_t> Plan::memory() const {
-    std::map<std::string, int64_t> bytes = {{"activation", arena}};
+    std::map<std::string, int64_t> bytes = {{"activation", arena * workers}};
     for (const PlanBuffer &b : buffers)
-        if (b.stored && b.role != "activation") bytes[b.role] += b.bytes;
+        if (b.stored && b.role != "activation") bytes[b.role] += b.bytes * (b.role == "gradient" || b.role == "input" ? workers : 1);
     return bytes;
+}
+
+const std::string &Plan::loops(const PlanCall &c) const {
+    static const std::string sum = "sum of workers";
+    return c.kernel < 0 ? sum : kernels[size_t(c.kernel)].loops;
+}
+
+bool Plan::writes(const PlanCall &c, size_t argument) const {
+    return c.kernel < 0 || kernels[size_t(c.kernel)].args[argument].written;
 }
 
 int64_t Plan::parameters() const {

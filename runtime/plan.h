@@ -20,7 +20,8 @@ struct PlanBuffer {
     std::vector<int> shape;  ///< innermost extent first
     int64_t bytes = 0;       ///< in storage, padding included
     int64_t offset = -1;     ///< activations: place in the arena
-    int parameter = -1;      ///< of a gradient, state or remainder
+    int parameter = -1;      ///< of a gradient, state, remainder or share
+    int worker = -1;         ///< whose gradient a share is
     bool stored = true;
     PanelLayout layout;
     std::string init_rule;
@@ -44,7 +45,9 @@ struct PlanKernel {
 };
 
 struct PlanCall {
-    int kernel = 0;
+    int kernel = 0;           ///< -1: a sum over workers
+    int worker = -1;          ///< the only one that runs it, for all; -1: each runs it for itself
+    int64_t sum = 0;          ///< elements of its argument that are added over workers
     std::string name, pass;
     struct Stage {
         std::string name, placed, why;
@@ -61,6 +64,7 @@ struct PlanCall {
 
 struct Plan {
     std::string task;  ///< "tokens" or "features"
+    int workers = 1;   ///< data-parallel replicas; batches are those of one
     int64_t arena = 0, arena_unshared = 0;
     int loss = -1, output = -1;
     std::vector<std::string> scalar_names;
@@ -78,9 +82,13 @@ struct Plan {
     int find(const std::string &role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none
     int remainder_of(int parameter) const;      ///< the buffer; -1: the parameter is not kept in halves
-    /// Bytes by role of what is stored; activations are those of the arena.
+    int gradient_of(int parameter) const;       ///< the buffer; -1: none
+    /// Bytes by role of what is stored, of all workers in one process; activations are those of the arenas.
     std::map<std::string, int64_t> memory() const;
     int64_t parameters() const;                 ///< logical elements of all parameters
+    /// The name of a call's loop schedule.
+    const std::string &loops(const PlanCall &c) const;
+    bool writes(const PlanCall &c, size_t argument) const;
 };
 
 }  // namespace cryolite

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "runtime/collective/local/local_collective.h"
 #include "runtime/error.h"
 #include "runtime/layout.h"
 #include "runtime/master.h"
@@ -25,16 +26,51 @@ int64_t not_finite(std::span<const float> values) {
 }
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<const Bundle> bundle, Device &device)
-    : executor_(std::move(bundle), device), scalars_(plan().scalar_values) {
+Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes)
+    : processes_(processes), crew_(int(devices.size())), scalars_(bundle->plan.scalar_values) {
+    if (processes.size() > 1) {
+        if (devices.size() > 1) fail("a process of several is one worker, not {}", devices.size());
+        collectives_.push_back(processes.collective());
+    } else if (devices.size() > 1) {
+        collectives_ = local_collectives(int(devices.size()));
+    }
+    for (size_t w = 0; w < devices.size(); w++)
+        executors_.push_back(std::make_unique<Executor>(bundle, *devices[w], collectives_.empty() ? nullptr : collectives_[w].get(),
+                                                        w == 0 ? nullptr : executors_[0].get()));
+    for (auto &e : executors_) e->resolve();
+    values_.resize(size_t(workers()));
+    share_state();
     input_ = plan().find("input", plan().task);
     targets_ = plan().find("input", "targets");
     count_ = plan().find("count");
     if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
 }
 
-int Trainer::batch() const { return plan().buffers[size_t(targets_)].shape.back(); }
-int Trainer::rows_per_example() const { return int(plan().buffers[size_t(targets_)].elements() / batch()); }
+/// With several processes: who has which part of the optimizer state, as the plan's updates say.
+void Trainer::share_state() {
+    shares_.resize(plan().buffers.size());
+    if (processes_.size() == 1) return;
+    for (const char *name : {"step", "flush"})
+        if (auto at = plan().plans.find(name); at != plan().plans.end())
+            for (const PlanCall &c : at->second)
+                for (size_t i = 0; c.worker >= 0 && c.kernel >= 0 && i < c.args.size(); i++) {
+                    const PlanBuffer &b = plan().buffers[size_t(c.args[i].buffer)];
+                    if (b.role != "state" || !plan().writes(c, i)) continue;
+                    size_t n = 1;
+                    for (int e : plan().kernels[size_t(c.kernel)].args[i].extents) n *= size_t(e);
+                    shares_[size_t(c.args[i].buffer)].push_back({c.worker, size_t(c.args[i].offset) * sizeof(float), n * sizeof(float)});
+                }
+}
+
+/// work(w) on every worker of this process.
+void Trainer::all(const std::function<void(int)> &work) {
+    crew_.run(work, [this] {
+        for (auto &c : collectives_) c->give_up();
+    });
+}
+
+int Trainer::batch() const { return plan().buffers[size_t(targets_)].shape.back() * workers(); }
+int Trainer::rows_per_example() const { return int(plan().buffers[size_t(targets_)].elements() / own_batch()); }
 int Trainer::classes() const { return plan().buffers[size_t(plan().output)].shape.at(0); }
 
 void Trainer::initialise(uint64_t seed) {
@@ -53,25 +89,34 @@ void Trainer::put(int buffer, std::span<const float> row_major) {
     storage_.resize(size_t(b.stored_elements()));
     to_storage(b, row_major, storage_);
     const int lower = plan().remainder_of(buffer);
-    if (lower < 0) return executor_.upload(buffer, storage_.data(), size_t(b.bytes));
+    if (const auto &shares = shares_[size_t(buffer)]; !shares.empty()) {
+        // What is never written takes no memory: a process has its own part of the optimizer state only.
+        for (const Share &s : shares)
+            if (s.rank == processes_.rank())
+                executor().upload(buffer, reinterpret_cast<const char *>(storage_.data()) + s.begin, s.bytes, s.begin);
+        return;
+    }
+    if (lower < 0) return executor().upload(buffer, storage_.data(), size_t(b.bytes));
     half_.resize(storage_.size()), remainder_.resize(storage_.size());
     for (size_t i = 0; i < storage_.size(); i++) {
         const Master m = Master::split(storage_[i]);
         half_[i] = m.half, remainder_[i] = m.remainder;
     }
-    executor_.upload(buffer, half_.data(), size_t(b.bytes));
-    executor_.upload(lower, remainder_.data(), size_t(b.bytes));
+    executor().upload(buffer, half_.data(), size_t(b.bytes));
+    executor().upload(lower, remainder_.data(), size_t(b.bytes));
 }
 
 void Trainer::get(int buffer, std::span<float> row_major) {
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
     storage_.resize(size_t(b.stored_elements()));
     if (const int lower = plan().remainder_of(buffer); lower < 0) {
-        executor_.download(storage_.data(), buffer, size_t(b.bytes));
+        executor().download(storage_.data(), buffer, size_t(b.bytes));
+        if (const auto &shares = shares_[size_t(buffer)]; !shares.empty())
+            processes_.collect(std::as_writable_bytes(std::span(storage_)), shares);
     } else {
         half_.resize(storage_.size()), remainder_.resize(storage_.size());
-        executor_.download(half_.data(), buffer, size_t(b.bytes));
-        executor_.download(remainder_.data(), lower, size_t(b.bytes));
+        executor().download(half_.data(), buffer, size_t(b.bytes));
+        executor().download(remainder_.data(), lower, size_t(b.bytes));
         for (size_t i = 0; i < storage_.size(); i++) storage_[i] = Master{half_[i], remainder_[i]}.whole();
     }
     to_row_major(b, storage_, row_major);
@@ -80,7 +125,7 @@ void Trainer::get(int buffer, std::span<float> row_major) {
 uint64_t Trainer::withheld() {
     if (count_ < 0) return 0;
     int32_t count[2] = {};
-    executor_.download(count, count_, sizeof count);
+    executor().download(count, count_, sizeof count);
     return uint64_t(count[1]);
 }
 
@@ -127,92 +172,152 @@ bool Trainer::set(const std::string &scalar, double value) {
     return s >= 0;
 }
 
-void Trainer::feed(const Batch &batch) {
-    const PlanBuffer &in = plan().buffers[size_t(input_)];
-    bool tokens = plan().task == "tokens";
-    size_t have = tokens ? batch.tokens.size() : batch.features.size();
-    if (int64_t(have) != in.elements())
-        fail("a micro-batch has {} values, the model reads {}", have, in.elements());
-    executor_.upload(input_, tokens ? static_cast<const void *>(batch.tokens.data()) : batch.features.data(), size_t(in.bytes));
-    executor_.upload(targets_, batch.targets.data(), batch.targets.size() * 4);
+void Trainer::check_size(const Batch &batch) const {
+    const int64_t reads = plan().buffers[size_t(input_)].elements() * workers();
+    const size_t have = plan().task == "tokens" ? batch.tokens.size() : batch.features.size();
+    if (int64_t(have) != reads) fail("a micro-batch has {} values, the model reads {}", have, reads);
 }
 
-void Trainer::run(const char *name, size_t &call) {
-    const Executor::Line &line = executor_.line(name);
+/// Part `part` of a micro-batch, of as many as there are workers, for a worker of this process.
+void Trainer::feed(int worker, const Batch &batch, int part) {
+    const PlanBuffer &in = plan().buffers[size_t(input_)], &targets = plan().buffers[size_t(targets_)];
+    const auto *values = plan().task == "tokens" ? reinterpret_cast<const char *>(batch.tokens.data())
+                                                 : reinterpret_cast<const char *>(batch.features.data());
+    executors_[size_t(worker)]->upload(input_, values + part * in.bytes, size_t(in.bytes));
+    executors_[size_t(worker)]->upload(targets_, batch.targets.data() + part * targets.elements(), size_t(targets.bytes));
+}
+
+void Trainer::run(int worker, const char *name, size_t &call) {
+    const Executor::Line &line = executors_[size_t(worker)]->line(name);
     std::span<double> seconds;
-    if (profile_) {
+    std::vector<double> unwanted;  // all run call by call, the first is looked at
+    if (profile_ && worker == 0) {
         if (profile_->size() < call + line.calls.size()) profile_->resize(call + line.calls.size());
         seconds = std::span(*profile_).subspan(call, line.calls.size());
+    } else if (profile_) {
+        seconds = unwanted = std::vector<double>(line.calls.size());
     }
-    executor_.run(line, seconds);
+    executors_[size_t(worker)]->run(line, seconds);
     call += line.calls.size();
 }
 
-double Trainer::loss() {
-    executor_.device().finish();
+double Trainer::loss(int worker) {
+    executors_[size_t(worker)]->device().finish();
     float value = 0;
-    executor_.download(&value, plan().loss, sizeof value);
+    executors_[size_t(worker)]->download(&value, plan().loss, sizeof value);
     return value;
+}
+
+/// The sum over all workers, in their order, of what those of this process have.
+double Trainer::summed(std::span<double> values) {
+    if (processes_.size() > 1) collectives_[0]->all_gather(values);
+    double sum = 0;
+    for (double v : values) sum += v;
+    return sum;
+}
+
+std::vector<double> Trainer::of_all(double here) {
+    std::vector<double> values(size_t(processes_.size()), here);
+    if (processes_.size() > 1) collectives_[0]->all_gather(values);
+    return values;
+}
+
+bool Trainer::any(bool here) {
+    for (double v : of_all(here))
+        if (v != 0) return true;
+    return false;
 }
 
 double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
     set("step", double(steps_ + 1));
-    set("loss_scale", 1.0 / accumulate);
-    double total = 0;
-    size_t call = 0;
+    set("loss_scale", 1.0 / accumulate / workers());
+    std::ranges::fill(values_, 0.0);
+    size_t begun = 0;
     for (int k = 0; k < accumulate; k++) {
-        feed(next());
-        // Updates that wait for this pass still read the numbers of the step that they belong to.
-        run(pending_ ? "lazy" : "forward", call);
+        const Batch &batch = next();
+        check_size(batch);
+        size_t ended = 0;
+        all([&](int w) {
+            size_t call = begun;
+            feed(w, batch, first() + w);
+            // Updates that wait for this pass still read the numbers of the step that they belong to.
+            run(w, pending_ ? "lazy" : "forward", call);
+            if (k == 0) executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
+            bool last = k == accumulate - 1;
+            run(w, last ? "step" : k == 0 ? "first" : "accumulate", call);
+            values_[size_t(first() + w)] += loss(w);
+            if (w == 0) ended = call;
+        });
+        begun = ended;
         pending_ = false;
-        if (k == 0) executor_.upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
-        bool last = k == accumulate - 1;
-        run(last ? "step" : k == 0 ? "first" : "accumulate", call);
-        total += loss();
     }
     steps_++;
-    pending_ = executor_.has("lazy");
-    return total / accumulate;
+    pending_ = executor().has("lazy");
+    return workers() == 1 ? values_[0] / accumulate : summed(values_) / workers() / accumulate;
 }
 
 void Trainer::flush() {
     if (!pending_) return;
-    executor_.run(executor_.line("flush"));
-    executor_.device().finish();
+    all([&](int w) {
+        executors_[size_t(w)]->run(executors_[size_t(w)]->line("flush"));
+        executors_[size_t(w)]->device().finish();
+    });
     pending_ = false;
 }
 
 double Trainer::evaluate(const Batch &batch, int rows) {
     flush();
-    feed(batch);
-    executor_.run(executor_.line("forward"));
-    if (rows == this->batch()) return loss();
-    // The rest of the batch is padding: the loss of the rows that count, from the model's output.
-    fetch_output();
+    check_size(batch);
+    auto rows_of = [&](int part) { return std::clamp(rows - part * own_batch(), 0, own_batch()); };
+    std::ranges::fill(values_, 0.0);
+    all([&](int w) {
+        const int part = first() + w, own = rows_of(part);
+        if (own == 0) return;
+        feed(w, batch, part);
+        executors_[size_t(w)]->run(executors_[size_t(w)]->line("forward"));
+        values_[size_t(part)] = own == own_batch() ? loss(w) : padded_loss(w, batch, part, own);
+    });
+    if (workers() == 1) return values_[0];
+    for (int part = 0; part < workers(); part++) values_[size_t(part)] *= rows_of(part);
+    return summed(values_) / rows;
+}
+
+/// Of rows followed by padding: the loss of those that count, from the model's output.
+double Trainer::padded_loss(int worker, const Batch &batch, int part, int rows) {
+    std::vector<float> output(size_t(plan().buffers[size_t(plan().output)].elements()));
+    fetch_output(worker, output);
     double total = 0;
-    int count = rows * rows_per_example(), n = classes();
+    const int count = rows * rows_per_example(), n = classes();
+    const int32_t *targets = batch.targets.data() + part * own_batch() * rows_per_example();
     for (int r = 0; r < count; r++) {
-        const float *x = output_.data() + size_t(r) * size_t(n);
+        const float *x = output.data() + size_t(r) * size_t(n);
         double top = x[0], sum = 0;
         for (int v = 1; v < n; v++) top = std::max<double>(top, x[v]);
         for (int v = 0; v < n; v++) sum += std::exp(x[v] - top);
-        total += top + std::log(sum) - x[batch.targets[size_t(r)]];
+        total += top + std::log(sum) - x[targets[r]];
     }
     return total / count;
 }
 
-std::span<const float> Trainer::predict(const Batch &batch) {
+std::span<const float> Trainer::predict(const Batch &batch, int examples) {
     flush();
-    feed(batch);
-    executor_.run(executor_.line("forward"));
-    fetch_output();
-    return output_;
+    check_size(batch);
+    const int parts = (examples + own_batch() - 1) / own_batch(), here = int(executors_.size());
+    const size_t each = size_t(plan().buffers[size_t(plan().output)].elements());
+    output_.resize(size_t(parts) * each);
+    all([&](int w) {
+        for (int part = w; part < parts; part += here) {
+            feed(w, batch, part);
+            executors_[size_t(w)]->run(executors_[size_t(w)]->line("forward"));
+            fetch_output(w, std::span(output_).subspan(size_t(part) * each, each));
+        }
+    });
+    return std::span(output_).first(size_t(examples * rows_per_example()) * size_t(classes()));
 }
 
-void Trainer::fetch_output() {
-    executor_.device().finish();
-    output_.resize(size_t(plan().buffers[size_t(plan().output)].elements()));
-    executor_.download(output_.data(), plan().output, output_.size() * 4);
+void Trainer::fetch_output(int worker, std::span<float> to) {
+    executors_[size_t(worker)]->device().finish();
+    executors_[size_t(worker)]->download(to.data(), plan().output, to.size_bytes());
 }
 
 std::string Trainer::write(const fs::path &path, const std::string &role) {
@@ -238,10 +343,19 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
     }
     if (counted) {
         int32_t count[2] = {};
-        executor_.download(count, count_, sizeof count);
+        executor().download(count, count_, sizeof count);
         file.write(updates_tensor, std::span<const int32_t>(count));
     }
     return file.finish();
+}
+
+void Trainer::send_state() {
+    flush();
+    for (size_t b = 0; b < plan().buffers.size(); b++) {
+        if (plan().buffers[b].role != "state") continue;
+        row_major_.resize(size_t(plan().buffers[b].elements()));
+        get(int(b), row_major_);
+    }
 }
 
 std::string Trainer::write_parameters(const fs::path &path) { return write(path, "parameter"); }
@@ -256,7 +370,7 @@ void Trainer::read_state(const fs::path &path) {
     if (count_ < 0) return;
     const TensorEntry &count = file.at(updates_tensor, {2});
     if (count.dtype != Dtype::i32) fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
-    executor_.upload(count_, count.data.data(), count.data.size());
+    for (auto &e : executors_) e->upload(count_, count.data.data(), count.data.size());  // each has its own copy
 }
 
 }  // namespace cryolite

@@ -1,8 +1,11 @@
 #pragma once
-// Training on one device: weights, optimizer state, steps, evaluation, and all of it to and from files.
+// Training: weights, optimizer state, steps, evaluation, and all of it to and from files. Several workers, each with its
+// device and its part of every batch, do it together.
 
 #include <functional>
 
+#include "runtime/collective/processes.h"
+#include "runtime/crew.h"
 #include "runtime/data/loader.h"
 #include "runtime/executor.h"
 #include "runtime/safetensors.h"
@@ -11,7 +14,9 @@ namespace cryolite {
 
 class Trainer {
 public:
-    Trainer(std::shared_ptr<const Bundle> bundle, Device &device);
+    Trainer(std::shared_ptr<const Bundle> bundle, Device &device) : Trainer(std::move(bundle), {&device}, known_processes()) {}
+    /// A worker for each device, as many as the bundle is for; or one in each of several processes.
+    Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes);
 
     /// Draws every parameter by its rule: a pure function of the seed and the parameter's name.
     void initialise(uint64_t seed);
@@ -33,10 +38,10 @@ public:
 
     /// Mean loss over `rows` of the batch's rows (the rest is padding).
     double evaluate(const Batch &batch, int rows);
-    /// The model's output for a batch: [rows, classes] row-major.
-    std::span<const float> predict(const Batch &batch);
+    /// The model's output for the first examples of a batch: [rows, classes] row-major. In this process alone.
+    std::span<const float> predict(const Batch &batch, int examples);
     int classes() const;
-    int batch() const;  ///< sequences or examples in a micro-batch
+    int batch() const;  ///< sequences or examples in a micro-batch, over all workers
     int rows_per_example() const;
 
     /// Row-major values of a parameter, its gradient or its state. The two halves of a weight are one number here.
@@ -48,16 +53,26 @@ public:
     /// Errors: a weight that is not finite, by name.
     std::string write_parameters(const fs::path &path);
     std::string write_state(const fs::path &path);
+    /// What a process that writes no files does while rank 0 writes both: sends its part of the state.
+    void send_state();
     void read_state(const fs::path &path);
+    /// The value of every process of the run. Waits for all.
+    std::vector<double> of_all(double here);
+    /// Whether it is so in any of them.
+    bool any(bool here);
 
-    Executor &executor() { return executor_; }
-    const Plan &plan() const { return executor_.plan(); }
+    Executor &executor() { return *executors_[0]; }
+    const Plan &plan() const { return executors_[0]->plan(); }
     /// Adds the time of each call of the next steps; null: off.
     void profile(std::vector<double> *seconds) { profile_ = seconds; }
 
 private:
-    Executor executor_;
-    std::vector<double> scalars_;
+    Processes &processes_;
+    std::vector<std::unique_ptr<Collective>> collectives_;  ///< by worker of this process; none where there is one in all
+    std::vector<std::unique_ptr<Executor>> executors_;
+    Crew crew_;
+    std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have
+    std::vector<double> scalars_, values_;
     std::vector<float> output_, row_major_, storage_;
     std::vector<uint16_t> half_, remainder_;
     std::vector<double> *profile_ = nullptr;
@@ -66,10 +81,18 @@ private:
     int input_ = -1, targets_ = -1;
     int count_ = -1;        ///< updates done and withheld; -1: none can be
 
-    void feed(const Batch &batch);
-    void run(const char *plan, size_t &call);
-    double loss();
-    void fetch_output();
+    int first() const { return processes_.rank(); }  ///< number of this process's first worker
+    int workers() const { return plan().workers; }   ///< in all processes
+    int own_batch() const { return batch() / workers(); }
+    void all(const std::function<void(int)> &work);
+    void share_state();
+    void check_size(const Batch &batch) const;
+    void feed(int worker, const Batch &batch, int part);
+    void run(int worker, const char *plan, size_t &call);
+    double loss(int worker);
+    double padded_loss(int worker, const Batch &batch, int part, int rows);
+    double summed(std::span<double> values);
+    void fetch_output(int worker, std::span<float> to);
     std::string write(const fs::path &path, const std::string &role);
     void read(int buffer, const SafetensorsFile &file, const TensorEntry &entry);
     TensorShape shape_of(int buffer) const;

@@ -8,6 +8,7 @@ std::string Stage::str() const {
     case adjoint: return "d(" + layer->path + ")";
     case gradient: return "d(" + parameter->path() + ")";
     case pass: return "forward";
+    case gradients: return "d(net)";
     case next: return "next(" + parameter->path() + ")";
     }
     return "?";
@@ -31,7 +32,17 @@ void Step::Line::store_at(const Stage &pass) {
     step.rebuilt.insert(stage.layer);
 }
 
+void Step::Line::distribute(Workers) {
+    if (stage.kind != Stage::gradients)
+        fail("s({}).distribute(workers) is refused: workers share parameters, so the gradients of all of them are added; the "
+             "nearest legal line is s(d(net)).distribute(workers)", stage.str());
+    step.distributed = true;
+}
+
 void Step::Line::place(const Placement &p) {
+    if (stage.kind == Stage::gradients)
+        fail("s(d(net)){} is refused: gradients are placed one by one, s(d(w)){}; the nearest legal line is "
+             "s(d(net)).distribute(workers)", p.line(), p.line());
     for (auto &[s, old] : step.placements)
         if (s == stage) return void(old = p);
     step.placements.push_back({stage, p});

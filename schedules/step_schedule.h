@@ -8,6 +8,7 @@
 //   s(next(net.up.W)).compute_at(forward);      // updated at its next use
 //   s(net.gelu).store_at(forward);              // not saved for the backward pass, which builds it again
 //   s.budget(2e9);                              // builds again what it takes for the step to fit into so many bytes
+//   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
 //
 // A line that is not legal is refused when the step is partitioned, with the reason and the nearest legal line.
 
@@ -24,9 +25,12 @@
 
 namespace cryolite {
 
-/// A value of the step: a layer's output h, its adjoint d(h), a gradient d(w), an updated parameter next(w).
+class Model;
+
+/// A value of the step: a layer's output h, its adjoint d(h), a gradient d(w), an updated parameter next(w), and d(net),
+/// all gradients of a model.
 struct Stage {
-    enum Kind { value, adjoint, gradient, next, pass } kind = value;
+    enum Kind { value, adjoint, gradient, next, pass, gradients } kind = value;
     const Layer *layer = nullptr;
     const Parameter *parameter = nullptr;
 
@@ -41,11 +45,17 @@ struct Stage {
 inline Stage d(const Layer &h) { return {Stage::adjoint, &h, nullptr}; }
 /// The gradient of a parameter.
 inline Stage d(const Parameter &w) { return {Stage::gradient, nullptr, &w}; }
+/// The gradients of all parameters of a model.
+inline Stage d(const Model &) { return {Stage::gradients, nullptr, nullptr}; }
 /// The updated parameter.
 inline Stage next(const Parameter &w) { return {Stage::next, nullptr, &w}; }
 
 /// The forward pass: of the next step, as the place of an update.
 inline const Stage forward{Stage::pass, nullptr, nullptr};
+
+/// The data-parallel replicas of a run, as many as the command says.
+inline constexpr struct Workers {
+} workers{};
 
 struct Placement {
     enum How { root, at, with } how = root;
@@ -66,6 +76,9 @@ public:
         void compute_with(const Stage &g) { place({Placement::with, g}); }
         /// Its storage ends with the forward pass: the backward pass builds it again. A layer's output, and `forward`.
         void store_at(const Stage &pass);
+        /// Of d(net): every gradient is added over the workers as soon as it exists, in a fixed order, each worker having
+        /// its part of the sum; it updates that part of the parameter, which all read. With one worker it changes nothing.
+        void distribute(Workers);
 
     private:
         friend class Step;
@@ -90,6 +103,7 @@ public:
     std::vector<std::pair<Stage, Placement>> placements;
     std::set<const Layer *> rebuilt;
     int64_t bytes_allowed = 0;
+    bool distributed = false;
     std::map<const Parameter *, Layout> layouts;
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.

@@ -8,6 +8,7 @@
 #include "apps/cryolite/random_batches.h"
 #include "apps/cryolite/run_data.h"
 #include "apps/cryolite/session.h"
+#include "runtime/collective/processes.h"
 #include "runtime/error.h"
 #include "runtime/peak.h"
 #include "runtime/process.h"
@@ -33,12 +34,14 @@ public:
             fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
         if (s_.peers && s_.accumulate > 1)
             fail_usage("--peers compares single micro-batches: leave out --accumulate");
+        if (s_.peers && known_processes().size() > 1)
+            fail_usage("--peers under mpirun: PyTorch would run in every process; use --workers N without mpirun");
         s_.validation.clear();
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
     }
 
     int run() {
-        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_.threads);
+        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_);
         const Plan &plan = trainer().plan();
         set_numbers(trainer(), s_);
         begin_weights(trainer(), s_, request_);
@@ -49,7 +52,7 @@ public:
         describe();
         defer_signals();
         for (int k = 0; k < 2; k++) step(false);
-        peak_ = measure_peak(s_, session_->threads);
+        peak_ = session_->measure_peak(s_);
         return s_.peers ? with_peers() : alone();
     }
 
@@ -70,10 +73,10 @@ private:
 
     void describe() {
         progress_.say(
-            fmt::format("{}: {} parameters, {} {} a step, {}, {}, {} thread{}, {}",
+            fmt::format("{}: {} parameters, {} {} a step, {}, {}, {}, {}",
                         model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
                         grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, s_.precision,
-                        session_->threads, session_->threads == 1 ? "" : "s", data_.name));
+                        session_->team_words(), data_.name));
     }
 
     void step(bool timed) {
@@ -112,7 +115,7 @@ private:
     }
 
     void finish() {
-        peak_ = std::max(peak_, measure_peak(s_, session_->threads));
+        peak_ = std::max(peak_, session_->measure_peak(s_));
         if (s_.profile)
             progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
                           fmt::format("\nof the steps, threads waited for each other {:.1f} %", 100 * idle_));
@@ -129,7 +132,7 @@ private:
     int with_peers() {
         constexpr uint64_t rounds = 3;
         const uint64_t steps = (s_.steps() + rounds - 1) / rounds;
-        Peers peers(s_, session_->threads, progress_);
+        Peers peers(s_, session_->own_threads(), progress_);
         began_ = Clock::now();
         for (uint64_t r = 0; r < rounds; r++) {
             if (r > 0) step(false);  // what the others did meanwhile has emptied the caches
@@ -155,6 +158,7 @@ private:
 int run_bench(const std::vector<std::string> &arguments) {
     std::vector<std::string> rest = arguments;
     if (std::erase(rest, "--ablate")) return run_ablation(rest);
+    processes();
     return Bench(arguments).run();
 }
 

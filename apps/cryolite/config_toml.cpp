@@ -42,7 +42,7 @@ std::string config_toml(const TrainSettings &s) {
     line("update", toml_string(s.update));
     line("recompute", toml_string(s.recompute));
     line("device", toml_string("cpu"));
-    line("workers", "1");
+    line("workers", std::to_string(s.workers));
     if (s.threads) line("threads", std::to_string(s.threads));
     out += "\n# Run\n";
     line("steps", std::to_string(s.rate.steps));

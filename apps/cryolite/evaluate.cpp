@@ -30,7 +30,7 @@ std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool classif
         total += trainer.evaluate(batch, rows) * rows;
         if (classify)
             right +=
-                uint64_t(right_answers(trainer.predict(batch), batch, rows, trainer.classes()));
+                uint64_t(right_answers(trainer.predict(batch, rows), batch, rows, trainer.classes()));
     }
     e.val_loss = total / double(parts.count());
     if (classify) e.accuracy = double(right) / double(parts.count());

@@ -33,7 +33,7 @@ std::string to_json(const EvalEvent &e);
 std::string to_json(const DoneEvent &e);
 std::string peer_json(const std::string &name, double best_s, double median_s, double ratio, uint64_t peak_rss_mb);
 
-/// One line to stdout, flushed. Errors: nobody reads it any more.
+/// One line to stdout, flushed, from rank 0 alone. Errors: nobody reads it any more.
 void print_line(const std::string &json);
 
 }  // namespace cryolite

@@ -68,6 +68,7 @@ public:
                   {"clip", s_.clip > 0},
                   {"peak_gflops", roof_.peak},
                   {"bandwidth_gb_s", roof_.bandwidth},
+                  {"workers", plan_.workers},
                   {"flops", step_flops(plan_, s_.accumulate)},
                   {"arena_bytes", plan_.arena},
                   {"arena_unshared_bytes", plan_.arena_unshared},
@@ -96,8 +97,9 @@ public:
 
     void print() const {
         fmt::print(
-            "{}, {}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
-            model_name(r_), s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping", grouped(uint64_t(plan_.parameters())),
+            "{}, {}{}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
+            model_name(r_), s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
+            plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers) : "", grouped(uint64_t(plan_.parameters())),
             1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
         for (const char *pass : {"forward", "first", "accumulate", "step", "lazy", "flush"})
             if (plan_.plans.count(pass)) print_pass(pass);
@@ -117,20 +119,29 @@ private:
     }
 
     json call_json(const PlanCall &c) const {
-        const PlanKernel &k = plan_.kernels[size_t(c.kernel)];
         json args = json::array();
         for (size_t i = 0; i < c.args.size(); i++) {
             const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
             args.push_back({{"buffer", b.name},
                             {"role", b.role},
-                            {"type", k.args[i].type},
-                            {"extents", k.args[i].extents},
-                            {"written", k.args[i].written}});
+                            {"type", type_of(c, i)},
+                            {"extents", extents_of(c, i)},
+                            {"written", plan_.writes(c, i)}});
         }
-        return {{"name", c.name},          {"pass", c.pass},   {"kernel", k.symbol},
-                {"loops", k.loops},        {"flops", c.flops}, {"bytes", c.bytes},
-                {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
-                {"bound", roof_.bound(c)}};
+        json j = {{"name", c.name},          {"pass", c.pass},
+                  {"loops", plan_.loops(c)}, {"flops", c.flops}, {"bytes", c.bytes},
+                  {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
+                  {"bound", roof_.bound(c)}};
+        if (c.kernel >= 0) j["kernel"] = plan_.kernels[size_t(c.kernel)].symbol;
+        if (c.worker >= 0) j["worker"] = c.worker;
+        return j;
+    }
+    // A sum over workers has no kernel that would say.
+    std::string type_of(const PlanCall &c, size_t argument) const {
+        return c.kernel < 0 ? "float32" : plan_.kernels[size_t(c.kernel)].args[argument].type;
+    }
+    std::vector<int> extents_of(const PlanCall &c, size_t argument) const {
+        return c.kernel < 0 ? std::vector<int>{int(c.sum)} : plan_.kernels[size_t(c.kernel)].args[argument].extents;
     }
 
     /// Equal kernels of equal blocks are one line.
@@ -159,7 +170,7 @@ private:
             fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:19}  {}\n", l.times,
                        1e-6 * c.flops, 1e-6 * double(c.bytes),
                        100 * roof_.seconds(c) * l.times / total, roof_.bound(c),
-                       plan_.kernels[size_t(c.kernel)].loops,
+                       plan_.loops(c),
                        r_.kernel.empty() ? without_numbers(c.name) : c.name);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
             if (!r_.kernel.empty()) print_arguments(c);
@@ -173,11 +184,10 @@ private:
     }
 
     void print_arguments(const PlanCall &c) const {
-        const PlanKernel &k = plan_.kernels[size_t(c.kernel)];
         for (size_t i = 0; i < c.args.size(); i++) {
             const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
-            fmt::print("{:62}{} {} {}: {} {}\n", "", k.args[i].written ? "writes" : "reads ",
-                       b.role, b.name, k.args[i].type, shape_words(k.args[i].extents));
+            fmt::print("{:62}{} {} {}: {} {}\n", "", plan_.writes(c, i) ? "writes" : "reads ",
+                       b.role, b.name, type_of(c, i), shape_words(extents_of(c, i)));
         }
     }
 
@@ -187,7 +197,7 @@ private:
         if (auto at = plan_.plans.find("forward"); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (size_t i = 0; i < c.args.size(); i++)
-                    if (plan_.kernels[size_t(c.kernel)].args[i].written)
+                    if (plan_.writes(c, i))
                         written[c.args[i].buffer] = true;
         std::map<int, bool> read;  // by buffer: names need not differ
         if (auto at = plan_.plans.find("step"); at != plan_.plans.end())
@@ -246,7 +256,8 @@ private:
                     computes |= s.name == "d(" + parameter + ")";
                 }
                 if (update)
-                    return {computes                              ? "with its gradient"
+                    return {c.worker >= 0 && pass == "step"       ? "in parts, by workers"
+                            : computes                            ? "with its gradient"
                             : pass == "lazy" || pass == "flush" ? "forward, at its next use"
                                                                   : "separate",
                             update->why};

@@ -1,5 +1,7 @@
 // The command `cryolite`: one subcommand each, in the file of its name.
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include "apps/cryolite/cache_command.h"
@@ -7,6 +9,7 @@
 #include "apps/cryolite/flags.h"
 #include "apps/cryolite/interrupt.h"
 #include "apps/cryolite/version.h"
+#include "runtime/collective/processes.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
 
@@ -66,8 +69,13 @@ int dispatch(int argc, char **argv) {
     return 0;
 }
 
-int say(int status, const std::string &message) {
-    fmt::print(stderr, "cryolite: {}\n", message);
+/// Of several processes each ends all of them. What all have met, rank 0 says before the others.
+int end_with(int status, const std::string &message = "") {
+    Processes &all = known_processes();
+    std::string who;
+    if (all.rank() > 0) sleep(1), who = fmt::format(", rank {}", all.rank());
+    if (!message.empty()) fmt::print(stderr, "cryolite{}: {}\n", who, message);
+    if (all.size() > 1) all.abort(status);
     return status;
 }
 
@@ -79,16 +87,18 @@ int main(int argc, char **argv) {
     using namespace cryolite;
     watch_signals();
     try {
-        return dispatch(argc, argv);
+        const int status = dispatch(argc, argv);
+        leave_processes();
+        return status;
     } catch (const CLI::Success &) {
         return 0;  // --help or --version, printed
     } catch (const Interrupted &) {
-        return interrupted_status;
+        return end_with(interrupted_status);
     } catch (const UsageError &e) {
-        return say(2, e.what());
+        return end_with(2, e.what());
     } catch (const std::bad_alloc &) {
-        return say(1, "there is not enough memory; use a smaller batch, context or model");
+        return end_with(1, "there is not enough memory; use a smaller batch, context or model");
     } catch (const std::exception &e) {
-        return say(1, e.what());
+        return end_with(1, e.what());
     }
 }

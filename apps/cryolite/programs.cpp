@@ -168,6 +168,7 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"optimizer", request.optimizer},
             {"update", request.update},
             {"budget", request.budget},
+            {"workers", request.workers},
             {"precision", request.precision},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
@@ -205,6 +206,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
                         {"--update", request.update, "--optimizer", request.optimizer,
                          "--precision", request.precision});
     if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
+    if (request.workers > 1) options.argv.insert(options.argv.end(), {"--workers", std::to_string(request.workers)});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");
     if (request.any_size) options.argv.push_back("--any-size");

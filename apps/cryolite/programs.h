@@ -43,6 +43,7 @@ struct BundleRequest {
     std::string optimizer = "adamw", update = "auto", precision = "fp32";
     bool clip = false, accumulate = false;
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any
+    int workers = 1;        ///< whose gradients are added; `params` has the batch of one
     bool any_size = false;  ///< also what does not fit into this machine's memory: to look at, not to run
 };
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "runtime/collective/processes.h"
 #include "runtime/error.h"
 
 namespace cryolite {
@@ -53,9 +54,9 @@ std::string grouped(uint64_t number) {
     return text;
 }
 
-Progress::Progress() {
+Progress::Progress() : silent_(known_processes().rank() > 0) {
     const char *terminal = std::getenv("TERM");
-    live_ = isatty(STDERR_FILENO) && !(terminal && std::string(terminal) == "dumb");
+    live_ = !silent_ && isatty(STDERR_FILENO) && !(terminal && std::string(terminal) == "dumb");
 }
 
 Progress::~Progress() { clear(); }
@@ -72,6 +73,7 @@ void Progress::show_live(const std::string &line) {
 }
 
 void Progress::say(const std::string &line) {
+    if (silent_) return;
     clear();
     fmt::print(stderr, "{}\n", line);
 }

@@ -44,6 +44,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
     bool live_ = false, dirty_ = false;
+    const bool silent_;  ///< another process of the run speaks
     Clock::time_point shown_{};
 
     void show_live(const std::string &line);

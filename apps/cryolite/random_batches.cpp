@@ -10,8 +10,8 @@ class RandomBatches : public BatchSource {
 public:
     RandomBatches(const Plan &plan, uint64_t seed)
         : tokens_(plan.task == "tokens"),
-          inputs_(size_t(plan.buffers.at(size_t(plan.find("input", plan.task))).elements())),
-          targets_(size_t(plan.buffers.at(size_t(plan.find("input", "targets"))).elements())),
+          inputs_(size_t(plan.buffers.at(size_t(plan.find("input", plan.task))).elements() * plan.workers)),
+          targets_(size_t(plan.buffers.at(size_t(plan.find("input", "targets"))).elements() * plan.workers)),
           classes_(uint64_t(plan.buffers.at(size_t(plan.output)).shape.at(0))), seed_(seed) {}
 
     void allocate(Batch &batch) const override {

@@ -8,7 +8,7 @@
 
 namespace cryolite {
 
-/// Of the extents that the plan reads, below its number of classes.
+/// Of the extents that the plan reads, for all of its workers, below its number of classes.
 std::unique_ptr<BatchSource> random_batches(const Plan &plan, uint64_t seed);
 
 }  // namespace cryolite

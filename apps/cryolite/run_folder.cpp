@@ -66,15 +66,16 @@ void link_result(const fs::path &from, const fs::path &to) {
 
 }  // namespace
 
-RunFolder::RunFolder(const TrainSettings &s)
-    : path_(s.out.empty() ? default_folder(s.app) : s.out) {
+RunFolder::RunFolder(const TrainSettings &s, bool writes)
+    : path_(s.out.empty() ? default_folder(s.app) : s.out), writes_(writes) {
+    if (!writes_) return;
     make_folder(path_);
     hold(s.resume);
 }
 
 RunFolder::~RunFolder() {
     if (lock_ >= 0) ::close(lock_);
-    if (!began_) ::rmdir(path_.c_str());
+    if (writes_ && !began_) ::rmdir(path_.c_str());
 }
 
 void RunFolder::hold(bool resume) {
@@ -119,6 +120,7 @@ RunFolder::resume_point(const std::function<void(const std::string &)> &skipped)
 
 void RunFolder::begin(const TrainSettings &s, const RunData &data, uint64_t step) {
     began_ = true;
+    if (!writes_) return;
     write_file_atomic(path_ / "config.toml", config_toml(s));
     if (data.tokenizer) save_tokenizer(*data.tokenizer, path_ / "vocab.json");
     metrics_.emplace(path_ / "metrics.jsonl", step);
@@ -141,16 +143,19 @@ void RunFolder::read_metrics() {
 }
 
 void RunFolder::record(const StepEvent &e) {
+    if (!writes_) return;
     metrics_->write(to_json(e));
     plot_.train.push_back({double(e.step), e.loss});
 }
 
 void RunFolder::record(const EvalEvent &e) {
+    if (!writes_) return;
     metrics_->write(to_json(e));
     plot_.validation.push_back({double(e.step), e.val_loss});
 }
 
 fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
+    if (!writes_) return trainer.send_state(), fs::path();
     auto text = [](const std::string &content) {
         return [content](const fs::path &path) {
             FileWriter file(path);
@@ -179,12 +184,14 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
 }
 
 void RunFolder::write_plot(const std::string &title) const {
+    if (!writes_) return;
     LossPlot plot = plot_;
     plot.title = title;
     write_file_atomic(path_ / "loss.svg", loss_svg(plot));
 }
 
 void RunFolder::write_sample(const std::string &text) const {
+    if (!writes_) return;
     write_file_atomic(path_ / "sample.txt", text);
 }
 

@@ -34,7 +34,8 @@ class RunFolder {
 public:
     /// Makes --out, or runs/APP-DATE, and holds it for this process. Errors: not empty without
     /// --resume, in use, not writable.
-    explicit RunFolder(const TrainSettings &settings);
+    /// `writes`: false in a process that leaves all of that to another one, and only reads.
+    explicit RunFolder(const TrainSettings &settings, bool writes = true);
     ~RunFolder();  ///< an empty folder, of a run that never began, is removed
     RunFolder(const RunFolder &) = delete;
 
@@ -57,6 +58,7 @@ public:
 
 private:
     fs::path path_;
+    const bool writes_;
     int lock_ = -1;
     bool began_ = false;
     std::optional<MetricsWriter> metrics_;

@@ -76,7 +76,7 @@ Request read_run(const SampleOptions &o) {
         r.values.give(name, given);
     r.app = r.values.text("app", "gpt");
     r.program = find_program(r.app, Cache(o.cache));
-    for (const char *flag : {"batch", "accumulate", "clip", "threads"}) r.values.erase(flag);
+    for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers"}) r.values.erase(flag);
     r.values.give("batch", {"1", Origin::command_line});
     if (!o.cache.empty()) r.values.give("cache", {o.cache, Origin::command_line});
     if (o.threads) r.values.give("threads", {std::to_string(o.threads), Origin::command_line});
@@ -101,7 +101,7 @@ int run_sample(const std::vector<std::string> &arguments) {
             progress.say(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
         });
     if (!checkpoint) fail("{} has no checkpoint that is whole", o.run.string());
-    Session session(open_bundle(s, request, progress, false), s.threads);
+    Session session(open_bundle(s, request, progress, false), s);
     session.trainer->load_parameters(checkpoint->path / "model.safetensors",
                                      [](const std::string &name) { return name; });
     Sampler sampler(*session.trainer, *tokenizer, o.temperature, o.seed);

@@ -49,7 +49,7 @@ int Sampler::next() {
     // In the first row, from the left: what follows it and the other rows do not reach its output.
     std::copy(tokens_.end() - long(length), tokens_.end(), batch_.tokens.begin());
     const auto classes = size_t(trainer_.classes());
-    std::span<const float> output = trainer_.predict(batch_);
+    std::span<const float> output = trainer_.predict(batch_, 1);
     // A vocabulary that was enlarged has tokens that stand for nothing.
     const int token = draw(output.subspan((length - 1) * classes, size_t(tokenizer_.size())));
     tokens_.push_back(token);

@@ -5,6 +5,7 @@
 
 #include "apps/cryolite/notes.h"
 #include "apps/cryolite/interrupt.h"
+#include "runtime/collective/processes.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/peak.h"
@@ -32,7 +33,9 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    return {s.params, s.optimizer, s.update, s.precision, s.clip > 0, s.accumulate > 1, s.budget};
+    BundleRequest r{s.params, s.optimizer, s.update, s.precision, s.clip > 0, s.accumulate > 1, s.budget, s.workers};
+    if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
+    return r;
 }
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
@@ -42,12 +45,15 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     const Cache cache(s.cache);
     BundleRequest wanted = bundle_request(s);
     wanted.any_size = request.command == Command::explain;
+    Processes &all = known_processes();
+    if (all.rank() > 0) all.barrier();  // rank 0 compiles, the others find it in the cache
     const BundleResult built =
         get_bundle(
             request.program, wanted, cache,
             [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
             [&](const std::string &words) { progress.preparing(words); });
     if (interrupted()) throw Interrupted("interrupted");
+    if (all.rank() == 0) all.barrier();
     defer_signals(false);
     auto bundle = std::make_shared<const Bundle>(built.folder);
     complete(s, request.values, bundle->plan);
@@ -63,10 +69,31 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     return bundle;
 }
 
-Session::Session(std::shared_ptr<const Bundle> b, int given_threads)
-    : bundle(std::move(b)), device(make_cpu_device(given_threads)),
-      trainer(std::make_unique<Trainer>(bundle, *device)),
-      threads(given_threads > 0 ? given_threads : usable_cores()) {}
+Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bundle(std::move(b)), workers(s.workers) {
+    Processes &all = known_processes();
+    const int here = all.size() > 1 ? 1 : workers;
+    const std::vector<int> cores = all.cores(core_numbers());
+    threads = s.threads > 0 ? s.threads : std::max(1, int(cores.size()) / here);
+    // Each worker stays on cores of its own, where there are enough of them: its weights and sums stay in their caches.
+    const bool apart = workers > 1 && here * threads <= int(cores.size());
+    std::vector<Device *> list;
+    for (int w = 0; w < here; w++) {
+        const auto begin = cores.begin() + (apart ? w * threads : 0);
+        devices.push_back(make_cpu_device(threads, {begin, begin + (apart ? threads : 0)}));
+        list.push_back(devices.back().get());
+    }
+    trainer = std::make_unique<Trainer>(bundle, list, all);
+}
+
+std::string Session::team_words() const {
+    const std::string team = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+    if (workers == 1) return team;
+    return fmt::format("{} {} of {}", workers, known_processes().size() > 1 ? "processes" : "workers", team);
+}
+
+double Session::measure_peak(const TrainSettings &s) const {
+    return cryolite::measure_peak(s, own_threads()) * known_processes().size();
+}
 
 double measure_peak(const TrainSettings &s, int threads) {
     return s.precision == "bf16" ? measure_dot_peak(threads) : measure_fma_peak(threads);
@@ -152,7 +179,7 @@ double step_flops(const Plan &plan, int accumulate) {
     double flops = 0;
     for (const PlanCall *c : step_calls(plan, accumulate))
         if (c->pass != "rebuild") flops += c->flops;  // work done twice counts once
-    return flops;
+    return flops * plan.workers;
 }
 
 std::vector<double> StepTimes::warm() const {

@@ -17,11 +17,17 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request
 
 struct Session {
     std::shared_ptr<const Bundle> bundle;
-    std::unique_ptr<Device> device;
+    std::vector<std::unique_ptr<Device>> devices;  ///< one for each worker of this process
     std::unique_ptr<Trainer> trainer;
-    int threads = 1;
+    int workers = 1;  ///< in all processes
+    int threads = 1;  ///< of each
 
-    Session(std::shared_ptr<const Bundle> bundle, int threads);
+    Session(std::shared_ptr<const Bundle> bundle, const TrainSettings &settings);
+    int own_threads() const { return threads * int(devices.size()); }
+    /// "2 workers of 1 thread"
+    std::string team_words() const;
+    /// The roof of all workers in the format of a run's products, in 1e9 operations per second.
+    double measure_peak(const TrainSettings &settings) const;
 };
 
 /// Sets the optimizer's numbers and the clipping norm, which do not change in a run.
@@ -33,7 +39,7 @@ void check_init(const TrainSettings &settings, const Request &request);
 /// Weights of --init, in Hugging Face's names for GPT-2 or the model's own, or drawn from the seed.
 void begin_weights(Trainer &trainer, const TrainSettings &settings, const Request &request);
 
-/// FLOPs of a step of the model: what a fraction of the machine's peak is of.
+/// FLOPs of a step of the model, of all workers: what a fraction of the machine's peak is of.
 double step_flops(const Plan &plan, int accumulate);
 
 /// The calls of one step, in the order in which they run.

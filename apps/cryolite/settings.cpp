@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/collective/processes.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
 
@@ -88,9 +89,13 @@ void read_schedule(TrainSettings &s, const Values &v) {
     }
     v.word("dialect", {"auto", "halide"}, "auto");
     v.word("device", {"cpu"}, "cpu");
-    if (v.whole("workers", 1, 1024, 1) != 1)
-        fail_usage("--workers {}: several workers come with a later release; use 1",
-                   v.text("workers"));
+    s.workers = int(v.whole("workers", 1, 1024, 1));
+    if (const int ranks = known_processes().size(); ranks > 1) {
+        if (auto at = v.all().find("workers"); s.workers > 1 && at != v.all().end() && at->second.origin == Origin::command_line)
+            fail_usage("--workers {} under mpirun: each of its {} processes is one worker; leave it out, or start more of them",
+                       s.workers, ranks);
+        s.workers = ranks;
+    }
     s.threads = int(v.whole("threads", 1, 1024, 0));
 }
 
@@ -115,6 +120,22 @@ void read_run(TrainSettings &s, const Values &v) {
 
 }  // namespace
 
+namespace {
+
+/// Every worker has an equal part of a micro-batch.
+void check_workers(const TrainSettings &s) {
+    if (s.workers == 1) return;
+    const std::string workers = known_processes().size() > 1 ? fmt::format("the {} processes of mpirun", s.workers)
+                                                             : fmt::format("--workers {}", s.workers);
+    if (!s.params.count("batch"))
+        fail_usage("{}: the model has no parameter 'batch' to divide among workers", workers);
+    if (const int batch = s.param("batch", 1); batch % s.workers != 0)
+        fail_usage("--batch {} is not divisible by {}: it counts {} over all workers, an equal part for each", batch, workers,
+                   s.text ? "sequences" : "rows");
+}
+
+}  // namespace
+
 TrainSettings understand(const Request &r) {
     TrainSettings s;
     s.app = r.app, s.preset = r.preset;
@@ -122,6 +143,7 @@ TrainSettings understand(const Request &r) {
     read_params(s, r.values, r.program.description);
     read_step(s, r);
     read_schedule(s, r.values);
+    check_workers(s);
     read_run(s, r.values);
     return s;
 }

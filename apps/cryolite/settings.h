@@ -24,7 +24,8 @@ struct TrainSettings {
     LearningRate rate;
     /// The optimizer's other numbers that were given: weight-decay, beta1, beta2.
     std::map<std::string, double> numbers;
-    int threads = 0;  ///< 0: all cores
+    int workers = 1;  ///< data-parallel replicas: threads of this process, or all processes of mpirun
+    int threads = 0;  ///< of each worker; 0: all cores, divided among workers
     uint64_t seed = 1;
     fs::path data, validation, init, out, cache;
     std::string tokenizer = "char";

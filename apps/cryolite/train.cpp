@@ -1,5 +1,6 @@
 // cryolite train: the loop, and all that goes on around it.
 
+#include <algorithm>
 #include <cmath>
 
 #include "apps/cryolite/commands.h"
@@ -8,6 +9,7 @@
 #include "apps/cryolite/run_folder.h"
 #include "apps/cryolite/sampler.h"
 #include "apps/cryolite/session.h"
+#include "runtime/collective/processes.h"
 #include "runtime/error.h"
 #include "runtime/peak.h"
 
@@ -19,17 +21,17 @@ class Training {
 public:
     explicit Training(const std::vector<std::string> &arguments)
         : request_(read_request(Command::train, arguments)), s_(understand(request_)),
-          data_(open_data(s_, request_)), folder_(s_) {}
+          data_(open_data(s_, request_)), folder_(s_, processes().rank() == 0) {}
 
     int run() {
         begin();
         uint64_t step = start_;
-        while (step < s_.steps() && !interrupted()) one_step(step++);
-        if (!interrupted() && s_.eval_every && data_.has_validation() && evaluated_ != step)
+        while (step < s_.steps() && !stopped()) one_step(step++);
+        if (!stopped() && s_.eval_every && data_.has_validation() && evaluated_ != step)
             validate(step);
         if (saved_ != step) save(step);
         folder_.write_plot(title());
-        if (interrupted()) return stopped(step);
+        if (stopped()) return end_early(step);
         finish(step);
         return 0;
     }
@@ -45,10 +47,13 @@ private:
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
     uint64_t start_ = 0, withheld_ = 0, saved_ = ~uint64_t{0}, evaluated_ = ~uint64_t{0};
+    bool stopping_ = false;
     double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_;
 
     Trainer &trainer() { return *session_->trainer; }
+    /// All processes of a run stop after the same step.
+    bool stopped() const { return processes().size() > 1 ? stopping_ : interrupted(); }
     std::string title() const { return fmt::format("{} on {}", model_name(request_), data_.name); }
     std::string resume_words() const {
         return fmt::format("cryolite train --out {} --resume", folder_.path().string());
@@ -56,6 +61,7 @@ private:
 
     void begin() {
         std::optional<ResumePoint> point;
+        processes().barrier();  // rank 0 has swept the run's folder
         if (s_.resume) {
             point = folder_.resume_point([&](const std::string &why) { progress_.say(why); });
             if (!point)
@@ -69,7 +75,7 @@ private:
         }
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
         if (!point) check_init(s_, request_);
-        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_.threads);
+        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_);
         if (point) check_same(s_, data_, *point);
         check_extents();
         set_numbers(trainer(), s_);
@@ -77,6 +83,9 @@ private:
             go_on(*point);
         else
             begin_weights(trainer(), s_, request_);
+        if (const auto steps = trainer().of_all(double(start_)); std::ranges::count(steps, steps[0]) != std::ssize(steps))
+            fail("the processes of this run see different checkpoints in {}: --out has to be a folder that their hosts share",
+                 folder_.path().string());
         loader_ = std::make_unique<Loader>(data_.source(s_), point ? point->position : 0);
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(trainer().plan(), s_.accumulate);
@@ -91,7 +100,7 @@ private:
         const Plan &plan = trainer().plan();
         if (s_.text) return;
         const int64_t reads =
-            plan.buffers[size_t(plan.find("input", plan.task))].elements() / trainer().batch();
+            plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.workers / trainer().batch();
         if (int64_t(data_.rows.columns) != reads)
             fail_usage("{} has {} features in a row, the model reads {}: name another --data",
                        data_.name, data_.rows.columns, reads);
@@ -117,11 +126,10 @@ private:
     void describe() {
         const Plan &plan = trainer().plan();
         progress_.say(fmt::format(
-            "{}: {} parameters, {} a step, {}, {}, {} thread{} on {}", title(),
+            "{}: {} parameters, {} a step, {}, {}, {} on {}", title(),
             grouped(uint64_t(plan.parameters())),
             fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"),
-            s_.optimizer, s_.precision, session_->threads, session_->threads == 1 ? "" : "s",
-            session_->device->name()));
+            s_.optimizer, s_.precision, session_->team_words(), session_->devices[0]->name()));
         progress_.say(fmt::format("run: {}", folder_.path().string()));
     }
 
@@ -144,10 +152,11 @@ private:
         folder_.record(e);
         emit(to_json(e));
         // After the first step, which should not wait for it.
-        if (peak_ == 0) peak_ = measure_peak(s_, session_->threads);
+        if (peak_ == 0) peak_ = session_->measure_peak(s_);
         show(e);
         if (s_.eval_every && step % s_.eval_every == 0 && data_.has_validation()) validate(step);
         if (s_.checkpoint_every && step % s_.checkpoint_every == 0) save(step);
+        stopping_ = trainer().any(interrupted());
     }
 
     void show(const StepEvent &e) {
@@ -185,7 +194,7 @@ private:
     void validate(uint64_t step) {
         progress_.busy(fmt::format("step {}: evaluating", step));
         std::optional<EvalEvent> e =
-            evaluate(trainer(), data_, s_, step, [] { return interrupted(); });
+            evaluate(trainer(), data_, s_, step, [this] { return stopped(); });
         if (!e) return;
         evaluated_ = step;
         if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss);
@@ -208,7 +217,7 @@ private:
         saved_ = step;
     }
 
-    int stopped(uint64_t step) {
+    int end_early(uint64_t step) {
         progress_.say(
             fmt::format("interrupted after step {}; a checkpoint was written. To go on: {}", step,
                         resume_words()));
@@ -216,7 +225,7 @@ private:
     }
 
     void finish(uint64_t step) {
-        peak_ = std::max(peak_, measure_peak(s_, session_->threads));
+        peak_ = std::max(peak_, session_->measure_peak(s_));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already", step));
@@ -227,7 +236,7 @@ private:
                 clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
                 1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
                 100 * done.fraction_of_peak, human_bytes(peak_memory())));
-        if (data_.sample && data_.tokenizer) sample();
+        if (data_.sample && data_.tokenizer && processes().rank() == 0) sample();
         progress_.say(fmt::format("the run is in {}", folder_.path().string()));
         emit(to_json(done));
     }
@@ -249,6 +258,9 @@ private:
 
 }  // namespace
 
-int run_train(const std::vector<std::string> &arguments) { return Training(arguments).run(); }
+int run_train(const std::vector<std::string> &arguments) {
+    processes();
+    return Training(arguments).run();
+}
 
 }  // namespace cryolite

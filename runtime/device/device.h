@@ -5,6 +5,7 @@
 #include <HalideRuntime.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,13 +19,20 @@ struct DeviceMemory {
     size_t bytes = 0;
 };
 
+/// Whether a call may begin as far as other workers are concerned; broken: one of them has failed, and it never will.
+enum class Gate { closed, open, broken };
+
 /// A kernel with its arguments, and its place among the calls of a plan.
 struct KernelCall {
     int (*function)(void **) = nullptr;
     void **argv = nullptr;
     int waits = 0;             ///< for how many earlier calls it waits
     std::vector<int> next{};   ///< later calls that wait for it
+    std::function<Gate()> gate{};  ///< where given, asked by one thread at a time until it is not closed
 };
+
+/// What a call returns whose gate is broken.
+constexpr int gate_broken = -1000;
 
 /// The call that failed, -1: none, and what it returned.
 struct CallFailure {

@@ -2,6 +2,7 @@
 
 #include "apps/cryolite/settings.h"
 #include "apps/cryolite/config_file.h"
+#include "apps/cryolite/session.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {
@@ -113,7 +114,9 @@ TEST_CASE("bad values are refused by name") {
         {{{"accumulate", "0"}}, "--accumulate is \"0\""},
         {{{"threads", "0"}}, "--threads is \"0\""},
         {{{"threads", "100000"}}, "--threads is \"100000\""},
-        {{{"workers", "2"}}, "--workers 2: several workers come with a later release"},
+        {{{"workers", "0"}}, "--workers is \"0\", expected a whole number from 1"},
+        {{{"workers", "5"}}, "--batch 12 is not divisible by --workers 5: it counts sequences over all workers"},
+        {{{"batch", "3"}, {"workers", "2"}}, "--batch 3 is not divisible by --workers 2"},
         {{{"seed", "-1"}}, "--seed is \"-1\""},
         {{{"keep", "0"}}, "--keep is \"0\""},
         {{{"precision", "fp8"}}, "--precision is \"fp8\", expected fp32 or bf16"},
@@ -134,6 +137,16 @@ TEST_CASE("bad values are refused by name") {
         CHECK_ERROR(settings(bad.line), bad.message);
         CHECK_THROWS_AS(settings(bad.line), UsageError);
     }
+}
+
+TEST_CASE("every worker has its part of the batch") {
+    const TrainSettings s = settings({{"workers", "4"}, {"threads", "2"}});
+    CHECK(s.workers == 4);
+    CHECK(s.threads == 2);
+    CHECK(s.param("batch", 0) == 12);
+    CHECK(bundle_request(s).params.at("batch") == "3");
+    CHECK(bundle_request(s).workers == 4);
+    CHECK(lasting(s) == lasting(settings({})));  // a run may go on with another number of them
 }
 
 TEST_CASE("zero turns off what can be off") {
@@ -193,7 +206,8 @@ TEST_CASE("config.toml gives the same settings again") {
                         {"order", "sequential"},
                         {"data", "/some/where \"quoted\"\\\t.txt"},
                         {"seed", "9223372036854775807"},
-                        {"threads", "3"}};
+                        {"threads", "3"},
+                        {"workers", "2"}};
     Request first = request(line);
     TrainSettings s = understand(first);
     complete(s, first.values, plan_with({"lr", "beta1", "beta2", "weight-decay"}));
@@ -207,6 +221,7 @@ TEST_CASE("config.toml gives the same settings again") {
     CHECK(s.data == t.data);
     CHECK(t.rate.steps == 77);
     CHECK(t.threads == 3);
+    CHECK(t.workers == 2);
     CHECK(t.param("width", 0) == 64);
     CHECK(config_toml(t) == config_toml(s));
 }

@@ -185,6 +185,48 @@ TEST_CASE("a gradient inside its update: a tied table, where it is in panels; no
     CHECK(of_small_gpt([](Gpt &net, Step &s) { s(net.blocks[0].norm1).compute_at(net.blocks[0].qkv); }) == "");
 }
 
+TEST_CASE("gradients are added over workers: not inside an update, for all parameters, and not placed together") {
+    auto both = [](Chain &c, Step &s) {
+        s(d(c)).distribute(workers);
+        s(d(c.up.W)).compute_at(next(c.up.W));
+    };
+    refused(both,
+            "s(d(up.weight)).compute_at(next(up.weight)) is refused: the gradients of 2 workers are added first, and each "
+            "worker updates its part of the sum; the nearest legal line is s(d(up.weight)).compute_root()",
+            {.workers = 2});
+    accepted(both);  // one worker has nothing to add
+    accepted([](Chain &c, Step &s) { s(d(c)).distribute(workers), s(d(c.up.W)).compute_root(); }, {.workers = 2});
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).distribute(workers); },
+            "s(d(up.weight)).distribute(workers) is refused: workers share parameters, so the gradients of all of them are "
+            "added; the nearest legal line is s(d(net)).distribute(workers)");
+    refused([](Chain &c, Step &s) { s(d(c)).compute_root(); },
+            "s(d(net)).compute_root() is refused: gradients are placed one by one, s(d(w)).compute_root(); the nearest legal "
+            "line is s(d(net)).distribute(workers)");
+}
+
+TEST_CASE("with several workers every part of a parameter is updated by one of them, and --update gives the reason") {
+    Compiled<Gpt> c({{"layers", "1"}, {"heads", "2"}, {"width", "96"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}}, {},
+                    {.clip = true, .update = "backward", .workers = 3});
+    std::map<std::string, int64_t> updated, squared;
+    std::map<std::string, std::set<int>> owners;
+    for (int k : c.program.plans.at("step"))
+        for (int i : c.program.kernels[k].stages) {
+            const StageSpec &s = c.program.stages[i];
+            if (s.part != Part::next && s.part != Part::norm) continue;
+            CHECK_FALSE(ghost(s));
+            CHECK(s.worker >= 0);
+            (s.part == Part::next ? updated : squared)[s.parameter->path()] += s.count;
+            owners[s.parameter->path()].insert(s.worker);
+            if (s.part == Part::next) CHECK(s.why.find("the gradients of 3 workers are added first") == 0);
+        }
+    for (auto &[w, buffer] : c.program.parameter_buffer) {
+        CHECK(updated[w->path()] == c.program.buffers[buffer].storage().size());
+        CHECK(squared[w->path()] == updated[w->path()]);
+        CHECK(owners[w->path()].size() == (updated[w->path()] >= 3 * 8192 ? 3 : 1));
+        CHECK(c.program.buffers[c.program.gradient_buffer[w]].stored);
+    }
+}
+
 TEST_CASE("an update at forward leaves the step, and stands before its first use in the next one") {
     Compiled<Gpt> c({{"layers", "1"}, {"heads", "2"}, {"width", "6"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}},
                     [](Gpt &net, Step &s) { s(next(net.blocks[0].up.W)).compute_at(forward); });

@@ -46,8 +46,10 @@ inline std::shared_ptr<Bundle> compile_program(const std::string &program, const
 
 /// A GPT of these arguments.
 inline std::shared_ptr<Bundle> compile_gpt(const json &args, std::string flags, const fs::path &bundle) {
-    for (const char *name : {"layers", "heads", "width", "context", "batch", "vocab"})
+    for (const char *name : {"layers", "heads", "width", "context", "vocab"})
         flags += fmt::format(" --param {}={}", name, args[name].get<int>());
+    const int workers = args.value("workers", 1);
+    flags += fmt::format(" --param batch={} --workers {}", args["batch"].get<int>() / workers, workers);
     if (args.value("clip", 0.0) > 0) flags += " --clip";
     if (args.value("accumulate", 1) > 1) flags += " --accumulate";
     return compile_program("generators/gpt", flags, bundle);
@@ -55,9 +57,10 @@ inline std::shared_ptr<Bundle> compile_gpt(const json &args, std::string flags, 
 
 class TrainingCase {
 public:
+    /// On two threads, or "workers" of one thread each.
     TrainingCase(const json &args, const std::string &flags)
-        : args(args), device(make_cpu_device(2)),
-          trainer(compile_gpt(args, flags, folder / "bundle"), *device) {
+        : args(args), devices(make_devices(args.value("workers", 1))),
+          trainer(compile_gpt(args, flags, folder / "bundle"), pointers(), processes()) {
         fill_weights();
         for (auto [flag, name] : {std::pair{"lr", "lr"},
                                   {"decay", "weight-decay"},
@@ -108,7 +111,18 @@ public:
 private:
     Scratch folder;
     json args;
-    std::unique_ptr<Device> device;
+    std::vector<std::unique_ptr<Device>> devices;
+
+    static std::vector<std::unique_ptr<Device>> make_devices(int workers) {
+        std::vector<std::unique_ptr<Device>> list;
+        for (int w = 0; w < workers; w++) list.push_back(make_cpu_device(workers == 1 ? 2 : 1));
+        return list;
+    }
+    std::vector<Device *> pointers() const {
+        std::vector<Device *> list;
+        for (auto &d : devices) list.push_back(d.get());
+        return list;
+    }
 
 public:
     Trainer trainer;

@@ -1,6 +1,7 @@
 // The team that runs calls: order, loops, failures.
 
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <thread>
 
@@ -89,6 +90,57 @@ TEST_CASE("a call that fails ends the run with its code, and those that wait for
         c.failing = -1;  // the team can be used again
         CHECK(c.team.run(c.calls).call == -1);
     }
+}
+
+TEST_CASE("a call whose gate is closed is passed over until it opens; those that wait for it come after") {
+    for (int threads : {1, 2, 3}) {
+        Calls c(threads, 6);
+        c.needs(2, 1), c.needs(5, 4);
+        std::atomic<int> asked{0};
+        std::atomic<bool> asking{false};
+        c.calls[1].gate = [&] {
+            CHECK_FALSE(asking.exchange(true));
+            const bool others_are_done = c.ended[0] && c.ended[3] && c.ended[5];
+            asked++;
+            asking = false;
+            return others_are_done ? Gate::open : Gate::closed;
+        };
+        c.clock = 1;  // 0: not ended
+        CHECK(c.team.run(c.calls).call == -1);
+        CHECK(asked > 1);
+        for (auto &n : c.iterations) CHECK(n == c.loop);
+        CHECK(c.begun[1] > c.ended[5]);
+        CHECK(c.begun[2] > c.ended[1]);
+    }
+}
+
+TEST_CASE("a gate that is broken ends the run") {
+    for (int threads : {1, 2}) {
+        Calls c(threads, 3);
+        c.needs(2, 1);
+        c.calls[1].gate = [] { return Gate::broken; };
+        const CallFailure failure = c.team.run(c.calls);
+        CHECK(failure.call == 1);
+        CHECK(failure.code == gate_broken);
+        CHECK(c.iterations[2] == 0);
+    }
+}
+
+TEST_CASE("a team's threads stay on the cores that they are given") {
+    cpu_set_t all;
+    REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+    int core = 0;
+    while (!CPU_ISSET(core, &all)) core++;
+    Team team(1, {core});
+    cpu_set_t inside;
+    struct Asked {
+        static int where(void **argv) { return sched_getaffinity(0, sizeof(cpu_set_t), static_cast<cpu_set_t *>(argv[0])); }
+    };
+    void *argv[] = {&inside};
+    KernelCall call{Asked::where, argv};
+    std::thread([&] { CHECK(team.run({&call, 1}).call == -1); }).join();
+    CHECK(CPU_COUNT(&inside) == 1);
+    CHECK(CPU_ISSET(core, &inside));
 }
 
 }  // namespace cryolite::test

@@ -10,16 +10,22 @@
 
 namespace cryolite {
 
-int usable_cores() {
+std::vector<int> core_numbers() {
+    std::vector<int> cores;
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int c = 0; c < CPU_SETSIZE; c++)
+            if (CPU_ISSET(c, &set)) cores.push_back(c);
+    return cores;
 }
+
+int usable_cores() { return std::max(1, int(core_numbers().size())); }
 
 namespace {
 
 class CpuDevice : public Device {
 public:
-    explicit CpuDevice(int threads) : team_(threads) { install_halide_hooks(); }
+    CpuDevice(int threads, std::vector<int> cores) : team_(threads, std::move(cores)) { install_halide_hooks(); }
 
     std::string name() const override { return "cpu"; }
 
@@ -63,8 +69,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(int threads) {
-    return std::make_unique<CpuDevice>(threads > 0 ? threads : usable_cores());
+std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores) {
+    return std::make_unique<CpuDevice>(threads > 0 ? threads : usable_cores(), std::move(cores));
 }
 
 }  // namespace cryolite

@@ -4,10 +4,12 @@
 
 namespace cryolite {
 
-/// The host's cores: a team of `threads` OpenMP threads; 0: all that this process may use.
-std::unique_ptr<Device> make_cpu_device(int threads);
+/// The host's cores: a team of `threads` OpenMP threads; 0: all that this process may use. `cores`: where each thread
+/// stays, empty: where the system puts it.
+std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores = {});
 
-/// Cores that this process may run on.
+/// Cores that this process may run on, by the system's numbers.
+std::vector<int> core_numbers();
 int usable_cores();
 
 }  // namespace cryolite

@@ -3,9 +3,13 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <algorithm>
+
 namespace cryolite {
 
 namespace {
+
+constexpr int begun = -1, asked = -2;  // in place of the number of needs
 
 thread_local int own_index = 0, own_call = 0;
 thread_local bool in_loop = false;  // a loop inside a loop runs on the thread that meets it
@@ -38,8 +42,20 @@ private:
 
 int team_thread() { return own_index; }
 
-Team::Team(int threads)
-    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads)]), idle_(new Idle[size_t(threads)]) {}
+Team::Team(int threads, std::vector<int> cores)
+    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads)]), idle_(new Idle[size_t(threads)]),
+      cores_(std::move(cores)), pinned_(size_t(threads)) {}
+
+/// The calling thread stays on its core. Where the system refuses, it goes where the system likes.
+void Team::pin(int index) {
+    if (pinned_[size_t(index)]) return;
+    pinned_[size_t(index)] = true;
+    if (size_t(index) >= cores_.size()) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cores_[size_t(index)], &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
 
 double Team::idle_seconds() const {
     double sum = 0;
@@ -48,16 +64,25 @@ double Team::idle_seconds() const {
 }
 
 CallFailure Team::run(std::span<const KernelCall> calls) {
-    if (threads == 1) {
+    if (threads == 1) pin(0);
+    const bool gated = std::ranges::any_of(calls, [](const KernelCall &c) { return bool(c.gate); });
+    if (threads == 1 && !gated) {
         for (size_t i = 0; i < calls.size(); i++)
             if (int code = calls[i].function(calls[i].argv)) return {int(i), code};
         return {};
     }
     if (waits_.size() < calls.size()) waits_ = std::vector<std::atomic<int>>(calls.size());
     for (size_t i = 0; i < calls.size(); i++) waits_[i].store(calls[i].waits, std::memory_order_relaxed);
-    calls_ = calls, first_ = 0, done_ = 0, failed_ = -1, running_ = true;
+    calls_ = calls, first_ = 0, done_ = 0, failed_ = -1, running_ = threads > 1;
+    if (threads == 1) {
+        serve(0);
+    } else {
 #pragma omp parallel num_threads(threads)
-    serve(omp_get_thread_num());
+        {
+            pin(omp_get_thread_num());
+            serve(omp_get_thread_num());
+        }
+    }
     running_ = false;
     return {failed_, failed_ < 0 ? 0 : failed_code_.load()};
 }
@@ -85,13 +110,26 @@ int Team::begin_call() {
     int first = first_.load(std::memory_order_relaxed);
     for (int i = first; i < all; i++) {
         int waits = waits_[size_t(i)].load(std::memory_order_acquire);
-        if (waits < 0 && i == first) {
+        if (waits == begun && i == first) {
             int expected = first++;
             first_.compare_exchange_strong(expected, first, std::memory_order_relaxed);
         }
-        if (waits == 0 && waits_[size_t(i)].compare_exchange_strong(waits, -1, std::memory_order_acq_rel)) return i;
+        const int claim = calls_[size_t(i)].gate ? asked : begun;
+        if (waits == 0 && waits_[size_t(i)].compare_exchange_strong(waits, claim, std::memory_order_acq_rel))
+            if (claim == begun || ask(size_t(i))) return i;
     }
     return -1;
+}
+
+/// Whether the gate of a call that this thread has claimed lets it begin; where not, the claim is given back.
+bool Team::ask(size_t call) {
+    const Gate gate = calls_[call].gate();
+    waits_[call].store(gate == Gate::open ? begun : 0, std::memory_order_release);
+    if (gate == Gate::broken) {
+        int none = -1;
+        if (failed_.compare_exchange_strong(none, int(call))) failed_code_ = gate_broken;
+    }
+    return gate == Gate::open;
 }
 
 void Team::lead(int call) {

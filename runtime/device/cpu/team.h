@@ -39,10 +39,12 @@ private:
 /// One parallel region for a whole plan, without barriers. A thread that has nothing to do takes an iteration of the
 /// earliest loop that is open; where none is, it begins the earliest call whose needs are done. So the update of one
 /// layer fills the ends of the next one's loops, and a thread that the system has put aside holds up only those who
-/// need its result. Who runs what changes no value.
+/// need its result. A call whose gate is closed is passed over and asked again: one worker does not stand still where
+/// another is late. Who runs what changes no value.
 class Team {
 public:
-    explicit Team(int threads);
+    /// `cores`: by thread, where it stays from its first run on; empty: where the system puts it.
+    explicit Team(int threads, std::vector<int> cores = {});
     Team(const Team &) = delete;
 
     /// Runs every call once, each after those it waits for. The first call that failed, or {-1, 0}.
@@ -78,13 +80,17 @@ private:
     std::unique_ptr<Loop[]> loops_;  ///< by thread
     std::unique_ptr<Idle[]> idle_;
     std::span<const KernelCall> calls_;
-    std::vector<std::atomic<int>> waits_;  ///< by call: needs that are not done; -1: begun
+    std::vector<std::atomic<int>> waits_;  ///< by call: needs that are not done; begun, or its gate being asked
     std::atomic<int> first_{0};            ///< all calls before it have begun
     alignas(64) std::atomic<int> done_{0};
     std::atomic<int> failed_{-1}, failed_code_{0};
     bool running_ = false;
+    const std::vector<int> cores_;
+    std::vector<char> pinned_;  ///< by thread
 
+    void pin(int index);
     void serve(int index);
+    bool ask(size_t call);
     void lead(int call);
     int begin_call();
     bool take_any();

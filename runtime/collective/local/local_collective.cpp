@@ -1,0 +1,86 @@
+#include "runtime/collective/local/local_collective.h"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+
+#include "runtime/error.h"
+
+namespace cryolite {
+
+namespace {
+
+struct alignas(64) Count {
+    std::atomic<uint64_t> n{0};
+};
+
+/// A sum or a result, as all workers see it.
+struct Shared {
+    int owner = 0;
+    size_t count = 0;                   ///< elements of a share
+    std::vector<const float *> shares;  ///< by worker
+    std::unique_ptr<Count[]> offered;   ///< by worker: times
+    Count published;
+};
+
+struct Group {
+    std::deque<Shared> shared;
+    std::atomic<bool> broken{false};
+};
+
+class LocalCollective : public Collective {
+public:
+    LocalCollective(int worker, int workers, std::shared_ptr<Group> group) : Collective(worker, workers), group_(std::move(group)) {}
+
+    int declare(int owner, std::span<float> share, const std::vector<Piece> &) override {
+        const int number = declared_++;
+        if (number == int(group_->shared.size())) {
+            Shared &s = group_->shared.emplace_back();
+            s.owner = owner, s.count = share.size();
+            s.shares.resize(size_t(workers));
+            s.offered = std::make_unique<Count[]>(size_t(workers));
+        }
+        Shared &s = at(number);
+        if (s.owner != owner || s.count != share.size()) fail("worker {} declares another step than worker 0", worker);
+        s.shares[size_t(worker)] = share.data();
+        return number;
+    }
+    std::span<const float *const> shares(int number) const override { return at(number).shares; }
+
+    void offer(int number) override { at(number).offered[size_t(worker)].n.fetch_add(1, std::memory_order_release); }
+    bool offered(int number) override {
+        const Shared &s = at(number);
+        const uint64_t mine = s.offered[size_t(worker)].n.load(std::memory_order_relaxed);
+        for (int w = 0; w < workers; w++)
+            if (s.offered[size_t(w)].n.load(std::memory_order_acquire) < mine) return false;
+        return true;
+    }
+    void publish(int number) override { at(number).published.n.fetch_add(1, std::memory_order_release); }
+    bool published(int number) override {
+        const Shared &s = at(number);
+        return s.published.n.load(std::memory_order_acquire) >= s.offered[size_t(worker)].n.load(std::memory_order_relaxed);
+    }
+
+    // The trainer of this process has them all.
+    void all_gather(std::span<double>) override {}
+
+    void give_up() override { group_->broken = true; }
+    bool broken() const override { return group_->broken.load(std::memory_order_relaxed); }
+
+private:
+    std::shared_ptr<Group> group_;
+    int declared_ = 0;
+
+    Shared &at(int number) const { return group_->shared[size_t(number)]; }
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Collective>> local_collectives(int workers) {
+    auto group = std::make_shared<Group>();
+    std::vector<std::unique_ptr<Collective>> ends;
+    for (int w = 0; w < workers; w++) ends.push_back(std::make_unique<LocalCollective>(w, workers, group));
+    return ends;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "runtime/collective/collective.h"
+
+namespace cryolite {
+
+/// The ends of workers that are threads of one process, by worker. What owners compute is in memory that all of them
+/// share; a sum reads the shares where they are. Two counters that only grow stand for each of them: no lock, no barrier.
+std::vector<std::unique_ptr<Collective>> local_collectives(int workers);
+
+}  // namespace cryolite
