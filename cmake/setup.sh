@@ -106,6 +106,19 @@ system_packages() { # system_packages tests|command
     fi
 }
 
+# OpenCL on the CPU, for the tests of --device opencl: a machine that cannot have it skips those, and says so.
+optional_packages() {
+    local packages="ocl-icd-libopencl1 pocl-opencl-icd"
+    if compgen -G '/etc/OpenCL/vendors/*.icd' > /dev/null || ! command -v apt-get > /dev/null; then return; fi
+    if [ "$(id -u)" != 0 ] && ! sudo -n true 2> /dev/null; then return; fi
+    printf 'cryolite: installing optional packages (%s) ... ' "$packages" >&2
+    if apt_install $packages > "$log" 2>&1 < /dev/null 9>&-; then
+        echo done >&2
+    else
+        echo "not possible: tests of --device opencl will be skipped" >&2
+    fi
+}
+
 # --- The private Python environment -------------------------------------------------------------------
 
 python_environment() {
@@ -182,6 +195,7 @@ set_up() { # set_up command|tests
         echo "$root" > "$stamp.new"
         if [ "$(cat "$build/.packages-$1" 2> /dev/null)" != "$root" ]; then
             system_packages "$1"
+            if [ "$1" = tests ]; then optional_packages; fi
             echo "$root" > "$build/.packages-$1"
         fi
         python_environment

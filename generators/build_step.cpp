@@ -248,11 +248,13 @@ private:
             list.push_back(norm(w, "old "));
             list.back().of_weight = true;
         }
+        // Each where the device can begin an array; what lies between them stays zero.
+        const int apart = p.schedule->machine.gpu() ? p.schedule->machine.alignment / Halide::Float(64).bytes() : 1;
         for (int k = 0; k < int(list.size()); k++) {
-            list[k].index = k;
+            list[k].index = k * apart;
             add("step", "update", list[k]);
         }
-        p.buffers[p.norms].shape = {int(list.size())};
+        p.buffers[p.norms].shape = {int(list.size()) * apart};
     }
     /// One for each two calls that use the parameter; none where a layer does not factor its gradient.
     void ghost_norms(const Parameter *w, StageSpec s, std::vector<StageSpec> &list) const {

@@ -23,6 +23,9 @@ halide_type_t halide_type(const std::string &name) {
 
 Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device)
     : bundle_(std::move(bundle)), device_(device) {
+    if (plan().device != device_.name())
+        fail("the kernels were compiled for the device {}, not for {}: compile them with --device {}", plan().device,
+             device_.name(), device_.name());
     allocate();
     resolve();
 }
@@ -155,9 +158,14 @@ void Executor::upload(int buffer, const void *from, size_t bytes, size_t offset)
     device_.upload(memory, offset, from, bytes);
 }
 
-void Executor::download(void *to, int buffer, size_t bytes, size_t offset) {
+void Executor::fetch(void *to, int buffer, size_t bytes, size_t offset) {
     DeviceMemory memory = reach(buffer, bytes, offset);
     device_.download(to, memory, offset, bytes);
+}
+
+void Executor::download(void *to, int buffer, size_t bytes, size_t offset) {
+    fetch(to, buffer, bytes, offset);
+    device_.finish();
 }
 
 }  // namespace cryolite

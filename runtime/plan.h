@@ -60,7 +60,8 @@ struct PlanCall {
 };
 
 struct Plan {
-    std::string task;  ///< "tokens" or "features"
+    std::string device = "cpu";  ///< what its kernels were compiled for
+    std::string task;            ///< "tokens" or "features"
     int64_t arena = 0, arena_unshared = 0;
     int loss = -1, output = -1;
     std::vector<std::string> scalar_names;

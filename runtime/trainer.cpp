@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "runtime/error.h"
@@ -149,7 +150,6 @@ void Trainer::run(const char *name, size_t &call) {
 }
 
 double Trainer::loss() {
-    executor_.device().finish();
     float value = 0;
     executor_.download(&value, plan().loss, sizeof value);
     return value;
@@ -158,7 +158,7 @@ double Trainer::loss() {
 double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
     set("step", double(steps_ + 1));
     set("loss_scale", 1.0 / accumulate);
-    double total = 0;
+    losses_.resize(size_t(accumulate));
     size_t call = 0;
     for (int k = 0; k < accumulate; k++) {
         feed(next());
@@ -168,11 +168,12 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
         if (k == 0) executor_.upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
         bool last = k == accumulate - 1;
         run(last ? "step" : k == 0 ? "first" : "accumulate", call);
-        total += loss();
+        executor_.fetch(&losses_[size_t(k)], plan().loss, sizeof(float));
     }
+    executor_.device().finish();  // the only time that a step waits for the device
     steps_++;
     pending_ = executor_.has("lazy");
-    return total / accumulate;
+    return std::accumulate(losses_.begin(), losses_.end(), 0.0) / accumulate;
 }
 
 void Trainer::flush() {
@@ -210,7 +211,6 @@ std::span<const float> Trainer::predict(const Batch &batch) {
 }
 
 void Trainer::fetch_output() {
-    executor_.device().finish();
     output_.resize(size_t(plan().buffers[size_t(plan().output)].elements()));
     executor_.download(output_.data(), plan().output, output_.size() * 4);
 }

@@ -58,7 +58,7 @@ public:
 private:
     Executor executor_;
     std::vector<double> scalars_;
-    std::vector<float> output_, row_major_, storage_;
+    std::vector<float> output_, row_major_, storage_, losses_;
     std::vector<uint16_t> half_, remainder_;
     std::vector<double> *profile_ = nullptr;
     uint64_t steps_ = 0;

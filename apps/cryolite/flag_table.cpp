@@ -26,7 +26,7 @@ const std::vector<Flag> &flag_table() {
         {"update", "PLACE", schedule, "auto, separate, backward or forward (auto)"},
         {"recompute", "WHAT", schedule, "none, auto (the memory there is) or BYTES a step may take (none)"},
         {"dialect", "NAME", schedule, "auto or halide (auto)"},
-        {"device", "NAME", schedule, "cpu"},
+        {"device", "NAME", schedule, "cpu, opencl, or cuda, for which kernels are compiled only (cpu)"},
         {"workers", "N", schedule, "data-parallel replicas (1); more come with a later release"},
         {"threads", "N", schedule, "threads (all cores that this process may use)"},
         {"steps", "N", run, "steps in all (train: 1000, or the preset's; bench: 20)"},

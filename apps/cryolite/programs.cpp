@@ -169,6 +169,7 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"update", request.update},
             {"budget", request.budget},
             {"precision", request.precision},
+            {"device", request.device},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
             {"machine", machine()}};
@@ -203,7 +204,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     add_params(options.argv, request.params);
     options.argv.insert(options.argv.end(),
                         {"--update", request.update, "--optimizer", request.optimizer,
-                         "--precision", request.precision});
+                         "--precision", request.precision, "--device", request.device});
     if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");

@@ -6,6 +6,7 @@
 #include "apps/cryolite/notes.h"
 #include "apps/cryolite/interrupt.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/make_device.h"
 #include "runtime/error.h"
 #include "runtime/peak.h"
 #include "runtime/process.h"
@@ -32,7 +33,7 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    return {s.params, s.optimizer, s.update, s.precision, s.clip > 0, s.accumulate > 1, s.budget};
+    return {s.params, s.optimizer, s.update, s.precision, s.device, s.clip > 0, s.accumulate > 1, s.budget};
 }
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
@@ -64,7 +65,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
 }
 
 Session::Session(std::shared_ptr<const Bundle> b, int given_threads)
-    : bundle(std::move(b)), device(make_cpu_device(given_threads)),
+    : bundle(std::move(b)), device(make_device(bundle->plan.device, given_threads)),
       trainer(std::make_unique<Trainer>(bundle, *device)),
       threads(given_threads > 0 ? given_threads : usable_cores()) {}
 

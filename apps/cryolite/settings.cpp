@@ -78,7 +78,7 @@ void read_step(TrainSettings &s, const Request &r) {
     if (use("weight-decay")) s.numbers["weight-decay"] = v.real("weight-decay", 0);
 }
 
-void read_schedule(TrainSettings &s, const Values &v) {
+void read_schedule(TrainSettings &s, const Values &v, Command command) {
     s.update = v.word("update", {"auto", "separate", "backward", "forward"}, "auto");
     s.recompute = v.text("recompute", "none");
     if (s.recompute == "auto") {
@@ -87,7 +87,11 @@ void read_schedule(TrainSettings &s, const Values &v) {
         s.budget = v.whole("recompute", 1, ~uint64_t{0} >> 1, 1);
     }
     v.word("dialect", {"auto", "halide"}, "auto");
-    v.word("device", {"cpu"}, "cpu");
+    s.device = v.word("device", {"cpu", "opencl", "cuda"}, "cpu");
+    if (s.device == "cuda" && command != Command::explain)
+        fail_usage("--device cuda: kernels are compiled for it, and `explain` shows them, but nothing runs them yet; use cpu or opencl");
+    if (s.device != "cpu" && s.precision == "bf16")
+        fail_usage("--precision bf16 is for --device cpu: kernels for {} have no bf16 yet; use fp32", s.device);
     if (v.whole("workers", 1, 1024, 1) != 1)
         fail_usage("--workers {}: several workers come with a later release; use 1",
                    v.text("workers"));
@@ -121,7 +125,7 @@ TrainSettings understand(const Request &r) {
     s.text = r.program.description.task == "tokens";
     read_params(s, r.values, r.program.description);
     read_step(s, r);
-    read_schedule(s, r.values);
+    read_schedule(s, r.values, r.command);
     read_run(s, r.values);
     return s;
 }

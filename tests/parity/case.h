@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/make_device.h"
 #include "runtime/layout.h"
 #include "runtime/rng.h"
 #include "runtime/trainer.h"
@@ -55,9 +55,9 @@ inline std::shared_ptr<Bundle> compile_gpt(const json &args, std::string flags, 
 
 class TrainingCase {
 public:
-    TrainingCase(const json &args, const std::string &flags)
-        : args(args), device(make_cpu_device(2)),
-          trainer(compile_gpt(args, flags, folder / "bundle"), *device) {
+    TrainingCase(const json &args, const std::string &flags, const std::string &on = "cpu")
+        : args(args), device(make_device(on, 2)),
+          trainer(compile_gpt(args, flags + " --device " + on, folder / "bundle"), *device) {
         fill_weights();
         for (auto [flag, name] : {std::pair{"lr", "lr"},
                                   {"decay", "weight-decay"},
