@@ -34,13 +34,20 @@ Threads element_each(Stage s, int threads) {
     return t;
 }
 
-void at_root(Func f) {
+Stage work_of(Group &g) {
+    if (g.in_place) element_each(g.out);
+    return g.store();
+}
+
+void at_root(Func f, Placed &placed) {
+    placed.insert(f.name());
     f.compute_root();
     element_each(f);
     for (int u = 0; u < f.num_update_definitions(); u++) element_each(f.update(u));
 }
 
-void along_row(Func f, const LoopLevel &level) {
+void along_row(Func f, const LoopLevel &level, Placed &placed) {
+    placed.insert(f.name());
     f.compute_at(level);
     for (int u = 0; u < f.num_update_definitions(); u++) {
         int lanes = 64;
@@ -49,6 +56,7 @@ void along_row(Func f, const LoopLevel &level) {
         Var part_lane("part_lane");
         f.update(u).split(k, k, lane, lanes, TailStrategy::GuardWithIf);
         Func part = f.update(u).rfactor(lane, part_lane);
+        placed.insert(part.name());
         part.compute_at(level).gpu_threads(part_lane);
         part.update().gpu_threads(part_lane);
     }
@@ -61,7 +69,7 @@ bool is_row_number(const Func &f) {
                                [](auto &named) { return named.second.has_update_definition(); });
 }
 
-Var row_each(Func f, Stage s, const std::vector<Func> &funcs) {
+Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed) {
     const std::vector<Var> v = pure_dimensions(s);
     Var i = v.at(0), part("part"), thread("thread"), row("row");
     s.split(i, part, thread, block_threads, TailStrategy::GuardWithIf);
@@ -70,22 +78,19 @@ Var row_each(Func f, Stage s, const std::vector<Func> &funcs) {
     for (size_t d = 2; d < v.size(); d++) s.fuse(row, v[d], row);
     s.reorder({part, thread, row}).gpu_threads(thread).gpu_blocks(row);
     for (const Func &number : funcs)
-        if (is_row_number(number) && calls(f, number)) along_row(number, LoopLevel(f, row));
+        if (is_row_number(number) && calls(f, number)) along_row(number, LoopLevel(f, row), placed);
     return row;
 }
 
-void numbers_in_block(Group &g, const Var &block) {
+void finish(Group &g, const Var &block, Placed &placed) {
+    for (Func &f : g.funcs())
+        if (f.has_update_definition() && !placed.count(f.name())) at_root(f, placed);
     const std::vector<Func> funcs = g.funcs();
     for (Func f : funcs) {
-        if (f.dimensions() != 0 || f.has_update_definition()) continue;
-        const bool shared = std::ranges::any_of(funcs, [&](const Func &reader) {
-            return !reader.function().schedule().compute_level().is_inlined() && calls(reader, f);
-        });
-        if (!shared) f.compute_at(g.out, block);
+        if (f.dimensions() != 0 || placed.count(f.name())) continue;
+        if (std::ranges::none_of(funcs, [&](const Func &reader) { return placed.count(reader.name()) && calls(reader, f); }))
+            f.compute_at(g.out, block);
     }
-}
-
-void store_others(Group &g) {
     for (Func &f : g.others) {
         element_each(f);
         for (int u = 0; u < f.num_update_definitions(); u++) element_each(f.update(u));

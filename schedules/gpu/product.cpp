@@ -17,15 +17,17 @@ int dividing(int extent) { return extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1;
 void product(Group &g, const Machine &m) {
     if (g.anchor.dimensions() != 2 || g.extents.size() != 2) return sum_in_thread(g, m);
     constexpr int threads = 16;
+    Placed placed = {g.anchor.name()};
     // What precedes the product is made once, not for every tile.
     if (!g.prologue.empty()) {
         Func x = g.prologue.back().compute_root();
-        row_each(x, x, g.funcs());
+        placed.insert(x.name());
+        row_each(x, x, g.funcs(), placed);
     }
-    Stage s = g.store();
+    Stage s = work_of(g);
     Var x = g.out.args()[0], y = g.out.args()[1], xt("xt"), yt("yt"), xb("xb"), yb("yb");
-    s.split(x, xt, x, dividing(g.extent(0)), TailStrategy::GuardWithIf)
-        .split(y, yt, y, dividing(g.extent(1)), TailStrategy::GuardWithIf)
+    s.split(x, xt, x, dividing(g.extent(0)), TailStrategy::RoundUp)
+        .split(y, yt, y, dividing(g.extent(1)), TailStrategy::RoundUp)
         .split(xt, xb, xt, threads, TailStrategy::GuardWithIf)
         .split(yt, yb, yt, threads, TailStrategy::GuardWithIf)
         .reorder({x, y, xt, yt, xb, yb})
@@ -37,8 +39,7 @@ void product(Group &g, const Machine &m) {
     Var a = sum.args()[0], b = sum.args()[1];
     sum.compute_at(g.out, xt).unroll(a).unroll(b);
     sum.update().reorder({a, b, sum.rvars()[0]}).unroll(a).unroll(b);
-    numbers_in_block(g, xb);
-    store_others(g);
+    finish(g, xb, placed);
 }
 
 }  // namespace cryolite::gpu

@@ -7,12 +7,10 @@ namespace cryolite::gpu {
 
 void sum_in_thread(Group &g, const Machine &m) {
     if (!g.anchor.has_update_definition() || g.anchor.name() == g.out.name()) return plain_loops(g, m);
-    const Threads loops = element_each(g.store());
+    const Threads loops = element_each(work_of(g));
+    Placed placed = {g.anchor.name()};
     g.anchor.compute_at(g.out, loops.thread);
-    for (Func &f : g.funcs())
-        if (f.has_update_definition() && f.name() != g.anchor.name()) at_root(f);
-    numbers_in_block(g, loops.block);
-    store_others(g);
+    finish(g, loops.block, placed);
 }
 
 void squared_norm(Group &g, const Machine &m) {
@@ -22,7 +20,7 @@ void squared_norm(Group &g, const Machine &m) {
         RVar i = norm.rvars()[0], lane("lane");
         Var part("part");
         norm.update().split(i, i, lane, lanes, TailStrategy::GuardWithIf);
-        at_root(norm.update().rfactor(lane, part));
+        norm.update().rfactor(lane, part);
     }
     plain_loops(g, m);
 }

@@ -1,5 +1,6 @@
 // A kernel that its loops leave to the host is refused, never run there without a word.
 
+#include "dsl/layers/activation.h"
 #include "dsl/layers/linear.h"
 #include "tests/support/step.h"
 

@@ -16,6 +16,11 @@ namespace {
 
 const std::string ptxas = CRYOLITE_PTXAS;
 
+bool ptxas_is_here() {
+    if (ptxas.empty()) MESSAGE("skipped: there is no ptxas; it comes with the CUDA toolkit");
+    return !ptxas.empty();
+}
+
 /// The PTX that a kernel's object carries.
 std::string ptx_of(const std::string &object) {
     const std::string bytes = read_whole(object);
@@ -71,7 +76,7 @@ const std::vector<std::pair<std::string, std::string>> nano = {{"layers", "4"}, 
 }  // namespace
 
 TEST_CASE("ptx: every kernel of nano assembles for sm_80 and sm_90") {
-    if (ptxas.empty()) return void(MESSAGE("skipped: there is no ptxas; it comes with the CUDA toolkit"));
+    if (!ptxas_is_here()) return;
     for (const char *update : {"separate", "backward"}) {
         StepOptions options{.clip = true};
         options.update = update;
@@ -80,7 +85,7 @@ TEST_CASE("ptx: every kernel of nano assembles for sm_80 and sm_90") {
 }
 
 TEST_CASE("ptx: every kernel of the digits model does") {
-    if (ptxas.empty()) return void(MESSAGE("skipped: there is no ptxas; it comes with the CUDA toolkit"));
+    if (!ptxas_is_here()) return;
     CHECK(assemble_all<Digits>({}, {}, {}) > 20);
 }
 

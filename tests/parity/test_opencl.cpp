@@ -58,6 +58,33 @@ TEST_CASE("opencl: clipped, with norms of gradients that are not stored; and acc
     }
 }
 
+TEST_CASE("opencl: the digits model, convolutions and pools") {
+    if (!opencl_is_here()) return;
+    Scratch folder;
+    std::map<std::string, std::vector<double>> losses;
+    for (const char *on : {"cpu", "opencl"}) {
+        auto bundle = compile_program("generators/digits", fmt::format("--device {} --param batch=5", on), folder / on);
+        auto device = make_device(on, 2);
+        Trainer t(bundle, *device);
+        t.initialise(7);
+        t.set("lr", 2e-3);
+        Batch batch;
+        uint64_t at = 0;
+        const size_t pixels = size_t(t.plan().buffers[size_t(t.plan().find("input", "features"))].elements());
+        auto next = [&]() -> const Batch & {
+            batch.features.resize(pixels), batch.targets.resize(5);
+            for (float &x : batch.features) x = float(formula_bits("pixels", at++) >> 40) * 0x1p-24f;
+            for (int32_t &y : batch.targets) y = int32_t(formula_bits("digits", at++) % 10);
+            return batch;
+        };
+        for (int s = 0; s < 20; s++) losses[on].push_back(t.step(next, 1));
+    }
+    for (size_t s = 0; s < 20; s++) {
+        CAPTURE(s);
+        CHECK(std::abs(losses["cpu"][s] - losses["opencl"][s]) <= 1e-4);
+    }
+}
+
 TEST_CASE("opencl: the weights are the CPU's after a step, and again after they are written and read") {
     if (!opencl_is_here()) return;
     TrainingCase cpu(even, "--update separate"), opencl(even, "--update separate", "opencl");
