@@ -30,7 +30,12 @@ Threads element_each(Stage s, int threads) {
         s.fuse(v[0], v[1], element);
         for (size_t d = 2; d < v.size(); d++) s.fuse(element, v[d], element);
     }
-    s.split(element, t.block, t.thread, threads, TailStrategy::GuardWithIf).gpu_blocks(t.block).gpu_threads(t.thread);
+    s.split(element, t.block, t.thread, threads, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order;
+    for (const Internal::Dim &d : s.get_schedule().dims())
+        if (d.is_rvar()) order.emplace_back(RVar(d.var));
+    order.insert(order.end(), {t.thread, t.block});
+    s.reorder(order).gpu_blocks(t.block).gpu_threads(t.thread);
     return t;
 }
 
