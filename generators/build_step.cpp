@@ -228,6 +228,8 @@ private:
     /// Then those of parameters, where the rule takes them.
     void norms() {
         std::vector<StageSpec> list;
+        if (const Machine &m = p.schedule->machine; m.gpu()) p.norms_apart = m.alignment / Halide::Float(64).bytes();
+        const int apart = p.norms_apart;
         auto norm = [&](const Parameter *w, const char *of) {
             StageSpec s{Part::norm, fmt::format("norm({}{})", of, w->path()), -1, 0, w};
             s.writes = {p.norms};
@@ -236,20 +238,18 @@ private:
         for (auto &[w, id] : ordered()) {
             if (!p.takes_norms(options.clip)) break;
             StageSpec s = norm(w, "");
-            p.norms_of[w].first = int(list.size());
+            p.norms_of[w].first = int(list.size()) * apart;
             list.push_back(s);
             if (!options.accumulate) ghost_norms(w, s, list);
-            p.norms_of[w].count = int(list.size()) - p.norms_of[w].first;
+            p.norms_of[w].count = int(list.size()) - p.norms_of[w].first / apart;
         }
-        p.gradient_norms = int(list.size());
+        p.gradient_norms = int(list.size()) * apart;
         for (auto &[w, id] : ordered()) {
             if (!p.optimizer->takes(Norm::weight)) break;
-            p.norms_of[w].weight = int(list.size());
+            p.norms_of[w].weight = int(list.size()) * apart;
             list.push_back(norm(w, "old "));
             list.back().of_weight = true;
         }
-        // Each where the device can begin an array; what lies between them stays zero.
-        const int apart = p.schedule->machine.gpu() ? p.schedule->machine.alignment / Halide::Float(64).bytes() : 1;
         for (int k = 0; k < int(list.size()); k++) {
             list[k].index = k * apart;
             add("step", "update", list[k]);

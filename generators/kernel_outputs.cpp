@@ -110,7 +110,8 @@ Expr KernelOutputs::norm_for_rule(const StageSpec &s, Norm::Of of) {
     const StepProgram::Norms &n = p.norms_of.at(s.parameter);
     if (of == Norm::weight) return p.optimizer->once(sqrt(in.slice(p.norms, n.weight, 1, "weight_norm")(0)));
     Expr square = cast<double>(0);
-    for (int j = 0; j < n.count; j++) square += in.slice(p.norms, n.first, n.count, "gradient_norm")(j);
+    for (int j = 0; j < n.count; j++)
+        square += in.slice(p.norms, n.first, n.count * p.norms_apart, "gradient_norm")(j * p.norms_apart);
     Expr norm = sqrt(max(square, cast<double>(0)));
     return p.optimizer->once(s.scaled ? norm * cast<double>(scale_word(0)) : norm);
 }

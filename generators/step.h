@@ -76,6 +76,7 @@ struct StepProgram {
         int weight = -1;           ///< of the parameter
     };
     std::map<const Parameter *, Norms> norms_of;
+    int norms_apart = 1;               ///< entries between one norm and the next, zero: where a device can begin an array
     int gradient_norms = 0;            ///< the first entries of `norms`
     std::set<const Parameter *> lazy;  ///< updated at forward, at their next use
     int scalars = -1, norms = -1, scale = -1, loss = -1, output = -1;

@@ -58,6 +58,11 @@ TEST_CASE("opencl: clipped, with norms of gradients that are not stored; and acc
     }
 }
 
+TEST_CASE("opencl: a rule that takes the norms of the weight and of the gradient") {
+    if (!opencl_is_here()) return;
+    for (const json &shape : {even, odd}) check_losses(shape, "--optimizer lars", 20);
+}
+
 TEST_CASE("opencl: the digits model, convolutions and pools") {
     if (!opencl_is_here()) return;
     Scratch folder;
