@@ -76,10 +76,13 @@ missing_packages() {
     done
 }
 
-# What is used where it is there: MPI's headers where somebody has mpirun, and all of it where it is to be tested.
+# What is used where it is there: MPI where somebody has mpirun, and for the tests; OpenCL on the CPU for the tests.
 optional_packages() { # optional_packages tests|command
     if [ "$1" = tests ] || command -v mpirun > /dev/null; then
-        command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin'
+        command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin '
+    fi
+    if [ "$1" = tests ]; then
+        compgen -G '/etc/OpenCL/vendors/*.icd' > /dev/null || printf 'ocl-icd-libopencl1 pocl-opencl-icd '
     fi
 }
 
@@ -118,8 +121,12 @@ install_optional() { # install_optional tests|command
     local missing
     missing=$(optional_packages "$1")
     [ -n "$missing" ] && command -v apt-get > /dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2> /dev/null; } || return 0
-    printf 'cryolite: installing what is optional (%s: for workers that are processes of mpirun) ... ' "$missing" >&2
-    if apt_install $missing > "$log" 2>&1 < /dev/null 9>&-; then echo done >&2; else echo "not installed: see $log" >&2; fi
+    printf 'cryolite: installing what is optional (%s) ... ' "${missing% }" >&2
+    if apt_install $missing > "$log" 2>&1 < /dev/null 9>&-; then
+        echo done >&2
+    else
+        echo "not possible: what needs it says so, and its tests are skipped; see $log" >&2
+    fi
 }
 
 # --- The private Python environment -------------------------------------------------------------------

@@ -237,6 +237,8 @@ private:
     /// Then those of parameters, where the rule takes them.
     void norms() {
         std::vector<StageSpec> list;
+        if (const Machine &m = p.schedule->machine; m.gpu()) p.norms_apart = m.alignment / Halide::Float(64).bytes();
+        const int apart = p.norms_apart;
         auto norm = [&](const Parameter *w, const char *of) {
             StageSpec s{Part::norm, fmt::format("norm({}{})", of, w->path()), -1, 0, w};
             s.writes = {p.norms};
@@ -245,25 +247,25 @@ private:
         for (auto &[w, id] : ordered()) {
             if (!p.takes_norms(options.clip)) break;
             StageSpec s = norm(w, "");
-            p.norms_of[w].first = int(list.size());
+            p.norms_of[w].first = int(list.size()) * apart;
             for (const StageSpec &part : parts_of(s)) list.push_back(part);
             if (!options.accumulate && p.workers == 1) ghost_norms(w, s, list);
-            p.norms_of[w].count = int(list.size()) - p.norms_of[w].first;
+            p.norms_of[w].count = int(list.size()) - p.norms_of[w].first / apart;
         }
-        p.gradient_norms = int(list.size());
+        p.gradient_norms = int(list.size()) * apart;
         for (auto &[w, id] : ordered()) {
             if (!p.optimizer->takes(Norm::weight)) break;
             StageSpec s = norm(w, "old ");
             s.of_weight = true;
-            p.norms_of[w].weight = int(list.size());
+            p.norms_of[w].weight = int(list.size()) * apart;
             for (const StageSpec &part : parts_of(s)) list.push_back(part);
-            p.norms_of[w].weights = int(list.size()) - p.norms_of[w].weight;
+            p.norms_of[w].weights = int(list.size()) - p.norms_of[w].weight / apart;
         }
         for (int k = 0; k < int(list.size()); k++) {
-            list[k].index = k;
+            list[k].index = k * apart;
             add("step", "update", list[k]);
         }
-        p.buffers[p.norms].shape = {int(list.size())};
+        p.buffers[p.norms].shape = {int(list.size()) * apart};
     }
     /// One for each two calls that use the parameter; none where a layer does not factor its gradient.
     void ghost_norms(const Parameter *w, StageSpec s, std::vector<StageSpec> &list) const {

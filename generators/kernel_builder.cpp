@@ -5,8 +5,9 @@
 
 #include "generators/hash.h"
 #include "generators/kernel_outputs.h"
+#include "generators/on_device.h"
 #include "generators/reads.h"
-#include "schedules/cpu/table.h"
+#include "schedules/table.h"
 #include "schedules/views.h"
 
 namespace cryolite {
@@ -176,7 +177,7 @@ BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m
                                   : nullptr;
         built.layer = anchor ? anchor->kind() : "";
         if (auto written = written_loops(built.group, anchor, *p.schedule)) {
-            share_numbers(built.group);
+            share_numbers(built.group, m);
             written->apply(built.group, m);
             built.loops = written->name;
         } else {
@@ -191,7 +192,7 @@ BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m
 
 void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way) {
     const AutomaticLoops &loops = step.automatic.at(size_t(way));
-    share_numbers(k.group);
+    share_numbers(k.group, m);
     loops.apply(loops, k.group, k.pipeline, m);
     k.loops = loops.name;
     k.key = k.automatic_keys.at(size_t(way));
@@ -199,7 +200,9 @@ void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way
 
 void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object) {
     Halide::Pipeline pipeline = k.pipeline;
-    pipeline.compile_to({{OutputFileType::object, object}}, k.inputs, "cryolite_" + k.key, m.target);
+    Halide::Module module = pipeline.compile_to_module(k.inputs, "cryolite_" + k.key, m.target);
+    if (m.gpu()) check_on_device(module, k, m.device);
+    module.compile({{OutputFileType::object, object}});
 }
 
 }  // namespace cryolite

@@ -116,11 +116,12 @@ void KernelOutputs::update(const StageSpec &s) {
 Expr KernelOutputs::norm_for_rule(const StageSpec &s, Norm::Of of) {
     const StepProgram::Norms &n = p.norms_of.at(s.parameter);
     Expr square = cast<double>(0);
+    const int apart = p.norms_apart;
     if (of == Norm::weight) {
-        for (int j = 0; j < n.weights; j++) square += in.slice(p.norms, n.weight, n.weights, "weight_norm")(j);
+        for (int j = 0; j < n.weights; j++) square += in.slice(p.norms, n.weight, n.weights * apart, "weight_norm")(j * apart);
         return p.optimizer->once(sqrt(square));
     }
-    for (int j = 0; j < n.count; j++) square += in.slice(p.norms, n.first, n.count, "gradient_norm")(j);
+    for (int j = 0; j < n.count; j++) square += in.slice(p.norms, n.first, n.count * apart, "gradient_norm")(j * apart);
     Expr norm = sqrt(max(square, cast<double>(0)));
     return p.optimizer->once(s.scaled ? norm * cast<double>(scale_word(0)) : norm);
 }

@@ -8,7 +8,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr int64_t alignment = 64, slack = 256;  // the tile of a padded panel reads past the last element, and drops what it read
+constexpr int64_t slack = 256;  // the tile of a padded panel reads past the last element, and drops what it read
 
 struct Life {
     int first = -1, last = -1;
@@ -39,6 +39,7 @@ MemoryPlan plan_memory(const StepProgram &p, const std::vector<std::vector<int>>
             if (lives.count(result) && (plan == "forward" || plan == "lazy" || result == p.loss))
                 lives[result][plan].touch(int(line.size()));
     }
+    const int64_t alignment = p.schedule->machine.alignment;
     std::vector<int> order;
     for (auto &[b, life] : lives) order.push_back(b);
     std::stable_sort(order.begin(), order.end(),

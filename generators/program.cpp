@@ -48,7 +48,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false;
-    std::string bundle, store, target = "host", update = "auto", optimizer, precision = "fp32";
+    std::string bundle, store, target = "host", device = "cpu", update = "auto", optimizer, precision = "fp32";
     std::vector<std::string> params;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
@@ -70,11 +70,20 @@ int describe(const Request &r, const ProgramInfo &info, const Model &model) {
     return 0;
 }
 
-Halide::Target kernel_target(const std::string &text) {
-    Halide::Target t(text);
-    for (auto f : {Halide::Target::NoRuntime, Halide::Target::UserContext, Halide::Target::NoAsserts,
-                   Halide::Target::NoBoundsQuery})
-        t.set_feature(f);
+Halide::Target kernel_target(const std::string &text, const std::string &device) {
+    using Halide::Target;
+    static const std::map<std::string, std::vector<Target::Feature>> devices = {
+        {"cpu", {}},
+        {"opencl", {Target::OpenCL, Target::CLDoubles}},
+        {"cuda", {Target::CUDA, Target::CUDACapability80}},
+    };
+    auto features = devices.find(device);
+    if (features == devices.end()) throw UsageError(fmt::format("--device is '{}', expected cpu, opencl or cuda", device));
+    Target t(text);
+    for (Target::Feature f : features->second) t.set_feature(f);
+    for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery}) t.set_feature(f);
+    // On a device, what its runtime answers is an assertion too: that there is memory for a temporary.
+    t.set_feature(Target::NoAsserts, device == "cpu");
     return t;
 }
 
@@ -87,7 +96,7 @@ std::vector<std::string> model_sizes() {
 }
 
 int build(const Request &r, Model &model, ScheduleModel schedule) {
-    Machine machine = Machine::of(kernel_target(r.target));
+    Machine machine = Machine::of(kernel_target(r.target, r.device));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
     StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers};
     const double bytes = r.any_size ? INFINITY : machine_memory();
@@ -133,6 +142,8 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
     }
     if (r.precision != "fp32" && r.precision != "bf16")
         throw UsageError(fmt::format("--precision is '{}', expected fp32 or bf16", r.precision));
+    if (r.precision == "bf16" && r.device != "cpu")
+        throw UsageError(fmt::format("--precision bf16 is for --device cpu: kernels for {} have no bf16 yet; use fp32", r.device));
     if (r.precision == "bf16") model->numerics(bf16);
     if (r.describe) return describe(r, info, *model);
     if (r.check) return check_gradients(*model);
@@ -152,6 +163,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--bundle", r.bundle, "folder to write kernels.so and plan.json to");
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--target", r.target, "Halide target");
+    app.add_option("--device", r.device, "cpu, opencl or cuda");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
     app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
     app.add_option("--update", r.update, "auto, separate, backward or forward");

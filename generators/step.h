@@ -79,6 +79,7 @@ struct StepProgram {
         int weight = -1, weights = 0;  ///< of the parameter: the same
     };
     std::map<const Parameter *, Norms> norms_of;
+    int norms_apart = 1;               ///< entries between one norm and the next, zero: where a device can begin an array
     int gradient_norms = 0;            ///< the first entries of `norms`
     /// With several workers, where the update adds their gradients itself: these, by worker.
     std::map<const Parameter *, std::vector<int>> share_buffers;

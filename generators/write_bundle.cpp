@@ -92,7 +92,7 @@ json sums_json(const StepProgram &p, const std::vector<int> &list, int k) {
 
 json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled,
                const MemoryPlan &memory) {
-    json j = {{"format", 1}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
+    json j = {{"format", 1}, {"device", p.schedule->machine.device}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
               {"arena_unshared", memory.unshared}, {"loss", p.loss}, {"output", p.output},
               {"scalars", p.scalar_names}, {"scalar_values", p.scalar_values}};
     for (int b = 0; b < int(p.buffers.size()); b++) j["buffers"].push_back(buffer_json(p, b, memory));

@@ -26,6 +26,9 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
     : bundle_(std::move(bundle)), device_(device), collective_(collective), leader_(leader) {
     if (plan().workers != (collective ? collective->workers : 1))
         fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
+    if (plan().device != device_.name())
+        fail("the kernels were compiled for the device {}, not for {}: compile them with --device {}", plan().device,
+             device_.name(), device_.name());
     allocate();
     if (collective_) declare();
 }
@@ -272,9 +275,14 @@ void Executor::upload(int buffer, const void *from, size_t bytes, size_t offset)
     device_.upload(memory, offset, from, bytes);
 }
 
-void Executor::download(void *to, int buffer, size_t bytes, size_t offset) {
+void Executor::fetch(void *to, int buffer, size_t bytes, size_t offset) {
     DeviceMemory memory = reach(buffer, bytes, offset);
     device_.download(to, memory, offset, bytes);
+}
+
+void Executor::download(void *to, int buffer, size_t bytes, size_t offset) {
+    fetch(to, buffer, bytes, offset);
+    device_.finish();
 }
 
 }  // namespace cryolite

@@ -37,6 +37,8 @@ public:
     /// Whole buffers in storage order, or `bytes` from `offset`.
     void upload(int buffer, const void *from, size_t bytes, size_t offset = 0);
     void download(void *to, int buffer, size_t bytes, size_t offset = 0);
+    /// As `download`, without waiting: it is there when the device has finished.
+    void fetch(void *to, int buffer, size_t bytes, size_t offset = 0);
 
 private:
     std::shared_ptr<const Bundle> bundle_;

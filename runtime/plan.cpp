@@ -98,6 +98,7 @@ Plan Plan::load(const fs::path &path) {
             fail("its format is {}, expected {}: it is another version's; build again with ./cryolite",
                  j["format"].dump(), format);
         p.workers = j.value("workers", 1);
+        p.device = j.value("device", p.device);
         p.task = j.at("task"), p.arena = j.at("arena"), p.arena_unshared = j.at("arena_unshared");
         p.loss = j.at("loss"), p.output = j.at("output");
         p.scalar_names = j.at("scalars").get<std::vector<std::string>>();

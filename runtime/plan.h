@@ -63,8 +63,9 @@ struct PlanCall {
 };
 
 struct Plan {
-    std::string task;  ///< "tokens" or "features"
-    int workers = 1;   ///< data-parallel replicas; batches are those of one
+    std::string device = "cpu";  ///< what its kernels were compiled for
+    std::string task;            ///< "tokens" or "features"
+    int workers = 1;             ///< data-parallel replicas; batches are those of one
     int64_t arena = 0, arena_unshared = 0;
     int loss = -1, output = -1;
     std::vector<std::string> scalar_names;

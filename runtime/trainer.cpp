@@ -82,6 +82,13 @@ void Trainer::initialise(uint64_t seed) {
         if (w.init_rule == "normal") fill_normal(row_major_, Rng(seed, w.name), 0, float(w.init_value));
         put(int(b), row_major_);
     }
+    drop_staging();
+}
+
+/// A copy of the largest tensor, and one more in storage order: nothing beside a transfer, much beside a step.
+void Trainer::drop_staging() {
+    row_major_ = std::vector<float>(), storage_ = std::vector<float>();
+    half_ = std::vector<uint16_t>(), remainder_ = std::vector<uint16_t>();
 }
 
 void Trainer::put(int buffer, std::span<const float> row_major) {
@@ -164,6 +171,7 @@ void Trainer::load_parameters(const fs::path &path,
         if (plan().buffers[b].role == "parameter" && !loaded.count(int(b)))
             fail("{}: tensor '{}' of shape {} is missing", path.string(), plan().buffers[b].name,
                  shape_text(shape_of(int(b))));
+    drop_staging();
 }
 
 bool Trainer::set(const std::string &scalar, double value) {
@@ -202,7 +210,6 @@ void Trainer::run(int worker, const char *name, size_t &call) {
 }
 
 double Trainer::loss(int worker) {
-    executors_[size_t(worker)]->device().finish();
     float value = 0;
     executors_[size_t(worker)]->download(&value, plan().loss, sizeof value);
     return value;
@@ -231,7 +238,7 @@ bool Trainer::any(bool here) {
 double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
     set("step", double(steps_ + 1));
     set("loss_scale", 1.0 / accumulate / workers());
-    std::ranges::fill(values_, 0.0);
+    losses_.resize(executors_.size() * size_t(accumulate));
     size_t begun = 0;
     for (int k = 0; k < accumulate; k++) {
         const Batch &batch = next();
@@ -245,13 +252,17 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
             if (k == 0) executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
             bool last = k == accumulate - 1;
             run(w, last ? "step" : k == 0 ? "first" : "accumulate", call);
-            values_[size_t(first() + w)] += loss(w);
+            executors_[size_t(w)]->fetch(&losses_[size_t(w * accumulate + k)], plan().loss, sizeof(float));
             if (w == 0) ended = call;
         });
         begun = ended;
         pending_ = false;
     }
+    for (auto &e : executors_) e->device().finish();  // the only time that a step waits for its devices
     steps_++;
+    std::ranges::fill(values_, 0.0);
+    for (size_t w = 0; w < executors_.size(); w++)
+        for (int k = 0; k < accumulate; k++) values_[size_t(first()) + w] += losses_[w * size_t(accumulate) + size_t(k)];
     pending_ = executor().has("lazy");
     return workers() == 1 ? values_[0] / accumulate : summed(values_) / workers() / accumulate;
 }
@@ -316,7 +327,6 @@ std::span<const float> Trainer::predict(const Batch &batch, int examples) {
 }
 
 void Trainer::fetch_output(int worker, std::span<float> to) {
-    executors_[size_t(worker)]->device().finish();
     executors_[size_t(worker)]->download(to.data(), plan().output, to.size_bytes());
 }
 
@@ -346,6 +356,7 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
         executor().download(count, count_, sizeof count);
         file.write(updates_tensor, std::span<const int32_t>(count));
     }
+    drop_staging();
     return file.finish();
 }
 
@@ -356,6 +367,7 @@ void Trainer::send_state() {
         row_major_.resize(size_t(plan().buffers[b].elements()));
         get(int(b), row_major_);
     }
+    drop_staging();
 }
 
 std::string Trainer::write_parameters(const fs::path &path) { return write(path, "parameter"); }
@@ -367,6 +379,7 @@ void Trainer::read_state(const fs::path &path) {
     for (size_t b = 0; b < plan().buffers.size(); b++)
         if (plan().buffers[b].role == "state")
             read(int(b), file, file.at(plan().buffers[b].name, shape_of(int(b))));
+    drop_staging();
     if (count_ < 0) return;
     const TensorEntry &count = file.at(updates_tensor, {2});
     if (count.dtype != Dtype::i32) fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));

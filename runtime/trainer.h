@@ -74,7 +74,9 @@ private:
     std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have
     std::vector<double> scalars_, values_;
     std::vector<float> output_, row_major_, storage_;
+    std::vector<float> losses_;  ///< of a step: by worker of this process, then by micro-batch
     std::vector<uint16_t> half_, remainder_;
+    void drop_staging();
     std::vector<double> *profile_ = nullptr;
     uint64_t steps_ = 0;
     bool pending_ = false;  ///< updates wait for the next forward pass

@@ -20,6 +20,7 @@ int padded_panel(int columns, const Machine &m) {
 }  // namespace
 
 Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m) {
+    if (m.gpu()) return row_major();  // threads side by side read elements side by side
     for (const Graph::Call &c : graph.calls()) {
         const auto &own = c.layer->parameters();
         if (w.shape().rank() != 2 || own.empty() || own[0] != &w) continue;

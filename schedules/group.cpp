@@ -18,6 +18,10 @@ Machine Machine::of(const Halide::Target &target) {
     m.registers = avx512 ? 32 : 16;
     m.dot_products = target.has_feature(Halide::Target::AVX512_Zen4) ||
                      target.has_feature(Halide::Target::AVX512_SapphireRapids);
+    if (target.has_gpu_feature()) {
+        m.device = target.has_feature(Halide::Target::CUDA) ? "cuda" : "opencl";
+        m.alignment = 512;  // of a part of a buffer: NVIDIA's OpenCL asks for most
+    }
     return m;
 }
 

@@ -15,12 +15,16 @@ enum class Form { forward, d_input, d_parameter, update, norm };
 /// What a schedule may ask of the machine a kernel is compiled for.
 struct Machine {
     Halide::Target target;
+    std::string device = "cpu";  ///< where kernels run: cpu, opencl or cuda
+    int alignment = 64;          ///< bytes: where in memory that arrays share one of them may begin
     int vector = 16;          ///< float32 lanes: 16 with AVX-512, 8 with AVX2, 4 else
     int registers = 32;       ///< vector registers
     bool dot_products = false;  ///< of pairs of bf16, summed in float32
     int l1_bytes = 32 << 10;  ///< per core, the least of the machines in use
     int l2_bytes = 1 << 20;
 
+    /// Whether loops are blocks of threads: schedules/gpu.
+    bool gpu() const { return device != "cpu"; }
     static Machine of(const Halide::Target &target);
 };
 

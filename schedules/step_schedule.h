@@ -94,7 +94,8 @@ public:
     /// Storage of a parameter, its gradient and its optimizer state.
     void layout(const Parameter &w, Layout l) { layouts[&w] = l; }
     /// The loop schedule of kernels of this form whose anchor is a layer of this type:
-    /// `s.loops<RmsNorm>(Form::forward, rms_norm)`.
+    /// `s.loops<RmsNorm>(Form::forward, rms_norm)`. It serves whatever device the kernel is compiled for: where
+    /// `machine.gpu()`, give one of blocks and threads, or none, and plain loops serve.
     template <typename LayerType> void loops(Form form, LoopSchedule schedule) {
         loops_of[{std::type_index(typeid(LayerType)), form}] = schedule;
     }

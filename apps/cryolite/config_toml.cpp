@@ -41,7 +41,7 @@ std::string config_toml(const TrainSettings &s) {
     out += "\n# Schedule\n";
     line("update", toml_string(s.update));
     line("recompute", toml_string(s.recompute));
-    line("device", toml_string("cpu"));
+    line("device", toml_string(s.device));
     line("workers", std::to_string(s.workers));
     if (s.threads) line("threads", std::to_string(s.threads));
     out += "\n# Run\n";

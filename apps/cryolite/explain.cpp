@@ -65,6 +65,7 @@ public:
                   {"optimizer", s_.optimizer},
                   {"update", s_.update},
                   {"precision", s_.precision},
+                  {"device", plan_.device},
                   {"clip", s_.clip > 0},
                   {"peak_gflops", roof_.peak},
                   {"bandwidth_gb_s", roof_.bandwidth},
@@ -97,8 +98,8 @@ public:
 
     void print() const {
         fmt::print(
-            "{}, {}{}: {} parameters, {:.3f} GFLOP a step; this machine: {:.0f} GFLOP/s, {:.0f} GB/s\n",
-            model_name(r_), s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
+            "{}, {}{}{}: {} parameters, {:.3f} GFLOP a step; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s\n",
+            model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ", s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
             plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers) : "", grouped(uint64_t(plan_.parameters())),
             1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
         for (const char *pass : {"forward", "first", "accumulate", "step", "lazy", "flush"})

@@ -26,7 +26,7 @@ const std::vector<Flag> &flag_table() {
         {"update", "PLACE", schedule, "auto, separate, backward or forward (auto)"},
         {"recompute", "WHAT", schedule, "none, auto (the memory there is) or BYTES a step may take (none)"},
         {"dialect", "NAME", schedule, "auto or halide (auto)"},
-        {"device", "NAME", schedule, "cpu"},
+        {"device", "NAME", schedule, "cpu, opencl, or cuda, for which kernels are compiled only (cpu)"},
         {"workers", "N", schedule, "data-parallel replicas, each with its part of the batch (1; under mpirun: its processes)"},
         {"threads", "N", schedule, "threads of each worker (all cores that this process may use, divided among its workers)"},
         {"steps", "N", run, "steps in all (train: 1000, or the preset's; bench: 20)"},

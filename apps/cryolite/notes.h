@@ -25,8 +25,8 @@ inline std::vector<std::string> schedule_notes(const Plan &plan) {
     for (auto &[layer, list] : forms)
         notes.push_back(fmt::format("note: {} has no loop schedule for {}: scheduled automatically; write one and "
                                     "name it, s.loops<{}>(Form::{}, ...) in the model's schedule, or in "
-                                    "schedules/cpu with a line in schedules/cpu/table.cpp",
-                                    layer, fmt::join(list, ", "), layer, list[0]));
+                                    "schedules/{}/ with a line in its table.cpp",
+                                    layer, fmt::join(list, ", "), layer, list[0], plan.device == "cpu" ? "cpu" : "gpu"));
     return notes;
 }
 

@@ -170,6 +170,7 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"budget", request.budget},
             {"workers", request.workers},
             {"precision", request.precision},
+            {"device", request.device},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
             {"machine", machine()}};
@@ -204,7 +205,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     add_params(options.argv, request.params);
     options.argv.insert(options.argv.end(),
                         {"--update", request.update, "--optimizer", request.optimizer,
-                         "--precision", request.precision});
+                         "--precision", request.precision, "--device", request.device});
     if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.workers > 1) options.argv.insert(options.argv.end(), {"--workers", std::to_string(request.workers)});
     if (request.clip) options.argv.push_back("--clip");

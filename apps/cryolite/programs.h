@@ -40,7 +40,7 @@ Program find_program(const std::string &app, const Cache &cache);
 
 struct BundleRequest {
     std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
-    std::string optimizer = "adamw", update = "auto", precision = "fp32";
+    std::string optimizer = "adamw", update = "auto", precision = "fp32", device = "cpu";
     bool clip = false, accumulate = false;
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any
     int workers = 1;        ///< whose gradients are added; `params` has the batch of one

@@ -7,6 +7,7 @@
 #include "apps/cryolite/interrupt.h"
 #include "runtime/collective/processes.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/make_device.h"
 #include "runtime/error.h"
 #include "runtime/peak.h"
 #include "runtime/process.h"
@@ -33,7 +34,7 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    BundleRequest r{s.params, s.optimizer, s.update, s.precision, s.clip > 0, s.accumulate > 1, s.budget, s.workers};
+    BundleRequest r{s.params, s.optimizer, s.update, s.precision, s.device, s.clip > 0, s.accumulate > 1, s.budget, s.workers};
     if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
     return r;
 }
@@ -79,7 +80,7 @@ Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bund
     std::vector<Device *> list;
     for (int w = 0; w < here; w++) {
         const auto begin = cores.begin() + (apart ? w * threads : 0);
-        devices.push_back(make_cpu_device(threads, {begin, begin + (apart ? threads : 0)}));
+        devices.push_back(make_device(bundle->plan.device, threads, {begin, begin + (apart ? threads : 0)}));
         list.push_back(devices.back().get());
     }
     trainer = std::make_unique<Trainer>(bundle, list, all);

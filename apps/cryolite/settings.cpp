@@ -79,7 +79,7 @@ void read_step(TrainSettings &s, const Request &r) {
     if (use("weight-decay")) s.numbers["weight-decay"] = v.real("weight-decay", 0);
 }
 
-void read_schedule(TrainSettings &s, const Values &v) {
+void read_schedule(TrainSettings &s, const Values &v, Command command) {
     s.update = v.word("update", {"auto", "separate", "backward", "forward"}, "auto");
     s.recompute = v.text("recompute", "none");
     if (s.recompute == "auto") {
@@ -88,7 +88,11 @@ void read_schedule(TrainSettings &s, const Values &v) {
         s.budget = v.whole("recompute", 1, ~uint64_t{0} >> 1, 1);
     }
     v.word("dialect", {"auto", "halide"}, "auto");
-    v.word("device", {"cpu"}, "cpu");
+    s.device = v.word("device", {"cpu", "opencl", "cuda"}, "cpu");
+    if (s.device == "cuda" && command != Command::explain)
+        fail_usage("--device cuda: kernels are compiled for it, and `explain` shows them, but nothing runs them yet; use cpu or opencl");
+    if (s.device != "cpu" && s.precision == "bf16")
+        fail_usage("--precision bf16 is for --device cpu: kernels for {} have no bf16 yet; use fp32", s.device);
     s.workers = int(v.whole("workers", 1, 1024, 1));
     if (const int ranks = known_processes().size(); ranks > 1) {
         if (auto at = v.all().find("workers"); s.workers > 1 && at != v.all().end() && at->second.origin == Origin::command_line)
@@ -96,6 +100,8 @@ void read_schedule(TrainSettings &s, const Values &v) {
                        s.workers, ranks);
         s.workers = ranks;
     }
+    if (s.workers > 1 && s.device != "cpu")
+        fail_usage("--workers {} is for --device cpu: {} has one worker; leave out one of the two", s.workers, s.device);
     s.threads = int(v.whole("threads", 1, 1024, 0));
 }
 
@@ -142,7 +148,7 @@ TrainSettings understand(const Request &r) {
     s.text = r.program.description.task == "tokens";
     read_params(s, r.values, r.program.description);
     read_step(s, r);
-    read_schedule(s, r.values);
+    read_schedule(s, r.values, r.command);
     check_workers(s);
     read_run(s, r.values);
     return s;

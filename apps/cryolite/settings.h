@@ -19,7 +19,7 @@ struct TrainSettings {
     int accumulate = 1;
     double clip = 0;  ///< 0: off
     std::string precision = "fp32";
-    std::string optimizer, update = "auto", recompute = "none";
+    std::string optimizer, update = "auto", recompute = "none", device = "cpu";
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any
     LearningRate rate;
     /// The optimizer's other numbers that were given: weight-decay, beta1, beta2.

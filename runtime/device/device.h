@@ -47,12 +47,14 @@ public:
     /// Zeroed memory, aligned to 64 bytes at least. Errors: how much was asked for and is not there.
     virtual DeviceMemory allocate(size_t bytes, const std::string &what) = 0;
     virtual void release(DeviceMemory &memory) = 0;
+    /// In the order of the calls around it. `from` may change as soon as this returns.
     virtual void upload(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) = 0;
+    /// What the calls before it have left there; `to` holds it after `finish`.
     virtual void download(void *to, const DeviceMemory &from, size_t offset, size_t bytes) = 0;
 
-    /// Points a kernel's argument at a place in memory.
+    /// Points a kernel's argument at a place in memory, until that is released.
     virtual void bind(halide_buffer_t &argument, const DeviceMemory &memory, size_t offset) = 0;
-    /// Starts every call once, each after those it waits for.
+    /// Starts every call once, each after those it waits for; may return before they are done.
     virtual CallFailure run(std::span<const KernelCall> calls) = 0;
     /// Seconds that the device's threads have waited for each other so far, added over `threads()`.
     virtual double idle_seconds() const = 0;

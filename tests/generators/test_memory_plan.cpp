@@ -67,4 +67,19 @@ TEST_CASE("memory plan: what lives at one time lies apart") {
     }
 }
 
+TEST_CASE("memory plan: on a device, arrays begin where one of its buffers can") {
+    Compiled<Gpt> c({{"layers", "1"}, {"heads", "5"}, {"width", "15"}, {"context", "7"}, {"batch", "3"}, {"vocab", "31"}},
+                    schedule_gpt, {.clip = true}, fp32, test_target({Halide::Target::OpenCL, Halide::Target::CLDoubles}));
+    MemoryPlan memory = plan_memory(c.program, described(c.program));
+    for (auto &[b, offset] : memory.offset) CHECK(offset % 512 == 0);
+    int norms = 0;
+    for (const StageSpec &s : c.program.stages) {
+        if (s.part != Part::norm) continue;
+        CHECK(s.index * 8 % 512 == 0);
+        CHECK(s.index < c.program.buffers[c.program.norms].shape[0]);
+        norms++;
+    }
+    CHECK(norms > 10);
+}
+
 }  // namespace cryolite::test

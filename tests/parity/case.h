@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/make_device.h"
 #include "runtime/layout.h"
 #include "runtime/rng.h"
 #include "runtime/trainer.h"
@@ -58,9 +58,9 @@ inline std::shared_ptr<Bundle> compile_gpt(const json &args, std::string flags, 
 class TrainingCase {
 public:
     /// On two threads, or "workers" of one thread each.
-    TrainingCase(const json &args, const std::string &flags)
-        : args(args), devices(make_devices(args.value("workers", 1))),
-          trainer(compile_gpt(args, flags, folder / "bundle"), pointers(), processes()) {
+    TrainingCase(const json &args, const std::string &flags, const std::string &on = "cpu")
+        : args(args), devices(make_devices(args.value("workers", 1), on)),
+          trainer(compile_gpt(args, flags + " --device " + on, folder / "bundle"), pointers(), processes()) {
         fill_weights();
         for (auto [flag, name] : {std::pair{"lr", "lr"},
                                   {"decay", "weight-decay"},
@@ -113,9 +113,9 @@ private:
     json args;
     std::vector<std::unique_ptr<Device>> devices;
 
-    static std::vector<std::unique_ptr<Device>> make_devices(int workers) {
+    static std::vector<std::unique_ptr<Device>> make_devices(int workers, const std::string &on) {
         std::vector<std::unique_ptr<Device>> list;
-        for (int w = 0; w < workers; w++) list.push_back(make_cpu_device(workers == 1 ? 2 : 1));
+        for (int w = 0; w < workers; w++) list.push_back(make_device(on, workers == 1 ? 2 : 1));
         return list;
     }
     std::vector<Device *> pointers() const {

@@ -18,7 +18,7 @@ struct Result {
 };
 
 Result train(std::shared_ptr<Bundle> bundle, int accumulate, double clip) {
-    std::unique_ptr<Device> device = make_cpu_device(2);
+    std::unique_ptr<Device> device = make_device("cpu", 2);
     Trainer t(std::move(bundle), *device);
     t.initialise(7);
     t.set("lr", 1e-2), t.set("clip", clip);

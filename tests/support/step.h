@@ -11,11 +11,13 @@
 
 namespace cryolite::test {
 
-inline Halide::Target test_target() {
+/// That of the host's kernels, with these features of a device.
+inline Halide::Target test_target(const std::vector<Halide::Target::Feature> &device = {}) {
     Halide::Target t("host");
     for (auto f : {Halide::Target::NoRuntime, Halide::Target::UserContext,
                    Halide::Target::NoAsserts, Halide::Target::NoBoundsQuery})
         t.set_feature(f);
+    for (auto f : device) t.set_feature(f);
     return t;
 }
 
@@ -26,8 +28,9 @@ public:
 
     /// Builds and partitions the step of a model with these arguments: {{"layers", "2"}, ...}.
     explicit Compiled(std::vector<std::pair<std::string, std::string>> arguments,
-                      Schedule schedule = {}, StepOptions options = {}, Format format = fp32)
-        : machine(Machine::of(test_target())), step(machine) {
+                      Schedule schedule = {}, StepOptions options = {}, Format format = fp32,
+                      const Halide::Target &target = test_target())
+        : machine(Machine::of(target)), step(machine) {
         Arguments::current() = {std::move(arguments), {}};
         model = std::make_unique<M>();
         model->numerics(format);

@@ -23,6 +23,8 @@ forbid "the runtime includes nothing of the compiler's half" \
     '#include ["<](dsl|schedules|generators|apps|tests)/|#include ["<]Halide\.h' runtime
 forbid "apps include nothing of the compiler's half" \
     '#include ["<](dsl|schedules|generators|tests)/|#include ["<]Halide\.h' apps
+forbid "only a device knows where an array's memory is" \
+    '(\.|->)host\b' runtime/*.h runtime/*.cpp runtime/data apps
 forbid "an algorithm holds no scheduling call: say it in schedules/" \
     '(\.|->)(vectorize|parallel|unroll|compute_root|compute_at|compute_with|compute_inline|store_root|store_at|store_in|tile|split|fuse|reorder|reorder_storage|hoist_storage|rfactor|bound|bound_extent|align_storage|prefetch|gpu_[a-z]+|atomic|async|ring_buffer|specialize)\(' dsl
 forbid "an algorithm does not ask for the target" \

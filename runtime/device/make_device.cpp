@@ -1,0 +1,15 @@
+#include "runtime/device/make_device.h"
+
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/opencl/opencl_device.h"
+#include "runtime/error.h"
+
+namespace cryolite {
+
+std::unique_ptr<Device> make_device(const std::string &name, int threads, std::vector<int> cores) {
+    if (name == "cpu") return make_cpu_device(threads, std::move(cores));
+    if (name == "opencl") return make_opencl_device();
+    fail("there is no device {}: expected cpu or opencl", shown(name));
+}
+
+}  // namespace cryolite

@@ -1,0 +1,39 @@
+#include "runtime/device/opencl/opencl_api.h"
+
+#include <dlfcn.h>
+
+#include "runtime/error.h"
+
+namespace cryolite {
+
+namespace {
+
+constexpr const char *library = "libOpenCL.so.1";
+
+template <typename Function> void find(Function &f, const char *name) {
+    f = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+    if (!f) fail("--device opencl: {} has no function {}: OpenCL 1.2 is needed", library, name);
+}
+
+}  // namespace
+
+OpenClApi OpenClApi::load() {
+    if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL))
+        fail("--device opencl: there is no {} here: install the packages ocl-icd-libopencl1 and, for OpenCL on the CPU, "
+             "pocl-opencl-icd (or the driver of your GPU), or use --device cpu", library);
+    OpenClApi api;
+    find(api.get_platforms, "clGetPlatformIDs");
+    find(api.get_context_info, "clGetContextInfo");
+    find(api.get_device_info, "clGetDeviceInfo");
+    find(api.write, "clEnqueueWriteBuffer");
+    find(api.read, "clEnqueueReadBuffer");
+    find(api.fill, "clEnqueueFillBuffer");
+    find(api.finish, "clFinish");
+    uint32_t platforms = 0;
+    if (api.get_platforms(0, nullptr, &platforms) != 0 || platforms == 0)
+        fail("--device opencl: {} finds no OpenCL platform: install the package pocl-opencl-icd for OpenCL on the CPU, or "
+             "the driver of your GPU, or use --device cpu", library);
+    return api;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,31 @@
+#pragma once
+// The few functions of OpenCL that are called beside those that Halide's runtime calls, found in the same library.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace cryolite {
+
+struct OpenClApi {
+    using Object = void *;  ///< cl_context, cl_command_queue, cl_mem, cl_platform_id, cl_device_id
+
+    int (*get_platforms)(uint32_t most, Object *platforms, uint32_t *count);
+    int (*get_context_info)(Object context, uint32_t what, size_t most, void *value, size_t *size);
+    int (*get_device_info)(Object device, uint32_t what, size_t most, void *value, size_t *size);
+    int (*write)(Object queue, Object memory, uint32_t blocking, size_t offset, size_t bytes, const void *from, uint32_t,
+                 const Object *, Object *);
+    int (*read)(Object queue, Object memory, uint32_t blocking, size_t offset, size_t bytes, void *to, uint32_t,
+                const Object *, Object *);
+    int (*fill)(Object queue, Object memory, const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes, uint32_t,
+                const Object *, Object *);
+    int (*finish)(Object queue);
+
+    static constexpr uint32_t context_devices = 0x1081, device_name = 0x102B, device_doubles = 0x1032,
+                              device_alignment = 0x1019;  ///< the last in bits
+
+    /// Loads the library, so that Halide's runtime finds it too. Errors: what to install.
+    static OpenClApi load();
+};
+
+}  // namespace cryolite

@@ -1,0 +1,105 @@
+#include "schedules/gpu/idioms.h"
+
+#include <algorithm>
+
+namespace cryolite::gpu {
+
+namespace {
+
+std::vector<Var> pure_dimensions(const Stage &s) {
+    std::vector<Var> v;
+    for (const Internal::Dim &d : s.get_schedule().dims())
+        if (d.dim_type == Internal::DimType::PureVar && d.var != Var::outermost().name()) v.emplace_back(d.var);
+    return v;
+}
+
+bool calls(const Func &f, const Func &g) {
+    return Internal::find_transitive_calls(f.function()).count(g.name()) != 0;
+}
+
+}  // namespace
+
+Threads element_each(Stage s, int threads) {
+    Threads t;
+    const std::vector<Var> v = pure_dimensions(s);
+    if (v.empty()) return s.gpu_single_thread(), t;
+    Var element("element");
+    if (v.size() == 1) {
+        element = v[0];
+    } else {
+        s.fuse(v[0], v[1], element);
+        for (size_t d = 2; d < v.size(); d++) s.fuse(element, v[d], element);
+    }
+    s.split(element, t.block, t.thread, threads, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order;
+    for (const Internal::Dim &d : s.get_schedule().dims())
+        if (d.is_rvar()) order.emplace_back(RVar(d.var));
+    order.insert(order.end(), {t.thread, t.block});
+    s.reorder(order).gpu_blocks(t.block).gpu_threads(t.thread);
+    return t;
+}
+
+Stage work_of(Group &g) {
+    if (g.in_place) element_each(g.out);
+    return g.store();
+}
+
+void at_root(Func f, Placed &placed) {
+    placed.insert(f.name());
+    f.compute_root();
+    element_each(f);
+    for (int u = 0; u < f.num_update_definitions(); u++) element_each(f.update(u));
+}
+
+void along_row(Func f, const LoopLevel &level, Placed &placed) {
+    placed.insert(f.name());
+    f.compute_at(level);
+    for (int u = 0; u < f.num_update_definitions(); u++) {
+        int lanes = 64;
+        while (lanes > reduction_extent(f, 0, u)) lanes /= 2;
+        RVar k = f.rvars(u)[0], lane("k_lane");
+        Var part_lane("part_lane");
+        f.update(u).split(k, k, lane, lanes, TailStrategy::GuardWithIf);
+        Func part = f.update(u).rfactor(lane, part_lane);
+        placed.insert(part.name());
+        part.compute_at(level).gpu_threads(part_lane);
+        part.update().gpu_threads(part_lane);
+    }
+}
+
+bool is_row_number(const Func &f) {
+    if (f.dimensions() != 1) return false;
+    if (f.has_update_definition()) return true;
+    return std::ranges::any_of(Internal::find_transitive_calls(f.function()),
+                               [](auto &named) { return named.second.has_update_definition(); });
+}
+
+Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed) {
+    const std::vector<Var> v = pure_dimensions(s);
+    Var i = v.at(0), part("part"), thread("thread"), row("row");
+    s.split(i, part, thread, block_threads, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {part, thread};
+    row = v.at(1);
+    for (size_t d = 2; d < v.size(); d++) s.fuse(row, v[d], row);
+    s.reorder({part, thread, row}).gpu_threads(thread).gpu_blocks(row);
+    for (const Func &number : funcs)
+        if (is_row_number(number) && calls(f, number)) along_row(number, LoopLevel(f, row), placed);
+    return row;
+}
+
+void finish(Group &g, const Var &block, Placed &placed) {
+    for (Func &f : g.funcs())
+        if (f.has_update_definition() && !placed.count(f.name())) at_root(f, placed);
+    const std::vector<Func> funcs = g.funcs();
+    for (Func f : funcs) {
+        if (f.dimensions() != 0 || placed.count(f.name())) continue;
+        if (std::ranges::none_of(funcs, [&](const Func &reader) { return placed.count(reader.name()) && calls(reader, f); }))
+            f.compute_at(g.out, block);
+    }
+    for (Func &f : g.others) {
+        element_each(f);
+        for (int u = 0; u < f.num_update_definitions(); u++) element_each(f.update(u));
+    }
+}
+
+}  // namespace cryolite::gpu

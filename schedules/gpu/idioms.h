@@ -1,0 +1,43 @@
+#pragma once
+// Pieces that several loop schedules of GPUs share.
+
+#include <set>
+
+#include "schedules/group.h"
+
+namespace cryolite::gpu {
+
+using namespace Halide;
+
+inline constexpr int block_threads = 128;
+
+/// The loops of a stage, one element of its pure dimensions a thread; reductions run inside of it.
+struct Threads {
+    Var block{"block"}, thread{"thread"};
+};
+Threads element_each(Stage s, int threads = block_threads);
+
+/// The definition of `out` that does the work. In place, that which leaves all undefined has blocks too: Halide asks for
+/// its loops before it drops them.
+Stage work_of(Group &g);
+
+/// Names of the Funcs that have loops of their own: the others are inlined.
+using Placed = std::set<std::string>;
+
+/// Every definition of `f` so, before all that read it.
+void at_root(Func f, Placed &placed);
+
+/// Sums along a row f(r) += g(k, r), by the threads of the block at `level`.
+void along_row(Func f, const LoopLevel &level, Placed &placed);
+
+/// Whether `f` is a number of each row that takes a sum (or a maximum) along the row.
+bool is_row_number(const Func &f);
+
+/// Loops of rows f(i, r): a row is a block's, with the numbers that it takes as a whole. Returns the block's loop.
+Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed);
+
+/// What is left when `out` has its loops: sums go to root, numbers of the whole kernel that only `out` reads into each of
+/// its blocks, and what is stored beside `out` gets loops too.
+void finish(Group &g, const Var &block, Placed &placed);
+
+}  // namespace cryolite::gpu

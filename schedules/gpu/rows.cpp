@@ -1,0 +1,39 @@
+// Layers that normalise rows, and what works on single elements.
+
+#include "schedules/gpu/idioms.h"
+#include "schedules/gpu/loops.h"
+
+namespace cryolite::gpu {
+
+namespace {
+
+void elements(Group &g, Placed &placed) {
+    Threads loops = element_each(g.out);
+    for (int u = 0; u < g.out.num_update_definitions(); u++) loops = element_each(g.out.update(u));
+    finish(g, loops.block, placed);
+}
+
+}  // namespace
+
+void rowwise(Group &g, const Machine &) {
+    Placed placed;
+    const Var row = row_each(g.out, work_of(g), g.funcs(), placed);
+    finish(g, row, placed);
+}
+
+void cross_entropy(Group &g, const Machine &m) {
+    if (g.form != Form::forward) return rowwise(g, m);
+    Func nll = g.func("nll");
+    Var r = nll.args()[0];
+    Placed placed = {nll.name()};
+    nll.compute_root().gpu_blocks(r);
+    for (const char *name : {"top", "sum", "lse"}) along_row(g.func(name), LoopLevel(nll, r), placed);
+    elements(g, placed);
+}
+
+void plain_loops(Group &g, const Machine &) {
+    Placed placed;
+    elements(g, placed);
+}
+
+}  // namespace cryolite::gpu

@@ -1,0 +1,33 @@
+#include "schedules/table.h"
+
+#include "schedules/gpu/loops.h"
+
+namespace cryolite::gpu {
+
+const LoopTable &loop_table() {
+    static const LoopTable table = {
+        .layers = {{"Linear", {"gpu product", product}},
+                   {"TiedHead", {"gpu product", product}},
+                   {"CausalAttention", {"gpu attention", attention}},
+                   {"LayerNorm", {"gpu rowwise", rowwise}},
+                   {"CrossEntropy", {"gpu cross_entropy", cross_entropy}},
+                   {"Embedding", {"gpu pointwise", plain_loops}},
+                   {"Positions", {"gpu pointwise", plain_loops}},
+                   {"Conv2D", {"gpu windows", sum_in_thread}},
+                   {"AveragePool", {"gpu windows", sum_in_thread}},
+                   {"MaxPool", {"gpu windows", sum_in_thread}}},
+        .sums = {{"Linear", {"gpu sum_rows", sum_in_thread}},
+                 {"Conv2D", {"gpu sum_rows", sum_in_thread}},
+                 {"Positions", {"gpu sum_rows", sum_in_thread}},
+                 {"LayerNorm", {"gpu sums", plain_loops}},
+                 {"Embedding", {"gpu scatter", plain_loops}}},
+        .ghost_norm = {"gpu ghost_norm", plain_loops},
+        .squared_norm = {"gpu squared_norm", squared_norm},
+        .pointwise = {"gpu pointwise", plain_loops},
+        .plain = {"plain loops", plain_loops},
+        .automatic = false,
+    };
+    return table;
+}
+
+}  // namespace cryolite::gpu

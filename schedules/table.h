@@ -1,0 +1,44 @@
+#pragma once
+// Which loop schedule serves which kernel, on each device.
+
+#include <optional>
+#include <vector>
+
+#include "schedules/step_schedule.h"
+
+namespace cryolite {
+
+struct NamedLoops {
+    std::string name;
+    LoopSchedule apply;
+};
+
+/// The loop schedules of one kind of machine: a line for each layer that owns a loop nest.
+struct LoopTable {
+    struct Line {
+        std::string layer;
+        NamedLoops loops;
+    };
+    std::vector<Line> layers;
+    std::vector<Line> sums;  ///< gradients of parameters that are sums over rows, not products
+    NamedLoops ghost_norm, squared_norm;
+    NamedLoops pointwise;  ///< without an anchor
+    NamedLoops plain;      ///< any kernel at all
+    bool automatic;        ///< autoschedulers come before `plain`, where a layer has no line
+};
+
+namespace cpu {
+const LoopTable &loop_table();
+}
+namespace gpu {
+const LoopTable &loop_table();
+}
+
+/// The loop schedule that was written for a group, by the type of its anchor layer (null: pointwise stages or an
+/// update); none: the step's automatic ones serve.
+std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, const Step &step);
+
+/// What every schedule of the CPU starts with: numbers that the whole kernel shares are computed once.
+void share_numbers(Group &g, const Machine &m);
+
+}  // namespace cryolite

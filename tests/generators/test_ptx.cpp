@@ -1,0 +1,92 @@
+// The kernels of a GPT and of the digits model for NVIDIA GPUs: PTX that ptxas assembles. No GPU is needed.
+
+#include <unistd.h>
+
+#include <set>
+
+#include "dsl/models/digits.h"
+#include "dsl/models/gpt.h"
+#include "generators/store.h"
+#include "schedules/cpu/gpt.h"
+#include "tests/support/step.h"
+
+namespace cryolite::test {
+
+namespace {
+
+const std::string ptxas = CRYOLITE_PTXAS;
+
+bool ptxas_is_here() {
+    if (ptxas.empty()) MESSAGE("skipped: there is no ptxas; it comes with the CUDA toolkit");
+    return !ptxas.empty();
+}
+
+/// The PTX that a kernel's object carries.
+std::string ptx_of(const std::string &object) {
+    const std::string bytes = read_whole(object);
+    const size_t begin = bytes.find(".version"), end = bytes.find('\0', begin);
+    if (begin == std::string::npos) fail("the object has no PTX");
+    return bytes.substr(begin, end - begin);
+}
+
+/// Compiles one kernel and assembles it for both architectures; returns the number of entries.
+std::string assemble(const BuiltKernel &built, const Machine &m) {
+    char folder[] = "/tmp/cryolite-test-XXXXXX";
+    if (!mkdtemp(folder)) fail("no folder");
+    const std::string path = folder, object = path + "/k.o", ptx = path + "/k.ptx";
+    compile_kernel(built, m, object);
+    const std::string text = ptx_of(object);
+    if (text.find(".target sm_80") == std::string::npos) fail("the PTX is not for sm_80: {}", text.substr(0, 200));
+    write_whole(ptx, text);
+    for (const char *arch : {"sm_80", "sm_90"}) {
+        const std::string command = fmt::format("'{}' -arch={} -o '{}/k.cubin' '{}' > '{}/words' 2>&1", ptxas, arch, path, ptx, path);
+        if (std::system(command.c_str()) != 0) fail("ptxas -arch={}: {}", arch, read_whole(path + "/words"));
+    }
+    int entries = 0;
+    for (size_t at = 0; (at = text.find(".entry", at)) != std::string::npos; at++) entries++;
+    if (std::system(("rm -rf '" + path + "'").c_str()) != 0) fail("cannot remove {}", path);
+    return std::to_string(entries);
+}
+
+template <typename M>
+int assemble_all(std::vector<std::pair<std::string, std::string>> arguments, typename Compiled<M>::Schedule schedule,
+                 const StepOptions &options) {
+    Compiled<M> c(std::move(arguments), schedule, options, fp32,
+                  test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80}));
+    std::set<std::string> seen;
+    std::vector<int> list;
+    const std::vector<std::string> keys = c.keys();
+    for (int k = 0; k < int(keys.size()); k++)
+        if (seen.insert(keys[size_t(k)]).second) list.push_back(k);
+    int entries = 0;
+    run_children(int(list.size()), 2, 120,
+                 [&](int i) { return assemble(build_kernel(c.program, c.program.kernels[size_t(list[size_t(i)])], c.machine), c.machine); },
+                 [&](int i, const ChildResult &r) {
+                     INFO(c.program.kernels[size_t(list[size_t(i)])].name);
+                     CHECK(r.error == "");
+                     CHECK(std::atoi(r.output.c_str()) > 0);
+                     entries += std::atoi(r.output.c_str());
+                 });
+    MESSAGE(list.size() << " kernels, " << entries << " entries");
+    return int(list.size());
+}
+
+const std::vector<std::pair<std::string, std::string>> nano = {{"layers", "4"}, {"heads", "4"}, {"width", "128"}, {"context", "64"},
+                                                                {"batch", "12"}, {"vocab", "65"}};
+}  // namespace
+
+TEST_CASE("ptx: every kernel of nano assembles for sm_80 and sm_90") {
+    if (!ptxas_is_here()) return;
+    for (const char *update : {"separate", "backward"}) {
+        StepOptions options{.clip = true};
+        options.update = update;
+        CHECK(assemble_all<Gpt>(nano, schedule_gpt, options) > 20);
+    }
+}
+
+TEST_CASE("ptx: every kernel of the digits model does") {
+    if (!ptxas_is_here()) return;
+    CHECK(assemble_all<Digits>({}, {}, {}) > 20);
+}
+
+}  // namespace cryolite::test

@@ -1,0 +1,141 @@
+// Small models on OpenCL: every placement, odd shapes, and that a step waits for the device once.
+
+#include <dlfcn.h>
+
+#include "tests/parity/opencl.h"
+
+namespace {
+
+int waits = 0;  ///< of the host for the device, since the program began
+
+template <typename Function> Function *real(const char *name) {
+    static void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
+    return reinterpret_cast<Function *>(dlsym(library, name));
+}
+
+}  // namespace
+
+// Halide's runtime and ours look for OpenCL's functions in the program first: here they are counted.
+extern "C" {
+int clFinish(void *queue) { return waits++, real<int(void *)>("clFinish")(queue); }
+int clWaitForEvents(uint32_t n, void *const *events) {
+    return waits++, real<int(uint32_t, void *const *)>("clWaitForEvents")(n, events);
+}
+int clEnqueueReadBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t n, void *to, uint32_t k, void *const *w, void **e) {
+    waits += blocking != 0;
+    return real<int(void *, void *, uint32_t, size_t, size_t, void *, uint32_t, void *const *, void **)>("clEnqueueReadBuffer")(
+        q, m, blocking, at, n, to, k, w, e);
+}
+int clEnqueueWriteBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t n, const void *from, uint32_t k, void *const *w,
+                         void **e) {
+    waits += blocking != 0;
+    return real<int(void *, void *, uint32_t, size_t, size_t, const void *, uint32_t, void *const *, void **)>(
+        "clEnqueueWriteBuffer")(q, m, blocking, at, n, from, k, w, e);
+}
+}
+
+namespace cryolite::test {
+
+namespace {
+const json even = {{"layers", 2}, {"heads", 2}, {"width", 16}, {"context", 16}, {"batch", 2}, {"vocab", 32}, {"lr", 1e-2}};
+const json odd = {{"layers", 1}, {"heads", 3}, {"width", 21}, {"context", 19}, {"batch", 3}, {"vocab", 37}, {"lr", 1e-2}};
+}  // namespace
+
+TEST_CASE("opencl: every update mode on even and odd shapes, 50 steps") {
+    if (!opencl_is_here()) return;
+    for (const json &shape : {even, odd})
+        for (const char *update : {"separate", "backward", "forward"}) check_losses(shape, fmt::format("--update {}", update), 50);
+}
+
+TEST_CASE("opencl: clipped, with norms of gradients that are not stored; and accumulated") {
+    if (!opencl_is_here()) return;
+    for (json shape : {even, odd}) {
+        shape["clip"] = 0.7;
+        check_losses(shape, "--update separate", 50);
+        check_losses(shape, "--update backward", 50);
+        shape["accumulate"] = 3;
+        check_losses(shape, "--update forward", 20);
+    }
+}
+
+TEST_CASE("opencl: a rule that takes the norms of the weight and of the gradient") {
+    if (!opencl_is_here()) return;
+    for (const json &shape : {even, odd}) check_losses(shape, "--optimizer lars", 20);
+}
+
+TEST_CASE("opencl: the digits model, convolutions and pools") {
+    if (!opencl_is_here()) return;
+    Scratch folder;
+    std::map<std::string, std::vector<double>> losses;
+    for (const char *on : {"cpu", "opencl"}) {
+        auto bundle = compile_program("generators/digits", fmt::format("--device {} --param batch=5", on), folder / on);
+        auto device = make_device(on, 2);
+        Trainer t(bundle, *device);
+        t.initialise(7);
+        t.set("lr", 2e-3);
+        Batch batch;
+        uint64_t at = 0;
+        const size_t pixels = size_t(t.plan().buffers[size_t(t.plan().find("input", "features"))].elements());
+        auto next = [&]() -> const Batch & {
+            batch.features.resize(pixels), batch.targets.resize(5);
+            for (float &x : batch.features) x = float(formula_bits("pixels", at++) >> 40) * 0x1p-24f;
+            for (int32_t &y : batch.targets) y = int32_t(formula_bits("digits", at++) % 10);
+            return batch;
+        };
+        for (int s = 0; s < 20; s++) losses[on].push_back(t.step(next, 1));
+    }
+    for (size_t s = 0; s < 20; s++) {
+        CAPTURE(s);
+        CHECK(std::abs(losses["cpu"][s] - losses["opencl"][s]) <= 1e-4);
+    }
+}
+
+TEST_CASE("opencl: the weights are the CPU's after a step, and again after they are written and read") {
+    if (!opencl_is_here()) return;
+    TrainingCase cpu(even, "--update separate"), opencl(even, "--update separate", "opencl");
+    cpu.step(), opencl.step();
+    for (const std::string &name : cpu.parameters()) {
+        CAPTURE(name);
+        if (name.ends_with("c_attn.bias")) continue;  // keys' gradients are rounding, which Adam makes large
+        const std::vector<float> expected = cpu.values("parameter", name), got = opencl.values("parameter", name);
+        for (size_t i = 0; i < expected.size(); i++) {
+            CAPTURE(i);
+            CHECK(std::abs(expected[i] - got[i]) <= 1e-2 * 2e-2);  // of a step of the rate
+        }
+        opencl.set_values(name, got);
+        CHECK(opencl.values("parameter", name) == got);
+    }
+}
+
+TEST_CASE("opencl: a step waits for the device once, whatever it is made of") {
+    if (!opencl_is_here()) return;
+    for (int accumulate : {1, 3})
+        for (const char *update : {"separate", "backward", "forward"}) {
+            json args = even;
+            args["accumulate"] = accumulate, args["clip"] = 1.0;
+            TrainingCase c(args, fmt::format("--update {}", update), "opencl");
+            c.step();  // memory is touched and kernels are compiled for the first time
+            for (int s = 0; s < 3; s++) {
+                const int before = waits;
+                c.step();
+                CAPTURE(update);
+                CAPTURE(accumulate);
+                CHECK(waits == before + 1);
+            }
+        }
+}
+
+TEST_CASE("opencl: kernels for another device are refused") {
+    Scratch folder;
+    std::shared_ptr<Bundle> bundle = compile_gpt(even, "--device opencl", folder / "bundle");
+    auto cpu = make_device("cpu", 1);
+    std::string said;
+    try {
+        Trainer trainer(bundle, *cpu);
+    } catch (const Error &e) {
+        said = e.what();
+    }
+    CHECK(said == "the kernels were compiled for the device opencl, not for cpu: compile them with --device cpu");
+}
+
+}  // namespace cryolite::test
