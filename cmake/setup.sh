@@ -106,6 +106,21 @@ system_packages() { # system_packages tests|command
     fi
 }
 
+# What shows the inner loops of kernels (`explain APP KERNEL`, and a test). A machine without it trains as well.
+listing_package=llvm-19
+
+optional_packages() {
+    if compgen -c llvm-mca- | grep -qE '^llvm-mca-(19|[2-9][0-9])$'; then return; fi
+    if ! command -v apt-get > /dev/null || ! { [ "$(id -u)" = 0 ] || sudo -n true 2> /dev/null; }; then return; fi
+    if ! apt-cache show $listing_package > /dev/null 2>&1; then return; fi
+    printf 'cryolite: installing %s, to show inner loops ... ' $listing_package >&2
+    if apt_install $listing_package > "$log" 2>&1 < /dev/null 9>&-; then
+        echo "done" >&2
+    else
+        echo "failed, which only 'explain APP KERNEL' needs; apt's words: $log" >&2
+    fi
+}
+
 # --- The private Python environment -------------------------------------------------------------------
 
 python_environment() {
@@ -182,6 +197,7 @@ set_up() { # set_up command|tests
         echo "$root" > "$stamp.new"
         if [ "$(cat "$build/.packages-$1" 2> /dev/null)" != "$root" ]; then
             system_packages "$1"
+            optional_packages
             echo "$root" > "$build/.packages-$1"
         fi
         python_environment

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/commands.h"
+#include "apps/cryolite/explain_loops.h"
 #include "apps/cryolite/kernel_times.h"
 #include "apps/cryolite/run_data.h"
 #include "apps/cryolite/session.h"
@@ -48,8 +49,9 @@ json stage_json(const PlanCall &c) {
 
 class Explanation {
 public:
-    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, Roof roof)
-        : plan_(plan), s_(s), r_(r), roof_(roof) {
+    /// `loops`: of the kernels asked for; null where none was.
+    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, Roof roof, LoopReport *loops)
+        : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops) {
         bool any = r_.kernel.empty();
         for (auto &[name, calls] : plan_.plans)
             for (const PlanCall &c : calls) any |= chosen(c);
@@ -111,6 +113,7 @@ private:
     const TrainSettings &s_;
     const Request &r_;
     Roof roof_;
+    LoopReport *loops_;
 
     bool chosen(const PlanCall &c) const {
         return r_.kernel.empty() || c.name.find(r_.kernel) != std::string::npos;
@@ -127,10 +130,12 @@ private:
                             {"extents", k.args[i].extents},
                             {"written", k.args[i].written}});
         }
-        return {{"name", c.name},          {"pass", c.pass},   {"kernel", k.symbol},
-                {"loops", k.loops},        {"flops", c.flops}, {"bytes", c.bytes},
-                {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
-                {"bound", roof_.bound(c)}};
+        json j = {{"name", c.name},          {"pass", c.pass},   {"kernel", k.symbol},
+                  {"loops", k.loops},        {"flops", c.flops}, {"bytes", c.bytes},
+                  {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
+                  {"bound", roof_.bound(c)}};
+        if (loops_) j["inner_loops"] = loops_->to_json(k.symbol);
+        return j;
     }
 
     /// Equal kernels of equal blocks are one line.
@@ -163,6 +168,7 @@ private:
                        r_.kernel.empty() ? without_numbers(c.name) : c.name);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
             if (!r_.kernel.empty()) print_arguments(c);
+            if (loops_) loops_->print(plan_.kernels[size_t(c.kernel)].symbol);
         }
     }
 
@@ -281,8 +287,10 @@ int run_explain(const std::vector<std::string> &arguments) {
     s.json = false;  // one object, without the compile event
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);
     const int threads = s.threads ? s.threads : usable_cores();
-    const Explanation explanation(bundle->plan, s, request,
-                                  {measure_peak(s, threads), measure_bandwidth(threads)});
+    std::optional<LoopReport> loops;
+    if (!request.kernel.empty()) loops.emplace(bundle->library());
+    const Explanation explanation(bundle->plan, s, request, {measure_peak(s, threads), measure_bandwidth(threads)},
+                                  loops ? &*loops : nullptr);
     if (as_json)
         fmt::print("{}\n", explanation.to_json().dump(2));
     else
