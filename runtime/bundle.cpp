@@ -6,8 +6,8 @@
 
 namespace cryolite {
 
-Bundle::Bundle(const fs::path &folder) : plan(Plan::load(folder / "plan.json")) {
-    fs::path path = fs::absolute(folder / "kernels.so");
+Bundle::Bundle(const fs::path &given) : folder(fs::absolute(given)), plan(Plan::load(given / "plan.json")) {
+    const fs::path path = library();
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library_) fail("cannot load the kernels {}: {}", path.string(), dlerror());
     for (const PlanKernel &k : plan.kernels) {

@@ -17,7 +17,10 @@ public:
     ~Bundle();
     Bundle(const Bundle &) = delete;
 
+    const fs::path folder;
     const Plan plan;
+    /// The library of kernels, on disk.
+    fs::path library() const { return folder / "kernels.so"; }
     Function kernel(int k) const { return functions_.at(size_t(k)); }
 
 private:

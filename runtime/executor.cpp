@@ -24,11 +24,13 @@ halide_type_t halide_type(const std::string &name) {
 
 Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collective *collective, Executor *leader)
     : bundle_(std::move(bundle)), device_(device), collective_(collective), leader_(leader) {
-    if (plan().workers != (collective ? collective->workers : 1))
-        fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
     if (plan().device != device_.name())
         fail("the kernels were compiled for the device {}, not for {}: compile them with --device {}", plan().device,
              device_.name(), device_.name());
+    if (plan().workers != (collective ? collective->workers : 1))
+        fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
+    if (collective && device_.name() != "cpu")
+        fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker", device_.name());
     allocate();
     if (collective_) declare();
 }
@@ -104,9 +106,9 @@ int Executor::declare(const PlanCall &c) {
         }
         const halide_buffer_t at = bound(c.args[i], b.type);
         if (c.sum > 0 || b.role == "share")
-            share = {reinterpret_cast<float *>(at.host), size_t(count)};
+            share = {static_cast<float *>(device_.host_address(at)), size_t(count)};
         else if (plan().writes(c, i) && shared(b) && b.role != "state")
-            result.push_back({at.host, size_t(count * b.element_bytes())});
+            result.push_back({device_.host_address(at), size_t(count * b.element_bytes())});
     }
     return collective_->declare(c.worker, share, result);
 }
@@ -115,7 +117,7 @@ void Executor::resolve(Line &line, const PlanCall &c, int shared) {
     Line::Call &call = line.calls.emplace_back();
     call.plan = &c, call.shared = shared;
     if (shared >= 0) {
-        float *sum = c.sum > 0 ? reinterpret_cast<float *>(bound(c.args[0], "float32").host) : nullptr;
+        float *sum = c.sum > 0 ? static_cast<float *>(device_.host_address(bound(c.args[0], "float32"))) : nullptr;
         Line::End &end = line.ends.emplace_back(Line::End{collective_, shared, line.context, sum, c.sum, {}});
         end.argv[0] = &end;
         if (c.sum > 0 || c.worker != collective_->worker) return;
@@ -131,7 +133,7 @@ void Executor::resolve(Line &line, const PlanCall &c, int shared) {
         b.dimensions = int(dims.size());
         b.dim = dims.data();
         if (const PlanBuffer &whose = plan().buffers[size_t(c.args[i].buffer)]; whose.role == "share")
-            b.host = reinterpret_cast<uint8_t *>(const_cast<float *>(collective_->shares(shared)[size_t(whose.worker)]));
+            device_.bind_host(b, collective_->shares(shared)[size_t(whose.worker)]);
         call.argv.push_back(&b);
     }
 }

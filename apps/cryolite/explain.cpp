@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/commands.h"
+#include "apps/cryolite/explain_loops.h"
 #include "apps/cryolite/kernel_times.h"
 #include "apps/cryolite/run_data.h"
 #include "apps/cryolite/session.h"
@@ -48,8 +49,9 @@ json stage_json(const PlanCall &c) {
 
 class Explanation {
 public:
-    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, Roof roof)
-        : plan_(plan), s_(s), r_(r), roof_(roof) {
+    /// `loops`: of the kernels asked for; null where none was.
+    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, Roof roof, LoopReport *loops)
+        : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops) {
         bool any = r_.kernel.empty();
         for (auto &[name, calls] : plan_.plans)
             for (const PlanCall &c : calls) any |= chosen(c);
@@ -114,6 +116,7 @@ private:
     const TrainSettings &s_;
     const Request &r_;
     Roof roof_;
+    LoopReport *loops_;
 
     bool chosen(const PlanCall &c) const {
         return r_.kernel.empty() || c.name.find(r_.kernel) != std::string::npos;
@@ -134,6 +137,7 @@ private:
                   {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
                   {"bound", roof_.bound(c)}};
         if (c.kernel >= 0) j["kernel"] = plan_.kernels[size_t(c.kernel)].symbol;
+        if (c.kernel >= 0 && loops_) j["inner_loops"] = loops_->to_json(plan_.kernels[size_t(c.kernel)].symbol);
         if (c.worker >= 0) j["worker"] = c.worker;
         return j;
     }
@@ -175,6 +179,7 @@ private:
                        r_.kernel.empty() ? without_numbers(c.name) : c.name);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
             if (!r_.kernel.empty()) print_arguments(c);
+            if (c.kernel >= 0 && loops_) loops_->print(plan_.kernels[size_t(c.kernel)].symbol);
         }
     }
 
@@ -293,8 +298,10 @@ int run_explain(const std::vector<std::string> &arguments) {
     s.json = false;  // one object, without the compile event
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);
     const int threads = s.threads ? s.threads : usable_cores();
-    const Explanation explanation(bundle->plan, s, request,
-                                  {measure_peak(s, threads), measure_bandwidth(threads)});
+    std::optional<LoopReport> loops;
+    if (!request.kernel.empty()) loops.emplace(bundle->library());
+    const Explanation explanation(bundle->plan, s, request, {measure_peak(s, threads), measure_bandwidth(threads)},
+                                  loops ? &*loops : nullptr);
     if (as_json)
         fmt::print("{}\n", explanation.to_json().dump(2));
     else

@@ -101,7 +101,7 @@ void read_schedule(TrainSettings &s, const Values &v, Command command) {
         s.workers = ranks;
     }
     if (s.workers > 1 && s.device != "cpu")
-        fail_usage("--workers {} is for --device cpu: {} has one worker; leave out one of the two", s.workers, s.device);
+        fail_usage("--device {} has one worker yet, not {}: workers add gradients in the host's memory", s.device, s.workers);
     s.threads = int(v.whole("threads", 1, 1024, 0));
 }
 

@@ -54,6 +54,10 @@ public:
 
     /// Points a kernel's argument at a place in memory, until that is released.
     virtual void bind(halide_buffer_t &argument, const DeviceMemory &memory, size_t offset) = 0;
+    /// The host's address of what an argument is bound to, for workers that add each other's gradients; null: there is none.
+    virtual void *host_address(const halide_buffer_t &) const { return nullptr; }
+    /// Points an argument at the host's memory of another worker; only where `host_address` knows addresses.
+    virtual void bind_host(halide_buffer_t &, const void *) const {}
     /// Starts every call once, each after those it waits for; may return before they are done.
     virtual CallFailure run(std::span<const KernelCall> calls) = 0;
     /// Seconds that the device's threads have waited for each other so far, added over `threads()`.

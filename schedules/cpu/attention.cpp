@@ -26,6 +26,11 @@ int dividing_lanes(int extent, const Machine &m) {
     return lanes;
 }
 
+/// Where registers are few, a tile has little work for the cost of its loop: two terms an iteration.
+void two_terms(Stage s, const RVar &k, int terms, const Machine &m) {
+    if (m.registers < 32 && terms % 2 == 0) s.unroll(k, 2);
+}
+
 /// Scores: f(l, j) += over d, queries across lanes and a few keys in registers.
 void score_loops(Func f, const Machine &m) {
     Var l = f.args()[0], j = f.args()[1], jt("jt");
@@ -41,6 +46,7 @@ void score_loops(Func f, const Machine &m) {
         .vectorize(lane)
         .unroll(l)
         .unroll(j);
+    two_terms(f.update(), f.rvars()[0], reduction_extent(f), m);
 }
 
 /// Sums of rows: f(e, l) += over a block and over blocks, channels across lanes, a few rows in
@@ -60,6 +66,7 @@ void mix_loops(Func f, const Machine &m, int size) {
         .vectorize(lane)
         .unroll(e)
         .unroll(l);
+    two_terms(f.update(), f.rvars()[0], reduction_extent(f), m);
 }
 
 /// Everything up to the softmax of one block of queries, computed at `level` of `at`.

@@ -106,7 +106,8 @@ void forward(Group &g, const Machine &m) {
     y.compute_at(out, rt);
     // The padding of the last panel is computed with, unless there is a bias: it has none.
     const bool masked = ragged && g.func("b").defined();
-    if (ragged && !masked) y.align_bounds(y.args()[0], t.columns);
+    // Of known extent, else its accumulators would be in memory.
+    if (ragged && !masked) y.bound_extent(y.args()[0], t.columns);
     accumulate(y, t, m, masked ? TailStrategy::GuardWithIf : TailStrategy::Auto);
     if (in_pairs(g)) pack_pairs(g, staged ? LoopLevel(out, ot) : LoopLevel(out, task), m);
 }
@@ -184,10 +185,11 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 /// in place may not do an element twice: where its tiles would, the gradient is stored first.
 void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
-    const Tile t = register_tile(columns, g.panel, inputs, m, g.in_place && g.panel);
+    Func in_panel = g.func("in_panel");
+    const Tile t = register_tile(columns, g.panel, inputs, m, g.in_place && g.panel && !in_panel.defined());
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     // A tied table: a panel's product, then the rows of its embedding, then the update, while they are in the cache.
-    if (Func in_panel = g.func("in_panel"); in_panel.defined()) {
+    if (in_panel.defined()) {
         Var lane = g.out.args()[0], c = g.out.args()[1], panel = g.out.args()[2], task("panel_task");
         g.store().reorder(lane, c, panel).parallel(panel).vectorize(lane, t.lanes, TailStrategy::GuardWithIf);
         in_panel.compute_at(g.out, panel);

@@ -129,6 +129,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"dialect", "onednn"}}, "--dialect is \"onednn\""},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: kernels are compiled for it, and `explain` shows them"},
+        {{{"device", "opencl"}, {"workers", "2"}}, "--device opencl has one worker yet, not 2"},
         {{{"device", "opencl"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},
         {{{"order", "backwards"}}, "--order is \"backwards\", expected random or sequential"},
         {{{"tokenizer", "words"}}, "--tokenizer is \"words\", expected char or gpt2"},

@@ -71,6 +71,16 @@ cryolite explain "${tiny[@]}" > plan 2> err || fail "explain: $(cat err)"
 grep -q "all from the cache" err || fail "explain shows another step than train took: $(grep kernels err)"
 grep -q "^gpt nano, clip 1: " plan || fail "explain does not name preset and clipping: $(head -1 plan)"
 cryolite explain "${tiny[@]}" --clip 0 2> err | grep -q "^gpt nano, no clipping: " || fail "explain --clip 0: $(cat err)"
+# One kernel comes with its inner loop, or with what to install to see it.
+if command -v llvm-mca-19 > /dev/null; then
+    cryolite explain gpt mlp.c_proj "${tiny[@]}" > one 2> err || fail "explain gpt mlp.c_proj: $(cat err)"
+    grep -qE "inner loop: [0-9]+ multiply-adds \(0 scalar\) in [0-9]+ instructions, 0 spills; .* cycles, .* %$" one ||
+        fail "explain gpt mlp.c_proj shows no inner loop: $(cat err)"
+    grep -q "^        vfmadd" one || fail "explain gpt mlp.c_proj lists no multiply-add"
+fi
+PATH=/nowhere cryolite explain gpt mlp.c_proj "${tiny[@]}" > one 2> err || fail "explain without LLVM: $(cat err)"
+grep -q "install the package llvm-19" err || fail "explain without LLVM does not say what to install: $(cat err)"
+if grep -q "inner loop" one; then fail "explain shows a loop without the tools for it"; fi
 cryolite cache why "${tiny[@]}" > why || fail "cache why"
 grep -q "in the cache$" why || fail "cache why shows another step than train took: $(head -1 why)"
 cryolite train --help > help

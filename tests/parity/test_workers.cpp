@@ -125,7 +125,7 @@ TEST_CASE("workers: padding of the last batch is not counted, whoever has it") {
 TEST_CASE("workers: a step that is compiled for another number is refused") {
     Scratch folder;
     auto bundle = compile_gpt(small(2), "", folder / "bundle");
-    auto device = make_cpu_device(1);
+    auto device = make_device("cpu", 1);
     CHECK_ERROR(Trainer(bundle, *device), "the step is compiled for 2 workers, not for 1");
 }
 

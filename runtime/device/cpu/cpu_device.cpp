@@ -52,6 +52,10 @@ public:
     void download(void *to, const DeviceMemory &from, size_t offset, size_t bytes) override {
         std::memcpy(to, static_cast<const char *>(from.address) + offset, bytes);
     }
+    void *host_address(const halide_buffer_t &argument) const override { return argument.host; }
+    void bind_host(halide_buffer_t &argument, const void *address) const override {
+        argument.host = static_cast<uint8_t *>(const_cast<void *>(address));
+    }
     void bind(halide_buffer_t &argument, const DeviceMemory &m, size_t offset) override {
         argument.host = static_cast<uint8_t *>(m.address) + offset;
     }
