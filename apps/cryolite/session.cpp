@@ -93,7 +93,8 @@ std::string Session::team_words() const {
 }
 
 double Session::measure_peak(const TrainSettings &s) const {
-    return cryolite::measure_peak(s, own_threads()) * known_processes().size();
+    const int cores = std::min(own_threads(), usable_cores());  // more threads than cores have no more of a roof
+    return cryolite::measure_peak(s, cores) * known_processes().size();
 }
 
 double measure_peak(const TrainSettings &s, int threads) {
