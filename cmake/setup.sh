@@ -76,15 +76,17 @@ missing_packages() {
     done
 }
 
-# What is used where it is there: MPI where somebody has mpirun, and for the tests; OpenCL on the CPU for the tests; what
-# shows the inner loops of kernels (`explain APP KERNEL`, and a test).
+# What is used where it is there: MPI where somebody has mpirun, and for the tests; OpenCL on the CPU and what shows inner
+# loops for the tests.
 optional_packages() { # optional_packages tests|command
     if [ "$1" = tests ] || command -v mpirun > /dev/null; then
         command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin '
     fi
     if [ "$1" = tests ]; then
         compgen -G '/etc/OpenCL/vendors/*.icd' > /dev/null || printf 'ocl-icd-libopencl1 pocl-opencl-icd '
-        compgen -c llvm-mca- | grep -qE '^llvm-mca-(19|[2-9][0-9])$' || printf 'llvm-19 '
+        if ! compgen -c llvm-mca- | grep -qE '^llvm-mca-(19|[2-9][0-9])$' && apt-cache show llvm-19 > /dev/null 2>&1; then
+            printf 'llvm-19 '
+        fi
     fi
 }
 
