@@ -143,9 +143,9 @@ private:
         for (const PeerResult &p : peers.results()) {
             const double ratio = p.median_s / times_.median();
             progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms; cryolite is {:.2f} "
-                                      "times as fast by the best, {:.2f} by the median; {} MB at most",
+                                      "times as fast by the best, {:.2f} by the median; {} at most",
                                       p.name, 1e3 * p.best_s, 1e3 * p.median_s,
-                                      p.best_s / times_.best(), ratio, p.peak_rss_mb));
+                                      p.best_s / times_.best(), ratio, human_bytes(p.peak_rss_mb << 20)));
             if (s_.json) print_line(peer_json(p.name, p.best_s, p.median_s, ratio, p.peak_rss_mb));
         }
         if (!peers.missing().empty()) progress_.say(peers.missing());
