@@ -7,6 +7,20 @@ namespace cryolite {
 
 using namespace Halide;
 
+namespace {
+
+/// An element of a logical Func at storage indices; zero in the padding of a panel.
+Expr at_storage(const Func &f, const Buffer &b, const std::vector<Var> &v) {
+    std::vector<Expr> at = b.layout.to_logical(as_exprs(v));
+    if (!b.layout.padded(b.shape)) return f(at);
+    int d = b.layout.dim, n = b.shape[d];
+    Expr inside = at[d] < n;
+    at[d] = min(at[d], n - 1);
+    return select(inside, f(at), cast(f.type(), 0));
+}
+
+}  // namespace
+
 KernelOutputs::KernelOutputs(const StepProgram &p, const Kernel &k, KernelValues &values)
     : p(p), k(k), values(values), in(values.in) {
     for (int s : k.stages) store(p.stages[s]);
@@ -34,23 +48,13 @@ void KernelOutputs::value(const StageSpec &s) {
     list.push_back({b, a.shape.extents(), element, complete ? stored : Func()});
 }
 
-/// An element of a logical Func at storage indices; zero in the padding of a panel.
-Expr KernelOutputs::at_storage(const Func &f, const Buffer &b, const std::vector<Var> &v) const {
-    std::vector<Expr> at = b.layout.to_logical(as_exprs(v));
-    if (!b.layout.padded(b.shape)) return f(at);
-    int d = b.layout.dim, n = b.shape[d];
-    Expr inside = at[d] < n;
-    at[d] = min(at[d], n - 1);
-    return select(inside, f(at), cast(f.type(), 0));
-}
-
 void KernelOutputs::gradient(const StageSpec &s) {
     int id = s.writes[0];
     const Buffer &b = p.buffers[id];
     if (values.stage(Part::next, s.parameter) || !b.stored) return;
     std::vector<Var> v = storage_vars(b.storage().rank());
     Func f = in.arrays.at(id);
-    KernelOutput o{id, b.storage().extents(), [this, f, &b](auto &v) { return at_storage(f, b, v); }};
+    KernelOutput o{id, b.storage().extents(), [f, &b](auto &v) { return at_storage(f, b, v); }};
     o.in_place = s.accumulate;
     if (is_scatter(f)) {
         o.whole = scatter_into_storage(f, b.layout, v, s.accumulate);

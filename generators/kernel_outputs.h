@@ -36,7 +36,6 @@ private:
     Expr norm_for_rule(const StageSpec &s, Norm::Of of);
     template <typename Element>
     std::vector<Expr> rule(const StageSpec &s, const Element &element, const Expr &g);
-    Expr at_storage(const Func &f, const Buffer &b, const std::vector<Halide::Var> &v) const;
     /// Written by the norms' kernel: the clipping scale, then, where updates may be withheld, whether all is finite.
     Expr scale_word(int index) { return in.image(p.scale, p.buffers[p.scale].shape.extents(), "scale")(index); }
 };

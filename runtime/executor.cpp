@@ -99,11 +99,7 @@ int Executor::declare(const PlanCall &c) {
     std::vector<Piece> result;
     for (size_t i = 0; i < c.args.size(); i++) {
         const PlanBuffer &b = plan().buffers[size_t(c.args[i].buffer)];
-        int64_t count = c.sum;
-        if (c.kernel >= 0) {
-            count = 1;
-            for (int e : plan().kernels[size_t(c.kernel)].args[i].extents) count *= e;
-        }
+        const int64_t count = plan().elements(c, i);
         const halide_buffer_t at = bound(c.args[i], b.type);
         if (c.sum > 0 || b.role == "share")
             share = {static_cast<float *>(device_.host_address(at)), size_t(count)};
@@ -184,10 +180,7 @@ void Executor::order(Line &line) const {
             place(a.buffer, memory, offset);
             const size_t element = size_t(plan().buffers[size_t(a.buffer)].element_bytes());
             offset += size_t(a.offset) * element;
-            size_t bytes = element;
-            if (c.plan->sum > 0) bytes *= size_t(c.plan->sum);
-            else
-                for (int e : plan().kernels[size_t(c.plan->kernel)].args[i].extents) bytes *= size_t(e);
+            const size_t bytes = element * size_t(plan().elements(*c.plan, i));
             ranges.push_back({memory.address, offset, offset + bytes, plan().writes(*c.plan, i)});
         }
     }

@@ -138,6 +138,13 @@ int Plan::gradient_of(int parameter) const {
     return -1;
 }
 
+int64_t Plan::elements(const PlanCall &call, size_t argument) const {
+    if (call.sum > 0) return call.sum;
+    int64_t n = 1;
+    for (int e : kernels[size_t(call.kernel)].args[argument].extents) n *= e;
+    return n;
+}
+
 std::map<std::string, int64_t> Plan::memory() const {
     std::map<std::string, int64_t> bytes = {{"activation", arena * workers}};
     for (const PlanBuffer &b : buffers)

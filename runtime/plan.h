@@ -86,6 +86,8 @@ struct Plan {
     int gradient_of(int parameter) const;       ///< the buffer; -1: none
     /// Bytes by role of what is stored, of all workers in one process; activations are those of the arenas.
     std::map<std::string, int64_t> memory() const;
+    /// How many elements a call touches of its argument.
+    int64_t elements(const PlanCall &call, size_t argument) const;
     int64_t parameters() const;                 ///< logical elements of all parameters
     /// The name of a call's loop schedule.
     const std::string &loops(const PlanCall &c) const;

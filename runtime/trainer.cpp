@@ -56,8 +56,7 @@ void Trainer::share_state() {
                 for (size_t i = 0; c.worker >= 0 && c.kernel >= 0 && i < c.args.size(); i++) {
                     const PlanBuffer &b = plan().buffers[size_t(c.args[i].buffer)];
                     if (b.role != "state" || !plan().writes(c, i)) continue;
-                    size_t n = 1;
-                    for (int e : plan().kernels[size_t(c.kernel)].args[i].extents) n *= size_t(e);
+                    const size_t n = size_t(plan().elements(c, i));
                     shares_[size_t(c.args[i].buffer)].push_back({c.worker, size_t(c.args[i].offset) * sizeof(float), n * sizeof(float)});
                 }
 }

@@ -55,6 +55,18 @@ std::vector<Func> Group::funcs() const {
     return result;
 }
 
+bool is_row_number(const Func &f) {
+    if (f.dimensions() != 1) return false;
+    if (f.has_update_definition()) return true;
+    for (auto &[name, g] : Halide::Internal::find_transitive_calls(f.function()))
+        if (g.has_update_definition()) return true;
+    return false;
+}
+
+bool calls(const Func &f, const Func &g) {
+    return Halide::Internal::find_transitive_calls(f.function()).count(g.name()) != 0;
+}
+
 std::string AutomaticLoops::str() const {
     std::string text = name;
     for (auto &[parameter, value] : parameters) text += " " + parameter + "=" + value;

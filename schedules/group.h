@@ -55,6 +55,12 @@ public:
 /// Number of iterations of reduction variable `k` of `f.update(update)`; all extents are static.
 int reduction_extent(const Halide::Func &f, int k = 0, int update = 0);
 
+/// Whether `f` is a number of each row that takes a sum (or a maximum) along the row.
+bool is_row_number(const Halide::Func &f);
+
+/// Whether `f` calls `g`, directly or not.
+bool calls(const Halide::Func &f, const Halide::Func &g);
+
 /// A loop schedule: places the loops of one kernel. It may change the order of additions and nothing else.
 using LoopSchedule = void (*)(Group &, const Machine &);
 

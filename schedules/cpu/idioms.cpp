@@ -33,16 +33,4 @@ int items_per_task(int items, int others, int64_t work, int least) {
     return ceil_div(items, std::max(1, blocks));
 }
 
-bool is_row_number(const Func &f) {
-    if (f.dimensions() != 1) return false;
-    if (f.has_update_definition()) return true;
-    for (auto &[name, g] : Internal::find_transitive_calls(f.function()))
-        if (g.has_update_definition()) return true;
-    return false;
-}
-
-bool calls(const Func &f, const Func &g) {
-    return Internal::find_transitive_calls(f.function()).count(g.name()) != 0;
-}
-
 }  // namespace cryolite::cpu

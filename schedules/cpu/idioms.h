@@ -30,12 +30,6 @@ Tile register_tile(int columns, int panel, int rows, const Machine &m, bool divi
 /// `others` multiply the number of tasks and an item costs `work` multiply-adds.
 int items_per_task(int items, int others, int64_t work, int least = 1);
 
-/// Whether `f` is a number of each row that takes a sum (or a maximum) along the row.
-bool is_row_number(const Func &f);
-
-/// Whether `f` calls `g`, directly or not.
-bool calls(const Func &f, const Func &g);
-
 /// Computes a number of a row (and the reductions it is defined by) at `level`, across lanes.
 void along_row(Func f, const LoopLevel &level, const Machine &m);
 

@@ -13,10 +13,6 @@ std::vector<Var> pure_dimensions(const Stage &s) {
     return v;
 }
 
-bool calls(const Func &f, const Func &g) {
-    return Internal::find_transitive_calls(f.function()).count(g.name()) != 0;
-}
-
 }  // namespace
 
 Threads element_each(Stage s, int threads) {
@@ -65,13 +61,6 @@ void along_row(Func f, const LoopLevel &level, Placed &placed) {
         part.compute_at(level).gpu_threads(part_lane);
         part.update().gpu_threads(part_lane);
     }
-}
-
-bool is_row_number(const Func &f) {
-    if (f.dimensions() != 1) return false;
-    if (f.has_update_definition()) return true;
-    return std::ranges::any_of(Internal::find_transitive_calls(f.function()),
-                               [](auto &named) { return named.second.has_update_definition(); });
 }
 
 Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed) {

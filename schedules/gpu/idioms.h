@@ -30,9 +30,6 @@ void at_root(Func f, Placed &placed);
 /// Sums along a row f(r) += g(k, r), by the threads of the block at `level`.
 void along_row(Func f, const LoopLevel &level, Placed &placed);
 
-/// Whether `f` is a number of each row that takes a sum (or a maximum) along the row.
-bool is_row_number(const Func &f);
-
 /// Loops of rows f(i, r): a row is a block's, with the numbers that it takes as a whole. Returns the block's loop.
 Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed);
 

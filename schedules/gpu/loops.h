@@ -9,9 +9,6 @@ namespace cryolite::gpu {
 /// Y, dX and dW of a matrix product, with what was placed around it; dW also in place (fused update).
 void product(Group &g, const Machine &m);
 
-/// Causal self-attention, forward and backward, as dsl/layers/attention_algorithm.h writes it.
-void attention(Group &g, const Machine &m);
-
 /// Layers that normalise rows: a row is a block's.
 void rowwise(Group &g, const Machine &m);
 

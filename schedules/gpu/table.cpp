@@ -8,7 +8,7 @@ const LoopTable &loop_table() {
     static const LoopTable table = {
         .layers = {{"Linear", {"gpu product", product}},
                    {"TiedHead", {"gpu product", product}},
-                   {"CausalAttention", {"gpu attention", attention}},
+                   {"CausalAttention", {"gpu attention", plain_loops}},
                    {"LayerNorm", {"gpu rowwise", rowwise}},
                    {"CrossEntropy", {"gpu cross_entropy", cross_entropy}},
                    {"Embedding", {"gpu pointwise", plain_loops}},

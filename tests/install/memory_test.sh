@@ -1,12 +1,7 @@
 #!/bin/bash
 # What `explain` says a step takes is what it takes: the peak of the process agrees within 5 %.
 # usage: memory_test.sh SOURCE BUILD
-set -u
-export CRYOLITE_ROOT=$1
-command=$2/bin/cryolite
-work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite memory XXXXXX")
-trap 'rm -rf -- "$work"' EXIT
-failures=0
+. "$1/tests/support/script.sh"
 
 number() { sed -n 's/.*"'"$1"'":\([0-9]*\).*/\1/p' "$2" | tail -1; }
 
@@ -14,17 +9,14 @@ agree() { # agree FLAGS...: of a step large enough that the program itself is sm
     local step=(gpt --preset gpt2 --layers 6 --batch 1 --cache "$work/cache" --json "$@") said took
     "$command" explain "${step[@]}" > "$work/plan" 2> "$work/err" &&
         "$command" bench "${step[@]}" --steps 3 > "$work/lines" 2> "$work/err" || {
-        echo "FAILED: $*: $(tail -3 "$work/err")"
-        failures=$((failures + 1))
+        fail "$*: $(tail -3 "$work/err")"
         return
     }
     said=$(awk '/"memory": {/ {on = 1; next} /}/ {on = 0} on {sub(/,$/, ""); sum += $2} END {printf "%.0f", sum / 1048576}' "$work/plan")
     took=$(number peak_rss_mb "$work/lines")
     echo "$*: predicted $said MiB, measured $took MiB"
-    awk -v said="$said" -v took="$took" 'BEGIN {exit !(said > 500 && took > .95 * said && took < 1.05 * said)}' || {
-        echo "FAILED: $*: the two differ by more than 5 %"
-        failures=$((failures + 1))
-    }
+    awk -v said="$said" -v took="$took" 'BEGIN {exit !(said > 500 && took > .95 * said && took < 1.05 * said)}' ||
+        fail "$*: the two differ by more than 5 %"
 }
 
 agree --context 64 --update separate

@@ -1,14 +1,7 @@
 #!/bin/bash
 # Compiling a kernel needs no C compiler: with nothing but lld on PATH, kernels are compiled into a fresh cache and train.
 # usage: no_compiler_test.sh SOURCE BUILD
-set -u
-export CRYOLITE_ROOT=$1
-command=$2/bin/cryolite
-work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite no compiler XXXXXX")
-trap 'rm -rf -- "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$1/tests/support/script.sh"
 
 mkdir tools nothing
 ln -s "$(command -v ld.lld)" tools/ld.lld

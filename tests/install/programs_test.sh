@@ -1,15 +1,8 @@
 #!/bin/bash
 # Generator programs in one file: the README's and two unlike it compile, train, and learn.
 # usage: programs_test.sh SOURCE BUILD
-set -u
-export CRYOLITE_ROOT=$1
-command=$2/bin/cryolite
+. "$1/tests/support/script.sh"
 programs=$1/tests/programs
-work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite programs XXXXXX")
-trap 'rm -rf -- "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
 # losses FILE: the first and the last training loss, and whether the last is less than SHARE of the first.
 learns() { # learns NAME SHARE ARGUMENTS...

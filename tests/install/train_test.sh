@@ -1,14 +1,7 @@
 #!/bin/bash
 # cryolite train as a user meets it, on a tiny model: exact resume, and bad input of every kind.
 # usage: train_test.sh SOURCE BUILD
-set -u
-command=$2/bin/cryolite
-export CRYOLITE_ROOT=$1
-work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite train test XXXXXX")
-trap 'rm -rf -- "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$1/tests/support/script.sh"
 
 tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 5)
 cryolite() { "$command" "$@" --cache "$work/cache"; }

@@ -1,14 +1,7 @@
 #!/bin/bash
 # Several workers by the command, as threads and as processes of mpirun: the same losses, one voice, runs that go on.
 # usage: workers_test.sh SOURCE BUILD
-set -u
-command=$2/bin/cryolite
-export CRYOLITE_ROOT=$1
-work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite workers test XXXXXX")
-trap 'rm -rf -- "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$1/tests/support/script.sh"
 
 tiny=(--layers 1 --heads 2 --width 64 --context 8 --batch 4 --warmup 5 --threads 1 --steps 60 --eval-every 30
     --checkpoint-every 20 --cache "$work/cache" --json)

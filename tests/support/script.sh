@@ -1,0 +1,10 @@
+# What scripts that test the command share; sourced with the source and the build folder as arguments. They run in a
+# folder of their own, which is removed, and end with `exit $((failures > 0))`.
+set -u
+export CRYOLITE_ROOT=$1
+command=$2/bin/cryolite
+work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite test XXXXXX")
+trap 'rm -rf -- "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
