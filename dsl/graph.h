@@ -38,6 +38,8 @@ public:
         Shape shape;
         Halide::Type type;
         int producer = -1;  ///< index of the call that made it, -1 for an input of the model
+        int part_of = -1;   ///< some rows of this value, where they are
+        int64_t begin = 0;  ///< elements before them
     };
     struct Call {
         Layer *layer;
@@ -49,9 +51,12 @@ public:
     Tensor input(const std::string &name, const Shape &shape, Halide::Type type);
     /// Records a call and infers the shape of its result. Errors name the layer, found and expected.
     Tensor call(Layer &layer, const std::vector<Tensor> &inputs);
+    /// `count` rows from `begin` on of a value that is seen in so many dimensions, the last counting rows: no copy.
+    Tensor rows(const Tensor &x, int rank, int begin, int count);
     /// Takes ownership of a layer that the trace itself made (an addition, say).
     Layer &own(std::unique_ptr<Layer> layer);
 
+    Tensor tensor(int value) { return Tensor(this, value); }
     const std::vector<Value> &values() const { return values_; }
     const std::vector<Call> &calls() const { return calls_; }
 

@@ -23,6 +23,14 @@ Tensor Graph::input(const std::string &name, const Shape &shape, Halide::Type ty
     return Tensor(this, int(values_.size()) - 1);
 }
 
+Tensor Graph::rows(const Tensor &x, int rank, int begin, int count) {
+    const Shape whole = x.shape().folded(rank), part = whole.with(rank - 1, count);
+    const int64_t before = whole.size() / whole[rank - 1] * begin;
+    const Value &of = values_[size_t(x.id())];
+    values_.push_back({fmt::format("{}[{}:{}]", of.name, begin, begin + count), part, of.type, -1, x.id(), before});
+    return Tensor(this, int(values_.size()) - 1);
+}
+
 Layer &Graph::own(std::unique_ptr<Layer> layer) {
     owned_.push_back(std::move(layer));
     return *owned_.back();

@@ -74,6 +74,10 @@ public:
     virtual Nature nature() const { return Nature::anchor; }
     /// Whether its parameters' gradients add at places that depend on data: whole only after the last row.
     virtual bool scatters() const { return false; }
+    /// Whether every row of its output (all dimensions but the innermost count rows) is made from that row of its input alone.
+    virtual bool by_rows() const { return nature() == Nature::pointwise || nature() == Nature::rowwise; }
+    /// Whether its output is one number, the mean over the rows of its inputs of what each makes.
+    virtual bool mean_of_rows() const { return false; }
     /// Floating-point operations of a forward call on an input of this shape.
     virtual double flops(const Shape &x) const { return double(x.size()); }
     /// Those of the gradient with respect to its input (`of_input`) or to its parameters.

@@ -50,7 +50,9 @@ public:
     virtual Tensor targets(Graph &g) = 0;
     /// The model's output: [classes, ...rows].
     virtual Tensor forward(Tensor x) = 0;
-    virtual Tensor loss(Tensor y, Tensor targets) { return cross_entropy(y, targets); }
+    virtual Tensor loss(Tensor y, Tensor targets) { return criterion(y, targets); }
+
+    CrossEntropy criterion{"loss"};
 
     /// The format of what layers read and make; `layer.numerics(...)` is an exception.
     void numerics(Format f) { format_ = f; }

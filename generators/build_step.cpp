@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "generators/blocks.h"
 #include "generators/formats.h"
 #include "generators/parts.h"
 #include "generators/step.h"
@@ -44,6 +45,8 @@ private:
     const StepOptions &options;
     std::map<int, std::vector<int>> pending;  ///< graph value -> buffers that add up to its adjoint
     std::set<int> built_again;                ///< graph values, in this plan
+    std::map<int, int> whole_adjoint;         ///< graph value -> the buffer whose parts are the adjoints of its parts
+    int loss_value = -1;
     std::map<const Parameter *, std::vector<PartOf>> parts;  ///< with several workers
 
     int buffer(Buffer b) {
@@ -69,16 +72,25 @@ private:
         Tensor y = model.forward(x), loss = model.loss(y, t);
         if (loss.shape().size() != 1)
             fail("the model's loss has shape {}, expected one number", loss.shape().str());
+        loss = split_head(p, options, y, loss);
         for (const Graph::Value &v : p.graph.values()) {
             Role role = v.producer < 0 ? Role::input : Role::activation;
             p.value_buffer.push_back(buffer({v.name, role, v.type, v.shape, {}, nullptr}));
+            if (v.part_of >= 0) become_part(p.value_buffer.back(), p.value_buffer[v.part_of], v.begin);
         }
         p.value_writer.assign(p.value_buffer.size(), -1);
         p.value_again.assign(p.value_buffer.size(), -1);
+        loss_value = loss.id();
         p.loss = p.value_buffer[loss.id()], p.output = p.value_buffer[y.id()];
         p.buffers[p.loss].name = "loss", p.buffers[p.output].name = "output";
         for (int v = 0; v < int(p.value_buffer.size()); v++)
-            if (int b = p.value_buffer[v]; b != p.loss && b != p.output) p.buffers[b].type = value_format(p, v);
+            if (int b = p.value_buffer[v]; b != p.loss && b != p.output)
+                p.buffers[b].type = value_format(p, part_of(v) >= 0 ? part_of(v) : v);
+    }
+    int part_of(int value) const { return p.graph.values()[value].part_of; }
+    void become_part(int buffer, int whole, int64_t begin) {
+        Buffer &b = p.buffers[buffer];
+        b.part_of = whole, b.begin = begin, b.role = p.buffers[whole].role, b.type = p.buffers[whole].type;
     }
 
     void parameters() {
@@ -147,30 +159,40 @@ private:
     }
 
     void forward() {
-        auto &calls = p.graph.calls();
-        for (int c = 0; c < int(calls.size()); c++) {
-            StageSpec s{Part::forward, calls[c].layer->path, c};
-            s.writes = {p.value_buffer[calls[c].output]};
-            s.flops = layer(calls[c]).flops(shape(calls[c].inputs[0]));
-            p.value_writer[calls[c].output] = int(p.stages.size());
-            add("forward", "forward", s);
+        for (int c = 0; c < int(p.graph.calls().size()); c++) {
+            if (c == p.blocks.whole_loss && c != p.blocks.whole_head) continue;
+            forward(c == p.blocks.whole_head ? "predict" : p.blocks.calls.count(c) ? "evaluate" : "forward", c);
         }
+    }
+    void forward(const std::string &plan, int c) {
+        const Graph::Call &call = p.graph.calls()[c];
+        StageSpec s{Part::forward, layer(call).path, c};
+        s.writes = {p.value_buffer[call.output]};
+        s.flops = layer(call).flops(shape(call.inputs[0]));
+        s.late = p.blocks.calls.count(c);
+        if (s.late) s.name = p.graph.values()[call.output].name;
+        if (s.late && call.layer == p.blocks.head)
+            s.placed = fmt::format("at {}, {} rows at a time", p.graph.calls()[p.blocks.whole_loss].layer->path, p.blocks.rows);
+        p.value_writer[call.output] = int(p.stages.size());
+        add(plan, "forward", s);
     }
 
     bool differentiable(int value) const {
-        const Graph::Value &v = p.graph.values()[value];
+        const Graph::Value &v = p.graph.values()[part_of(value) >= 0 ? part_of(value) : value];
         return v.type.is_float() && v.producer >= 0;
     }
 
     void backward(const std::string &plan, bool accumulate) {
-        pending.clear(), built_again.clear();
+        pending.clear(), built_again.clear(), whole_adjoint.clear();
         auto &calls = p.graph.calls();
         std::map<const Parameter *, int> uses;
+        std::set<int> made;
         for (int c = int(calls.size()) - 1; c >= 0; c--) {
             int dy = adjoint(plan, calls[c].output);
             if (dy < 0) continue;
             for (int v : calls[c].inputs) build_again(plan, v);
             build_again(plan, calls[c].output);
+            if (p.value_buffer[calls[c].output] != p.loss) make_late(plan, c, made);
             for (int k = 0; k < int(calls[c].inputs.size()); k++)
                 if (differentiable(calls[c].inputs[k])) d_input(plan, c, k, dy);
             for (int k = 0; k < int(layer(calls[c]).parameters().size()); k++) {
@@ -178,12 +200,27 @@ private:
                 d_parameter(plan, c, k, dy, accumulate || uses[w]++ > 0);
             }
         }
+        if (p.blocks.rows) make_late(plan, p.graph.values()[loss_value].producer, made);
+    }
+
+    /// A call of a block, and what it reads of the same block, where the backward pass first needs it.
+    void make_late(const std::string &plan, int c, std::set<int> &made) {
+        if (!p.blocks.calls.count(c) || !made.insert(c).second) return;
+        for (int v : p.graph.calls()[c].inputs)
+            if (int producer = p.graph.values()[v].producer; producer >= 0) make_late(plan, producer, made);
+        forward(plan, c);
     }
 
     /// Before its first use in the backward pass: the value of a layer that is not stored until then, and what that needs.
     void build_again(const std::string &plan, int value) {
+        if (int whole = part_of(value); whole >= 0) {
+            build_again(plan, whole);
+            if (p.value_again[whole] < 0 || p.value_again[value] >= 0) return;
+            p.value_again[value] = activation(p.graph.values()[value].name + " again", shape(value), {});
+            return become_part(p.value_again[value], p.value_again[whole], p.graph.values()[value].begin);
+        }
         const int c = p.graph.values()[value].producer;
-        if (c < 0 || p.value_buffer[value] == p.loss) return;
+        if (c < 0 || p.value_buffer[value] == p.loss || p.blocks.calls.count(c)) return;
         const Graph::Call &call = p.graph.calls()[c];
         if (!p.schedule->rebuilt.count(call.layer) && !options.rebuilt.count(c)) return;
         if (!built_again.insert(value).second) return;
@@ -216,10 +253,20 @@ private:
         StageSpec s{Part::d_input, "d(" + p.graph.values()[value].name + ")", c, k};
         s.dy = dy;
         s.addends = pending[value];
-        s.writes = {activation(s.name, shape(value), adjoint_format(p, value))};
+        s.writes = {adjoint_buffer(s.name, value)};
         s.flops = layer(call).gradient_flops(shape(call.inputs[0]), true);
-        pending[value] = s.writes;
+        pending[part_of(value) >= 0 ? part_of(value) : value] = {p.base(s.writes[0])};
         add(plan, "backward", s);
+    }
+    /// Of a part of a value: that part of the value's adjoint. Its parts have one reader each, and it has no other.
+    int adjoint_buffer(const std::string &name, int value) {
+        const int whole = part_of(value);
+        if (whole < 0) return activation(name, shape(value), adjoint_format(p, value));
+        if (!whole_adjoint.count(whole))
+            whole_adjoint[whole] = activation("d(" + p.graph.values()[whole].name + ")", shape(whole), adjoint_format(p, whole));
+        const int b = activation(name, shape(value), {});
+        become_part(b, whole_adjoint[whole], p.graph.values()[value].begin);
+        return b;
     }
 
     void d_parameter(const std::string &plan, int c, int k, int dy, bool accumulate) {
@@ -270,11 +317,14 @@ private:
     /// One for each two calls that use the parameter; none where a layer does not factor its gradient.
     void ghost_norms(const Parameter *w, StageSpec s, std::vector<StageSpec> &list) const {
         std::vector<const StageSpec *> uses;
+        int products = 0;
         for (int k : p.plans.at("step"))
             if (const StageSpec &g = p.stages[p.kernels[k].stages[0]]; g.part == Part::d_parameter && g.parameter == w) {
                 if (!p.graph.calls()[g.call].layer->factored(*w)) return;
+                products += !p.graph.calls()[g.call].layer->scatters();
                 uses.push_back(&g);
             }
+        if (products > 1) return;  // it is their sum, and stored
         for (size_t a = 0; a < uses.size(); a++)
             for (size_t b = a; b < uses.size(); b++) {
                 s.call = uses[a]->call, s.dy = uses[a]->dy, s.call2 = uses[b]->call, s.dy2 = uses[b]->dy;

@@ -15,12 +15,13 @@ Joining::Joining(StepProgram &p, const StepOptions &options, const std::string &
     for (int k : p.plans[plan]) stages.push_back(p.kernels[k].stages.at(0));
     for (int s : stages) group[s] = s, place_of[s] = int(place_of.size());
     for (int s : stages)
-        for (int b : p.stages[s].writes) writer[b] = s;
+        for (int b : p.stages[s].writes) writer[p.base(b)] = s;
 }
 
 void Joining::defaults() {
     for (int s : stages) {
         const StageSpec &spec = p.stages[s];
+        if (!options.groups) break;
         if (spec.part == Part::forward && stage_nature(p, spec) == Nature::sum) join_residual(s);
         if (spec.part == Part::d_parameter) join_sibling(s);
     }
@@ -28,7 +29,7 @@ void Joining::defaults() {
 }
 
 bool Joining::apply(const Stage &stage, const Placement &where) {
-    if (where.how == Placement::root) return true;
+    if (where.how == Placement::root || p.blocks.takes(stage, where.target)) return true;
     if (stage.kind == Stage::gradient) return place_gradient(stage, where), true;
     if (stage.kind == Stage::next) return place_update(stage, where), true;
     bool concerned = false;
@@ -55,7 +56,7 @@ std::vector<int> Joining::readers(int buffer) const {
     std::vector<int> list;
     for (int s : stages)
         for (int b : stage_reads(p, p.stages[s]))
-            if (b == buffer) { list.push_back(s); break; }
+            if (p.base(b) == p.base(buffer)) { list.push_back(s); break; }
     return list;
 }
 
@@ -137,7 +138,7 @@ int Joining::holds(int s, Nature n) {
 bool Joining::feeds(int s, int t) const {
     for (int b : stage_reads(p, p.stages[t]))
         for (int w : p.stages[s].writes)
-            if (b == w) return true;
+            if (p.base(b) == p.base(w)) return true;
     return false;
 }
 
@@ -163,7 +164,7 @@ double Joining::wish(const std::vector<int> &list) const {
         soon |= p.stages[s].part == Part::norm || (p.stages[s].part == Part::next && (list.size() > 1 || p.workers > 1));
         last = std::max<double>(last, place_of.at(s));
         for (int b : stage_reads(p, p.stages[s]))
-            if (auto w = writer.find(b); w != writer.end() && !std::count(list.begin(), list.end(), w->second))
+            if (auto w = writer.find(p.base(b)); w != writer.end() && !std::count(list.begin(), list.end(), w->second))
                 made = std::max(made, place_of.at(w->second) + 0.5);
     }
     return soon ? made : last;

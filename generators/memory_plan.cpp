@@ -33,11 +33,12 @@ MemoryPlan plan_memory(const StepProgram &p, const std::vector<std::vector<int>>
         if (plan != "forward") line.insert(line.end(), list.begin(), list.end());
         for (int t = 0; t < int(line.size()); t++)
             for (int b : touched[line[t]])
-                if (p.buffers[b].role == Role::activation) lives[b][plan].touch(t);
+                if (p.buffers[b].role == Role::activation) lives[p.base(b)][plan].touch(t);
         // The results are read after the last kernel.
         for (int result : {p.loss, p.output})
-            if (lives.count(result) && (plan == "forward" || plan == "lazy" || result == p.loss))
-                lives[result][plan].touch(int(line.size()));
+            if (auto life = lives[result].find(plan); life != lives[result].end() &&
+                                                      (plan == "forward" || plan == "lazy" || plan == "predict" || result == p.loss))
+                life->second.touch(int(line.size()));
     }
     const int64_t alignment = p.schedule->machine.alignment;
     std::vector<int> order;
@@ -95,7 +96,7 @@ MemoryPlan predict_memory(const StepProgram &p) {
 int64_t kept_bytes(const StepProgram &p) {
     int64_t bytes = 0;
     for (const Buffer &b : p.buffers)
-        if (b.stored && b.role != Role::activation && b.role != Role::share) bytes += b.bytes() * (b.role == Role::gradient || b.role == Role::input ? p.workers : 1);
+        if (b.stored && b.part_of < 0 && b.role != Role::activation && b.role != Role::share) bytes += b.bytes() * (b.role == Role::gradient || b.role == Role::input ? p.workers : 1);
     return bytes;
 }
 

@@ -87,6 +87,8 @@ void move_lazy_updates(StepProgram &p, const StepOptions &options) {
             }
         line.push_back(k);
     }
+    // What the head alone uses, where its blocks come with the backward pass.
+    for (auto &[w, kernels] : update) line.insert(line.end(), kernels.begin(), kernels.end());
 }
 
 /// What was to be built again and is read by nobody: gradients are offered more than they read.
@@ -98,7 +100,7 @@ void drop_unread(StepProgram &p, std::vector<int> &plan) {
             k = plan.erase(k);
             continue;
         }
-        for (int b : stage_reads(p, s)) read.insert(b);
+        for (int b : stage_reads(p, s)) read.insert(p.base(b));
     }
 }
 

@@ -65,6 +65,8 @@ std::string Joining::fusible(const Parameter *w) const {
     }
     if (products + scattered < int(gradients.size())) return "the gradient is computed together with others of its layer";
     if (products == 0) return "the gradient adds at places that depend on data, so no element of it is whole before the last row";
+    if (products > 1 && p.blocks.rows)
+        return fmt::format("the head's rows come in blocks of {}, and the gradient is the sum of theirs", p.blocks.rows);
     if (products > 1)
         return fmt::format("the parameter is used by {} products, and its gradient is their sum", products);
     if (scattered && p.buffers[p.parameter_buffer.at(w)].layout.row_major())

@@ -48,11 +48,11 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false;
-    std::string bundle, store, target = "host", device = "cpu", update = "auto", optimizer, precision = "fp32";
+    std::string bundle, store, target = "host", device = "cpu", update = "auto", optimizer, precision = "fp32", group = "auto";
     std::vector<std::string> params;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
-    int workers = 1;
+    int workers = 1, head_rows = -1;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
 
@@ -98,11 +98,14 @@ std::vector<std::string> model_sizes() {
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target, r.device));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
-    StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers};
+    StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers,
+                        .groups = r.group == "auto", .head_rows = r.head_rows};
     const double bytes = r.any_size ? INFINITY : machine_memory();
     options.traced = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); };
     Step step(machine);
     schedule(model, step);
+    if (!options.groups)  // of layers: those of updates stay
+        std::erase_if(step.placements, [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
     StepProgram p;
     Phase::report = [](const std::string &what, int done, int total) {
         fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
@@ -168,6 +171,8 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
     app.add_option("--update", r.update, "auto, separate, backward or forward");
     app.add_option("--precision", r.precision, "fp32 or bf16");
+    app.add_option("--group", r.group, "auto, or none: every layer in a kernel of its own")->check(CLI::IsMember({"auto", "none"}));
+    app.add_option("--head-rows", r.head_rows, "of a block of the head and its loss; 0: whole, -1: whole while that is small");
     app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
     app.add_option("--workers", r.workers, "data-parallel replicas, each with its own part of the batch")
         ->check(CLI::Range(1, 1024));

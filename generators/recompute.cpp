@@ -31,7 +31,7 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     std::set<int> read;
     for (int k : p.plans.at("step"))
         for (int s : p.kernels[k].stages)
-            for (int b : stage_reads(p, p.stages[s])) read.insert(b);
+            for (int b : stage_reads(p, p.stages[s])) read.insert(p.base(b));
     std::vector<Candidate> list;
     auto &calls = p.graph.calls();
     for (int c = 0; c < int(calls.size()); c++) {
@@ -39,6 +39,7 @@ std::vector<Candidate> candidates(const StepProgram &p) {
         if (b == p.loss || b == p.output || !read.count(b) || !p.buffers[b].stored) continue;
         // The residual stream stays: what is built again begins there, not at the model's input.
         if (calls[c].layer->nature() == Nature::sum) continue;
+        if (p.blocks.calls.count(c)) continue;  // gone after each block as it is
         list.push_back({c, seconds(p, calls[c]) / double(p.buffers[b].bytes())});
     }
     std::stable_sort(list.begin(), list.end(),

@@ -26,6 +26,8 @@ struct Buffer {
     const Parameter *parameter = nullptr;
     bool stored = true;  ///< false: exists only inside kernels
     int worker = -1;     ///< of a share: whose gradient it is
+    int part_of = -1;    ///< rows of this buffer, where they are
+    int64_t begin = 0;   ///< elements before them
 
     Shape storage() const { return layout.storage(shape); }
     int64_t bytes() const { return storage().size() * type.bytes(); }
@@ -43,6 +45,7 @@ struct StageSpec {
     int call2 = -1, dy2 = -1;   ///< norm without the gradient: the other of the two calls whose shares are multiplied
     std::vector<int> addends{}; ///< buffers added to the result
     bool accumulate = false;    ///< d_parameter: adds to the gradient that its buffer holds
+    bool late = false;          ///< forward: in the plans of the backward pass, block by block
     bool again = false;         ///< forward: builds a value again for the backward pass
     bool scaled = false;        ///< next: gradients are multiplied by the clipping scale
     bool of_weight = false;     ///< norm: of the parameter, for rules that take it
@@ -99,9 +102,23 @@ struct StepProgram {
     /// Whether updates wait for the norms of gradients.
     bool takes_norms(bool clip) const { return clip || guarded() || optimizer->takes(Norm::gradient); }
 
+    /// The head and its loss by blocks of rows: the model's loss is the mean of theirs.
+    struct Blocks {
+        const Layer *head = nullptr, *loss = nullptr;
+        int rows = 0;         ///< of a block; 0: the head is computed whole
+        int whole_head = -1, whole_loss = -1;  ///< calls: one is for predictions only, the other for nothing
+        std::set<int> calls = {};
+        bool takes(const Stage &s, const Stage &target) const {
+            return head && s == Stage(*head) && loss && target == Stage(*loss);
+        }
+    } blocks;
+
+    /// What holds the elements of a buffer: itself, or the one that it is a part of.
+    int base(int buffer) const { return buffers[buffer].part_of >= 0 ? buffers[buffer].part_of : buffer; }
+
     /// The buffer that a stage reads a value of the graph from.
     int seen(const StageSpec &s, int value) const {
-        bool backward = s.again || s.part != Part::forward;
+        bool backward = s.again || s.late || s.part != Part::forward;
         return backward && value_again[value] >= 0 ? value_again[value] : value_buffer[value];
     }
 };
@@ -112,6 +129,8 @@ struct StepOptions {
     bool accumulate = false;  ///< several micro-batches in a step
     std::string update = "separate";
     int workers = 1;          ///< whose gradients are added
+    bool groups = true;       ///< layers share kernels
+    int head_rows = -1;       ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
     std::function<void(const StepProgram &)> traced = {};  ///< called when all shapes are known
     std::set<int> rebuilt = {};  ///< calls whose output is built again, beside those that the schedule names
 };

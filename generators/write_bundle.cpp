@@ -36,7 +36,7 @@ json buffer_json(const StepProgram &p, int id, const MemoryPlan &memory) {
         j["offset"] = at == memory.offset.end() ? -1 : at->second;
     }
     if (b.role == Role::share) j["worker"] = b.worker, j["stored"] = false;
-    if (!b.stored || (b.role == Role::activation && !memory.offset.count(id))) j["stored"] = false;
+    if (b.part_of >= 0 || !b.stored || (b.role == Role::activation && !memory.offset.count(id))) j["stored"] = false;
     return j;
 }
 
@@ -52,7 +52,7 @@ json call_json(const StepProgram &p, int k, const CompiledKernel &c, int symbol)
     json args = json::array();
     int64_t bytes = 0;
     for (const KernelArgument &a : c.arguments) {
-        args.push_back({a.buffer, a.offset});
+        args.push_back({p.base(a.buffer), a.offset + p.buffers[a.buffer].begin});
         bytes += Shape(a.extents).size() * a.type.bytes();
     }
     json j = {{"kernel", symbol}, {"name", kernel.name}, {"pass", kernel.pass}, {"stages", stages},

@@ -208,6 +208,13 @@ void Trainer::run(int worker, const char *name, size_t &call) {
     call += line.calls.size();
 }
 
+/// The forward pass, and the head's own plan, where it has them: "evaluate" for the loss, "predict" for the output.
+void Trainer::run_head(int worker, const char *head) {
+    Executor &e = *executors_[size_t(worker)];
+    e.run(e.line("forward"));
+    if (e.has(head)) e.run(e.line(head));
+}
+
 double Trainer::loss(int worker) {
     float value = 0;
     executors_[size_t(worker)]->download(&value, plan().loss, sizeof value);
@@ -284,7 +291,7 @@ double Trainer::evaluate(const Batch &batch, int rows) {
         const int part = first() + w, own = rows_of(part);
         if (own == 0) return;
         feed(w, batch, part);
-        executors_[size_t(w)]->run(executors_[size_t(w)]->line("forward"));
+        run_head(w, "evaluate");
         values_[size_t(part)] = own == own_batch() ? loss(w) : padded_loss(w, batch, part, own);
     });
     if (workers() == 1) return values_[0];
@@ -295,6 +302,7 @@ double Trainer::evaluate(const Batch &batch, int rows) {
 /// Of rows followed by padding: the loss of those that count, from the model's output.
 double Trainer::padded_loss(int worker, const Batch &batch, int part, int rows) {
     std::vector<float> output(size_t(plan().buffers[size_t(plan().output)].elements()));
+    if (executors_[size_t(worker)]->has("predict")) run_head(worker, "predict");
     fetch_output(worker, output);
     double total = 0;
     const int count = rows * rows_per_example(), n = classes();
@@ -318,7 +326,7 @@ std::span<const float> Trainer::predict(const Batch &batch, int examples) {
     all([&](int w) {
         for (int part = w; part < parts; part += here) {
             feed(w, batch, part);
-            executors_[size_t(w)]->run(executors_[size_t(w)]->line("forward"));
+            run_head(w, "predict");
             fetch_output(w, std::span(output_).subspan(size_t(part) * each, each));
         }
     });

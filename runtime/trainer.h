@@ -91,6 +91,7 @@ private:
     void check_size(const Batch &batch) const;
     void feed(int worker, const Batch &batch, int part);
     void run(int worker, const char *plan, size_t &call);
+    void run_head(int worker, const char *head);
     double loss(int worker);
     double padded_loss(int worker, const Batch &batch, int part, int rows);
     double summed(std::span<double> values);

@@ -36,4 +36,6 @@ int fused_update_rows(const Layer &layer, bool clip) {
     return clip ? 128 : 256;
 }
 
+int head_block_rows(int64_t bytes) { return bytes > 64 << 20 ? 256 : 0; }
+
 }  // namespace cryolite

@@ -17,7 +17,7 @@ std::string Stage::str() const {
 std::string Placement::line() const {
     switch (how) {
     case root: return ".compute_root()";
-    case at: return ".compute_at(" + target.str() + ")";
+    case at: return ".compute_at(" + target.str() + (rows ? ", " + std::to_string(rows) : "") + ")";
     case with: return ".compute_with(" + target.str() + ")";
     }
     return "?";

@@ -6,6 +6,7 @@
 //   s(d(net.gelu)).compute_at(d(net.up));     // the same, of adjoints
 //   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only inside the update
 //   s(next(net.up.W)).compute_at(forward);      // updated at its next use
+//   s(net.head).compute_at(net.criterion);      // block of rows by block of rows, to and fro: logits never exist whole
 //   s(net.gelu).store_at(forward);              // not saved for the backward pass, which builds it again
 //   s.budget(2e9);                              // builds again what it takes for the step to fit into so many bytes
 //   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
@@ -60,6 +61,7 @@ inline constexpr struct Workers {
 struct Placement {
     enum How { root, at, with } how = root;
     Stage target;
+    int rows = 0;         ///< of a block, where the target's loops are over blocks of rows; 0: as many as pay
     std::string line() const;  ///< as written after the stage: ".compute_at(next(h.0.up.weight))"
 };
 
@@ -72,7 +74,8 @@ public:
     class Line {
     public:
         void compute_root() { place({Placement::root, {}}); }
-        void compute_at(const Stage &g) { place({Placement::at, g}); }
+        /// Of the model's head, at the loss: block of so many rows by block of rows.
+        void compute_at(const Stage &g, int rows = 0) { place({Placement::at, g, rows}); }
         void compute_with(const Stage &g) { place({Placement::with, g}); }
         /// Its storage ends with the forward pass: the backward pass builds it again. A layer's output, and `forward`.
         void store_at(const Stage &pass);

@@ -40,6 +40,8 @@ std::string config_toml(const TrainSettings &s) {
     for (auto &[name, value] : s.numbers) line(name, real(value));
     out += "\n# Schedule\n";
     line("update", toml_string(s.update));
+    line("group", toml_string(s.group));
+    line("head-rows", s.head_rows < 0 ? toml_string("auto") : std::to_string(s.head_rows));
     line("recompute", toml_string(s.recompute));
     line("device", toml_string(s.device));
     line("workers", std::to_string(s.workers));

@@ -24,6 +24,8 @@ const std::vector<Flag> &flag_table() {
         {"beta1", "X", step, "decay of the mean of gradients, or momentum"},
         {"beta2", "X", step, "decay of the mean of squared gradients"},
         {"update", "PLACE", schedule, "auto, separate, backward or forward (auto)"},
+        {"group", "WHAT", schedule, "auto, or none: every layer in a kernel of its own (auto)"},
+        {"head-rows", "ROWS", schedule, "of a block of the head and its loss; 0: whole; auto: whole while that is small (auto)"},
         {"recompute", "WHAT", schedule, "none, auto (the memory there is) or BYTES a step may take (none)"},
         {"dialect", "NAME", schedule, "auto or halide (auto)"},
         {"device", "NAME", schedule, "cpu, opencl, or cuda, for which kernels are compiled only (cpu)"},

@@ -167,6 +167,8 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"params", params},
             {"optimizer", request.optimizer},
             {"update", request.update},
+            {"group", request.group},
+            {"head_rows", request.head_rows},
             {"budget", request.budget},
             {"workers", request.workers},
             {"precision", request.precision},
@@ -206,6 +208,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     options.argv.insert(options.argv.end(),
                         {"--update", request.update, "--optimizer", request.optimizer,
                          "--precision", request.precision, "--device", request.device});
+    options.argv.insert(options.argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
     if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.workers > 1) options.argv.insert(options.argv.end(), {"--workers", std::to_string(request.workers)});
     if (request.clip) options.argv.push_back("--clip");

@@ -42,6 +42,8 @@ struct BundleRequest {
     std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
     std::string optimizer = "adamw", update = "auto", precision = "fp32", device = "cpu";
     bool clip = false, accumulate = false;
+    std::string group = "auto";  ///< none: every layer in a kernel of its own
+    int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: as the schedule says
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any
     int workers = 1;        ///< whose gradients are added; `params` has the batch of one
     bool any_size = false;  ///< also what does not fit into this machine's memory: to look at, not to run

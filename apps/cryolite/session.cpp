@@ -34,7 +34,9 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    BundleRequest r{s.params, s.optimizer, s.update, s.precision, s.device, s.clip > 0, s.accumulate > 1, s.budget, s.workers};
+    BundleRequest r{.params = s.params, .optimizer = s.optimizer, .update = s.update, .precision = s.precision, .device = s.device,
+                    .clip = s.clip > 0, .accumulate = s.accumulate > 1, .group = s.group, .head_rows = s.head_rows,
+                    .budget = s.budget, .workers = s.workers};
     if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
     return r;
 }

@@ -87,6 +87,8 @@ void read_schedule(TrainSettings &s, const Values &v, Command command) {
     } else if (s.recompute != "none") {
         s.budget = v.whole("recompute", 1, ~uint64_t{0} >> 1, 1);
     }
+    s.group = v.word("group", {"auto", "none"}, "auto");
+    if (v.text("head-rows", "auto") != "auto") s.head_rows = int(v.whole("head-rows", 0, 1 << 20, 0));
     v.word("dialect", {"auto", "halide"}, "auto");
     s.device = v.word("device", {"cpu", "opencl", "cuda"}, "cpu");
     if (s.device == "cuda" && command != Command::explain)

@@ -100,6 +100,7 @@ struct TiedHead : Layer {
             fail("[{}] input has {} channels, expected {}", path, x[0], source.width);
         return x.with(0, source.vocab);
     }
+    bool by_rows() const override { return true; }
     Casts casts() const override { return {.inputs = true, .output = true, .products = true}; }
     double flops(const Shape &x) const override { return 2.0 * x.size() * source.vocab; }
 

@@ -17,6 +17,7 @@ struct Linear : Layer {
         if (x[0] != in) fail("[{}] input has {} channels, expected {}", path, x[0], in);
         return x.with(0, out);
     }
+    bool by_rows() const override { return true; }
     Casts casts() const override { return {.inputs = true, .output = true, .products = true}; }
     double flops(const Shape &x) const override { return 2.0 * x.size() * out; }
 

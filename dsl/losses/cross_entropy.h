@@ -18,6 +18,7 @@ struct CrossEntropy : Layer2 {
         return {1};
     }
     double flops(const Shape &) const override { return 0; }
+    bool mean_of_rows() const override { return true; }
 
     Func forward(Array x, Array targets) override {
         Func loss("loss"), nll("nll");

@@ -49,6 +49,7 @@ struct Gpt : TextModel {
     Positions position{"wpe", positions, width};
     std::deque<Block> blocks;
     LayerNorm norm{"ln_f", width};
+    TiedHead head{token};
 
     Gpt() {
         for (int i = 0; i < layers; i++)
@@ -57,7 +58,7 @@ struct Gpt : TextModel {
     Tensor forward(Tensor tokens) override {
         Tensor x = position(token(tokens));
         for (Block &block : blocks) x = block(x);
-        return token.transposed(norm(x));
+        return head(norm(x));
     }
 };
 

@@ -320,6 +320,59 @@ TEST_CASE("the old weight is read before it is replaced") {
     CHECK(place("d(after)") < place("next(head.weight)"));
 }
 
+namespace {
+/// y(i, r) = x(i, r) + x(i, 0): every row reads the first.
+struct MixRows : Layer {
+    MixRows() : Layer("mix") {}
+    Func forward(Array x) override {
+        Func y("y");
+        Var i("i"), r("r");
+        y(i, r) = x(i, r) + x(i, 0);
+        return y;
+    }
+};
+struct Mixed : Classifier {
+    Linear up{"up", 5, classes};
+    MixRows mix;
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override { return mix(up(x)); }
+};
+}  // namespace
+
+TEST_CASE("the head goes with the loss by blocks of rows, where rows do not need each other") {
+    auto lines = [](Chain &c, Step &s) { s(c.head).compute_at(c.criterion, 32); };
+    {
+        Compiled<Chain> c({{"batch", "70"}}, lines);
+        CHECK(c.program.blocks.rows == 32);
+        CHECK(c.program.plans.count("evaluate") + c.program.plans.count("predict") == 2);
+        CHECK(c.kernel("forward", "head") < 0);
+        int logits = 0;
+        for (int k : c.program.plans.at("step"))
+            for (int s : c.program.kernels[size_t(k)].stages)
+                if (const StageSpec &spec = c.program.stages[size_t(s)]; spec.part == Part::forward && spec.name == "head") {
+                    CHECK(spec.placed == "at loss, 32 rows at a time");
+                    logits++;
+                }
+        CHECK(logits == 3);
+    }
+
+    auto message = [](const char *batch, const Lines &lines, StepOptions options = {}) {
+        return error_of([&] { Compiled<Chain>({{"batch", batch}}, lines, options); });
+    };
+    CHECK(message("3", lines) == "");  // one block holds all rows
+    CHECK(message("70", [](Chain &c, Step &s) { s(c.head).compute_at(c.criterion, 40); }).find(
+              "s(head).compute_at(loss, 40) is refused: blocks begin where kernels can, at multiples of 32 rows; the nearest legal "
+              "line is s(head).compute_at(loss, 32)") != std::string::npos);
+    CHECK(message("70", [&](Chain &c, Step &s) { lines(c, s), s(d(c.head.W)).compute_at(next(c.head.W)); }).find(
+              "s(d(head.weight)).compute_at(next(head.weight)) is refused: the head's rows come in blocks of 32, and the gradient "
+              "is the sum of theirs; the nearest legal line is s(d(head.weight)).compute_root()") != std::string::npos);
+    CHECK(message("70", [](Chain &c, Step &s) { s(d(c.head.W)).compute_at(next(c.head.W)); }) == "");
+    CHECK(error_of([] {
+              Compiled<Mixed>({{"batch", "70"}}, [](Mixed &m, Step &s) { s(m.mix).compute_at(m.criterion, 32); });
+          }).find("s(mix).compute_at(loss, 32) is refused: its rows depend on each other (Layer::by_rows); the nearest legal line "
+                  "is s(mix).compute_root()") != std::string::npos);
+}
+
 TEST_CASE("a rule that takes the gradient's norm is placed where that is known, or refused by its name") {
     auto fused = [](Direct &c, Step &s) { s(d(c.down.W)).compute_at(next(c.down.W)); };
     StepOptions whole, parts;

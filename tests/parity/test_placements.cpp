@@ -22,11 +22,11 @@ Run train(const json &args, const std::string &flags, int steps) {
     return r;
 }
 
-void check_same(const Run &a, const Run &b, bool bits) {
+void check_same(const Run &a, const Run &b, bool bits, double tolerance = 1e-6) {
     for (size_t s = 0; s < a.losses.size(); s++) {
         CAPTURE(s);
         if (bits) CHECK(a.losses[s] == b.losses[s]);
-        else CHECK(std::abs(a.losses[s] - b.losses[s]) <= 1e-6 * a.losses[s]);
+        else CHECK(std::abs(a.losses[s] - b.losses[s]) <= tolerance * a.losses[s]);
     }
     if (bits)
         for (auto &[name, w] : a.weights) {
@@ -64,6 +64,40 @@ TEST_CASE("placements: every update mode, clipped or not, accumulated or not, wi
                     check_same(plain, train(args, flags, 5), !ghost);
                 }
             }
+}
+
+TEST_CASE("placements: the head and its loss by blocks of rows, the last one ragged") {
+    for (const std::string precision : {"fp32", "bf16"})
+        for (double clip : {0.0, 0.7})
+            for (int accumulate : {1, 2}) {
+                json args = {{"layers", 1}, {"heads", 3}, {"width", 21}, {"context", 37}, {"batch", 3}, {"vocab", 53},
+                             {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
+                const std::string format = " --precision " + precision;
+                const Run whole = train(args, "--update separate --head-rows 0" + format, 5);
+                for (const std::string &flags : {std::string("--update separate"), std::string("--update backward"),
+                                                 std::string("--update forward"), std::string("--update separate --group none"),
+                                                 fmt::format("--update separate --budget {}", whole.kept + whole.arena * 8 / 10)}) {
+                    CAPTURE(flags);
+                    CAPTURE(precision);
+                    CAPTURE(clip);
+                    CAPTURE(accumulate);
+                    // Where a sum's order is another, an adjoint may be rounded to the other side.
+                    check_same(whole, train(args, flags + " --head-rows 32" + format, 5), false, precision == "bf16" ? 3e-5 : 1e-6);
+                }
+            }
+}
+
+TEST_CASE("placements: blocks of the head evaluate and predict as the whole head does, and take less memory") {
+    json args = {{"layers", 1}, {"heads", 2}, {"width", 16}, {"context", 32}, {"batch", 4}, {"vocab", 401}};
+    TrainingCase whole(args, "--head-rows 0"), blocks(args, "--head-rows 32");
+    for (int rows : {4, 3}) {
+        CHECK(whole.trainer.evaluate(whole.batch(5), rows) == doctest::Approx(blocks.trainer.evaluate(blocks.batch(5), rows)).epsilon(1e-6));
+        const auto a = whole.trainer.predict(whole.batch(5), rows), b = blocks.trainer.predict(blocks.batch(5), rows);
+        REQUIRE(a.size() == b.size());
+        CHECK(std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) { return std::abs(x - y) < 1e-6f; }));
+    }
+    // The logits' gradient beside them is what the whole head has at once.
+    CHECK(blocks.trainer.plan().arena < whole.trainer.plan().arena * 3 / 4);
 }
 
 TEST_CASE("placements: every rule") {

@@ -49,12 +49,14 @@ struct Random : TextModel {
         }
         if (!tied) head.emplace("head", width, vocab);
     }
+    Layer &output() { return tied ? static_cast<Layer &>(tied_head) : *head; }
     int draw(int n) { return int(rng() % unsigned(n)); }
+    TiedHead tied_head{token};
     Tensor forward(Tensor x) override {
         Tensor h = token(x);
         for (Piece &p : pieces) h = p(h);
         h = norm(h);
-        return tied ? token.transposed(h) : (*head)(h);
+        return output()(h);
     }
 };
 
@@ -81,6 +83,7 @@ void schedule(Random &m, Step &s) {
     }
     place(m, s, m.token.table);
     if (m.head) place(m, s, m.head->W);
+    if (m.draw(3) == 0) s(m.output()).compute_at(m.criterion, 32);
 }
 
 }  // namespace
