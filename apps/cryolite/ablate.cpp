@@ -38,9 +38,15 @@ std::vector<Group> groups() {
                 v.flags.insert(v.flags.end(), {"--update", update});
                 g.variants.push_back(v);
             }
-            Variant half = g.variants[0];
-            half.name = "half the activations", half.half = true;
-            g.variants.push_back(half);
+            auto changed = [&](const std::string &name, std::vector<std::string> more, bool half) {
+                Variant v = g.variants[0];
+                v.name = name, v.half = half;
+                v.flags.insert(v.flags.end(), more.begin(), more.end());
+                g.variants.push_back(v);
+            };
+            changed("--group none", {"--group", "none"}, false);
+            changed("--head-rows 0", {"--head-rows", "0"}, false);
+            changed("half the activations", {}, true);
             list.push_back(g);
         }
     return list;
