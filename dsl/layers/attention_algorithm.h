@@ -19,13 +19,14 @@ public:
         : qkv(qkv), type(type), width(width), heads(heads), size(width / heads), context(context),
           blocks((context + block - 1) / block), keys(0, block, 0, blocks, "keys") {
         keys.where(keys.y <= b);
+        q = head_of("q", 0), k = head_of("k", 1), v = head_of("v", 2);
         softmax();
     }
 
     /// y(c, t, s).
     Halide::Func forward() {
         Halide::Func y("y"), mixed("mixed");
-        mixed(e, l, b, h, s) += weight(l, key(), b, h, s) * value(e, key());
+        mixed(e, l, b, h, s) += weight(l, key(), b, h, s) * v(e, key(), h, s);
         Halide::Expr t0 = t % block, t1 = t / block, head = c / size;
         y(c, t, s) = mixed(c % size, t0, t1, head, s) * share(t0, t1, head, s);
         return y;
@@ -34,11 +35,12 @@ public:
     /// The adjoint of qkv, from that of y.
     Halide::Func backward(Halide::Func dy) {
         using namespace Halide;
-        Func dyT("dyT"), dP("dP"), rowdot("rowdot"), P("P"), PdS("PdS");
+        Func g("g"), dyT("dyT"), dP("dP"), rowdot("rowdot"), P("P"), PdS("PdS");
         RDom d(0, size, "d"), r(0, block, 0, blocks, 0, blocks, "r");
         P(l, j, b, h, s) = weight(l, j, b, h, s) * share(l, b, h, s);
-        dyT(l, e, b, h, s) = dy(h * size + e, row(b, l), s);
-        dP(l, j, b, h, s) += dyT(l, d, b, h, s) * value(d, j);
+        g(e, j, h, s) = dy(h * size + e, within(j), s);
+        dyT(l, e, b, h, s) = g(e, row(b, l), h, s);
+        dP(l, j, b, h, s) += dyT(l, d, b, h, s) * v(d, j, h, s);
         rowdot(l, b, h, s) += P(l, key(), b, h, s) * dP(l, key(), b, h, s);
 
         // Both factors of what follows, for the lower triangle of blocks.
@@ -54,9 +56,9 @@ public:
         later.where(later.y >= b);
         Expr at = triangle(max(later.y, b), b), query_row = row(max(later.y, b), later.x);
         dq(e, l, b, h, s) += PdS(l, keys.x, triangle(b, min(keys.y, b)), h, s)[1] *
-                             channel(1, e, row(min(keys.y, b), keys.x));
-        dk(e, l, b, h, s) += PdS(later.x, l, at, h, s)[1] * channel(0, e, query_row);
-        dv(e, l, b, h, s) += PdS(later.x, l, at, h, s)[0] * dy(h * size + e, query_row, s);
+                             k(e, row(min(keys.y, b), keys.x), h, s);
+        dk(e, l, b, h, s) += PdS(later.x, l, at, h, s)[1] * q(e, query_row, h, s);
+        dv(e, l, b, h, s) += PdS(later.x, l, at, h, s)[0] * g(e, query_row, h, s);
         RDom to(0, size, 0, 3, 0, heads, "to");
         Expr t0 = t % block, t1 = t / block;
         out(c, t, s) = undef(type);
@@ -71,7 +73,7 @@ private:
     Halide::Type type;
     int width, heads, size, context, blocks;
     Halide::RDom keys;
-    Halide::Func weight, share;
+    Halide::Func weight, share, q, k, v;
     // c, t, s: channel, position, sequence. h: head, e: channel in it. b, l: block of queries,
     // query in it.
     Halide::Var c{"c"}, t{"t"}, s{"s"}, h{"h"}, e{"e"}, b{"b"}, l{"l"}, i{"i"}, j{"j"};
@@ -84,10 +86,12 @@ private:
     Halide::Expr row(Halide::Expr b, Halide::Expr l) const { return within(b * block + l); }
     Halide::Expr key() const { return min(keys.y, b) * block + keys.x; }
     static Halide::Expr triangle(Halide::Expr b, Halide::Expr k) { return b * (b + 1) / 2 + k; }
-    Halide::Expr channel(int part, Halide::Expr e, Halide::Expr row) {
-        return qkv(part * width + h * size + e, row, s);
+    /// (channel in the head, position, head, sequence) of a third of qkv.
+    Halide::Func head_of(const char *name, int part) {
+        Halide::Func f(name);
+        f(e, j, h, s) = qkv(part * width + h * size + e, within(j), s);
+        return f;
     }
-    Halide::Expr value(Halide::Expr e, Halide::Expr j) { return channel(2, e, within(j)); }
 
     /// weight(query, key) = exp(q k / sqrt(size) - maximum), and 1 / its sum over the keys.
     void softmax() {
@@ -95,8 +99,8 @@ private:
         Func qT("qT"), S("S"), masked("masked"), top("top"), total("total");
         weight = Func("weight"), share = Func("share");
         RDom d(0, size, "d");
-        qT(l, e, b, h, s) = channel(0, e, row(b, l)) * scale();
-        S(l, j, b, h, s) += qT(l, d, b, h, s) * channel(1, d, within(j));
+        qT(l, e, b, h, s) = q(e, row(b, l), h, s) * scale();
+        S(l, j, b, h, s) += qT(l, d, b, h, s) * k(d, j, h, s);
         masked(l, j, b, h, s) = S(l, j, b, h, s) + cast(type, j > row(b, l)) * cast(type, -1e30f);
         top(l, b, h, s) = type.min();
         top(l, b, h, s) = max(top(l, b, h, s), masked(l, key(), b, h, s));
