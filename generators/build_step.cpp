@@ -47,6 +47,7 @@ private:
     std::set<int> built_again;                ///< graph values, in this plan
     std::map<int, int> whole_adjoint;         ///< graph value -> the buffer whose parts are the adjoints of its parts
     int loss_value = -1;
+    std::map<const Parameter *, std::vector<int>> gradient_stages;  ///< of the last backward pass
     std::map<const Parameter *, std::vector<PartOf>> parts;  ///< with several workers
 
     int buffer(Buffer b) {
@@ -291,6 +292,9 @@ private:
             s.writes = {p.norms};
             return s;
         };
+        gradient_stages.clear();
+        for (int k : p.plans.at("step"))
+            if (const int g = p.kernels[k].stages[0]; p.stages[g].part == Part::d_parameter) gradient_stages[p.stages[g].parameter].push_back(g);
         for (auto &[w, id] : ordered()) {
             if (!p.takes_norms(options.clip)) break;
             StageSpec s = norm(w, "");
@@ -318,12 +322,12 @@ private:
     void ghost_norms(const Parameter *w, StageSpec s, std::vector<StageSpec> &list) const {
         std::vector<const StageSpec *> uses;
         int products = 0;
-        for (int k : p.plans.at("step"))
-            if (const StageSpec &g = p.stages[p.kernels[k].stages[0]]; g.part == Part::d_parameter && g.parameter == w) {
-                if (!p.graph.calls()[g.call].layer->factored(*w)) return;
-                products += !p.graph.calls()[g.call].layer->scatters();
-                uses.push_back(&g);
-            }
+        for (int k : gradient_stages.at(w)) {
+            const StageSpec &g = p.stages[k];
+            if (!p.graph.calls()[g.call].layer->factored(*w)) return;
+            products += !p.graph.calls()[g.call].layer->scatters();
+            uses.push_back(&g);
+        }
         if (products > 1) return;  // it is their sum, and stored
         for (size_t a = 0; a < uses.size(); a++)
             for (size_t b = a; b < uses.size(); b++) {

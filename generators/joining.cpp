@@ -172,34 +172,39 @@ double Joining::wish(const std::vector<int> &list) const {
 
 /// Kahn's algorithm over kernels; among those that are ready, the one that wishes to run first.
 std::vector<int> Joining::sorted(const std::map<int, std::vector<int>> &members) {
-    std::map<int, std::set<int>> before;
-    for (int s : stages)
-        for (int t : stages) {
-            int a = root(s), b = root(t);
-            if (a == b || place_of[s] >= place_of[t]) continue;
-            bool after_write = feeds(s, t);
-            bool before_overwrite = p.stages[t].part == Part::next && feeds(t, s);  // s reads the old weight
-            bool same_gradient = p.stages[s].part == Part::d_parameter &&
-                                 p.stages[t].part == Part::d_parameter &&
-                                 p.stages[s].parameter == p.stages[t].parameter;
-            if (after_write || before_overwrite || same_gradient) before[b].insert(a);
-        }
-    std::vector<std::pair<double, int>> waiting;
-    for (auto &[g, list] : members) waiting.push_back({wish(list), g});
-    std::sort(waiting.begin(), waiting.end());
-    std::vector<int> order;
-    while (!waiting.empty()) {
-        auto ready = std::find_if(waiting.begin(), waiting.end(),
-                                  [&](auto &w) { return before[w.second].empty(); });
-        if (ready == waiting.end())
-            fail("the step schedule joins '{}' with stages that both precede and follow a kernel between them; "
-                 "compute one of them at root", p.stages[waiting[0].first].name);
-        int g = ready->second;
-        waiting.erase(ready);
-        order.push_back(g);
-        for (auto &[other, set] : before) set.erase(g);
+    std::map<int, std::set<int>> after;
+    std::map<int, int> waits;
+    auto add = [&](const std::vector<int> &earlier, int t) {
+        for (int s : earlier)
+            if (root(s) != root(t)) waits[root(t)] += after[root(s)].insert(root(t)).second;
+    };
+    std::map<int, std::vector<int>> wrote, read;  // by buffer: the stages so far
+    std::map<const Parameter *, std::vector<int>> gradients;
+    for (int t : stages) {
+        const StageSpec &spec = p.stages[t];
+        for (int b : stage_reads(p, spec)) add(wrote[p.base(b)], t);
+        if (spec.part == Part::next)  // others read the old weight
+            for (int b : spec.writes) add(read[p.base(b)], t);
+        if (spec.part == Part::d_parameter) add(gradients[spec.parameter], t), gradients[spec.parameter].push_back(t);
+        for (int b : stage_reads(p, spec)) read[p.base(b)].push_back(t);
+        for (int b : spec.writes) wrote[p.base(b)].push_back(t);
     }
-    return order;
+    std::set<std::pair<double, int>> ready;
+    std::map<int, double> wishes;
+    for (auto &[g, list] : members)
+        if (wishes[g] = wish(list); !waits[g]) ready.insert({wishes[g], g});
+    std::vector<int> order;
+    while (!ready.empty()) {
+        const int g = ready.begin()->second;
+        ready.erase(ready.begin());
+        order.push_back(g);
+        for (int later : after[g])
+            if (!--waits[later]) ready.insert({wishes[later], later});
+    }
+    if (order.size() == members.size()) return order;
+    auto stuck = std::ranges::find_if(members, [&](auto &m) { return waits[m.first] > 0; });
+    fail("the step schedule joins '{}' with stages that both precede and follow a kernel between them; compute one of them at "
+         "root", p.stages[stuck->first].name);
 }
 
 int Joining::add_kernel(std::vector<int> list) {
