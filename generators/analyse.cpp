@@ -1,6 +1,7 @@
 // Which buffers a stage really reads: a gradient is offered all that its layer's call saw, and uses some of it.
 
 #include <algorithm>
+#include <numeric>
 #include <nlohmann/json.hpp>
 
 #include "generators/child.h"
@@ -46,20 +47,38 @@ void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit, KnownRe
     for (auto &[text, list] : alike)
         if (!known.count(text)) unknown.push_back({text, list[0]});
     auto kernel_of = [&](int u) { return Kernel{p.stages[unknown[u].second].name, "", {unknown[u].second}}; };
-    auto work = [&](int u) {
-        json reads = json::array();
-        for (const KernelArgument &a : build_kernel(p, kernel_of(u), m, false).arguments)
-            if (!a.written) reads.push_back(a.buffer);
-        return reads.dump();
-    };
     Phase phase("reading the layers", int(unknown.size()));
-    run_children(int(unknown.size()), jobs, time_limit, work, [&](int u, const ChildResult &r) {
-        phase.step();
-        if (!r.error.empty()) fail("'{}': {}", kernel_of(u).name, r.error);
-        std::vector<int> used = json::parse(r.output);
-        for (int b : stage_reads(p, p.stages[unknown[u].second]))
-            known[unknown[u].first].push_back(std::ranges::count(used, b) > 0);
-    });
+    // Several in one child, because to start and end it costs more than most stages; a child that failed did so at one of
+    // them, which is found by reading each of them alone.
+    auto read = [&](const std::vector<int> &list, int most, int limit) {
+        std::vector<int> failed;
+        auto begin = [&](int slice) { return list.begin() + slice * most; };
+        auto end = [&](int slice) { return list.begin() + std::min(int(list.size()), (slice + 1) * most); };
+        auto work = [&](int slice) {
+            json all = json::array();
+            for (auto u = begin(slice); u != end(slice); ++u) {
+                all.push_back(json::array());
+                for (const KernelArgument &a : build_kernel(p, kernel_of(*u), m, false).arguments)
+                    if (!a.written) all.back().push_back(a.buffer);
+            }
+            return all.dump();
+        };
+        run_children((int(list.size()) + most - 1) / most, jobs, limit, work, [&](int slice, const ChildResult &r) {
+            if (!r.error.empty() && most > 1) return void(failed.insert(failed.end(), begin(slice), end(slice)));
+            if (!r.error.empty()) fail("'{}': {}", kernel_of(*begin(slice)).name, r.error);
+            const json all = json::parse(r.output);
+            for (auto u = begin(slice); u != end(slice); ++u) {
+                phase.step();
+                const std::vector<int> used = all[size_t(u - begin(slice))];
+                for (int b : stage_reads(p, p.stages[unknown[*u].second]))
+                    known[unknown[*u].first].push_back(std::ranges::count(used, b) > 0);
+            }
+        });
+        return failed;
+    };
+    std::vector<int> all(unknown.size());
+    std::iota(all.begin(), all.end(), 0);
+    read(read(all, 8, std::max(1, time_limit / 4)), 1, time_limit);
     for (auto &[text, list] : alike)
         for (int s : list) {
             const std::vector<int> offered = stage_reads(p, p.stages[s]);

@@ -15,6 +15,17 @@ std::string digest(const std::string &bytes) {
     return hex;
 }
 
+namespace {
+
+std::string compiled_for(const Halide::Target &target) {
+    return fmt::format("|{}|halide {}.{}.{}", target.to_string(), HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR,
+                       HALIDE_VERSION_PATCH);
+}
+
+}  // namespace
+
+std::string runtime_key(const Halide::Target &target) { return digest("runtime" + compiled_for(target)); }
+
 std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops) {
     std::vector<uint8_t> bytes;
     std::map<std::string, Halide::Parameter> parameters;
@@ -22,8 +33,7 @@ std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string
     std::string text(bytes.begin(), bytes.end());
     for (const KernelArgument &a : k.arguments)
         text += fmt::format("|{} {} {}", a.type.bits(), int(a.type.code()), Shape(a.extents).str());
-    text += fmt::format("|{}|halide {}.{}.{}", m.target.to_string(), HALIDE_VERSION_MAJOR,
-                        HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+    text += compiled_for(m.target);
     if (!loops.empty()) text += "|loops " + loops;
     return digest(text);
 }

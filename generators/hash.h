@@ -13,5 +13,7 @@ std::string digest(const std::string &bytes);
 /// Stable across processes: serialised algorithm and schedule, arguments, target, compiler build. `loops`: what will
 /// schedule it, where nothing has yet.
 std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops = "");
+/// That of Halide's own runtime for a target.
+std::string runtime_key(const Halide::Target &target);
 
 }  // namespace cryolite

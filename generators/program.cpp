@@ -14,6 +14,7 @@
 #include "dsl/optimizers/lion.h"
 #include "dsl/optimizers/sgd.h"
 #include "generators/check.h"
+#include "generators/link.h"
 #include "generators/phase.h"
 #include "generators/recompute.h"
 #include "generators/size.h"
@@ -126,7 +127,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     CompileReport compiled = compile_kernels(p, machine, how);
     MemoryPlan memory = plan_memory(p, compiled.kernels);
     std::filesystem::create_directories(r.bundle);
-    link_kernels(compiled, r.store, r.bundle + "/kernels.so");
+    link_kernels(compiled, how, machine.target, r.bundle);
     write_whole(r.bundle + "/plan.json", plan_json(p, model, compiled, memory).dump());
     return 0;
 }

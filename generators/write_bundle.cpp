@@ -1,14 +1,8 @@
 #include "generators/write_bundle.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
-#include <set>
 
 #include "generators/partition.h"
-#include "generators/store.h"
 
 namespace cryolite {
 
@@ -113,26 +107,6 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
         }
     }
     return j;
-}
-
-void link_kernels(const CompileReport &compiled, const std::string &store, const std::string &path) {
-    std::set<std::string> objects;
-    for (const CompiledKernel &k : compiled.kernels) objects.insert(KernelStore(store).path(k.key));
-    std::vector<std::string> words = {"ld.lld", "-shared", "--allow-shlib-undefined", "-z", "now",
-                                      "--build-id=none", "-o", path};
-    words.insert(words.end(), objects.begin(), objects.end());
-    std::vector<char *> argv;
-    for (std::string &w : words) argv.push_back(w.data());
-    argv.push_back(nullptr);
-    pid_t pid = fork();
-    if (pid == 0) {
-        execvp(argv[0], argv.data());
-        fmt::print(stderr, "cannot run ld.lld ({}): install the package 'lld'\n", strerror(errno));
-        _exit(127);
-    }
-    int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0)
-        fail("linking {} kernels into {} failed; ld.lld's own message is above", objects.size(), path);
 }
 
 }  // namespace cryolite

@@ -10,7 +10,4 @@ namespace cryolite {
 nlohmann::json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled,
                          const MemoryPlan &memory);
 
-/// Links the kernels of a step into `path`, a shared library without dependencies.
-void link_kernels(const CompileReport &compiled, const std::string &store, const std::string &path);
-
 }  // namespace cryolite

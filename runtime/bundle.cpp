@@ -7,7 +7,10 @@
 namespace cryolite {
 
 Bundle::Bundle(const fs::path &given) : folder(fs::absolute(given)), plan(Plan::load(given / "plan.json")) {
-    const fs::path path = library();
+    const fs::path path = library(), halide = folder / "halide_runtime.so";
+    // It stays, and where several bundles bring one, all use the functions and the data of the first.
+    if (fs::exists(halide) && !dlopen(halide.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE))
+        fail("cannot load what the kernels need of Halide's runtime, {}: {}", halide.string(), dlerror());
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library_) fail("cannot load the kernels {}: {}", path.string(), dlerror());
     for (const PlanKernel &k : plan.kernels) {

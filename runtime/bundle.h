@@ -12,7 +12,8 @@ class Bundle {
 public:
     using Function = int (*)(void **);
 
-    /// Opens DIR/plan.json and DIR/kernels.so; errors name the file and what is wrong.
+    /// Opens DIR/plan.json and DIR/kernels.so, and before it DIR/halide_runtime.so where the kernels need more of Halide's
+    /// runtime than this process has: its functions for a device. Errors name the file and what is wrong.
     explicit Bundle(const fs::path &folder);
     ~Bundle();
     Bundle(const Bundle &) = delete;

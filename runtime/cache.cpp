@@ -145,7 +145,7 @@ std::optional<CacheEntry> Cache::find(const std::string &kind, const std::string
     if (entry.damage.empty()) return entry;
     // Another process may have replaced it while it was read.
     if (CacheEntry again = examine(kind, key); again.damage.empty()) return again;
-    fmt::print(stderr, "cache: {}/{} is damaged ({}); it is made again\n", kind, key.substr(0, 16),
+    fmt::print(stderr, "cache: {}/{} is damaged ({}); it is not used\n", kind, key.substr(0, 16),
                entry.damage);
     std::error_code ignored;
     try {

@@ -6,6 +6,7 @@
 
 #include "apps/cryolite/run_data.h"
 #include "apps/cryolite/session.h"
+#include "apps/cryolite/without_compiler.h"
 #include "runtime/error.h"
 
 namespace cryolite {
@@ -40,22 +41,11 @@ std::string words(const std::string &name, const std::string &before, const std:
                        now.empty() ? "(none)" : now);
 }
 
-/// The bundle with the fewest differences, the newest of those.
-std::optional<CacheEntry> nearest(const Cache &cache, const std::string &parts, size_t &fewest) {
-    std::optional<CacheEntry> best;
-    for (const CacheEntry &entry : cache.list("bundles")) {
-        const json about = json::parse(entry.about, nullptr, false);
-        if (!entry.damage.empty() || !about.is_object() || !about.contains("parts")) continue;
-        const size_t n = differences(about["parts"].dump(), parts).size();
-        if (!best || n < fewest) best = entry, fewest = n;
-    }
-    return best;
-}
-
 void print_people(const std::string &key, bool found, const json &parts, const std::string &app,
-                  const std::optional<CacheEntry> &near, const std::vector<std::string> &differs) {
+                  const std::optional<NearestBundle> &near) {
     fmt::print("bundle {} of {}: {}\n", key.substr(0, 12), app,
-               found ? "in the cache" : "not in the cache, would be compiled");
+               found ? "in the cache"
+               : has_compiler() ? "not in the cache, would be compiled" : "not in the cache, and this build has no compiler");
     for (const auto &[name, value] : table(parts))
         fmt::print("  {:14}{}\n", name, name == "program" ? value.substr(0, 12) : value);
     if (found) return;
@@ -63,9 +53,9 @@ void print_people(const std::string &key, bool found, const json &parts, const s
         fmt::print("the cache has no other bundle to compare with\n");
         return;
     }
-    fmt::print("nearest: {} of {}, {} old; what differs:\n", near->key.substr(0, 12),
-               bundle_about(*near).app, age_of(*near));
-    for (const std::string &line : differs) fmt::print("  {}\n", line);
+    fmt::print("nearest: {} of {}, {} old; what differs:\n", near->entry.key.substr(0, 12),
+               bundle_about(near->entry).app, age_of(near->entry));
+    for (const std::string &line : near->differs) fmt::print("  {}\n", line);
 }
 
 }  // namespace
@@ -110,6 +100,17 @@ std::vector<std::string> differences(const std::string &before, const std::strin
     return lines;
 }
 
+std::optional<NearestBundle> nearest_bundle(const Cache &cache, const std::string &parts) {
+    std::optional<NearestBundle> best;
+    for (const CacheEntry &entry : cache.list("bundles")) {
+        const json about = json::parse(entry.about, nullptr, false);
+        if (!entry.damage.empty() || !about.is_object() || !about.contains("parts")) continue;
+        std::vector<std::string> differs = differences(about["parts"].dump(), parts);
+        if (!best || differs.size() < best->differs.size()) best = {entry, std::move(differs)};
+    }
+    return best;
+}
+
 int run_cache_why(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::train, arguments);
     TrainSettings settings = understand(request);
@@ -118,16 +119,13 @@ int run_cache_why(const std::vector<std::string> &arguments) {
     const std::string text = bundle_parts(request.program, bundle_request(settings), cache);
     const std::string key = sha256_hex(text);
     const bool found = find_bundle(cache, key).has_value();
-    size_t fewest = 0;
-    const std::optional<CacheEntry> near = found ? std::nullopt : nearest(cache, text, fewest);
-    std::vector<std::string> differs;
-    if (near) differs = differences(json::parse(near->about)["parts"].dump(), text);
+    const std::optional<NearestBundle> near = found ? std::nullopt : nearest_bundle(cache, text);
     if (!settings.json) {
-        print_people(key, found, json::parse(text), request.program.app, near, differs);
+        print_people(key, found, json::parse(text), request.program.app, near);
         return 0;
     }
     json j = {{"key", key}, {"found", found}, {"parts", json::parse(text)}};
-    if (near) j["nearest"] = {{"key", near->key}, {"differs", differs}};
+    if (near) j["nearest"] = {{"key", near->entry.key}, {"differs", near->differs}};
     fmt::print("{}\n", j.dump());
     return 0;
 }

@@ -31,6 +31,7 @@ int run_check(const std::vector<std::string> &arguments) {
         fail_usage("{}; see cryolite check --help", e.what());
     }
     const Program program = find_program(name, Cache(cache));
+    if (program.path.empty()) fail("the check runs the program itself, and this build has no compiler: use ./cryolite check");
     ProcessOptions options{.argv = {program.path.string(), "--check"}};
     options.on_line = [](std::string_view text) {
         fmt::print("{}\n", text);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/user_program.h"
+#include "apps/cryolite/without_compiler.h"
 #include "runtime/error.h"
 #include "runtime/plan.h"
 #include "runtime/process.h"
@@ -108,19 +109,27 @@ std::string run_describe(const Program &program, const Params &params) {
     return result.output;
 }
 
-/// What the program says of its model, given these parameters: from the cache, because starting it
-/// loads the whole compiler.
-ProgramDescription describe(const Program &program, const Params &params, const Cache &cache) {
-    const std::string key = sha256_hex(json{{"id", program.id}, {"given", params}}.dump());
-    if (std::optional<CacheEntry> entry = cache.find("descriptions", key)) {
+std::string description_key(const Program &program, const Params &params) {
+    return sha256_hex(json{{"id", program.id}, {"given", params}}.dump());
+}
+
+std::optional<ProgramDescription> known_description(const Program &program, const Params &params, const Cache &cache) {
+    if (std::optional<CacheEntry> entry = cache.find("descriptions", description_key(program, params))) {
         try {
             return parse_description(read_file(entry->folder / "description.json"));
         } catch (const json::exception &) {  // an older form
         }
     }
+    return std::nullopt;
+}
+
+/// What the program says of its model, given these parameters: from the cache, because starting it
+/// loads the whole compiler.
+ProgramDescription describe(const Program &program, const Params &params, const Cache &cache) {
+    if (std::optional<ProgramDescription> known = known_description(program, params, cache)) return *known;
     const std::string text = run_describe(program, params);
     cache.publish(
-        "descriptions", key,
+        "descriptions", description_key(program, params),
         [&](const fs::path &folder) {
             write_file_atomic(folder / "description.json", text, 0600);
             return json{{"app", program.app}, {"program", program.id}}.dump();
@@ -156,9 +165,9 @@ std::string machine() {
     return sha256_hex(text).substr(0, 16);
 }
 
-json parts_of(const Program &program, const BundleRequest &request, const Cache &cache) {
+json parts_with(const ProgramDescription &description, const Program &program, const BundleRequest &request) {
     json params = json::object();
-    for (const ProgramDescription::Param &p : describe(program, request.params, cache).params) {
+    for (const ProgramDescription::Param &p : description.params) {
         auto given = request.params.find(p.name);
         params[p.name] = canonical(p.type, given == request.params.end() ? p.value : given->second);
     }
@@ -176,6 +185,13 @@ json parts_of(const Program &program, const BundleRequest &request, const Cache 
             {"clip", request.clip},
             {"accumulate", request.accumulate},
             {"machine", machine()}};
+}
+
+json parts_of(const Program &program, const BundleRequest &request, const Cache &cache) {
+    if (!program.path.empty()) return parts_with(describe(program, request.params, cache), program, request);
+    // Defaults may follow from what is given: without a word of the program on just these there is no bundle of them.
+    if (auto known = known_description(program, request.params, cache)) return parts_with(*known, program, request);
+    fail_not_compiled(program.app, parts_with(program.description, program, request), cache);
 }
 
 struct Building {
@@ -239,6 +255,15 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
 Program find_program(const std::string &app, const Cache &cache) {
     Program program;
     program.app = app;
+    if (!has_compiler()) {
+        program.id = compiled_program_id(app, machine(), cache);
+        if (auto known = known_description(program, {}, cache)) program.description = *known;
+        else fail("{} has bundles of {}, but not what the program says of itself (descriptions/): copy the whole cache",
+                  cache.folder().string(), app);
+        if (is_source(app))
+            fmt::print(stderr, "note: {} is taken as it was compiled for the cache: this build has no compiler\n", app);
+        return program;
+    }
     program.path = is_source(app) ? user_program(app, cache) : built_in_program(app);
     program.id = program_id(program.path);
     program.description = describe(program, {}, cache);
@@ -254,6 +279,9 @@ std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key
     if (!entry) return entry;
     const std::string format = Plan::format_of(entry->folder / "plan.json");
     if (format == std::to_string(Plan::format)) return entry;
+    if (!has_compiler())
+        fail("{}: its plan has format {}, this command reads {}: it was compiled by another version of Cryolite",
+             entry->folder.string(), format, Plan::format);
     fmt::print(stderr, "cache: bundles/{} has a plan of format {}, expected {}; it is made again\n", key.substr(0, 16),
                format, Plan::format);
     try {
@@ -278,6 +306,7 @@ BundleResult get_bundle(const Program &program, const BundleRequest &request, co
         return true;
     };
     if (!found()) {
+        if (program.path.empty()) fail_not_compiled(program.app, parts, cache);
         const CacheLock lock =
             cache.lock("bundles", key, "another process that compiles " + program.app);
         const CacheLock kernels = cache.lock_kernels(true);

@@ -26,7 +26,7 @@ struct ProgramDescription {
 
 struct Program {
     std::string app;  ///< as the user named it: "gpt", "my_model.cpp"
-    fs::path path;    ///< the executable
+    fs::path path;    ///< the executable; empty: there is none, this build has no compiler (without_compiler.h)
     std::string
         id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
     ProgramDescription description;
@@ -35,7 +35,8 @@ struct Program {
 /// APP ("gpt", "digits", ...: built beside this command) or the path of a user's own .cpp, which is
 /// compiled now or found compiled in the cache. Errors: no such app (names those there are); the
 /// compiler's own message with its line; a program that crashes or runs past its time limit while
-/// it describes itself.
+/// it describes itself. A build without the compiler's half takes the program of the newest bundle of APP in the cache;
+/// errors then say what the cache lacks and how to get it, here and in `get_bundle`.
 Program find_program(const std::string &app, const Cache &cache);
 
 struct BundleRequest {

@@ -3,6 +3,7 @@
 
 #include "apps/cryolite/programs.h"
 #include "apps/cryolite/user_program.h"
+#include "apps/cryolite/without_compiler.h"
 #include "runtime/error.h"
 #include "runtime/plan.h"
 #include "runtime/process.h"
@@ -15,6 +16,8 @@
 #include <set>
 
 namespace cryolite::test {
+
+using nlohmann::json;
 
 namespace {
 
@@ -206,6 +209,32 @@ TEST_CASE("programs: apps by name") {
     CHECK_THROWS_AS(find_program("none.cpp", cache), UsageError);
     CHECK_ERROR(find_program("none.cpp", cache), "none.cpp: No such file");
     CHECK_ERROR(find_program(scratch.path.string(), cache), "is not a file");
+}
+
+TEST_CASE("programs: without a compiler, what the cache has is taken, and what it lacks is named") {
+    Fake fake;
+    const BundleRequest given{.params = {{"width", "16"}}};
+    const fs::path folder = fake.get(given).folder;
+    const json parts = json::parse(bundle_parts(fake.program, given, fake.cache));
+    CHECK(compiled_program_id("fake", parts["machine"], fake.cache) == fake.program.id);
+    CHECK_ERROR(compiled_program_id("other", "", fake.cache), "has no compiled bundle of other (it has some of fake)");
+    Program program = fake.program;
+    program.path.clear();
+    program.description.params = {{"width", "int", "8", ""}, {"rate", "float", "0.5", ""}};
+    CHECK(get_bundle(program, given, fake.cache, {}).folder == folder);
+    CHECK_ERROR(get_bundle(program, {.params = {{"width", "32"}}}, fake.cache, {}), "--width 16 -> 32");
+    CHECK_ERROR(get_bundle(program, {.params = {{"width", "16"}}, .clip = true}, fake.cache, {}), "--clip false -> true");
+    CHECK(fake.builds() == 1);
+    // A newer program that compiled for another processor goes after an older one that compiled for this.
+    auto publish = [&](const std::string &id, const std::string &machine) {
+        fake.cache.publish("bundles", sha256_hex(id + machine), [&](const fs::path &f) {
+            write_plainly(f / "plan.json", "{}");
+            return json{{"app", "fake"}, {"kernels", 1}, {"parts", {{"program", id}, {"machine", machine}}}}.dump();
+        });
+    };
+    publish("newer", "another");
+    CHECK(compiled_program_id("fake", parts["machine"], fake.cache) == fake.program.id);
+    CHECK(compiled_program_id("fake", "another", fake.cache) == "newer");
 }
 
 TEST_CASE("programs: a program of one's own is compiled when it or its headers changed") {

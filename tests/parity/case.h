@@ -59,8 +59,8 @@ class TrainingCase {
 public:
     /// On two threads, or "workers" of one thread each.
     TrainingCase(const json &args, const std::string &flags, const std::string &on = "cpu")
-        : args(args), devices(make_devices(args.value("workers", 1), on)),
-          trainer(compile_gpt(args, flags + " --device " + on, folder / "bundle"), pointers(), processes()) {
+        : args(args), bundle(compile_gpt(args, flags + " --device " + on, folder / "bundle")),
+          devices(make_devices(args.value("workers", 1), on)), trainer(bundle, pointers(), processes()) {
         fill_weights();
         for (auto [flag, name] : {std::pair{"lr", "lr"},
                                   {"decay", "weight-decay"},
@@ -111,6 +111,7 @@ public:
 private:
     Scratch folder;
     json args;
+    std::shared_ptr<Bundle> bundle;  ///< opened before its device is made
     std::vector<std::unique_ptr<Device>> devices;
 
     static std::vector<std::unique_ptr<Device>> make_devices(int workers, const std::string &on) {

@@ -1,6 +1,7 @@
 #pragma once
 // What the tests of --device opencl share.
 
+#include "runtime/device/opencl/opencl_api.h"
 #include "tests/parity/case.h"
 
 namespace cryolite::test {
@@ -8,7 +9,7 @@ namespace cryolite::test {
 /// Whether OpenCL is here; where it is not, the line that ctest takes for "skipped".
 inline bool opencl_is_here() {
     try {
-        make_device("opencl", 0);
+        OpenClApi::load();
         return true;
     } catch (const Error &e) {
         MESSAGE("skipped: " << e.what());

@@ -1,32 +1,78 @@
 #!/bin/sh
 # Who may include whom, and what the algorithms may not say. usage: includes.sh SOURCE_DIR
+# Shown to fail, rule by rule, by rules_test.sh.
 cd "$1" || exit 2
 status=0
 
-# forbid WHY PATTERN PATH...: no line of these files may match.
-forbid() {
-    why=$1 pattern=$2
+# Lines of these files and folders that match a pattern, and not the other: FILE:LINE:TEXT. What is missing is an error,
+# or a rule would hold of nothing.
+lines() { # lines PATTERN UNLESS PATH...
+    pattern=$1 unless=$2
     shift 2
-    found=$(grep -rnE --include='*.h' --include='*.cpp' "$pattern" "$@" 2>/dev/null)
+    for path; do
+        [ -e "$path" ] || { echo "$path is not there: correct this rule"; return; }
+    done
+    grep -rnE --include='*.h' --include='*.cpp' --exclude-dir=halide -- "$pattern" "$@" | grep -vE -- "$unless"
+}
+forbid() { # forbid WHY PATTERN UNLESS PATH...
+    why=$1
+    shift
+    found=$(lines "$@")
     [ -z "$found" ] && return
     printf '%s:\n%s\n' "$why" "$found"
     status=1
 }
 
-forbid "dsl includes only dsl" \
-    '#include "(schedules|generators|runtime|apps|tests)/' dsl
-forbid "schedules include only dsl and schedules" \
-    '#include "(generators|runtime|apps|tests)/' schedules
-forbid "generators include nothing of the runtime's half" \
-    '#include "(runtime|apps|tests)/' generators
-forbid "the runtime includes nothing of the compiler's half" \
-    '#include ["<](dsl|schedules|generators|apps|tests)/|#include ["<]Halide\.h' runtime
-forbid "apps include nothing of the compiler's half" \
-    '#include ["<](dsl|schedules|generators|tests)/|#include ["<]Halide\.h' apps
-forbid "only a device knows where an array's memory is" \
-    '(\.|->)host\b' runtime/*.h runtime/*.cpp runtime/data apps
+# only FOLDER MAY...: of this project, files there include what begins with one of these.
+only() {
+    folder=$1
+    shift
+    may=$(printf '|%s' "$@")
+    forbid "$folder includes of this project only $*" '^ *# *include *"|^ *# *include *<(dsl|schedules|generators|runtime|apps|tests)/' \
+        "# *include *\"(${may#|})" "$folder"
+}
+
+only dsl dsl/
+only schedules dsl/ schedules/
+only generators dsl/ schedules/ generators/
+only runtime runtime/
+only apps apps/ runtime/
+for folder in layers schedules generators error support; do
+    only tests/$folder dsl/ schedules/ generators/ tests/support/
+done
+for folder in runtime parity; do
+    only tests/$folder runtime/ tests/runtime/ tests/parity/
+done
+for folder in command speed; do
+    only tests/$folder runtime/ apps/cryolite/ tests/runtime/
+done
+only tests/programs generators/cryolite.h
+
+# Inside of them.
+only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/
+forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
+only runtime/data runtime/data/ runtime/error.h runtime/files.h runtime/rng.h
+only runtime/collective runtime/collective/ runtime/error.h
+only runtime/device runtime/device/ runtime/error.h
+forbid "a device knows of the CPU's team and of no other device" '# *include *"runtime/device/[a-z]+/' \
+    '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/team\.h)|make_device\.cpp:)' runtime/device
+forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
+    '/(local/[^:]*:.*collective/local/|mpi/[^:]*:.*collective/mpi/)' runtime/collective
+
+# Headers of others.
+halide='# *include *[<"]Halide'
+forbid "the compiler's half sees Halide.h alone of Halide" "$halide" '<Halide\.h>' dsl schedules generators
+forbid "of Halide, the runtime sees its runtime's header" "$halide" '<HalideRuntime\.h>|^runtime/device/opencl/.*<HalideRuntimeOpenCL\.h>' runtime
+forbid "an app sees nothing of Halide" "$halide" '^$' apps
+forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' dsl schedules generators runtime apps
+forbid "OpenMP is known to the team of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
+    '^runtime/(device/cpu/|peak\.cpp|rng\.cpp)' dsl schedules generators runtime apps
+forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl)' '^runtime/device/' dsl schedules generators runtime apps
+
+# What may be said.
+forbid "only a device knows where an array's memory is" '(\.|->)host\b' '^runtime/device/' runtime apps
 forbid "an algorithm holds no scheduling call: say it in schedules/" \
-    '(\.|->)(vectorize|parallel|unroll|compute_root|compute_at|compute_with|compute_inline|store_root|store_at|store_in|tile|split|fuse|reorder|reorder_storage|hoist_storage|rfactor|bound|bound_extent|align_storage|prefetch|gpu_[a-z]+|atomic|async|ring_buffer|specialize)\(' dsl
-forbid "an algorithm does not ask for the target" \
-    'Target::|get_host_target|get_jit_target|has_feature' dsl
+    '(\.|->)(vectorize|parallel|unroll|compute_root|compute_at|compute_with|compute_inline|store_root|store_at|store_in|tile|split|fuse|reorder|reorder_storage|hoist_storage|rfactor|bound|bound_extent|align_storage|prefetch|gpu_[a-z]+|atomic|async|ring_buffer|specialize)\(' \
+    '^$' dsl
+forbid "an algorithm does not ask for the target" 'Target::|get_host_target|get_jit_target|has_feature' '^$' dsl
 exit $status

@@ -25,7 +25,7 @@ namespace {
 
 class CpuDevice : public Device {
 public:
-    CpuDevice(int threads, std::vector<int> cores) : team_(threads, std::move(cores)) { install_halide_hooks(); }
+    CpuDevice(int threads, std::vector<int> cores) : team_(threads, std::move(cores)) {}
 
     std::string name() const override { return "cpu"; }
 

@@ -100,7 +100,4 @@ private:
 /// The index of the calling thread in its team; 0 outside of one.
 int team_thread();
 
-/// Takes over parallel loops, temporaries and error messages of all Halide kernels in this process, once.
-void install_halide_hooks();
-
 }  // namespace cryolite

@@ -1,5 +1,8 @@
 #pragma once
-// The few functions of OpenCL that are called beside those that Halide's runtime calls, found in the same library.
+// Functions that are looked up when the device is asked for: the few of OpenCL that are called beside those that Halide's
+// runtime calls, and of Halide's runtime those that are called beside the kernels.
+
+#include <HalideRuntimeOpenCL.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +29,22 @@ struct OpenClApi {
 
     /// Loads the library, so that Halide's runtime finds it too. Errors: what to install.
     static OpenClApi load();
+};
+
+/// What the bundle of kernels for OpenCL has brought of Halide's runtime.
+struct HalideOpenCl {
+    decltype(&halide_opencl_device_interface) device_interface;
+    decltype(&halide_opencl_get_cl_mem) memory;
+    decltype(&halide_device_malloc) allocate;
+    decltype(&halide_device_free) free;
+    decltype(&halide_device_crop) crop;
+    decltype(&halide_device_release_crop) release_crop;
+    // Halide's runtime has them; its header has not.
+    int (*acquire_context)(void *user_context, void **context, void **queue, bool create);
+    int (*release_context)(void *user_context);
+
+    /// Errors: no bundle for OpenCL has been opened.
+    static HalideOpenCl find();
 };
 
 }  // namespace cryolite

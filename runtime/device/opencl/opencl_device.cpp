@@ -1,17 +1,11 @@
 #include "runtime/device/opencl/opencl_device.h"
 
-#include <HalideRuntimeOpenCL.h>
-
 #include <cstring>
 #include <deque>
 
 #include "runtime/device/cpu/team.h"
 #include "runtime/device/opencl/opencl_api.h"
 #include "runtime/error.h"
-
-// Halide's runtime has them; its header has not.
-extern "C" int halide_acquire_cl_context(void *user_context, void **context, void **queue, bool create);
-extern "C" int halide_release_cl_context(void *user_context);
 
 namespace cryolite {
 
@@ -54,13 +48,12 @@ private:
 
 class OpenClDevice : public Device {
 public:
-    OpenClDevice() : cl_(OpenClApi::load()), interface_(halide_opencl_device_interface()) {
-        install_halide_hooks();
+    OpenClDevice() : cl_(OpenClApi::load()), halide_(HalideOpenCl::find()), interface_(halide_.device_interface()) {
         int major = 0, minor = 0;
         check(interface_->compute_capability(context(), &major, &minor), "starting OpenCL");
         void *cl_context = nullptr;
-        check(halide_acquire_cl_context(context(), &cl_context, &queue_, true), "starting OpenCL");
-        halide_release_cl_context(context());
+        check(halide_.acquire_context(context(), &cl_context, &queue_, true), "starting OpenCL");
+        halide_.release_context(context());
         inspect(cl_context);
     }
     ~OpenClDevice() override { cl_.finish(queue_); }
@@ -73,7 +66,7 @@ public:
             fail("{}: {} are more than one buffer of OpenCL can have here; use a smaller batch, context or model", what,
                  human_bytes(bytes));
         auto block = std::make_unique<Block>(bytes);
-        if (halide_device_malloc(context(), &block->buffer, interface_))
+        if (halide_.allocate(context(), &block->buffer, interface_))
             fail("{}: the device has no memory for {} ({}); use a smaller batch, context or model", what, human_bytes(bytes),
                  team_.error);
         const DeviceMemory memory{block.release(), bytes};
@@ -85,8 +78,8 @@ public:
     void release(DeviceMemory &m) override {
         if (!m.address) return;
         std::unique_ptr<Block> block(&block_of(m));
-        for (halide_buffer_t &part : block->parts) halide_device_release_crop(context(), &part);
-        halide_device_free(context(), &block->buffer);
+        for (halide_buffer_t &part : block->parts) halide_.release_crop(context(), &part);
+        halide_.free(context(), &block->buffer);
         m = {};
     }
 
@@ -109,7 +102,7 @@ public:
         halide_dimension_t rest(at, block.extent.extent - at, 1);
         halide_buffer_t &part = block.parts.emplace_back(block.buffer);
         part.device = 0, part.device_interface = nullptr, part.dim = &rest;
-        check(halide_device_crop(context(), &block.buffer, &part), "binding an argument");
+        check(halide_.crop(context(), &block.buffer, &part), "binding an argument");
         part.dim = &block.extent;
         argument.host = nullptr;
         argument.device = part.device, argument.device_interface = part.device_interface;
@@ -130,6 +123,7 @@ public:
 
 private:
     OpenClApi cl_;
+    HalideOpenCl halide_;
     const halide_device_interface_t *interface_;
     Team team_{1};  ///< the thread that launches: its temporaries, and what goes wrong
     Staging staging_;
@@ -141,7 +135,7 @@ private:
         if (code) fail("--device opencl: {} failed with code {}: {}", what, code, team_.error);
     }
     void *cl_memory(const DeviceMemory &m) {
-        return reinterpret_cast<void *>(halide_opencl_get_cl_mem(context(), &block_of(m).buffer));
+        return reinterpret_cast<void *>(halide_.memory(context(), &block_of(m).buffer));
     }
     void inspect(void *cl_context) {
         void *device = nullptr;

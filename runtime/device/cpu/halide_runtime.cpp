@@ -1,10 +1,10 @@
-// Halide's runtime here: parallel loops run on the team of the kernel's user context, temporaries come from its pools.
+// What kernels of the CPU need of Halide's runtime, in place of Halide's own: parallel loops run on the team of the user
+// context, temporaries come from its pools. Kernels find these in the process, and so does what a bundle brings of Halide's
+// runtime for a device, where they are weak: there is one error handler. Executables export them (ENABLE_EXPORTS).
 
 #include <HalideRuntime.h>
 
 #include <cstdlib>
-#include <mutex>
-#include <new>
 
 #include "runtime/device/cpu/team.h"
 
@@ -40,41 +40,30 @@ bool Pool::give(void *block) {
     return false;
 }
 
-namespace {
+}  // namespace cryolite
 
-void *allocate(void *context, size_t bytes) {
+using cryolite::Team;
+
+void *halide_malloc(void *context, size_t bytes) {
+    using namespace cryolite;
     if (!context) return std::aligned_alloc(alignment, (bytes + slack + alignment - 1) / alignment * alignment);
     return static_cast<Team *>(context)->pools[size_t(team_thread())].take(bytes);
 }
 
-void release(void *context, void *block) {
+void halide_free(void *context, void *block) {
     if (!block) return;
     if (!context) return std::free(block);
     // A block is given back by the thread that took it: Halide frees where it allocated.
-    static_cast<Team *>(context)->pools[size_t(team_thread())].give(block);
+    static_cast<Team *>(context)->pools[size_t(cryolite::team_thread())].give(block);
 }
 
-int run_parallel(void *context, halide_task_t task, int first, int count, uint8_t *closure) {
+int halide_do_par_for(void *context, halide_task_t task, int first, int count, uint8_t *closure) {
     if (context) return static_cast<Team *>(context)->loop(task, first, count, closure);
     for (int i = first; i < first + count; i++)
         if (int code = task(context, i, closure)) return code;
     return 0;
 }
 
-void keep_error(void *context, const char *message) {
+void halide_error(void *context, const char *message) {
     if (context) static_cast<Team *>(context)->error = message;
 }
-
-}  // namespace
-
-void install_halide_hooks() {
-    static std::once_flag once;
-    std::call_once(once, [] {
-        halide_set_custom_do_par_for(run_parallel);
-        halide_set_custom_malloc(allocate);
-        halide_set_custom_free(release);
-        halide_set_error_handler(keep_error);
-    });
-}
-
-}  // namespace cryolite

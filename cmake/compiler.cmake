@@ -1,0 +1,20 @@
+# The compiler's half: dsl <- schedules <- generators, in one library that generator programs link.
+file(GLOB compiler_sources CONFIGURE_DEPENDS dsl/*.cpp schedules/*.cpp schedules/cpu/*.cpp schedules/gpu/*.cpp
+     generators/*.cpp)
+list(FILTER compiler_sources EXCLUDE REGEX "generators/(gpt|digits)\\.cpp$")
+add_library(cryolite_compiler STATIC ${compiler_sources})
+target_link_libraries(cryolite_compiler PUBLIC cryolite_options Halide::Halide nlohmann_json::nlohmann_json
+                      CLI11::CLI11 OpenSSL::Crypto)
+target_precompile_headers(cryolite_compiler PRIVATE <Halide.h>)
+
+function(cryolite_generator name)
+  add_executable(generator_${name} generators/${name}.cpp)
+  set_target_properties(generator_${name} PROPERTIES OUTPUT_NAME ${name}
+                        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/generators)
+  target_link_libraries(generator_${name} PRIVATE cryolite_compiler)
+  target_precompile_headers(generator_${name} REUSE_FROM cryolite_compiler)
+  add_dependencies(command generator_${name})
+endfunction()
+cryolite_generator(gpt)
+include(cmake/user_program.cmake)
+cryolite_generator(digits)

@@ -1,0 +1,80 @@
+#!/bin/bash
+# Every rule of includes.sh fails where it is broken, and libraries.sh and symbols where the halves are exchanged.
+# usage: rules_test.sh SOURCE BUILD
+. "$1/tests/support/script.sh"
+walls=$1/tests/walls
+
+# A tree that keeps all rules, as empty as can be.
+mkdir -p dsl/layers schedules/{cpu,gpu} generators runtime/{data,halide,collective/{local,mpi},device/{cpu,opencl}} \
+    apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs}
+"$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"
+
+broken() { # broken FILE LINE WORDS: a file of this one line breaks the rule of these words
+    printf '%s\n' "$2" > "$1"
+    if "$walls/includes.sh" "$work" > out; then fail "$1 may say $2"; fi
+    grep -qF -- "$3" out && grep -qF -- "$1:1:" out || fail "$1 with $2: said '$(cat out)', expected '$3'"
+    rm "$1"
+}
+kept() { # kept FILE LINE
+    printf '%s\n' "$2" > "$1"
+    "$walls/includes.sh" "$work" > out || fail "$1 may not say $2: $(cat out)"
+    rm "$1"
+}
+only='includes of this project only'
+broken dsl/layers/a.h '#include "schedules/group.h"' "dsl $only"
+broken dsl/a.h '#include <runtime/plan.h>' "dsl $only"
+broken dsl/a.h '#  include "error.h"' "dsl $only"
+broken schedules/cpu/a.cpp '#include "generators/step.h"' "schedules $only"
+broken generators/a.cpp '#include "runtime/plan.h"' "generators $only"
+broken generators/a.cpp '#include "apps/cryolite/flags.h"' "generators $only"
+broken runtime/a.cpp '#include "dsl/shape.h"' "runtime $only"
+broken runtime/device/opencl/a.cpp '#include "generators/step.h"' "runtime $only"
+broken runtime/collective/mpi/a.cpp '#include "apps/cryolite/flags.h"' "runtime $only"
+broken apps/cryolite/a.cpp '#include "generators/program.h"' "apps $only"
+broken apps/gpt/a.cpp '#include "dsl/models/gpt.h"' "apps $only"
+broken apps/digits/a.cpp '#include "tests/runtime/scratch.h"' "apps $only"
+for folder in layers schedules generators error support; do
+    broken tests/$folder/a.cpp '#include "runtime/plan.h"' "tests/$folder $only"
+done
+for folder in runtime parity; do broken tests/$folder/a.cpp '#include "apps/cryolite/flags.h"' "tests/$folder $only"; done
+for folder in command speed; do broken tests/$folder/a.cpp '#include "dsl/shape.h"' "tests/$folder $only"; done
+broken tests/programs/a.cpp '#include "dsl/shape.h"' "tests/programs $only"
+broken schedules/gpu/a.cpp '#include "schedules/cpu/loops.h"' "schedules/gpu $only"
+broken schedules/cpu/a.cpp '#include "schedules/gpu/loops.h"' 'know nothing of those of a device'
+broken runtime/data/a.cpp '#include "runtime/trainer.h"' "runtime/data $only"
+broken runtime/collective/a.cpp '#include "runtime/device/device.h"' "runtime/collective $only"
+broken runtime/device/a.cpp '#include "runtime/plan.h"' "runtime/device $only"
+broken runtime/device/cpu/a.cpp '#include "runtime/device/opencl/opencl_api.h"' 'of no other device'
+broken runtime/device/opencl/a.cpp '#include "runtime/device/cpu/cpu_device.h"' 'of no other device'
+kept runtime/device/opencl/a.cpp '#include "runtime/device/cpu/team.h"'
+kept runtime/device/make_device.cpp '#include "runtime/device/opencl/opencl_device.h"'
+broken runtime/collective/local/a.cpp '#include "runtime/collective/mpi/a.h"' 'through one interface'
+broken generators/a.cpp '#include <HalideBuffer.h>' 'sees Halide.h alone'
+broken runtime/a.cpp '#include <Halide.h>' "its runtime's header"
+broken runtime/a.cpp '#include <HalideRuntimeOpenCL.h>' "its runtime's header"
+kept runtime/device/opencl/a.cpp '#include <HalideRuntimeOpenCL.h>'
+broken apps/cryolite/a.cpp '#include <HalideRuntime.h>' 'an app sees nothing of Halide'
+broken runtime/collective/a.cpp '#include <mpi.h>' 'MPI is known'
+broken runtime/trainer.cpp '#pragma omp parallel' 'OpenMP is known'
+broken apps/cryolite/a.cpp '#include <omp.h>' 'OpenMP is known'
+broken runtime/a.cpp '#include <CL/cl.h>' 'of a device is known'
+broken runtime/a.cpp 'auto *p = buffer.host;' "only a device knows where"
+broken apps/cryolite/a.cpp 'auto *p = buffer->host;' "only a device knows where"
+broken dsl/layers/a.h '    y.vectorize(i, 16);' 'no scheduling call'
+broken dsl/a.cpp '    if (t.has_feature(Target::AVX2)) {}' 'does not ask for the target'
+mv runtime/data data
+if "$walls/includes.sh" "$work" > out; then fail "a rule about a folder that is not there holds"; fi
+
+# The halves exchanged.
+program=$2/generators/gpt
+if [ -x "$program" ]; then
+    if "$walls/libraries.sh" trains "$program" > out; then fail "a program that links the compiler passes for one that trains"; fi
+    grep -q 'libHalide' out || fail "libraries.sh does not name the compiler: $(cat out)"
+    if "$walls/libraries.sh" compiles "$command" > out; then fail "the command passes for a generator program"; fi
+    grep -q 'of the other half' out || fail "libraries.sh sees no runtime in the command: $(cat out)"
+    if "$walls/libraries.sh" mpi "$command" > out; then fail "the command passes for the library of MPI"; fi
+fi
+if "$walls/libraries.sh" trains "$walls/includes.sh" > out; then fail "a text passes for a program"; fi
+
+[ $failures = 0 ] && echo "every rule can fail"
+exit $((failures > 0))
