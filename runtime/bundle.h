@@ -13,7 +13,8 @@ public:
     using Function = int (*)(void **);
 
     /// Opens DIR/plan.json and DIR/kernels.so; errors name the file and what is wrong.
-    explicit Bundle(const fs::path &folder);
+    /// `dialects`: what computes which kernels instead of their compiled code, by symbol.
+    explicit Bundle(const fs::path &folder, const std::map<std::string, DialectChoice> &dialects = {});
     ~Bundle();
     Bundle(const Bundle &) = delete;
 
@@ -21,6 +22,7 @@ public:
     const Plan plan;
     /// The library of kernels, on disk.
     fs::path library() const { return folder / "kernels.so"; }
+    /// Null: it has no compiled code.
     Function kernel(int k) const { return functions_.at(size_t(k)); }
 
 private:

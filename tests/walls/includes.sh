@@ -23,6 +23,8 @@ forbid "the runtime includes nothing of the compiler's half" \
     '#include ["<](dsl|schedules|generators|apps|tests)/|#include ["<]Halide\.h' runtime
 forbid "apps include nothing of the compiler's half" \
     '#include ["<](dsl|schedules|generators|tests)/|#include ["<]Halide\.h' apps
+forbid "dialects are what both halves share: they include neither" \
+    '#include "(dsl|schedules|generators|runtime|apps|tests)/|#include ["<]Halide\.h' dialects
 forbid "only a device knows where an array's memory is" \
     '(\.|->)host\b' runtime/*.h runtime/*.cpp runtime/data apps
 forbid "an algorithm holds no scheduling call: say it in schedules/" \
