@@ -45,11 +45,10 @@ BundleRequest bundle_request(const TrainSettings &s) {
 
 namespace {
 
-/// Of each worker of this process.
-int team_threads(const TrainSettings &s) {
+/// Threads of each worker, on the cores of this process.
+int team_threads(const TrainSettings &s, const std::vector<int> &cores) {
     if (s.threads > 0) return s.threads;
-    Processes &all = known_processes();
-    return std::max(1, int(all.cores(core_numbers()).size()) / (all.size() > 1 ? 1 : s.workers));
+    return std::max(1, int(cores.size()) / (known_processes().size() > 1 ? 1 : s.workers));
 }
 
 }  // namespace
@@ -62,6 +61,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     BundleRequest wanted = bundle_request(s);
     wanted.any_size = request.command == Command::explain;
     Processes &all = known_processes();
+    // All ranks ask together which cores are theirs.
+    const int threads = s.dialect == "auto" ? team_threads(s, all.cores(core_numbers())) : 0;
     if (all.rank() > 0) all.barrier();  // rank 0 compiles, the others find it in the cache
     const BundleResult built =
         get_bundle(
@@ -70,8 +71,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
             [&](const std::string &words) { progress.preparing(words); });
     if (interrupted()) throw Interrupted("interrupted");
     auto bundle = std::make_shared<const Bundle>(built.folder);
-    if (s.dialect == "auto")
-        bundle = std::make_shared<const Bundle>(built.folder, faster_dialects(*bundle, cache, team_threads(s), progress));
+    if (threads > 0)  // and rank 0 measures
+        bundle = std::make_shared<const Bundle>(built.folder, faster_dialects(*bundle, cache, threads, progress));
     if (all.rank() == 0) all.barrier();
     defer_signals(false);
     complete(s, request.values, bundle->plan);
@@ -91,7 +92,7 @@ Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bund
     Processes &all = known_processes();
     const int here = all.size() > 1 ? 1 : workers;
     const std::vector<int> cores = all.cores(core_numbers());
-    threads = team_threads(s);
+    threads = team_threads(s, cores);
     // Each worker stays on cores of its own, where there are enough of them: its weights and sums stay in their caches.
     const bool apart = workers > 1 && here * threads <= int(cores.size());
     std::vector<Device *> list;
