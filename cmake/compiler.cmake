@@ -3,7 +3,7 @@ file(GLOB compiler_sources CONFIGURE_DEPENDS dsl/*.cpp schedules/*.cpp schedules
      generators/*.cpp)
 list(FILTER compiler_sources EXCLUDE REGEX "generators/(gpt|digits)\\.cpp$")
 add_library(cryolite_compiler STATIC ${compiler_sources})
-target_link_libraries(cryolite_compiler PUBLIC cryolite_options Halide::Halide nlohmann_json::nlohmann_json
+target_link_libraries(cryolite_compiler PUBLIC cryolite_options cryolite_dialects Halide::Halide nlohmann_json::nlohmann_json
                       CLI11::CLI11 OpenSSL::Crypto)
 target_precompile_headers(cryolite_compiler PRIVATE <Halide.h>)
 

@@ -44,7 +44,7 @@ before_setup() { # --help and --version of a checkout that is not built yet
 
 header_packages="CLI/CLI.hpp=libcli11-dev nlohmann/json.hpp=nlohmann-json3-dev
     toml++/toml.h=libtomlplusplus-dev fmt/format.h=libfmt-dev openssl/evp.h=libssl-dev zlib.h=zlib1g-dev
-    doctest/doctest.h=doctest-dev"
+    sqlite3.h=libsqlite3-dev doctest/doctest.h=doctest-dev"
 
 compiler_works() {
     printf '#include <version>\n#include <omp.h>\n#if __cplusplus < 202002L || !defined(__cpp_lib_span)\n#error\n#endif\n' |
@@ -76,12 +76,13 @@ missing_packages() {
     done
 }
 
-# What is used where it is there: MPI where somebody has mpirun, and for the tests; OpenCL on the CPU and what shows inner
+# What is used where it is there: oneDNN for a dialect; MPI where somebody has mpirun, and for the tests; OpenCL on the CPU and what shows inner
 # loops for the tests.
 optional_packages() { # optional_packages tests|command
     if [ "$1" = tests ] || command -v mpirun > /dev/null; then
         command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin '
     fi
+    have_header dnnl.hpp || printf 'libdnnl-dev '
     if [ "$1" = tests ]; then
         compgen -G '/etc/OpenCL/vendors/*.icd' > /dev/null || printf 'ocl-icd-libopencl1 pocl-opencl-icd '
         if ! compgen -c llvm-mca- | grep -qE '^llvm-mca-(19|[2-9][0-9])$' && apt-cache show llvm-19 > /dev/null 2>&1; then

@@ -54,6 +54,13 @@ enum class Nature {
     sum,        ///< pointwise, and every input's gradient is that of the output
 };
 
+/// Of a layer that is y(o, r) = sum over i of W(o, i) x(i, r), plus b(o) where it has a bias, with the gradients that
+/// follow: implementations other than the kernel's own may serve it then.
+struct ProductLayer {
+    const Parameter *weight, *bias = nullptr;
+    int out_dim = 0;  ///< dimension of the weight that is `o`
+};
+
 class Layer {
 public:
     /// `path` names the layer in messages, and its parameters in checkpoints: "h.0.mlp.c_fc".
@@ -78,6 +85,8 @@ public:
     virtual bool by_rows() const { return nature() == Nature::pointwise || nature() == Nature::rowwise; }
     /// Whether its output is one number, the mean over the rows of its inputs of what each makes.
     virtual bool mean_of_rows() const { return false; }
+    /// Where its weight and bias are, if it is a matrix product.
+    virtual std::optional<ProductLayer> product() const { return std::nullopt; }
     /// Floating-point operations of a forward call on an input of this shape.
     virtual double flops(const Shape &x) const { return double(x.size()); }
     /// Those of the gradient with respect to its input (`of_input`) or to its parameters.

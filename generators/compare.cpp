@@ -159,17 +159,25 @@ KernelTrial KernelTrial::unscheduled(const StepProgram &p, const Kernel &k, cons
 }
 
 std::string KernelTrial::run(bool positive) {
+    return run([this](const std::vector<void *> &addresses) {
+        std::vector<Halide::Runtime::Buffer<>> buffers;
+        for (size_t i = 0; i < arguments.size(); i++) buffers.emplace_back(arguments[i].type, addresses[i], arguments[i].extents);
+        Halide::JITUserContext context, *c = &context;
+        std::vector<const void *> argv = {&c};
+        for (auto &b : buffers) argv.push_back(b.raw_buffer());
+        if (callable.call_argv_fast(argv.size(), argv.data()) != 0) fail("'{}' failed", k.name);
+    }, positive);
+}
+
+std::string KernelTrial::run(const std::function<void(const std::vector<void *> &)> &instead, bool positive) {
     std::deque<Memory> memory;
-    std::vector<Halide::Runtime::Buffer<>> buffers;
+    std::vector<void *> addresses;
     for (const KernelArgument &a : arguments) {
         Memory &block = memory.emplace_back(bytes_of(a));
         Filler(p, a, positive).fill(block.data);
-        buffers.emplace_back(a.type, block.data, a.extents);
+        addresses.push_back(block.data);
     }
-    Halide::JITUserContext context, *c = &context;
-    std::vector<const void *> argv = {&c};
-    for (auto &b : buffers) argv.push_back(b.raw_buffer());
-    if (callable.call_argv_fast(argv.size(), argv.data()) != 0) fail("'{}' failed", k.name);
+    instead(addresses);
     std::string outputs;
     for (size_t i = 0; i < memory.size(); i++) {
         if (!memory[i].whole()) fail("'{}' writes past the end of a buffer", k.name);

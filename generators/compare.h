@@ -1,6 +1,8 @@
 #pragma once
 // Runs a kernel by itself on random inputs: with its loops, and as the algorithm has it. Builds Funcs: in a child.
 
+#include <functional>
+
 #include "generators/kernel_builder.h"
 
 namespace cryolite {
@@ -16,6 +18,8 @@ public:
     /// Runs it on random inputs, or positive ones; the bytes of all arrays that it writes, in the order of its
     /// arguments. Throws where it reads or writes what it must not.
     std::string run(bool positive = false);
+    /// The same by `instead`, which gets the addresses of the arguments.
+    std::string run(const std::function<void(const std::vector<void *> &)> &instead, bool positive = false);
 
 private:
     const StepProgram &p;

@@ -7,6 +7,8 @@
 #include "generators/child.h"
 #include "generators/phase.h"
 #include "generators/compare.h"
+#include "generators/dialects.h"
+#include "generators/hash.h"
 #include "generators/store.h"
 
 namespace cryolite {
@@ -93,6 +95,8 @@ private:
                          if (!r.error.empty()) kernel_error(p.kernels[i], r.error);
                          Described d = parse(r.output);
                          report.kernels[i] = d.kernel;
+                         add_dialects(p.kernels[i], report.kernels[i]);
+                         if (!report.kernels[i].by_halide) return;
                          Task &t = by_key[d.kernel.key];
                          t.kernels.push_back(i);
                          t.automatic_keys = d.automatic_keys;
@@ -103,6 +107,13 @@ private:
             list.push_back(std::move(t));
         }
         return list;
+    }
+    void add_dialects(const Kernel &k, CompiledKernel &c) const {
+        std::vector<std::string> names = k.dialects;
+        if (k.dialect != "halide") names = {k.dialect};
+        for (const std::string &name : names) c.dialects.emplace_back(name, with_arguments(product_of(p, k), c.arguments));
+        if (k.dialect == "halide") return;
+        c.by_halide = false, c.loops = k.dialect, c.key = digest(k.dialect + json(c.dialects[0].second).dump());
     }
     void settle(const Task &t) {
         if (t.automatic_keys.empty()) return;

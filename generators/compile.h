@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "dialects/product.h"
 #include "generators/kernel_builder.h"
 
 namespace cryolite {
@@ -12,6 +13,8 @@ namespace cryolite {
 struct CompiledKernel {
     std::string key, loops, layer, form;
     std::vector<KernelArgument> arguments;
+    bool by_halide = true;  ///< false: the first of `dialects` computes it, and there is no compiled kernel
+    std::vector<std::pair<std::string, Product>> dialects = {};  ///< what else can compute it
 };
 
 struct CompileOptions {

@@ -49,6 +49,7 @@ private:
     void default_updates();
     std::string fusible(const Parameter *w) const;
     std::string pays(const Parameter *w) const;
+    std::string made_elsewhere(const Parameter *w) const;
     bool asked_root(const Parameter *w) const;
     void fuse_update(const Parameter *w, const std::string &why);
     void place_gradient(const Stage &stage, const Placement &where);

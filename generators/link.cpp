@@ -68,7 +68,8 @@ void link_kernels(const CompileReport &compiled, const CompileOptions &options, 
                   const std::string &folder) {
     const KernelStore store(options.store);
     std::set<std::string> objects;
-    for (const CompiledKernel &k : compiled.kernels) objects.insert(store.path(k.key));
+    for (const CompiledKernel &k : compiled.kernels)
+        if (k.by_halide) objects.insert(store.path(k.key));
     link_library(objects, folder + "/kernels.so");
     if (!needs_more_of_halide(folder + "/kernels.so")) return;
     const Halide::Target with = target.without_feature(Halide::Target::NoRuntime);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generators/dialects.h"
 #include "generators/joining.h"
 
 namespace cryolite {
@@ -127,6 +128,7 @@ void partition(StepProgram &p, const StepOptions &options) {
     p.kernels.erase(p.kernels.begin(), p.kernels.begin() + long(separate));
     for (auto &[name, kernels] : p.plans)
         for (int &k : kernels) k -= int(separate);
+    choose_dialects(p, options);
 }
 
 }  // namespace cryolite

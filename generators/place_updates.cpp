@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generators/dialects.h"
 #include "generators/joining.h"
 #include "schedules/defaults.h"
 
@@ -26,6 +27,7 @@ void Joining::default_updates() {
             continue;
         }
         spec.why = fusible(spec.parameter);
+        if (spec.why.empty()) spec.why = made_elsewhere(spec.parameter);
         if (spec.why.empty() && options.update == "auto") spec.why = pays(spec.parameter);
         if (spec.why.empty()) fuse_update(spec.parameter, "--update " + options.update);
     }
@@ -39,6 +41,16 @@ std::string Joining::pays(const Parameter *w) const {
         if (c.layer->scatters()) continue;  // rides with the product of a tied table
         int most = fused_update_rows(*c.layer, p.takes_norms(options.clip)), rows = int(x.size() / x[0]);
         if (rows > most) return fmt::format("{} rows: fusing pays up to {}", rows, most);
+    }
+    return "";
+}
+
+/// Which dialect was asked for the product that makes the gradient, and can: its loops hold no update; empty: none.
+std::string Joining::made_elsewhere(const Parameter *w) const {
+    for (int s : uses(w).gradients) {
+        const Kernel alone{p.stages[s].name, "backward", {s}, s};
+        if (const auto [dialect, why] = asked_dialect(p, options, alone); dialect != "halide" && why_not(p, alone, dialect).empty())
+            return fmt::format("{}: {} makes the gradient, and has no updates in its loops", why, dialect);
     }
     return "";
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "dialects/table.h"
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/lars.h"
 #include "dsl/optimizers/lion.h"
@@ -49,7 +50,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false;
-    std::string bundle, store, target = "host", device = "cpu", update = "auto", optimizer, precision = "fp32", group = "auto";
+    std::string bundle, store, target = "host", device = "cpu", update = "auto", dialect = "halide", optimizer, precision = "fp32", group = "auto";
     std::vector<std::string> params;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
@@ -100,7 +101,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target, r.device));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
     StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers,
-                        .groups = r.group == "auto", .head_rows = r.head_rows};
+                        .groups = r.group == "auto", .head_rows = r.head_rows, .dialect = r.dialect};
     const double bytes = r.any_size ? INFINITY : machine_memory();
     options.traced = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); };
     Step step(machine);
@@ -144,6 +145,8 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         for (const Arguments::Known &k : Arguments::current().known) known |= k.name == name;
         if (!known) fail("the model has no parameter --{}", name);
     }
+    if (r.dialect != "halide" && !find_dialect(r.dialect))
+        throw UsageError(fmt::format("--dialect is '{}', expected {}", r.dialect, dialect_names()));
     if (r.precision != "fp32" && r.precision != "bf16")
         throw UsageError(fmt::format("--precision is '{}', expected fp32 or bf16", r.precision));
     if (r.precision == "bf16" && r.device != "cpu")
@@ -171,6 +174,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
     app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
     app.add_option("--update", r.update, "auto, separate, backward or forward");
+    app.add_option("--dialect", r.dialect, dialect_names() + ": what computes products, where it can");
     app.add_option("--precision", r.precision, "fp32 or bf16");
     app.add_option("--group", r.group, "auto, or none: every layer in a kernel of its own")->check(CLI::IsMember({"auto", "none"}));
     app.add_option("--head-rows", r.head_rows, "of a block of the head and its loss; 0: whole, -1: whole while that is small");

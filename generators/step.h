@@ -63,6 +63,8 @@ struct Kernel {
     std::string pass;         ///< forward, backward, update
     std::vector<int> stages;  ///< in order
     int anchor = -1;          ///< the stage that owns the loop nest, -1: pointwise
+    std::string dialect = "halide", dialect_why = {};  ///< of a product: what computes it, and why
+    std::vector<std::string> dialects = {};            ///< of a product of Halide's: what else may
 };
 
 struct StepProgram {
@@ -131,6 +133,7 @@ struct StepOptions {
     int workers = 1;          ///< whose gradients are added
     bool groups = true;       ///< layers share kernels
     int head_rows = -1;       ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
+    std::string dialect = "halide";  ///< what computes products where no line says it and it can
     std::function<void(const StepProgram &)> traced = {};  ///< called when all shapes are known
     std::set<int> rebuilt = {};  ///< calls whose output is built again, beside those that the schedule names
 };

@@ -34,6 +34,9 @@ json buffer_json(const StepProgram &p, int id, const MemoryPlan &memory) {
     return j;
 }
 
+/// What is one kernel of the plan: equal code that equal dialects may stand in for.
+std::string plan_key(const CompiledKernel &k) { return k.key + json(k.dialects).dump(); }
+
 json call_json(const StepProgram &p, int k, const CompiledKernel &c, int symbol) {
     const Kernel &kernel = p.kernels[k];
     json stages = json::array();
@@ -51,6 +54,7 @@ json call_json(const StepProgram &p, int k, const CompiledKernel &c, int symbol)
     }
     json j = {{"kernel", symbol}, {"name", kernel.name}, {"pass", kernel.pass}, {"stages", stages},
               {"args", args}, {"flops", flops}, {"bytes", bytes}};
+    if (!kernel.dialect_why.empty()) j["why"] = kernel.dialect_why;
     if (int worker = p.stages[kernel.stages[0]].worker; worker >= 0) j["worker"] = worker;
     return j;
 }
@@ -86,22 +90,24 @@ json sums_json(const StepProgram &p, const std::vector<int> &list, int k) {
 
 json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled,
                const MemoryPlan &memory) {
-    json j = {{"format", 1}, {"device", p.schedule->machine.device}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
+    json j = {{"format", 2}, {"device", p.schedule->machine.device}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
               {"arena_unshared", memory.unshared}, {"loss", p.loss}, {"output", p.output},
               {"scalars", p.scalar_names}, {"scalar_values", p.scalar_values}};
     for (int b = 0; b < int(p.buffers.size()); b++) j["buffers"].push_back(buffer_json(p, b, memory));
-    std::map<std::string, int> symbols;
+    std::map<std::string, int> numbers;
     for (const CompiledKernel &k : compiled.kernels) {
-        if (!symbols.emplace(k.key, int(symbols.size())).second) continue;
+        if (!numbers.emplace(plan_key(k), int(numbers.size())).second) continue;
         json args = json::array();
         for (const KernelArgument &a : k.arguments)
             args.push_back({{"type", type_name(a.type)}, {"extents", a.extents}, {"written", a.written}});
-        j["kernels"].push_back({{"symbol", "cryolite_" + k.key}, {"loops", k.loops}, {"layer", k.layer}, {"form", k.form}, {"args", args}});
+        j["kernels"].push_back({{"loops", k.loops}, {"layer", k.layer}, {"form", k.form}, {"args", args}});
+        if (k.by_halide) j["kernels"].back()["symbol"] = "cryolite_" + k.key;
+        for (auto &[name, product] : k.dialects) j["kernels"].back()["dialects"].push_back({{"name", name}, {"product", product}});
     }
     for (auto &[plan, list] : p.plans) {
         j["plans"][plan] = json::array();
         for (int k : list) {
-            j["plans"][plan].push_back(call_json(p, k, compiled.kernels[k], symbols[compiled.kernels[k].key]));
+            j["plans"][plan].push_back(call_json(p, k, compiled.kernels[k], numbers[plan_key(compiled.kernels[k])]));
             if (p.workers > 1 && plan == "step")
                 for (json &sum : sums_json(p, list, k)) j["plans"][plan].push_back(std::move(sum));
         }

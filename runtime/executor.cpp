@@ -109,6 +109,27 @@ int Executor::declare(const PlanCall &c) {
     return collective_->declare(c.worker, share, result);
 }
 
+namespace {
+
+/// The call runs what a dialect makes of it now, where its arguments are.
+void use_dialect(Executor::Line::Call &call, const PlanKernel::Dialect &d, const Device &device) {
+    const std::string &name = call.plan->name;
+    const Dialect *dialect = load_dialect(d.name);
+    if (!dialect) fail("'{}' is a product by {}, which this build does not have; {}", name, d.name, how_to_get(d.name));
+    std::vector<void *> addresses;
+    for (const halide_buffer_t &b : call.arguments) addresses.push_back(device.host_address(b));
+    try {
+        call.ready = dialect->prepare(d.product, addresses);
+    } catch (const std::exception &e) {
+        fail("'{}': {} cannot compute it: {}", name, d.name, e.what());
+    }
+    call.function = run_ready;
+    call.argv.resize(1);  // the context
+    call.argv.push_back(call.ready.get());
+}
+
+}  // namespace
+
 void Executor::resolve(Line &line, const PlanCall &c, int shared) {
     Line::Call &call = line.calls.emplace_back();
     call.plan = &c, call.shared = shared;
@@ -132,6 +153,7 @@ void Executor::resolve(Line &line, const PlanCall &c, int shared) {
             device_.bind_host(b, collective_->shares(shared)[size_t(whose.worker)]);
         call.argv.push_back(&b);
     }
+    if (k.chosen >= 0) use_dialect(call, k.dialects[size_t(k.chosen)], device_);
 }
 
 namespace {

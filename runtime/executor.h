@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 
+#include "dialects/dialect.h"
 #include "runtime/bundle.h"
 #include "runtime/collective/collective.h"
 #include "runtime/device/device.h"
@@ -69,6 +70,7 @@ struct Executor::Line {
         std::vector<void *> argv;
         std::deque<halide_buffer_t> arguments;
         std::deque<std::vector<halide_dimension_t>> dimensions;
+        std::unique_ptr<Ready> ready;  ///< of a dialect
         const PlanCall *plan;
         int shared = -1;  ///< of a call for one worker: its number among what workers do together
     };

@@ -33,16 +33,19 @@ PlanBuffer buffer_of(const json &j) {
 }
 
 PlanKernel kernel_of(const json &j) {
-    PlanKernel k{j.at("symbol"), j.at("loops"), j.at("layer"), j.at("form"), {}};
+    PlanKernel k{j.value("symbol", ""), j.at("loops"), j.at("layer"), j.at("form"), {}, {}};
     for (const json &a : j.at("args"))
         k.args.push_back({a.at("type"), a.at("extents").get<std::vector<int>>(), a.at("written")});
+    if (j.contains("dialects"))
+        for (const json &d : j["dialects"]) k.dialects.push_back({d.at("name"), d.at("product")});
+    if (k.symbol.empty()) k.chosen = 0;
     return k;
 }
 
 PlanCall call_of(const json &j) {
     PlanCall c;
     c.kernel = j.at("kernel"), c.name = j.at("name"), c.pass = j.at("pass");
-    c.flops = j.at("flops"), c.bytes = j.at("bytes");
+    c.flops = j.at("flops"), c.bytes = j.at("bytes"), c.why = j.value("why", "");
     c.worker = j.value("worker", -1), c.sum = j.value("sum", int64_t{0});
     for (const json &s : j.at("stages")) c.stages.push_back({s.at("name"), s.at("placed"), s.value("why", "")});
     for (const json &a : j.at("args")) c.args.push_back({a.at(0), a.at(1)});
@@ -57,8 +60,21 @@ void check_sum(const Plan &p, const PlanCall &c) {
         fail("'{}' reaches past the end of '{}', or cannot add it", c.name, b.name);
 }
 
+/// A dialect relies on what is said of its arguments as compiled code does.
+void check_dialects(const PlanKernel &k) {
+    if (k.symbol.empty() && k.dialects.empty()) fail("a kernel of layer '{}' has neither code nor a dialect", k.layer);
+    std::vector<int64_t> elements;
+    std::vector<bool> written;
+    for (const PlanArgument &a : k.args) {
+        elements.push_back(1), written.push_back(a.written);
+        for (int e : a.extents) elements.back() *= e;
+    }
+    for (const PlanKernel::Dialect &d : k.dialects) d.product.check(elements, written);
+}
+
 /// What the executor relies on: every index is in range, and every argument fits its buffer.
 void check(const Plan &p) {
+    for (const PlanKernel &k : p.kernels) check_dialects(k);
     for (auto &[name, calls] : p.plans)
         for (const PlanCall &c : calls) {
             if (c.worker < -1 || c.worker >= p.workers) fail("'{}' is for worker {} of {}", c.name, c.worker, p.workers);
@@ -112,6 +128,26 @@ Plan Plan::load(const fs::path &path) {
         fail("the plan {} is damaged: {}", path.string(), e.what());
     }
     return p;
+}
+
+const PlanKernel::Dialect *PlanKernel::dialect(const std::string &name) const {
+    for (const Dialect &d : dialects)
+        if (d.name == name) return &d;
+    return nullptr;
+}
+
+void Plan::choose(const std::map<std::string, DialectChoice> &dialects) {
+    auto choice = [&](const PlanKernel &k) {
+        auto at = dialects.find(k.symbol);
+        return k.symbol.empty() || k.dialects.empty() || at == dialects.end() ? nullptr : &at->second;
+    };
+    for (auto &[name, calls] : plans)
+        for (PlanCall &c : calls)
+            if (c.kernel >= 0)
+                if (const DialectChoice *chosen = choice(kernels[size_t(c.kernel)])) c.why = chosen->why;
+    for (PlanKernel &k : kernels)
+        if (const DialectChoice *chosen = choice(k))
+            if (const PlanKernel::Dialect *d = k.dialect(chosen->dialect)) k.chosen = int(d - k.dialects.data()), k.loops = d->name;
 }
 
 int Plan::find(const std::string &role, const std::string &name) const {

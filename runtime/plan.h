@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dialects/product.h"
 #include "runtime/files.h"
 
 namespace cryolite {
@@ -39,9 +40,16 @@ struct PlanArgument {
 };
 
 struct PlanKernel {
-    std::string symbol, loops;
+    std::string symbol, loops;  ///< symbol empty: a dialect computes it
     std::string layer, form;  ///< type of the layer that owns the loops; forward, d_input, d_parameter, update, norm
     std::vector<PlanArgument> args;
+    struct Dialect {
+        std::string name;
+        Product product;
+    };
+    std::vector<Dialect> dialects;  ///< what can compute it instead of compiled code
+    const Dialect *dialect(const std::string &name) const;  ///< null: not this one
+    int chosen = -1;                ///< of `dialects`; -1: the compiled code
 };
 
 struct PlanCall {
@@ -60,6 +68,12 @@ struct PlanCall {
     std::vector<Bound> args;
     double flops = 0;
     int64_t bytes = 0;
+    std::string why;          ///< of a product: why the kernel's dialect computes it
+};
+
+/// What computes a kernel, and why.
+struct DialectChoice {
+    std::string dialect, why;
 };
 
 struct Plan {
@@ -74,7 +88,7 @@ struct Plan {
     std::vector<PlanKernel> kernels;
     std::map<std::string, std::vector<PlanCall>> plans;
 
-    static constexpr int format = 1;  ///< of the file
+    static constexpr int format = 2;  ///< of the file
     /// The format that a file says it has, "?" where it says none.
     static std::string format_of(const fs::path &path);
     /// Reads and checks a plan; errors name the file and what is wrong in it.
@@ -89,7 +103,9 @@ struct Plan {
     /// How many elements a call touches of its argument.
     int64_t elements(const PlanCall &call, size_t argument) const;
     int64_t parameters() const;                 ///< logical elements of all parameters
-    /// The name of a call's loop schedule.
+    /// Has dialects compute kernels, by symbol, where they can.
+    void choose(const std::map<std::string, DialectChoice> &dialects);
+    /// The name of a call's loop schedule, or of the dialect that computes it.
     const std::string &loops(const PlanCall &c) const;
     bool writes(const PlanCall &c, size_t argument) const;
 };

@@ -39,6 +39,12 @@ void Step::Line::distribute(Workers) {
     step.distributed = true;
 }
 
+void Step::Line::dialect(const DialectName &d) {
+    for (auto &[s, old] : step.dialects)
+        if (s == stage) return void(old = d.name);
+    step.dialects.push_back({stage, d.name});
+}
+
 void Step::Line::place(const Placement &p) {
     if (stage.kind == Stage::gradients)
         fail("s(d(net)){} is refused: gradients are placed one by one, s(d(w)){}; the nearest legal line is "

@@ -9,6 +9,7 @@
 //   s(net.head).compute_at(net.criterion);      // block of rows by block of rows, to and fro: logits never exist whole
 //   s(net.gelu).store_at(forward);              // not saved for the backward pass, which builds it again
 //   s.budget(2e9);                              // builds again what it takes for the step to fit into so many bytes
+//   s(net.up).dialect(onednn);                  // this implementation of the product
 //   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
 //
 // A line that is not legal is refused when the step is partitioned, with the reason and the nearest legal line.
@@ -19,6 +20,7 @@
 #include <typeindex>
 #include <vector>
 
+#include "dialects/table.h"
 #include "dsl/layer.h"
 #include "schedules/cpu/fallback.h"
 #include "schedules/group.h"
@@ -82,6 +84,8 @@ public:
         /// Of d(net): every gradient is added over the workers as soon as it exists, in a fixed order, each worker having
         /// its part of the sum; it updates that part of the parameter, which all read. With one worker it changes nothing.
         void distribute(Workers);
+        /// Another implementation of a stage that is a product, or `halide` and no other.
+        void dialect(const DialectName &d);
 
     private:
         friend class Step;
@@ -108,6 +112,7 @@ public:
     std::set<const Layer *> rebuilt;
     int64_t bytes_allowed = 0;
     bool distributed = false;
+    std::vector<std::pair<Stage, std::string>> dialects;
     std::map<const Parameter *, Layout> layouts;
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.

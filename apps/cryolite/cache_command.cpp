@@ -12,6 +12,7 @@
 #include "apps/cryolite/cache_why.h"
 #include "runtime/cache.h"
 #include "runtime/error.h"
+#include "runtime/tuning.h"
 
 namespace cryolite {
 
@@ -55,13 +56,21 @@ void remove_file(const fs::path &path) {
     if (unlink(path.c_str()) != 0 && errno != ENOENT) fail_file("remove", path, errno);
 }
 
+/// Times that `--dialect auto` has measured; none is made to be counted, and a damaged file counts none.
+int tuning_records(const Cache &cache) {
+    if (!fs::exists(Tuning::file(cache.folder())) || !Tuning::damage(cache.folder()).empty()) return 0;
+    return Tuning(cache.folder()).count();
+}
+
 int list(const Cache &cache, bool as_json) {
     const std::vector<CacheEntry> bundles = entries_of(cache, "bundles");
     const std::vector<fs::path> kernels = kernels_of(cache);
+    const int records = tuning_records(cache);
     if (as_json) {
         json j = {{"folder", cache.folder().string()},
                   {"bundles", json::array()},
-                  {"kernels", {{"count", kernels.size()}, {"bytes", size_of(kernels)}}}};
+                  {"kernels", {{"count", kernels.size()}, {"bytes", size_of(kernels)}}},
+                  {"tuning", {{"count", records}}}};
         for (const CacheEntry &e : bundles)
             j["bundles"].push_back({{"key", e.key},
                                     {"bytes", e.bytes},
@@ -80,6 +89,7 @@ int list(const Cache &cache, bool as_json) {
                    about.kernels, human_bytes(e.bytes), age_of(e),
                    e.damage.empty() ? about.flags : "damaged: " + e.damage);
     }
+    if (records) fmt::print("{} measured times in {}\n", records, Tuning::file(cache.folder()).string());
     fmt::print("{} bundle{} and {} kernel{} ({}) in {}\n", bundles.size(),
                bundles.size() == 1 ? "" : "s", kernels.size(), kernels.size() == 1 ? "" : "s",
                human_bytes(size_of(kernels)), cache.folder().string());
@@ -108,6 +118,13 @@ int verify(const Cache &cache) {
         ++damaged;
         fmt::print("kernels/{}: {}; removed\n", file.filename().string(), why);
         remove_file(file);
+    }
+    if (const std::string why = Tuning::damage(cache.folder()); !why.empty()) {
+        ++damaged;
+        fmt::print("tuning.sqlite: {}; removed\n", why);
+        Tuning::remove(cache.folder());
+    } else if (tuning_records(cache)) {
+        ++good;
     }
     const int leftovers = cache.remove_leftovers();
     if (leftovers)
@@ -148,9 +165,11 @@ int clear(const Cache &cache, const std::string &key) {
     const std::vector<fs::path> kernels = kernels_of(cache);
     const uint64_t bytes = size_of(kernels);
     for (const fs::path &file : kernels) remove_file(file);
+    const int records = tuning_records(cache);
+    Tuning::remove(cache.folder());
     cache.remove_leftovers();
-    fmt::print("removed {} entries and {} kernels ({}) from {}\n", entries, kernels.size(),
-               human_bytes(bytes), cache.folder().string());
+    fmt::print("removed {} entries and {} kernels ({}){} from {}\n", entries, kernels.size(), human_bytes(bytes),
+               records ? fmt::format(", {} measured times", records) : "", cache.folder().string());
     return 0;
 }
 

@@ -43,6 +43,7 @@ std::string config_toml(const TrainSettings &s) {
     line("group", toml_string(s.group));
     line("head-rows", s.head_rows < 0 ? toml_string("auto") : std::to_string(s.head_rows));
     line("recompute", toml_string(s.recompute));
+    line("dialect", toml_string(s.dialect));
     line("device", toml_string(s.device));
     line("workers", std::to_string(s.workers));
     if (s.threads) line("threads", std::to_string(s.threads));

@@ -68,6 +68,7 @@ public:
                   {"update", s_.update},
                   {"precision", s_.precision},
                   {"device", plan_.device},
+                  {"dialect", s_.dialect},
                   {"clip", s_.clip > 0},
                   {"peak_gflops", roof_.peak},
                   {"bandwidth_gb_s", roof_.bandwidth},
@@ -133,13 +134,18 @@ private:
                             {"written", plan_.writes(c, i)}});
         }
         json j = {{"name", c.name},          {"pass", c.pass},
-                  {"loops", plan_.loops(c)}, {"flops", c.flops}, {"bytes", c.bytes},
+                  {"loops", plan_.loops(c)}, {"dialect", dialect(c)}, {"flops", c.flops}, {"bytes", c.bytes},
                   {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
                   {"bound", roof_.bound(c)}};
         if (c.kernel >= 0) j["kernel"] = plan_.kernels[size_t(c.kernel)].symbol;
         if (c.kernel >= 0 && loops_) j["inner_loops"] = loops_->to_json(plan_.kernels[size_t(c.kernel)].symbol);
+        if (!c.why.empty()) j["why"] = c.why;
         if (c.worker >= 0) j["worker"] = c.worker;
         return j;
+    }
+    std::string dialect(const PlanCall &c) const {
+        const PlanKernel *k = c.kernel < 0 ? nullptr : &plan_.kernels[size_t(c.kernel)];
+        return k && k->chosen >= 0 ? k->dialects[size_t(k->chosen)].name : "halide";
     }
     // A sum over workers has no kernel that would say.
     std::string type_of(const PlanCall &c, size_t argument) const {
@@ -177,6 +183,7 @@ private:
                        100 * roof_.seconds(c) * l.times / total, roof_.bound(c),
                        plan_.loops(c),
                        r_.kernel.empty() ? without_numbers(c.name) : c.name);
+            if (!c.why.empty()) fmt::print("{:62}{}: {}\n", "", dialect(c), c.why);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
             if (!r_.kernel.empty()) print_arguments(c);
             if (c.kernel >= 0 && loops_) loops_->print(plan_.kernels[size_t(c.kernel)].symbol);

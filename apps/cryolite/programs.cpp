@@ -19,6 +19,20 @@ namespace cryolite {
 
 using nlohmann::json;
 
+/// What kernels for "this host" depend on. Asking Halide would load it, so: what the system says of
+/// the processor.
+std::string machine_id() {
+    struct utsname name {};
+    uname(&name);
+    std::string text = name.machine, line;
+    std::ifstream in("/proc/cpuinfo");
+    while (std::getline(in, line) && !line.empty())  // the first processor
+        for (const char *part :
+             {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
+            if (line.starts_with(part)) text += "|" + line;
+    return sha256_hex(text).substr(0, 16);
+}
+
 namespace {
 
 bool runnable(const fs::path &path) {
@@ -151,20 +165,6 @@ std::string canonical(const std::string &type, const std::string &text) {
     return text;
 }
 
-/// What kernels for "this host" depend on. Asking Halide would load it, so: what the system says of
-/// the processor.
-std::string machine() {
-    struct utsname name {};
-    uname(&name);
-    std::string text = name.machine, line;
-    std::ifstream in("/proc/cpuinfo");
-    while (std::getline(in, line) && !line.empty())  // the first processor
-        for (const char *part :
-             {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
-            if (line.starts_with(part)) text += "|" + line;
-    return sha256_hex(text).substr(0, 16);
-}
-
 json parts_with(const ProgramDescription &description, const Program &program, const BundleRequest &request) {
     json params = json::object();
     for (const ProgramDescription::Param &p : description.params) {
@@ -180,11 +180,12 @@ json parts_with(const ProgramDescription &description, const Program &program, c
             {"head_rows", request.head_rows},
             {"budget", request.budget},
             {"workers", request.workers},
+            {"dialect", request.dialect},
             {"precision", request.precision},
             {"device", request.device},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
-            {"machine", machine()}};
+            {"machine", machine_id()}};
 }
 
 json parts_of(const Program &program, const BundleRequest &request, const Cache &cache) {
@@ -223,7 +224,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     add_params(options.argv, request.params);
     options.argv.insert(options.argv.end(),
                         {"--update", request.update, "--optimizer", request.optimizer,
-                         "--precision", request.precision, "--device", request.device});
+                         "--dialect", request.dialect, "--precision", request.precision, "--device", request.device});
     options.argv.insert(options.argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
     if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.workers > 1) options.argv.insert(options.argv.end(), {"--workers", std::to_string(request.workers)});
@@ -256,7 +257,7 @@ Program find_program(const std::string &app, const Cache &cache) {
     Program program;
     program.app = app;
     if (!has_compiler()) {
-        program.id = compiled_program_id(app, machine(), cache);
+        program.id = compiled_program_id(app, machine_id(), cache);
         if (auto known = known_description(program, {}, cache)) program.description = *known;
         else fail("{} has bundles of {}, but not what the program says of itself (descriptions/): copy the whole cache",
                   cache.folder().string(), app);

@@ -42,6 +42,7 @@ Program find_program(const std::string &app, const Cache &cache);
 struct BundleRequest {
     std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
     std::string optimizer = "adamw", update = "auto", precision = "fp32", device = "cpu";
+    std::string dialect = "halide";  ///< that the program is told: measured ones are chosen in a plan for halide
     bool clip = false, accumulate = false;
     std::string group = "auto";  ///< none: every layer in a kernel of its own
     int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: as the schedule says
@@ -56,6 +57,9 @@ struct BundleResult {
     int cached = 0;   ///< of these, not compiled by this process
     double seconds = 0;
 };
+
+/// A digest of what the system says of the processor: what kernels for this host depend on.
+std::string machine_id();
 
 /// What the key of a bundle is the digest of, as JSON text: the program, every parameter with its
 /// value, defaults included, the step's options, the machine.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "apps/cryolite/dialects.h"
 #include "apps/cryolite/notes.h"
 #include "apps/cryolite/interrupt.h"
 #include "runtime/collective/processes.h"
@@ -35,11 +36,22 @@ double since_start() {
 
 BundleRequest bundle_request(const TrainSettings &s) {
     BundleRequest r{.params = s.params, .optimizer = s.optimizer, .update = s.update, .precision = s.precision, .device = s.device,
+                    .dialect = s.dialect == "auto" ? "halide" : s.dialect,
                     .clip = s.clip > 0, .accumulate = s.accumulate > 1, .group = s.group, .head_rows = s.head_rows,
                     .budget = s.budget, .workers = s.workers};
     if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
     return r;
 }
+
+namespace {
+
+/// Threads of each worker, on the cores of this process.
+int team_threads(const TrainSettings &s, const std::vector<int> &cores) {
+    if (s.threads > 0) return s.threads;
+    return std::max(1, int(cores.size()) / (known_processes().size() > 1 ? 1 : s.workers));
+}
+
+}  // namespace
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
                                           Progress &progress, bool notes) {
@@ -49,6 +61,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     BundleRequest wanted = bundle_request(s);
     wanted.any_size = request.command == Command::explain;
     Processes &all = known_processes();
+    // All ranks ask together which cores are theirs.
+    const int threads = s.dialect == "auto" ? team_threads(s, all.cores(core_numbers())) : 0;
     if (all.rank() > 0) all.barrier();  // rank 0 compiles, the others find it in the cache
     const BundleResult built =
         get_bundle(
@@ -56,9 +70,11 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
             [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
             [&](const std::string &words) { progress.preparing(words); });
     if (interrupted()) throw Interrupted("interrupted");
+    auto bundle = std::make_shared<const Bundle>(built.folder);
+    if (threads > 0)  // and rank 0 measures
+        bundle = std::make_shared<const Bundle>(built.folder, faster_dialects(*bundle, cache, threads, progress));
     if (all.rank() == 0) all.barrier();
     defer_signals(false);
-    auto bundle = std::make_shared<const Bundle>(built.folder);
     complete(s, request.values, bundle->plan);
     if (s.json) print_line(compile_json(built.kernels, built.cached, built.seconds));
     progress.say(fmt::format("kernels: {}, {} ({:.2f} s)", built.kernels,
@@ -76,7 +92,7 @@ Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bund
     Processes &all = known_processes();
     const int here = all.size() > 1 ? 1 : workers;
     const std::vector<int> cores = all.cores(core_numbers());
-    threads = s.threads > 0 ? s.threads : std::max(1, int(cores.size()) / here);
+    threads = team_threads(s, cores);
     // Each worker stays on cores of its own, where there are enough of them: its weights and sums stay in their caches.
     const bool apart = workers > 1 && here * threads <= int(cores.size());
     std::vector<Device *> list;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "dialects/dialect.h"
 #include "runtime/collective/processes.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
@@ -79,6 +80,15 @@ void read_step(TrainSettings &s, const Request &r) {
     if (use("weight-decay")) s.numbers["weight-decay"] = v.real("weight-decay", 0);
 }
 
+/// One that is named has to be there before anything is compiled.
+void read_dialect(TrainSettings &s, const Values &v) {
+    std::vector<std::string> names = {"auto", "halide"};
+    for (const DialectLine &d : dialect_table()) names.push_back(d.name);
+    s.dialect = v.word("dialect", names, "halide");
+    if (find_dialect(s.dialect) && !load_dialect(s.dialect))
+        fail_usage("--dialect {}: this build does not have it; {}", s.dialect, how_to_get(s.dialect));
+}
+
 void read_schedule(TrainSettings &s, const Values &v, Command command) {
     s.update = v.word("update", {"auto", "separate", "backward", "forward"}, "auto");
     s.recompute = v.text("recompute", "none");
@@ -89,12 +99,14 @@ void read_schedule(TrainSettings &s, const Values &v, Command command) {
     }
     s.group = v.word("group", {"auto", "none"}, "auto");
     if (v.text("head-rows", "auto") != "auto") s.head_rows = int(v.whole("head-rows", 0, 1 << 20, 0));
-    v.word("dialect", {"auto", "halide"}, "auto");
+    read_dialect(s, v);
     s.device = v.word("device", {"cpu", "opencl", "cuda"}, "cpu");
     if (s.device == "cuda" && command != Command::explain)
         fail_usage("--device cuda: kernels are compiled for it, and `explain` shows them, but nothing runs them yet; use cpu or opencl");
     if (s.device != "cpu" && s.precision == "bf16")
         fail_usage("--precision bf16 is for --device cpu: kernels for {} have no bf16 yet; use fp32", s.device);
+    if (s.device != "cpu" && s.dialect != "halide")
+        fail_usage("--dialect {} is for --device cpu, not for {}; use halide", s.dialect, s.device);
     s.workers = int(v.whole("workers", 1, 1024, 1));
     if (const int ranks = known_processes().size(); ranks > 1) {
         if (auto at = v.all().find("workers"); s.workers > 1 && at != v.all().end() && at->second.origin == Origin::command_line)

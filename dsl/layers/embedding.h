@@ -101,6 +101,7 @@ struct TiedHead : Layer {
         return x.with(0, source.vocab);
     }
     bool by_rows() const override { return true; }
+    std::optional<ProductLayer> product() const override { return {{&table, nullptr, 1}}; }
     Casts casts() const override { return {.inputs = true, .output = true, .products = true}; }
     double flops(const Shape &x) const override { return 2.0 * x.size() * source.vocab; }
 

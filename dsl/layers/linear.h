@@ -18,6 +18,7 @@ struct Linear : Layer {
         return x.with(0, out);
     }
     bool by_rows() const override { return true; }
+    std::optional<ProductLayer> product() const override { return {{&W, &b}}; }
     Casts casts() const override { return {.inputs = true, .output = true, .products = true}; }
     double flops(const Shape &x) const override { return 2.0 * x.size() * out; }
 

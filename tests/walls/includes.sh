@@ -28,20 +28,21 @@ only() {
     folder=$1
     shift
     may=$(printf '|%s' "$@")
-    forbid "$folder includes of this project only $*" '^ *# *include *"|^ *# *include *<(dsl|schedules|generators|runtime|apps|tests)/' \
+    forbid "$folder includes of this project only $*" '^ *# *include *"|^ *# *include *<(dsl|schedules|generators|dialects|runtime|apps|tests)/' \
         "# *include *\"(${may#|})" "$folder"
 }
 
 only dsl dsl/
-only schedules dsl/ schedules/
-only generators dsl/ schedules/ generators/
-only runtime runtime/
-only apps apps/ runtime/
+only schedules dsl/ schedules/ dialects/table.h
+only generators dsl/ schedules/ generators/ dialects/product.h dialects/table.h
+only runtime runtime/ dialects/product.h dialects/dialect.h
+only apps apps/ runtime/ dialects/dialect.h
+only dialects dialects/
 for folder in layers schedules generators error support; do
-    only tests/$folder dsl/ schedules/ generators/ tests/support/
+    only tests/$folder dsl/ schedules/ generators/ dialects/dialect.h tests/support/
 done
 for folder in runtime parity; do
-    only tests/$folder runtime/ tests/runtime/ tests/parity/
+    only tests/$folder runtime/ dialects/dialect.h tests/runtime/ tests/parity/
 done
 for folder in command speed; do
     only tests/$folder runtime/ apps/cryolite/ tests/runtime/
@@ -64,9 +65,11 @@ halide='# *include *[<"]Halide'
 forbid "the compiler's half sees Halide.h alone of Halide" "$halide" '<Halide\.h>' dsl schedules generators
 forbid "of Halide, the runtime sees its runtime's header" "$halide" '<HalideRuntime\.h>|^runtime/device/opencl/.*<HalideRuntimeOpenCL\.h>' runtime
 forbid "an app sees nothing of Halide" "$halide" '^$' apps
+forbid "of Halide, a dialect sees its runtime's header" "$halide" '<HalideRuntime\.h>' dialects
 forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' dsl schedules generators runtime apps
 forbid "OpenMP is known to the team of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
     '^runtime/(device/cpu/|peak\.cpp|rng\.cpp)' dsl schedules generators runtime apps
+forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl)' '^dialects/onednn/' dsl schedules generators dialects runtime apps
 forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl)' '^runtime/device/' dsl schedules generators runtime apps
 
 # What may be said.

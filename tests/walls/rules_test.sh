@@ -5,7 +5,7 @@
 walls=$1/tests/walls
 
 # A tree that keeps all rules, as empty as can be.
-mkdir -p dsl/layers schedules/{cpu,gpu} generators runtime/{data,halide,collective/{local,mpi},device/{cpu,opencl}} \
+mkdir -p dialects/onednn dsl/layers schedules/{cpu,gpu} generators runtime/{data,halide,collective/{local,mpi},device/{cpu,opencl}} \
     apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs}
 "$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"
 
@@ -53,6 +53,10 @@ broken generators/a.cpp '#include <HalideBuffer.h>' 'sees Halide.h alone'
 broken runtime/a.cpp '#include <Halide.h>' "its runtime's header"
 broken runtime/a.cpp '#include <HalideRuntimeOpenCL.h>' "its runtime's header"
 kept runtime/device/opencl/a.cpp '#include <HalideRuntimeOpenCL.h>'
+broken dialects/a.cpp '#include "runtime/plan.h"' "dialects $only"
+broken dialects/a.h '#include <Halide.h>' "a dialect sees its runtime's header"
+broken runtime/a.cpp '#include <oneapi/dnnl/dnnl.h>' 'known to its dialect alone'
+kept dialects/onednn/a.cpp '#include <oneapi/dnnl/dnnl.h>'
 broken apps/cryolite/a.cpp '#include <HalideRuntime.h>' 'an app sees nothing of Halide'
 broken runtime/collective/a.cpp '#include <mpi.h>' 'MPI is known'
 broken runtime/trainer.cpp '#pragma omp parallel' 'OpenMP is known'

@@ -1,0 +1,174 @@
+#include "dialects/onednn/primitives.h"
+
+#include <HalideRuntime.h>
+#include <omp.h>
+
+#include <functional>
+#include <stdexcept>
+
+namespace cryolite::of_onednn {
+
+using dnnl::algorithm;
+using dnnl::matmul;
+
+// What is made once stays until the process ends: the library's own static data may be gone before ours would be.
+dnnl::engine &engine() {
+    static auto *cpu = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+    return *cpu;
+}
+
+/// Of the CPU it holds no state: threads share it.
+dnnl::stream &stream() {
+    static auto *one = new dnnl::stream(engine());
+    return *one;
+}
+
+// In a region of several threads the library keeps to its own; in one of a single thread it would open a region.
+OneThread::OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+OneThread::~OneThread() { omp_set_num_threads(before_); }
+
+namespace {
+
+dnnl::primitive_attr attributes(bool add) {
+    dnnl::primitive_attr a;
+    a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (!add) return a;
+    dnnl::post_ops after;
+    after.append_sum(1.0f);
+    a.set_post_ops(after);
+    return a;
+}
+
+algorithm function(const std::string &op) {
+    if (op == "relu") return algorithm::eltwise_relu;
+    if (op == "gelu_tanh") return algorithm::eltwise_gelu_tanh;
+    if (op == "gelu_erf") return algorithm::eltwise_gelu_erf;
+    throw std::runtime_error("onednn has no '" + op + "'");
+}
+
+void describe(std::vector<int64_t> &key, const Md &md) {
+    const auto *bytes = reinterpret_cast<const int64_t *>(&md.data);
+    key.insert(key.end(), bytes, bytes + sizeof md.data / sizeof *bytes);
+}
+
+/// Its description and the primitive, by what it is made of; beyond the library's own cache, which finds them more slowly
+/// than a large product's thousand tasks are started.
+template <typename Pd> struct Made {
+    Pd description;
+    dnnl::primitive primitive;
+};
+template <typename Pd> const Made<Pd> &made(const std::vector<int64_t> &key, const std::function<Pd()> &make) {
+    static std::mutex lock;
+    static auto &all = *new std::map<std::vector<int64_t>, Made<Pd>>;
+    const std::lock_guard hold(lock);
+    auto at = all.find(key);
+    if (at == all.end()) {
+        Pd description = make();
+        dnnl::primitive primitive(description.get());
+        at = all.emplace(key, Made<Pd>{description, primitive}).first;
+    }
+    return at->second;
+}
+
+const Made<matmul::primitive_desc> &made_product(const Md &a, const Md &b, const Md &c, bool bias, bool add) {
+    std::vector<int64_t> key = {bias, add};
+    for (const Md *md : {&a, &b, &c}) describe(key, *md);
+    return made<matmul::primitive_desc>(key, [&] {
+        const OneThread one;
+        const matmul::desc what = bias ? matmul::desc(a, b, matrix(1, c.dims()[1], c.dims()[1]), c) : matmul::desc(a, b, c);
+        return matmul::primitive_desc(what, attributes(add), engine());
+    });
+}
+
+}  // namespace
+
+void Action::bind(int argument, const Md &md, void *address) {
+    memory_.emplace_back(md, engine(), address);
+    arguments_.push_back({argument, memory_.back().get()});
+}
+
+template <typename Pd> void Action::finish(const Pd &made) {
+    primitive_ = made.primitive;
+    const Md scratch = made.description.scratchpad_desc();
+    scratch_ = scratch.get_size();
+    if (scratch_) bind(DNNL_ARG_SCRATCHPAD, scratch, DNNL_MEMORY_NONE);
+}
+
+bool Action::good(const Md &a, const Md &b, const Md &c, bool bias) {
+    try {
+        return std::string(made_product(a, b, c, bias, false).description.impl_info_str()).rfind("ref", 0) != 0;
+    } catch (const dnnl::error &) {
+        return false;
+    }
+}
+
+Action Action::product(const Md &a, float *at_a, const Md &b, float *at_b, const Md &c, float *at_c, float *bias, bool add) {
+    Action action;
+    action.bind(DNNL_ARG_SRC, a, at_a), action.bind(DNNL_ARG_WEIGHTS, b, at_b), action.bind(DNNL_ARG_DST, c, at_c);
+    if (bias) action.bind(DNNL_ARG_BIAS, matrix(1, c.dims()[1], c.dims()[1]), bias);
+    action.finish(made_product(a, b, c, bias, add));
+    return action;
+}
+
+Action Action::pointwise(const std::string &op, const Md &rows, float *x, float *y) {
+    using Forward = dnnl::eltwise_forward;
+    std::vector<int64_t> key = {int64_t(function(op))};
+    describe(key, rows);
+    Action action;
+    action.bind(DNNL_ARG_SRC, rows, x), action.bind(DNNL_ARG_DST, rows, y);
+    action.finish(made<Forward::primitive_desc>(key, [&] {
+        const OneThread one;
+        return Forward::primitive_desc({dnnl::prop_kind::forward_inference, function(op), rows}, attributes(false), engine());
+    }));
+    return action;
+}
+
+Action Action::slope(const std::string &op, const Md &rows, float *x, float *y) {
+    using Forward = dnnl::eltwise_forward;
+    using Backward = dnnl::eltwise_backward;
+    std::vector<int64_t> key = {int64_t(function(op))};
+    describe(key, rows);
+    Action action;
+    action.bind(DNNL_ARG_SRC, rows, x), action.bind(DNNL_ARG_DIFF_DST, rows, y), action.bind(DNNL_ARG_DIFF_SRC, rows, y);
+    action.finish(made<Backward::primitive_desc>(key, [&] {
+        const OneThread one;
+        const Forward::primitive_desc hint({dnnl::prop_kind::forward_training, function(op), rows}, engine());
+        return Backward::primitive_desc({function(op), rows, rows}, attributes(false), engine(), hint);
+    }));
+    return action;
+}
+
+Action Action::copy(const Md &rows, float *x, float *y) {
+    std::vector<int64_t> key;
+    describe(key, rows);
+    Action action;
+    action.bind(DNNL_ARG_FROM, rows, x), action.bind(DNNL_ARG_TO, rows, y);
+    action.finish(made<dnnl::reorder::primitive_desc>(key, [&] {
+        const OneThread one;
+        return dnnl::reorder::primitive_desc(engine(), rows, engine(), rows, attributes(false));
+    }));
+    return action;
+}
+
+Action Action::add(const Md &rows, float *x, float *y) {
+    std::vector<int64_t> key;
+    describe(key, rows);
+    Action action;
+    action.bind(DNNL_ARG_SRC_0, rows, y), action.bind(DNNL_ARG_SRC_1, rows, x), action.bind(DNNL_ARG_DST, rows, y);
+    action.finish(made<dnnl::binary::primitive_desc>(key, [&] {
+        const OneThread one;
+        return dnnl::binary::primitive_desc({algorithm::binary_add, rows, rows, rows}, attributes(false), engine());
+    }));
+    return action;
+}
+
+int Action::run(void *context) const {
+    void *scratch = scratch_ ? halide_malloc(context, scratch_) : nullptr;
+    if (scratch_ && !scratch) return halide_error_code_out_of_memory;
+    if (scratch) dnnl_memory_set_data_handle(memory_.back().get(), scratch);
+    const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream().get(), int(arguments_.size()), arguments_.data());
+    if (scratch) halide_free(context, scratch);
+    return status == dnnl_success ? 0 : -int(status);
+}
+
+}  // namespace cryolite::of_onednn

@@ -1,0 +1,68 @@
+#include "dialects/product.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+const char *const forms[] = {"forward", "d_input", "d_parameter"};
+
+template <typename... Args> [[noreturn]] void refuse(fmt::format_string<Args...> text, Args &&...args) {
+    throw std::runtime_error(fmt::format(text, std::forward<Args>(args)...));
+}
+
+}  // namespace
+
+const std::vector<std::string> epilogue_ops = {"bias", "add", "relu", "gelu_tanh", "gelu_erf", "d_relu", "d_gelu_tanh", "d_gelu_erf"};
+
+void to_json(json &j, const Product &p) {
+    j = {{"form", forms[p.form]}, {"type", p.type}, {"rows", p.rows}, {"in", p.in}, {"out", p.out}, {"panel", p.panel}, {"stores", p.stores}};
+    if (p.accumulate) j["accumulate"] = true;
+    for (auto [name, argument] : {std::pair{"weight", p.weight}, {"x", p.x}, {"dy", p.dy}})
+        if (argument >= 0) j[name] = argument;
+    j["then"] = json::array();
+    for (const Product::Then &t : p.then) j["then"].push_back({{"op", t.op}, {"reads", t.reads}, {"stores", t.stores}});
+}
+
+void from_json(const json &j, Product &p) {
+    const auto form = std::ranges::find(forms, j.at("form").get<std::string>());
+    if (form == std::end(forms)) refuse("a product has the form {}", j["form"].dump());
+    p.form = Product::Form(form - forms);
+    p.type = j.at("type"), p.rows = j.at("rows"), p.in = j.at("in"), p.out = j.at("out"), p.panel = j.at("panel"), p.stores = j.at("stores");
+    p.accumulate = j.value("accumulate", false);
+    p.weight = j.value("weight", -1), p.x = j.value("x", -1), p.dy = j.value("dy", -1);
+    p.then.clear();
+    for (const json &t : j.at("then")) p.then.push_back({t.at("op"), t.at("reads"), t.at("stores")});
+}
+
+void Product::check(std::span<const int64_t> elements, const std::vector<bool> &written) const {
+    if (rows < 1 || in < 1 || out < 1 || panel < 0) refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
+    const int64_t weights = panel ? int64_t(out + panel - 1) / panel * panel * in : int64_t(out) * in;
+    auto need = [&](const char *what, int argument, int64_t n, bool writes) {
+        if (argument < 0 || size_t(argument) >= elements.size()) refuse("a product names no argument as its {}", what);
+        if (elements[size_t(argument)] != n || written[size_t(argument)] != writes)
+            refuse("argument {} of a product is no {} of {} elements", argument, what, n);
+    };
+    const int64_t result = form == forward ? int64_t(rows) * out : form == d_input ? int64_t(rows) * in : weights;
+    if (form != d_parameter) need("weight", weight, weights, false);
+    if (form != d_input) need("x", x, int64_t(rows) * in, false);
+    if (form != forward) need("dy", dy, int64_t(rows) * out, false);
+    if (stores >= 0) need("result", stores, result, true);
+    for (const Then &t : then) {
+        if (std::ranges::find(epilogue_ops, t.op) == epilogue_ops.end()) refuse("a product has the epilogue '{}'", t.op);
+        if (form == d_parameter || (t.op == "bias" && form != forward)) refuse("a product of this form has no epilogue '{}'", t.op);
+        const bool reads = t.op == "bias" || t.op == "add" || t.op.starts_with("d_");
+        if (reads) need("array of an epilogue", t.reads, t.op == "bias" ? out : result, false);
+        if (t.stores >= 0) need("result", t.stores, result, true);
+    }
+    if (then.empty() ? stores < 0 : then.back().stores < 0) refuse("a product stores nothing");
+}
+
+}  // namespace cryolite

@@ -1,0 +1,64 @@
+#pragma once
+// A matrix product of a step as a dialect is told of it: plain data, which the compiler decides, the plan holds and the
+// runtime runs. It is all that the two halves share beside the plan.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cryolite {
+
+/// As a step schedule spells it: s(h).dialect(onednn).
+struct DialectName {
+    const char *name;
+};
+
+/// Over rows r, with W(o, i) of `out` x `in`:
+///   forward      y(o, r)  = sum_i W(o, i) x(i, r)
+///   d_input      dx(i, r) = sum_o W(o, i) dy(o, r)
+///   d_parameter  dW(o, i) = sum_r dy(o, r) x(i, r), added to what is there where `accumulate`
+/// and then, element by element, what the kernel does with the result before it stores it.
+struct Product {
+    enum Form { forward, d_input, d_parameter };
+    /// bias (of forward: + b(o)), add (+ another array), relu, gelu_tanh, gelu_erf; with "d_" before it, times the slope at
+    /// the array that it reads.
+    struct Then {
+        std::string op;
+        int reads = -1;   ///< argument, -1: none
+        int stores = -1;  ///< argument that holds what comes out, -1: nothing does
+        bool operator==(const Then &) const = default;
+    };
+
+    Form form = forward;
+    std::string type = "float32";  ///< of the factors
+    int rows = 0, in = 0, out = 0;
+    int panel = 0;            ///< width of the panels of `out` that W and dW are stored in; 0: row-major, `out` innermost
+    bool accumulate = false;
+    int weight = -1, x = -1, dy = -1;  ///< arguments; those that the form reads
+    int stores = -1;                   ///< argument that holds the product itself; -1: only what comes after it
+    std::vector<Then> then = {};
+
+    /// Multiply-adds, twice.
+    double flops() const { return 2.0 * rows * in * out; }
+    /// The argument that holds the value after `then[step]` (-1: the product), or a later one where nothing does.
+    int place(int step) const {
+        if (step < 0 && stores >= 0) return stores;
+        for (size_t i = step < 0 ? 0 : size_t(step); i < then.size(); i++)
+            if (then[i].stores >= 0) return then[i].stores;
+        return -1;
+    }
+    /// Throws where it is no product of arguments with so many elements, of which some are written.
+    void check(std::span<const int64_t> elements, const std::vector<bool> &written) const;
+    bool operator==(const Product &) const = default;
+};
+
+void to_json(nlohmann::json &j, const Product &p);
+void from_json(const nlohmann::json &j, Product &p);
+
+/// What may stand in a kernel's loops beside a product.
+extern const std::vector<std::string> epilogue_ops;
+
+}  // namespace cryolite

@@ -1,0 +1,87 @@
+// What tests/schedules asks of Halide's loops, of every dialect that this build has: products in all forms and with every
+// epilogue against the unscheduled pipelines, on ragged prime extents too.
+
+#include "tests/support/dialects.h"
+
+#include "dsl/layers/activation.h"
+#include "dsl/layers/linear.h"
+#include "dsl/models/digits.h"
+#include "schedules/cpu/gpt.h"
+
+// The door of a kernel to its team, as narrow as it can be: a dialect calls it as Halide's code does.
+extern "C" {
+int halide_do_par_for(void *context, halide_task_t task, int first, int count, uint8_t *closure) {
+    for (int i = first; i < first + count; i++)
+        if (int code = task(context, i, closure)) return code;
+    return 0;
+}
+void *halide_malloc(void *, size_t bytes) { return std::aligned_alloc(128, (bytes + 127) / 128 * 128); }
+void halide_free(void *, void *block) { std::free(block); }
+}
+
+namespace cryolite::test {
+
+namespace {
+
+using Arguments = std::vector<std::pair<std::string, std::string>>;
+const Arguments ragged = {{"layers", "1"},   {"heads", "5"}, {"width", "35"},
+                          {"context", "19"}, {"batch", "2"}, {"vocab", "53"}},
+                aligned = {{"layers", "1"},   {"heads", "2"}, {"width", "64"},
+                           {"context", "32"}, {"batch", "2"}, {"vocab", "96"}};
+
+/// Products with one layer after them: widths of whole panels, of none, and of panels with a ragged last one.
+template <typename After> struct Chain : Classifier {
+    GeneratorParam<int> hidden{"hidden", 37};
+    Linear up{"up", 13, hidden}, down{"down", hidden, 13}, head{"head", 13, classes};
+    After after{"after"}, last{"last"};
+
+    Shape features() const override { return {13}; }
+    Tensor forward(Tensor x) override {
+        return head(last(x) + down(after(up(x))));
+    }
+};
+
+template <typename After> void check_chain(const std::string &dialect, const std::vector<std::string> &widths, Compared &all) {
+    using C = Chain<After>;
+    const std::vector<typename Compiled<C>::Schedule> schedules = {
+        [](C &c, Step &s) { s(c.after).compute_with(c.up), s(d(c.after)).compute_at(d(c.up)); },
+        [](C &c, Step &s) { s(c.up).compute_at(c.after), s(c.up).store_at(forward), s(d(c.after)).compute_with(d(c.up)); },
+    };
+    for (const std::string &hidden : widths)
+        for (const auto &schedule : schedules) check_dialect(Compiled<C>({{"batch", "11"}, {"hidden", hidden}}, schedule), dialect, all);
+}
+
+}  // namespace
+
+TEST_CASE("dialects: products of GPT") {
+    for (const DialectLine &d : dialect_table()) {
+        if (!dialect_is_here(d.name)) continue;
+        Compared all;
+        for (const Arguments &a : {ragged, aligned}) {
+            check_dialect(Compiled<Gpt>(a, schedule_gpt), d.name, all);
+        }
+        check_dialect(Compiled<Gpt>(ragged, schedule_gpt, {.accumulate = true}), d.name, all);
+        for (const char *words : {"forward bias", "forward bias, add", "forward bias gelu_tanh", "forward ragged", "forward",
+                                  "d_input", "d_input d_gelu_tanh", "d_input ragged", "d_parameter", "d_parameter ragged", "d_parameter accumulate"}) {
+            CAPTURE(words);
+            CHECK(all.count(words) == 1);
+        }
+    }
+}
+
+TEST_CASE("dialects: every epilogue, on widths of whole panels, ragged ones and none") {
+    for (const DialectLine &d : dialect_table()) {
+        if (!dialect_is_here(d.name)) continue;
+        Compared all;
+        check_chain<Relu>(d.name, {"37"}, all);
+        check_chain<Gelu>(d.name, {"37", "96", "1031"}, all);
+        check_chain<GeluExact>(d.name, {"96"}, all);
+        for (const std::string &op : epilogue_ops) {
+            CAPTURE(op);
+            CHECK(std::ranges::any_of(all, [&](const std::string &words) { return (words + " ").find(" " + op + " ") != std::string::npos || (words + ",").find(" " + op + ",") != std::string::npos; }));
+        }
+        CHECK(std::ranges::any_of(all, [](const std::string &words) { return words.find("gelu_tanh ragged") != std::string::npos; }));
+    }
+}
+
+}  // namespace cryolite::test
