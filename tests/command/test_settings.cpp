@@ -129,7 +129,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"head-rows", "some"}}, "--head-rows is \"some\""},
         {{{"recompute", "-1"}}, "--recompute is \"-1\""},
         {{{"recompute", "some"}}, "--recompute is \"some\""},
-        {{{"dialect", "onednn"}}, "--dialect is \"onednn\""},
+        {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or halide or onednn"},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: kernels are compiled for it, and `explain` shows them"},
         {{{"device", "opencl"}, {"workers", "2"}}, "--device opencl has one worker yet, not 2"},

@@ -12,9 +12,10 @@ mkdir tools home
 for tool in c++ as ld ar ranlib ninja make; do
     path=$(command -v $tool) && ln -s "$path" tools/$tool
 done
-generator="Unix Makefiles"
-if [ -e tools/ninja ]; then generator=Ninja; fi
-cmake=$(sed -n 's/^CMAKE_COMMAND:INTERNAL=//p' "$2/CMakeCache.txt")
+# CMake and what it builds with are those of the full build: they may be in its environment only.
+known() { sed -n "s/^$1:[A-Z]*=//p" "$2/CMakeCache.txt"; }
+cmake=$(known CMAKE_COMMAND "$2") generator=$(known CMAKE_GENERATOR "$2")
+ln -sf "$(known CMAKE_MAKE_PROGRAM "$2")" tools/
 clean=(env -i HOME="$work/home" PATH="$work/tools")
 for tool in python3 ld.lld llvm-mca-19 clang; do
     if "${clean[@]}" "$BASH" -c "command -v $tool" > found; then fail "$tool is on the test's PATH: $(cat found)"; fi

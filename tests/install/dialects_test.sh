@@ -5,7 +5,7 @@ build=$2
 small="--layers 1 --width 64 --heads 2 --context 32 --batch 2"
 
 # Where it is not built, as if it were not: a command without the folder of dialects beside it.
-mkdir -p elsewhere/bin && cp "$command" elsewhere/bin/ && ln -s "$build/generators" elsewhere/generators
+mkdir -p elsewhere/bin && cp "$command" elsewhere/bin/ && ln -s "$build"/{generators,user_program.json} elsewhere/
 elsewhere/bin/cryolite bench $small --dialect onednn --cache "$work/cache" > out 2> err
 [ $? = 2 ] && grep -q "this build does not have it; install the package 'libdnnl-dev'" err || fail "not built: $(cat err)"
 elsewhere/bin/cryolite explain gpt $small --dialect auto --cache "$work/cache" > out 2> err || fail "auto without: $(tail -1 err)"
