@@ -17,7 +17,8 @@ namespace cryolite {
 using Halide::cast, Halide::clamp, Halide::Expr, Halide::Func, Halide::RDom, Halide::select,
     Halide::Tuple, Halide::Var;
 
-/// A Func with known extents: what a layer reads, float32 whatever it is stored in.
+/// A Func with known extents: what a layer reads, float32 whatever it is stored in, and float64 where gradients are
+/// checked: numbers beside it take its type, cast(x.type(), 0).
 struct Array : Func {
     Shape shape;
     std::optional<Func> half = {};  ///< the same in bf16, where it is stored or rounded so

@@ -78,7 +78,11 @@ void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit, KnownRe
     };
     std::vector<int> all(unknown.size());
     std::iota(all.begin(), all.end(), 0);
-    read(read(all, 8, std::max(1, time_limit / 4)), 1, time_limit);
+    std::vector<int> again = read(all, 8, std::max(1, time_limit / 4));
+    // One after the other in the order of the step, so that of several mistakes the same is named every time.
+    std::ranges::sort(again, {}, [&](int u) { return unknown[u].second; });
+    jobs = 1;
+    read(again, 1, time_limit);
     for (auto &[text, list] : alike)
         for (int s : list) {
             const std::vector<int> offered = stage_reads(p, p.stages[s]);

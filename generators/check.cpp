@@ -81,8 +81,10 @@ bool check_call(const Graph &g, const Graph::Call &c) {
             ok &= good;
         }
     } catch (const Error &e) {
-        fmt::print("{:<24} {:<16} {:<12} {:>8}  FAILED: {}\n", c.layer->path, c.layer->kind(), "",
-                   "", e.what());
+        const std::string said = e.what();
+        const bool of_types = said.find("float64") != std::string::npos;
+        fmt::print("{:<24} {:<16} {:<12} {:>8}  FAILED: {}{}\n", c.layer->path, c.layer->kind(), "", "", said,
+                   of_types ? "; layers are checked in float64: write a number beside an array as cast(x.type(), 0)" : "");
         ok = false;
     }
     std::fflush(stdout);

@@ -114,7 +114,8 @@ bool Joining::place(const Stage &stage, const Placement &where, int s, int t) {
     // What each has been joined with comes along.
     int first = before ? s : t, later = before ? t : s;
     if (root(s) != root(t) && holds(first, Nature::anchor) >= 0) {
-        if (holds(later, Nature::anchor) >= 0) refuse(stage, where, "both own a loop nest", ".compute_root()");
+        if (holds(later, Nature::anchor) >= 0)
+            refuse(stage, where, "both own a loop nest, as every layer does whose nature() is not pointwise or rowwise", ".compute_root()");
         if (int norm = holds(later, Nature::rowwise); norm >= 0)
             refuse(stage, where, "'" + p.stages[norm].name + "' needs whole rows of a result that is made in tiles",
                    ".compute_root()");
@@ -144,13 +145,14 @@ bool Joining::feeds(int s, int t) const {
 
 /// A stage that is never stored may have no reader outside its kernel, but those that can rebuild it.
 void Joining::check_unread(const Stage &stage, const Placement &where, int s, int t) {
+    // A product reads what comes before it many times, and cannot store it.
+    const int first = feeds(s, t) ? s : t, later = first == s ? t : s;
+    const bool storable = holds(first, Nature::anchor) >= 0 || holds(later, Nature::anchor) < 0;
+    const std::string nearest = storable ? Placement{Placement::with, where.target}.line() : ".compute_root()";
     for (int b : p.stages[s].writes) {
-        if (b == p.output || b == p.loss)
-            refuse(stage, where, "it is a result of the model", Placement{Placement::with, where.target}.line());
+        if (b == p.output || b == p.loss) refuse(stage, where, "it is a result of the model", nearest);
         for (int r : readers(b))
-            if (root(r) != root(t) && root(r) != root(s))
-                refuse(stage, where, "'" + p.stages[r].name + "' reads it too",
-                       Placement{Placement::with, where.target}.line());
+            if (root(r) != root(t) && root(r) != root(s)) refuse(stage, where, "'" + p.stages[r].name + "' reads it too", nearest);
         p.buffers[b].stored = false;
     }
 }

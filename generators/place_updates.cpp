@@ -40,6 +40,7 @@ std::string Joining::pays(const Parameter *w) const {
         const Shape &x = p.graph.values()[c.inputs[0]].shape;
         if (c.layer->scatters()) continue;  // rides with the product of a tied table
         int most = fused_update_rows(*c.layer, p.takes_norms(options.clip)), rows = int(x.size() / x[0]);
+        if (most == 0) return fmt::format("fusing is not known to pay for a {}", c.layer->kind());
         if (rows > most) return fmt::format("{} rows: fusing pays up to {}", rows, most);
     }
     return "";
@@ -75,7 +76,8 @@ std::string Joining::fusible(const Parameter *w) const {
         products += !layer(s).scatters() && layer(s).nature() == Nature::anchor;
         factored &= layer(s).factored(*w);
     }
-    if (products + scattered < int(gradients.size())) return "the gradient is computed together with others of its layer";
+    if (products + scattered < int(gradients.size()))
+        return "the gradient is computed together with others of its layer, or of all rows at once, in loops that hold no update";
     if (products == 0) return "the gradient adds at places that depend on data, so no element of it is whole before the last row";
     if (products > 1 && p.blocks.rows)
         return fmt::format("the head's rows come in blocks of {}, and the gradient is the sum of theirs", p.blocks.rows);

@@ -228,7 +228,7 @@ private:
         peak_ = std::max(peak_, session_->measure_peak(s_));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
         if (times_.empty())
-            progress_.say(fmt::format("the run has its {} steps already", step));
+            progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else
             progress_.say(fmt::format(
                 "done: {} steps in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} at most",

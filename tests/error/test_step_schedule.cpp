@@ -53,13 +53,17 @@ TEST_CASE("compute_at: a result that others read must be stored") {
             "s(relu).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
     accepted([](Chain &c, Step &s) { s(c.relu).compute_at(c.norm); });
+    // Beside it would not be legal either.
+    refused([](Chain &c, Step &s) { s(c.head).compute_at(c.after); },
+            "s(head).compute_at(after) is refused: it is a result of the model; the nearest legal line is s(head).compute_root()");
 }
 
 TEST_CASE("two layers that own loop nests do not share one") {
     auto direct = [](Direct &c, Step &s) { s(c.down).compute_at(c.up); };
     CHECK(error_of([&] {
               Compiled<Direct>({{"batch", "3"}}, direct);
-          }) == "s(down).compute_at(up) is refused: both own a loop nest; the nearest legal line "
+          }) == "s(down).compute_at(up) is refused: both own a loop nest, as every layer does whose nature() is not pointwise or rowwise; "
+                "the nearest legal line "
                 "is s(down).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
 }

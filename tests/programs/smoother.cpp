@@ -27,10 +27,10 @@ struct CausalFilter : Layer {
         int context = x.extent(1);
         RDom j(0, reach, "j"), m(0, context, 0, x.extent(2), "m");
         Expr later = min(t + j, context - 1);
-        d(x)(c, t, s) += w(c, j) * select(t + j < context, dy(c, later, s), 0.0f);
+        d(x)(c, t, s) += w(c, j) * select(t + j < context, dy(c, later, s), cast(dy.type(), 0));
         Var k("k");
         Expr before = max(m.x - k, 0);
-        d(w)(c, k) += dy(c, m.x, m.y) * select(m.x - k >= 0, x(c, before, m.y), 0.0f);
+        d(w)(c, k) += dy(c, m.x, m.y) * select(m.x - k >= 0, x(c, before, m.y), cast(x.type(), 0));
     }
 
 private:
