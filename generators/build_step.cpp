@@ -322,7 +322,9 @@ private:
     void ghost_norms(const Parameter *w, StageSpec s, std::vector<StageSpec> &list) const {
         std::vector<const StageSpec *> uses;
         int products = 0;
-        for (int k : gradient_stages.at(w)) {
+        const auto made = gradient_stages.find(w);
+        if (made == gradient_stages.end()) return;  // `check_used` says so
+        for (int k : made->second) {
             const StageSpec &g = p.stages[k];
             if (!p.graph.calls()[g.call].layer->factored(*w)) return;
             products += !p.graph.calls()[g.call].layer->scatters();

@@ -98,8 +98,8 @@ struct HasWrongRank : Small {
 };
 
 template <typename M>
-std::string message(std::vector<std::pair<std::string, std::string>> arguments = {}) {
-    return error_of([&] { Compiled<M> c(arguments); });
+std::string message(std::vector<std::pair<std::string, std::string>> arguments = {}, const StepOptions &options = {}) {
+    return error_of([&] { Compiled<M> c(arguments, {}, options); });
 }
 
 std::string build_error(std::function<void()> act, int time_limit = 60) {
@@ -132,6 +132,7 @@ TEST_CASE("a parameter that the loss does not depend on") {
     std::string m = message<Undifferentiated>();
     CAPTURE(m);
     CHECK(m.find("has no gradient: the loss does not depend on it") != std::string::npos);
+    CHECK(message<Undifferentiated>({}, {.clip = true}) == m);  // nor a norm
 }
 
 TEST_CASE("two parameters of one name") {
