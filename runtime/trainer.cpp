@@ -291,7 +291,7 @@ double Trainer::evaluate(const Batch &batch, int rows) {
         const int part = first() + w, own = rows_of(part);
         if (own == 0) return;
         feed(w, batch, part);
-        run_head(w, "evaluate");
+        run_head(w, own == own_batch() ? "evaluate" : "predict");
         values_[size_t(part)] = own == own_batch() ? loss(w) : padded_loss(w, batch, part, own);
     });
     if (workers() == 1) return values_[0];
@@ -302,7 +302,6 @@ double Trainer::evaluate(const Batch &batch, int rows) {
 /// Of rows followed by padding: the loss of those that count, from the model's output.
 double Trainer::padded_loss(int worker, const Batch &batch, int part, int rows) {
     std::vector<float> output(size_t(plan().buffers[size_t(plan().output)].elements()));
-    if (executors_[size_t(worker)]->has("predict")) run_head(worker, "predict");
     fetch_output(worker, output);
     double total = 0;
     const int count = rows * rows_per_example(), n = classes();

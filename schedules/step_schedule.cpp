@@ -25,8 +25,8 @@ std::string Placement::line() const {
 
 void Step::Line::store_at(const Stage &pass) {
     if (stage.kind != Stage::value)
-        fail("s({}).store_at({}) is refused: only a layer's output is saved for the backward pass; the nearest legal line is s({}).compute_root()", stage.str(),
-             pass.str(), stage.str());
+        fail("s({}).store_at({}) is refused: only a layer's output is saved for the backward pass; the nearest legal line is "
+             "s({}).compute_root()", stage.str(), pass.str(), stage.str());
     if (pass != forward)
         fail("s({}).store_at({}) is refused: it would be stored as long as that is; the nearest legal line is "
              "s({}).store_at(forward)", stage.str(), pass.str(), stage.str());

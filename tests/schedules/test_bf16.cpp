@@ -3,16 +3,13 @@
 #include "schedules/cpu/gpt.h"
 
 #include "tests/support/kernels.h"
+#include "tests/support/shapes.h"
 
 namespace cryolite::test {
 
 namespace {
 
-using Arguments = std::vector<std::pair<std::string, std::string>>;
-const Arguments ragged = {{"layers", "1"},   {"heads", "5"}, {"width", "35"},
-                          {"context", "19"}, {"batch", "1"}, {"vocab", "53"}},
-                aligned = {{"layers", "1"},   {"heads", "2"}, {"width", "64"},
-                           {"context", "32"}, {"batch", "2"}, {"vocab", "96"}};
+const ModelArguments ragged = ragged_gpt("1"), aligned = aligned_gpt();
 constexpr double tolerance = 4e-3;
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "dsl/layers/linear.h"
 #include "dsl/models/digits.h"
 #include "schedules/cpu/gpt.h"
+#include "tests/support/shapes.h"
 
 // The door of a kernel to its team, as narrow as it can be: a dialect calls it as Halide's code does.
 extern "C" {
@@ -23,11 +24,7 @@ namespace cryolite::test {
 
 namespace {
 
-using Arguments = std::vector<std::pair<std::string, std::string>>;
-const Arguments ragged = {{"layers", "1"},   {"heads", "5"}, {"width", "35"},
-                          {"context", "19"}, {"batch", "2"}, {"vocab", "53"}},
-                aligned = {{"layers", "1"},   {"heads", "2"}, {"width", "64"},
-                           {"context", "32"}, {"batch", "2"}, {"vocab", "96"}};
+const ModelArguments ragged = ragged_gpt(), aligned = aligned_gpt();
 
 /// Products with one layer after them: widths of whole panels, of none, and of panels with a ragged last one.
 template <typename After> struct Chain : Classifier {
@@ -57,7 +54,7 @@ TEST_CASE("dialects: products of GPT") {
     for (const DialectLine &d : dialect_table()) {
         if (!dialect_is_here(d.name)) continue;
         Compared all;
-        for (const Arguments &a : {ragged, aligned}) {
+        for (const ModelArguments &a : {ragged, aligned}) {
             check_dialect(Compiled<Gpt>(a, schedule_gpt), d.name, all);
         }
         check_dialect(Compiled<Gpt>(ragged, schedule_gpt, {.accumulate = true}), d.name, all);

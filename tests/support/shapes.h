@@ -1,0 +1,21 @@
+#pragma once
+// Small GPTs for tests of kernels.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cryolite::test {
+
+using ModelArguments = std::vector<std::pair<std::string, std::string>>;
+
+/// No extent fills its vectors or panels.
+inline ModelArguments ragged_gpt(const char *batch = "2") {
+    return {{"layers", "1"}, {"heads", "5"}, {"width", "35"}, {"context", "19"}, {"batch", batch}, {"vocab", "53"}};
+}
+/// All do.
+inline ModelArguments aligned_gpt() {
+    return {{"layers", "1"}, {"heads", "2"}, {"width", "64"}, {"context", "32"}, {"batch", "2"}, {"vocab", "96"}};
+}
+
+}  // namespace cryolite::test
