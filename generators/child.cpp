@@ -88,11 +88,19 @@ ChildResult finish(Child &c, int time_limit) {
     return {c.output.substr(1), ""};
 }
 
+/// Those that run; where one's result ends the work, the others end with it, and write nothing later.
+struct Children : std::vector<Child> {
+    ~Children() {
+        for (Child &c : *this) kill(c.pid, SIGKILL);
+        for (Child &c : *this) waitpid(c.pid, nullptr, 0), close(c.out), close(c.err);
+    }
+};
+
 }  // namespace
 
 void run_children(int count, int jobs, int time_limit, const std::function<std::string(int)> &work,
                   const std::function<void(int, const ChildResult &)> &done) {
-    std::vector<Child> running;
+    Children running;
     int next = 0;
     while (next < count || !running.empty()) {
         while (next < count && int(running.size()) < std::max(1, jobs)) running.push_back(start(work, next++));

@@ -14,11 +14,11 @@ struct AdamW : Optimizer {
 
     std::string name() const override { return "adamw"; }
     Expr operator()(Expr w, Expr g) override {
-        Expr c1 = once(1 / (1 - pow(beta1.exact, step))), c2 = once(1 / sqrt(1 - pow(beta2.exact, step)));
+        Expr rate = once(lr.exact / (1 - pow(beta1.exact, step))), c2 = once(1 / sqrt(1 - pow(beta2.exact, step)));
         m = beta1 * m + once(1 - beta1.exact) * g;
         v = beta2 * v + once(1 - beta2.exact) * g * g;
         Expr decayed = decays ? w * once(1 - lr.exact * weight_decay.exact) : w;
-        return decayed - lr * (m * c1) / (sqrt(v) * c2 + eps);
+        return decayed - rate * m / (sqrt(v) * c2 + eps);
     }
 };
 

@@ -25,6 +25,10 @@ learns classifier 0.2 "$programs/classifier.cpp" --data "$1/apps/digits/data/dig
 "$command" check "$programs/smoother.cpp" --cache "$work/cache" > out 2>&1 || fail "check: $(cat out)"
 "$command" explain "$programs/smoother.cpp" --cache "$work/cache" > plan 2> err || fail "explain: $(tail -1 err)"
 grep -q "next(hidden.weight)" plan || fail "explain does not show the fused update"
+sed 's/"reach"/"threads"/' "$programs/smoother.cpp" > clash.cpp
+"$command" explain clash.cpp --cache "$work/cache" > out 2> err && fail "a GeneratorParam took the name of a flag"
+grep -q "the GeneratorParam 'threads' of clash.cpp has the name of a flag of cryolite; give it another" err || fail "a clash of names: $(tail -1 err)"
+"$command" explain gpt 'h.*.mlp.c_fc' --preset nano --cache "$work/cache" > out 2> err || fail "explain of what its list says: $(tail -1 err)"
 
 # docs/tutorial.md is my_model.cpp, whole; what README.md shows are lines of it and of the library.
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/docs/tutorial.md" > tutorial.cpp

@@ -66,7 +66,7 @@ struct MyModel : TextModel {
     RmsNorm norm{"norm", width};
 
     MyModel() {
-        for (int i = 0; i < layers; i++) blocks.emplace_back("block" + std::to_string(i), width, heads);
+        for (int i = 0; i < layers; i++) blocks.emplace_back("block." + std::to_string(i), width, heads);
     }
     Tensor forward(Tensor tokens) override {
         Tensor x = position(token(tokens));
