@@ -226,6 +226,11 @@ set_up() { # set_up command|tests
 run_tests() {
     local jobs
     jobs=$(nproc)
+    if [ -n "${1-}" ] && "$venv/bin/ctest" --test-dir "$build" -N -R "$1" | grep -q "Total Tests: 0$"; then
+        say "no test's name has the pattern '$1'; cryolite test runs all, and names them"
+        exit 2
+    fi
     set -- --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" ${1:+-R "$1"}
-    exec "$venv/bin/ctest" "$@"
+    "$venv/bin/ctest" "$@" || exit 1
+    exit 0
 }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,10 @@ std::optional<Checkpoint> newest_good_checkpoint(
 
 /// After `latest` was published: removes older ones, so that `keep` remain with it (at least
 /// itself). Newer ones, left from before a resume, do not count and stay until their step comes
-/// again.
-void prune_checkpoints(const fs::path &run, const Checkpoint &latest, int keep);
+/// again. Nor do those that are known to be `damaged`, or whose files have not their sizes: they
+/// push out none that is good.
+void prune_checkpoints(const fs::path &run, const Checkpoint &latest, int keep,
+                       const std::set<uint64_t> &damaged = {});
 
 /// Removes the temporary folders of killed writers; how many. Only the run's one writer may call
 /// it.

@@ -46,19 +46,21 @@ void make_folder(const fs::path &path) {
     if (access(path.c_str(), W_OK | X_OK) != 0) fail_file("write to the run's folder", path, errno);
 }
 
-/// RUN/name becomes the same file as the checkpoint's, in one step.
-void link_result(const fs::path &from, const fs::path &to) {
+/// RUN/name becomes a copy of the checkpoint's file, in one step. Not a link to it, unless the disk is full: what
+/// rewrites a model in place would damage the checkpoint.
+void copy_result(const fs::path &from, const fs::path &to) {
     const fs::path temporary = temporary_beside(to);
-    std::error_code error;
-    fs::create_hard_link(from, temporary, error);
-    if (error) {  // a file system without links
+    std::error_code error, ignored;
+    fs::copy_file(from, temporary, error);
+    if (!error) {
+        sync_path(temporary);
+    } else {
+        fs::remove(temporary, ignored);
         error.clear();
-        fs::copy_file(from, temporary, error);
-        if (!error) sync_path(temporary);
+        fs::create_hard_link(from, temporary, error);
     }
     if (!error) fs::rename(temporary, to, error);
     if (error) {
-        std::error_code ignored;
         fs::remove(temporary, ignored);
         fail_file("write", to, error.value());
     }
@@ -96,8 +98,9 @@ void RunFolder::hold(bool resume) {
 }
 
 std::optional<ResumePoint>
-RunFolder::resume_point(const std::function<void(const std::string &)> &skipped) const {
+RunFolder::resume_point(const std::function<void(const std::string &)> &skipped) {
     auto tell = [&](const Checkpoint &c, const std::string &why) {
+        damaged_.insert(c.step);
         skipped(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
     };
     std::optional<Checkpoint> found = newest_good_checkpoint(path_, tell);
@@ -177,9 +180,10 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
         {"optimizer.safetensors", [&](const fs::path &p) { return trainer.write_state(p); }},
         {"state.json", text(about.dump(2) + "\n")}};
     const Checkpoint written = write_checkpoint(path_, state.step, files);
+    damaged_.erase(state.step);
     for (const char *name : {"model.safetensors", "config.json"})
-        link_result(written.path / name, path_ / name);
-    prune_checkpoints(path_, written, state.settings->keep);
+        copy_result(written.path / name, path_ / name);
+    prune_checkpoints(path_, written, state.settings->keep, damaged_);
     return written.path;
 }
 

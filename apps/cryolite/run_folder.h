@@ -2,6 +2,7 @@
 // The folder of a run: what it was made with, what it measured, its checkpoints and its result.
 
 #include <optional>
+#include <set>
 
 #include "apps/cryolite/events.h"
 #include "apps/cryolite/run_data.h"
@@ -43,7 +44,7 @@ public:
 
     /// The newest checkpoint that is whole; `skipped` hears of each that is not.
     std::optional<ResumePoint>
-    resume_point(const std::function<void(const std::string &)> &skipped) const;
+    resume_point(const std::function<void(const std::string &)> &skipped);
 
     /// Writes config.toml and vocab.json and opens metrics.jsonl, which keeps what it has up to
     /// `step`.
@@ -60,6 +61,7 @@ private:
     fs::path path_;
     const bool writes_;
     int lock_ = -1;
+    std::set<uint64_t> damaged_;  ///< steps whose checkpoints were skipped
     bool began_ = false;
     std::optional<MetricsWriter> metrics_;
     LossPlot plot_;

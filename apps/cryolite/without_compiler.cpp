@@ -43,7 +43,7 @@ void fail_not_compiled(const std::string &app, const json &parts, const Cache &c
                               bundle_about(near->entry).app, age_of(near->entry), fmt::join(near->differs, "; "));
     fail("{} has no bundle of {} that was compiled with these flags for this processor, and this build has no compiler.{}\n"
          "Run `cryolite explain {}` with the same flags and --cache DIR in a build that has one (./cryolite), on a machine "
-         "with this processor, and copy DIR here",
+         "with this processor, and copy DIR here; `sample` takes the bundle of --batch 1 --clip 0",
          cache.folder().string(), app, nearest, app);
 }
 

@@ -114,6 +114,13 @@ runs_tests() {
     check "test builds all, then runs ctest" grep -q "^ninja all" "$copy/calls"
     check "with the pattern" grep -qE '^ctest .*--output-on-failure.* -R layers/\.\*$' "$copy/calls"
     check "its last line is that of ctest" is "$(tail -n 1 "$scratch/out")" "100% tests passed, 0 tests failed out of 3"
+    make_tool "$copy/.venv/bin/ctest" 'echo "Total Tests: 0"'
+    run "$copy/cryolite" test nosuchtest
+    check "a pattern without a test" is $status 2
+    check "is named" has err "no test's name has the pattern 'nosuchtest'"
+    make_tool "$copy/.venv/bin/ctest" 'exit 8'
+    run "$copy/cryolite" test
+    check "failing tests" is $status 1
     : > "$copy/calls"
     run "$copy/cryolite" test --frob
     check "an unknown flag of test" is $status 2

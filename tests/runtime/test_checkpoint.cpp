@@ -172,6 +172,18 @@ TEST_CASE("checkpoint: old ones go, never the latest") {
     CHECK(entries_in(run / "checkpoints") == 2);
 }
 
+TEST_CASE("checkpoint: damaged ones push out none that is good") {
+    Scratch run;
+    for (uint64_t step = 1; step <= 3; ++step) write_checkpoint(run.path, step, files_of(step));
+    fs::resize_file(run / "checkpoints/step-000003/model.safetensors", 1);  // its size tells
+    Checkpoint latest = write_checkpoint(run.path, 4, files_of(4));
+    prune_checkpoints(run.path, latest, 2, {2});  // of 2 it is known, sizes or not
+    CHECK(steps_in(run.path) == std::vector<uint64_t>{4, 3, 2, 1});
+    latest = write_checkpoint(run.path, 5, files_of(5));
+    prune_checkpoints(run.path, latest, 2);
+    CHECK(steps_in(run.path) == std::vector<uint64_t>{5, 4});
+}
+
 TEST_CASE("checkpoint: a writer killed at any moment leaves good ones only") {
     Scratch run;
     write_checkpoint(run.path, 1, files_of(1, 50'000));
