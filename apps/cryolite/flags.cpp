@@ -115,12 +115,12 @@ public:
         if (request.command == Command::explain)
             app_.add_option("KERNEL", words_.emplace_back(),
                             "show only kernels with this in their name");
-        for (const auto &p : request.program.description.params)
+        for (const auto &p : request.program.description.params) {
             if (find_flag(p.name))
                 fail_usage("the GeneratorParam '{}' of {} has the name of a flag of cryolite; give it another", p.name, request.app);
-        for (const auto &p : request.program.description.params)
             add({p.name, p.type == "int" ? "N" : "X", "Model",
                  p.help.empty() ? "" : p.help + " (" + p.value + ")"});
+        }
         for (const Flag &flag : flag_table())
             if (flag.group != "Bench" || request.command == Command::bench) add(flag);
         read(arguments);

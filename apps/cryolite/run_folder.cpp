@@ -46,8 +46,8 @@ void make_folder(const fs::path &path) {
     if (access(path.c_str(), W_OK | X_OK) != 0) fail_file("write to the run's folder", path, errno);
 }
 
-/// RUN/name becomes a copy of the checkpoint's file, in one step. Not a link to it, unless the disk is full: what
-/// rewrites a model in place would damage the checkpoint.
+/// RUN/name becomes a copy of the checkpoint's file, in one step. Not a link to it, unless it cannot be copied (a full
+/// disk): what rewrites a model in place would damage the checkpoint.
 void copy_result(const fs::path &from, const fs::path &to) {
     const fs::path temporary = temporary_beside(to);
     std::error_code error, ignored;
@@ -181,9 +181,9 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
         {"state.json", text(about.dump(2) + "\n")}};
     const Checkpoint written = write_checkpoint(path_, state.step, files);
     damaged_.erase(state.step);
+    prune_checkpoints(path_, written, state.settings->keep, damaged_);  // before the copies take their room
     for (const char *name : {"model.safetensors", "config.json"})
         copy_result(written.path / name, path_ / name);
-    prune_checkpoints(path_, written, state.settings->keep, damaged_);
     return written.path;
 }
 

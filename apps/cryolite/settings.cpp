@@ -95,12 +95,10 @@ void read_schedule(TrainSettings &s, const Values &v, Command command) {
     if (s.recompute == "auto") {
         s.budget = physical_memory() / 10 * 9;  // the rest: the system's, and what kernels keep for themselves
     } else if (s.recompute != "none") {
-        if (s.recompute.empty() || s.recompute.find_first_not_of("0123456789") != std::string::npos)
-            v.refuse("recompute", "none, auto or a whole number of bytes");
-        s.budget = v.whole("recompute", 1, ~uint64_t{0} >> 1, 1);
+        s.budget = v.whole("recompute", 1, ~uint64_t{0} >> 1, 1, "none, auto or ");
     }
     s.group = v.word("group", {"auto", "none"}, "auto");
-    if (v.text("head-rows", "auto") != "auto") s.head_rows = int(v.whole("head-rows", 0, 1 << 20, 0));
+    if (v.text("head-rows", "auto") != "auto") s.head_rows = int(v.whole("head-rows", 0, 1 << 20, 0, "auto or "));
     read_dialect(s, v);
     s.device = v.word("device", {"cpu", "opencl", "cuda"}, "cpu");
     if (s.device == "cuda" && command != Command::explain)

@@ -35,12 +35,12 @@ std::string Values::text(const std::string &flag, const std::string &otherwise) 
 }
 
 uint64_t Values::whole(const std::string &flag, uint64_t low, uint64_t high,
-                       uint64_t otherwise) const {
+                       uint64_t otherwise, const std::string &words) const {
     const std::string *text = find(flag);
     if (!text) return otherwise;
-    const std::string expected = high == ~uint64_t{0}
-                                     ? fmt::format("a whole number from {} on", low)
-                                     : fmt::format("a whole number from {} to {}", low, high);
+    const std::string expected = words + (high == ~uint64_t{0}
+                                              ? fmt::format("a whole number from {} on", low)
+                                              : fmt::format("a whole number from {} to {}", low, high));
     uint64_t value = 0;
     const char *end = text->data() + text->size();
     auto [stop, error] = std::from_chars(text->data(), end, value);

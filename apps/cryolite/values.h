@@ -32,7 +32,9 @@ public:
     void erase(const std::string &flag) { values_.erase(flag); }
 
     std::string text(const std::string &flag, const std::string &otherwise = "") const;
-    uint64_t whole(const std::string &flag, uint64_t low, uint64_t high, uint64_t otherwise) const;
+    /// `words`: what else the flag may be, for the message ("auto or ").
+    uint64_t whole(const std::string &flag, uint64_t low, uint64_t high, uint64_t otherwise,
+                   const std::string &words = "") const;
     double real(const std::string &flag, double otherwise) const;  ///< finite, not negative
     double positive(const std::string &flag, double otherwise) const;
     double fraction(const std::string &flag, double otherwise) const;  ///< in [0, 1)

@@ -112,25 +112,26 @@ void forward(Group &g, const Machine &m) {
     if (in_pairs(g)) pack_pairs(g, staged ? LoopLevel(out, ot) : LoopLevel(out, task), m);
 }
 
-/// Columns of dX that one task of inner products makes.
-constexpr int inner_columns = 48;
+/// The tile of dX of which every element is a vector of sums, and the columns that one task makes.
+constexpr int tile_columns = 6, tile_rows = 4, task_columns = 48;
 
-/// Whether few rows would pay for the transposition of W, which is read along its panels instead.
+/// Whether rows are too few to pay for the transposition of W, which is read along its panels instead.
 bool along_panels(const Group &g, const Machine &m) {
-    constexpr int rows_that_pay = 128, longest = 4608;
-    return m.registers >= 32 && !in_pairs(g) && g.panel && g.panel % m.vector == 0 && terms(g) % g.panel == 0 && terms(g) <= longest &&
-           g.extent(0) >= inner_columns && g.extent(1) >= 4 && g.extent(1) <= rows_that_pay;
+    constexpr int few = 128, longest = 4608;
+    const int columns = g.extent(0), rows = g.extent(1);
+    const bool whole_panels = g.panel && g.panel % m.vector == 0 && terms(g) % g.panel == 0;
+    return m.registers >= 32 && !in_pairs(g) && whole_panels && terms(g) <= longest && columns >= task_columns &&
+           rows >= tile_rows && rows <= few;
 }
 
 /// dX of few rows: each element the sum of a vector, whose lanes are every so many terms. Neither factor is
-/// rearranged, so W comes from memory beside the multiply-adds, not before them: 64 rows of gpt2 in 70 ms, not 77.
+/// rearranged, so W comes from memory beside the multiply-adds, not before them (docs/decisions.md 45).
 void inner_products(Group &g, const Machine &m) {
-    const Tile t{m.vector, 6, 4};
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], ib("ib"), rt("rt"), it("it"), x = dx.args()[0], y = dx.args()[1], q("q");
     RVar k = dx.rvars()[0], panel("panel"), part("part"), lane("lane");
-    out.split(i, ib, i, inner_columns, TailStrategy::ShiftInwards)
-        .split(r, rt, r, t.rows, TailStrategy::ShiftInwards)
+    out.split(i, ib, i, task_columns, TailStrategy::ShiftInwards)
+        .split(r, rt, r, tile_rows, TailStrategy::ShiftInwards)
         .reorder(i, r, rt, ib)
         .parallel(ib)
         .unroll(r);
@@ -138,7 +139,7 @@ void inner_products(Group &g, const Machine &m) {
     dx.compute_at(out, rt).vectorize(x, m.vector).unroll(y);
     dx.update().split(k, panel, k, g.panel).split(k, part, lane, m.vector);
     Func sums = dx.update().rfactor(lane, q);
-    dx.update().split(x, it, x, t.columns).reorder({lane, x, y, it}).unroll(x).unroll(y).atomic().vectorize(lane);
+    dx.update().split(x, it, x, tile_columns).reorder({lane, x, y, it}).unroll(x).unroll(y).atomic().vectorize(lane);
     Var u = sums.args()[0], v = sums.args()[1];
     sums.compute_at(dx, it).reorder_storage(q, u, v).vectorize(q).unroll(u).unroll(v);
     sums.update().reorder({q, u, v, part, panel}).vectorize(q).unroll(u).unroll(v).unroll(part);
@@ -220,8 +221,7 @@ void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
     // An update reads and writes four arrays between two products. Where these are short: little and often, so that
-    // prefetchers keep up with it and a product begins while elements divide (64 rows of gpt2: 2 % of a step in fp32, 4 %
-    // in bf16).
+    // prefetchers keep up with it and a product begins while elements divide (docs/decisions.md 44).
     const bool in_tile = g.in_place && g.panel && !in_panel.defined();
     const bool brief = in_tile && terms(g) <= (in_pairs(g) ? 256 : 128);
     const Tile t = register_tile(columns, g.panel, inputs, m, in_tile, brief ? 4 : 12);

@@ -128,7 +128,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"head-rows", "-1"}}, "--head-rows is \"-1\""},
         {{{"head-rows", "some"}}, "--head-rows is \"some\""},
         {{{"recompute", "-1"}}, "--recompute is \"-1\""},
-        {{{"recompute", "some"}}, "--recompute is \"some\""},
+        {{{"recompute", "some"}}, "--recompute is \"some\", expected none, auto or a whole number from 1"},
         {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or halide or onednn"},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: kernels are compiled for it, and `explain` shows them"},

@@ -88,6 +88,7 @@ printf 'short' > short.txt
 printf 'some\0binary data, and more of it' > binary.txt
 printf 'caf\xe9 and other words that are not UTF-8' > latin.txt
 printf 'abcdefghijklmnop%.0s' $(seq 100) > fine.txt
+[ "$(stat -c %h whole/model.safetensors)" = 1 ] || fail "what rewrites the run's model rewrites its checkpoint"
 head -c 100 whole/model.safetensors > cut.safetensors
 mkdir full && echo x > full/file
 { # a token shard: magic, version, count, 253 zeros, then tokens 0 ... 69, again and again

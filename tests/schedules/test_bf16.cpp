@@ -22,6 +22,10 @@ TEST_CASE("bf16: clipped, and updates inside the backward pass") {
     check_kernels(Compiled<Gpt>(aligned, schedule_gpt, {.update = "backward"}, bf16), tolerance);
 }
 
+TEST_CASE("bf16: few rows") {
+    check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt, {.update = "backward"}, bf16), tolerance);
+}
+
 TEST_CASE("bf16: accumulating over micro-batches") {
     check_kernels(Compiled<Gpt>(aligned, schedule_gpt, {.accumulate = true}, bf16), tolerance);
 }

@@ -21,6 +21,11 @@ TEST_CASE("schedules: clipped, and updates inside the backward pass") {
     check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.update = "backward"}));
 }
 
+TEST_CASE("schedules: few rows") {
+    check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt));
+    check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt, {.update = "backward"}));
+}
+
 TEST_CASE("schedules: accumulating over micro-batches") {
     check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.accumulate = true}));
 }
