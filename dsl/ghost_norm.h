@@ -53,4 +53,34 @@ private:
     }
 };
 
+/// bound(0) = sum_m |a_m| |b_m|, which no element of the gradient sum_m a_m b_m', and no sum on the way to it, exceeds
+/// (Cauchy-Schwarz): where this is finite as a float, they are. It reads the factors once and multiplies no two rows.
+class GhostBound {
+public:
+    explicit GhostBound(const Factors &p) {
+        constexpr int block = GhostNorm::block;
+        RDom in_block(0, block, "in_block"), each(0, (p.rows + block - 1) / block, "each");
+        Expr row = b * block + in_block, within = p.rows % block ? min(row, p.rows - 1) : row;
+        Expr both = square("first", p.first, within) * square("second", p.second, within);
+        Func partial("partial");
+        partial(b) += p.rows % block ? select(row < p.rows, sqrt(both), cast<double>(0)) : sqrt(both);
+        bound = Func("bound");
+        bound(u) += partial(each);
+    }
+
+    Func bound;
+
+private:
+    Var m{"m"}, b{"b"}, u{"u"};
+
+    /// |p_row|^2
+    Expr square(const std::string &name, const Factor &p, const Expr &row) {
+        if (p.one_hot) return cast<double>(1);
+        Func f(name);
+        RDom k(0, p.extent, "k");
+        f(m) += p.f(k, m) * p.f(k, m);
+        return cast<double>(f(row));
+    }
+};
+
 }  // namespace cryolite

@@ -331,8 +331,9 @@ private:
             uses.push_back(&g);
         }
         if (products > 1) return;  // it is their sum, and stored
+        s.bounded = !options.clip && !p.optimizer->takes(Norm::gradient);
         for (size_t a = 0; a < uses.size(); a++)
-            for (size_t b = a; b < uses.size(); b++) {
+            for (size_t b = a; b < (s.bounded ? a + 1 : uses.size()); b++) {
                 s.call = uses[a]->call, s.dy = uses[a]->dy, s.call2 = uses[b]->call, s.dy2 = uses[b]->dy;
                 list.push_back(s);
             }

@@ -149,7 +149,9 @@ void KernelOutputs::norm(const StageSpec &s) {
     Func norm;
     if (ghost(s)) {
         norm = values.ghost_norms.at(&s);
-        list.push_back({p.norms, {1}, [norm](auto &v) -> Expr { return norm(v[0]); }, {}, false, s.index});
+        const bool bounded = s.bounded;  // of elements that are floats
+        list.push_back({p.norms, {1}, [norm, bounded](auto &v) -> Expr {
+            return bounded ? cast<double>(cast<float>(norm(v[0]))) : Expr(norm(v[0])); }, {}, false, s.index});
         return;
     }
     int of = s.of_weight ? p.parameter_buffer.at(s.parameter) : p.gradient_buffer.at(s.parameter);

@@ -124,7 +124,7 @@ Func KernelValues::rounded_factor(const Func &f) const {
 void KernelValues::ghost_norm(const StageSpec &s) {
     bool same = s.call == s.call2;
     Factors a = factors(s, s.call, s.dy), b = same ? a : factors(s, s.call2, s.dy2);
-    Func norm = ghost_norms[&s] = GhostNorm(a, b, same).norm;
+    Func norm = ghost_norms[&s] = s.bounded ? GhostBound(a).bound : GhostNorm(a, b, same).norm;
     defined.push_back({&s, norm});
 }
 

@@ -49,6 +49,7 @@ struct StageSpec {
     bool again = false;         ///< forward: builds a value again for the backward pass
     bool scaled = false;        ///< next: gradients are multiplied by the clipping scale
     bool of_weight = false;     ///< norm: of the parameter, for rules that take it
+    bool bounded = false;       ///< norm: a bound stands for it, as only whether all is finite counts
     int worker = -1;            ///< next, norm: whose part of the parameter's storage it is, -1: all of it in every worker
     int64_t begin = 0, count = 0;  ///< that part, in elements
     std::vector<int> reads{};   ///< buffers that it really reads, known after `analyse`

@@ -35,6 +35,18 @@ void inner_products(Func f, const LoopLevel &level, const Machine &m) {
     acc.update().reorder({lane, n, row, k}).vectorize(lane).unroll(n).unroll(row);
 }
 
+/// Squared norms of rows, along the row.
+void squares(Func f, const LoopLevel &level, const Machine &m) {
+    Var row = f.args()[0], lane("lane");
+    RVar k = f.rvars()[0], ki("ki");
+    f.compute_at(level);
+    f.update().split(k, k, ki, lanes_within(reduction_extent(f), m), TailStrategy::GuardWithIf);
+    Func acc = f.update().rfactor(ki, lane);
+    f.update().atomic().vectorize(ki);
+    acc.compute_at(f, row).reorder_storage(lane, row).vectorize(lane);
+    acc.update().reorder(lane, k).vectorize(lane);
+}
+
 }  // namespace
 
 void ghost_norm(Group &g, const Machine &m) {
@@ -44,7 +56,8 @@ void ghost_norm(Group &g, const Machine &m) {
     partial.update().parallel(b);
     g.anchor.compute_root();
     for (const char *name : {"first", "second"})
-        if (Func f = g.func(name); f.has_update_definition()) inner_products(f, LoopLevel(partial, b), m);
+        if (Func f = g.func(name); f.has_update_definition())
+            f.dimensions() == 1 ? squares(f, LoopLevel(partial, b), m) : inner_products(f, LoopLevel(partial, b), m);
 }
 
 }  // namespace cryolite::cpu

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dsl/ghost_norm.h"
 #include "dsl/numerics.h"
 #include "tests/support/compiler.h"
 
@@ -58,6 +59,48 @@ TEST_CASE("numerics: values are rounded to the nearest bf16, ties to even") {
     CHECK(wrong == 0);
     CHECK(got[0x7f80 * lowers] == 0x7f800000);
     CHECK((got[0x7fc0 * lowers] & 0x7fff0000) > 0x7f800000);
+}
+
+TEST_CASE("numerics: a gradient whose bound is a finite float is finite") {
+    static constexpr int rows = 11, wide = 5, high = 7;
+    // The bound, and the largest element of sum_m a_m b_m', with a(2, 3) = `one` and b(4, 3) = `other`.
+    auto bound_and_largest = [](float one, float other) {
+        std::string bytes = in_child([&] {
+            Halide::Buffer<float> a(wide, rows), b(high, rows);
+            for (int m = 0; m < rows; m++) {
+                for (int i = 0; i < wide; i++) a(i, m) = float(i - m % 3);
+                for (int j = 0; j < high; j++) b(j, m) = float(1 + (j * m) % 4);
+            }
+            a(2, 3) = one, b(4, 3) = other;
+            Halide::Var k("k"), m("m");
+            Halide::Func first("a"), second("b"), out("out");
+            first(k, m) = a(k, m), second(k, m) = b(k, m);
+            GhostBound g(Factors{{first, wide}, {second, high}, rows});
+            Halide::Buffer<double> of = g.bound.realize({1});
+            float values[2] = {float(of(0)), 0};
+            for (int i = 0; i < wide; i++)
+                for (int j = 0; j < high; j++) {
+                    float sum = 0;
+                    for (int r = 0; r < rows; r++) sum += a(i, r) * b(j, r);
+                    if (std::isfinite(values[1]) && !(std::fabs(sum) <= values[1])) values[1] = std::fabs(sum);
+                }
+            return std::string(reinterpret_cast<const char *>(values), sizeof values);
+        });
+        std::pair<float, float> both;
+        std::memcpy(&both.first, bytes.data(), sizeof(float));
+        std::memcpy(&both.second, bytes.data() + sizeof(float), sizeof(float));
+        return both;
+    };
+    const auto [bound, largest] = bound_and_largest(1, 2);
+    CHECK(std::isfinite(bound));
+    CHECK(bound >= largest);
+    CHECK(largest > 0);
+    for (auto [one, other] : {std::pair{INFINITY, 0.0f}, {NAN, 1.0f}, {1.0f, -INFINITY}, {3e25f, 3e25f}, {3e38f, 2.0f}}) {
+        const auto [of_bad, bad] = bound_and_largest(one, other);
+        CAPTURE(one);
+        CHECK_FALSE(std::isfinite(bad));
+        CHECK_FALSE(std::isfinite(of_bad));
+    }
 }
 
 }  // namespace cryolite::test
