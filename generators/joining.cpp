@@ -157,8 +157,29 @@ void Joining::check_unread(const Stage &stage, const Placement &where, int s, in
     }
 }
 
-/// When a kernel would like to run, as a place in the plan: at that of its last stage; norms, fused updates and those of
-/// a worker's part right after what they read was made, while that is in the cache.
+/// Where a fused update made at `place` would like to run: when the passes back through later layers have read so much
+/// that its weight, which all cores have just read, is in none of their caches. A core that writes what lies in the cache
+/// of another waits for each line, and longest where they share none (docs/decisions.md 47). A model that fits into
+/// caches keeps its order.
+double Joining::out_of_caches(double place) const {
+    constexpr int64_t far = 64 << 20;
+    int64_t since = 0, all = 0;
+    double last = place;
+    for (int s : stages) {
+        if (p.stages[s].part != Part::d_input) continue;
+        for (int b : stage_reads(p, p.stages[s]))
+            if (p.buffers[b].role == Role::parameter) {
+                all += p.buffers[b].bytes();
+                if (place_of.at(s) > place) since += p.buffers[b].bytes();
+            }
+        last = std::max<double>(last, place_of.at(s) + 0.5);
+        if (since > far) return last;
+    }
+    return all > far ? last : place;
+}
+
+/// When a kernel would like to run, as a place in the plan: at that of its last stage; norms, fused updates of small
+/// models and those of a worker's part right after what they read was made, while that is in the cache.
 double Joining::wish(const std::vector<int> &list) const {
     bool soon = false;
     double last = 0, made = 0;
@@ -169,7 +190,9 @@ double Joining::wish(const std::vector<int> &list) const {
             if (auto w = writer.find(p.base(b)); w != writer.end() && !std::count(list.begin(), list.end(), w->second))
                 made = std::max(made, place_of.at(w->second) + 0.5);
     }
-    return soon ? made : last;
+    if (!soon) return last;
+    const bool in_product = std::ranges::any_of(list, [&](int s) { return p.stages[s].part == Part::d_parameter; });
+    return in_product ? out_of_caches(made) : made;
 }
 
 /// Kahn's algorithm over kernels; among those that are ready, the one that wishes to run first.

@@ -36,6 +36,7 @@ private:
     void join_sibling(int s);
     bool place(const Stage &stage, const Placement &where, int s, int t);
     void check_unread(const Stage &stage, const Placement &where, int s, int t);
+    double out_of_caches(double place) const;
     double wish(const std::vector<int> &list) const;
     std::vector<int> sorted(const std::map<int, std::vector<int>> &members);
     int add_kernel(std::vector<int> list);
