@@ -35,6 +35,7 @@ std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string
         text += fmt::format("|{} {} {}", a.type.bits(), int(a.type.code()), Shape(a.extents).str());
     text += compiled_for(m.target);
     if (!loops.empty()) text += "|loops " + loops;
+    for (const auto &[pass, add_to] : k.group.passes) text += "|pass " + pass;
     return digest(text);
 }
 

@@ -179,6 +179,7 @@ BuiltKernel build_kernel(const StepProgram &p, const Kernel &k, const Machine &m
         if (auto written = written_loops(built.group, anchor, *p.schedule)) {
             share_numbers(built.group, m);
             written->apply(built.group, m);
+            for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
             built.loops = written->name;
         } else {
             // What an autoscheduler makes of an algorithm follows from its parameters.

@@ -41,6 +41,8 @@ public:
     bool in_place = false;               ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
     std::vector<int> extents;            ///< of `out`, storage dimensions, innermost first
     std::vector<Halide::Func> others;    ///< further stored Funcs whose dimensions differ from those of `out`
+    /// Lowering passes for what a schedule cannot say, by the name and version that keys have of them.
+    std::map<std::string, void (*)(Halide::Pipeline &)> passes;
 
     /// The definition of `out` that does the work: the pure one, or the update when in place.
     Halide::Stage store() { return in_place ? out.update(0) : Halide::Stage(out); }

@@ -4,14 +4,14 @@
 
 namespace cryolite::cpu {
 
-Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing, int most) {
+Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing) {
     const int lanes = panel ? m.vector : lanes_within(columns, m);
     const int accumulators = m.registers * 3 / 4;  // the rest: a row of the panel, a broadcast
     Tile best{lanes, lanes, 1};
     double least = 1e30;
     for (int v = 1; v <= (m.registers >= 32 ? 5 : 3); v++) {
         const int wide = v * lanes;
-        int high = std::min({rows, accumulators / v, most});
+        int high = std::min({rows, accumulators / v, 12});
         while (dividing && rows % high) high--;
         const int stored = panel ? ceil_div(columns, panel) * panel : 0;  // tiles may not leave it
         if (panel ? stored % wide || (wide % panel && panel % wide) : wide > columns) continue;

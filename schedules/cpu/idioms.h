@@ -23,8 +23,8 @@ struct Tile {
 };
 
 /// The tile for `columns` (stored in panels of `panel`; 0: anyhow) and `rows`; `dividing`: these,
-/// exactly; `most`: rows.
-Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false, int most = 12);
+/// exactly.
+Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false);
 
 /// How many consecutive items, of `items`, one parallel task takes, at least `least`, where
 /// `others` multiply the number of tasks and an item costs `work` multiply-adds.

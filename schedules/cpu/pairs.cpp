@@ -26,6 +26,8 @@ template <typename V> void across_pairs(Stage s, const V &lane, const RVar &p, c
 
 bool in_pairs(const Group &g) { return g.func("a_pairs").defined(); }
 
+bool stored_in_pairs(const Group &g) { return in_pairs(g) && is_stored(g.func("a_pairs")); }
+
 int terms(const Group &g) { return in_pairs(g) ? 2 * reduction_extent(g.anchor, 1) : reduction_extent(g.anchor); }
 
 void accumulate_pairs(Func f, const Tile &t, TailStrategy edge, const Machine &m) {
@@ -52,18 +54,30 @@ void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko,
     across_pairs(s, lane, p, m);
 }
 
+void accumulate_pairs_by_lane(Func s, const Machine &m) {
+    Var u = s.args()[0], v = s.args()[1], q = s.args()[2];
+    RVar p = s.rvars()[0], part = s.rvars()[1], panel = s.rvars()[2];
+    Stage sums = s.update();
+    sums.reorder({p, q, u, v, part, panel}).unroll(u).unroll(v).unroll(part);
+    across_pairs(sums, q, p, m);
+}
+
+void pack_rows(Group &g, const Machine &m) {
+    Func b = g.func("b_pairs");
+    if (is_stored(b) && terms(g) % 2 == 0) return;
+    Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
+    const int lanes = lanes_within(reduction_extent(g.anchor, 1), m);
+    b.compute_root().reorder_storage(p, k, y).reorder(p, k, y).vectorize(k, lanes).unroll(p).parallel(y);
+}
+
 void pack_pairs(Group &g, const LoopLevel &level, const Machine &m) {
     Func a = g.func("a_pairs"), b = g.func("b_pairs");
     Var p = a.args()[0], x = a.args()[1], k = a.args()[2];
     a.compute_at(level).reorder(p, x, k).vectorize(x, m.vector).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
-    if (g.form == Form::d_parameter) {  // pairs of rows: nowhere stored so
-        const int lanes = lanes_within(g.extent(1), m);
-        b.compute_root().reorder(q, y, l).vectorize(y, lanes).unroll(q).parallel(l);
-    } else if (!is_stored(b) || terms(g) % 2) {
-        const int lanes = lanes_within(reduction_extent(g.anchor, 1), m);
-        b.compute_root().reorder_storage(q, l, y).reorder(q, l, y).vectorize(l, lanes).unroll(q).parallel(y);
-    }
+    if (g.form != Form::d_parameter) return pack_rows(g, m);
+    // Pairs of rows: nowhere stored so.
+    b.compute_root().reorder(q, y, l).vectorize(y, lanes_within(g.extent(1), m)).unroll(q).parallel(l);
 }
 
 }  // namespace cryolite::cpu

@@ -8,6 +8,9 @@ namespace cryolite::cpu {
 /// Whether the kernel's product is of this form.
 bool in_pairs(const Group &g);
 
+/// Whether the factor across lanes lies in pairs, as stored.
+bool stored_in_pairs(const Group &g);
+
 /// Terms of the product's sums.
 int terms(const Group &g);
 
@@ -15,7 +18,13 @@ int terms(const Group &g);
 void accumulate_pairs(Func f, const Tile &t, TailStrategy edge, const Machine &m);
 void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m);
 
-/// Packs the factor across lanes at `level`, and the other one once for all, where it is not stored in pairs already.
+/// The loops of s(u, v, q), where a sum of `q` lanes of pairs stands for each element (u, v) of a tile.
+void accumulate_pairs_by_lane(Func s, const Machine &m);
+
+/// Packs the factor that is broadcast elsewhere, b(p, y, k), once for all, where it is not stored in pairs already.
+void pack_rows(Group &g, const Machine &m);
+
+/// Packs the factor across lanes at `level`, and the other one once for all.
 void pack_pairs(Group &g, const LoopLevel &level, const Machine &m);
 
 }  // namespace cryolite::cpu

@@ -12,6 +12,7 @@
 
 #include "schedules/cpu/loops.h"
 #include "schedules/cpu/pairs.h"
+#include "schedules/cpu/prefetch.h"
 
 namespace cryolite::cpu {
 
@@ -120,7 +121,8 @@ bool along_panels(const Group &g, const Machine &m) {
     constexpr int few = 128, longest = 4608;
     const int columns = g.extent(0), rows = g.extent(1);
     const bool whole_panels = g.panel && g.panel % m.vector == 0 && terms(g) % g.panel == 0;
-    return m.registers >= 32 && !in_pairs(g) && whole_panels && terms(g) <= longest && columns >= task_columns &&
+    const bool as_stored = !in_pairs(g) || (m.dot_products && stored_in_pairs(g));
+    return m.registers >= 32 && as_stored && whole_panels && terms(g) <= longest && columns >= task_columns &&
            rows >= tile_rows && rows <= few;
 }
 
@@ -129,7 +131,9 @@ bool along_panels(const Group &g, const Machine &m) {
 void inner_products(Group &g, const Machine &m) {
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], ib("ib"), rt("rt"), it("it"), x = dx.args()[0], y = dx.args()[1], q("q");
-    RVar k = dx.rvars()[0], panel("panel"), part("part"), lane("lane");
+    RVar k = dx.rvars().back(), panel("panel"), part("part"), lane("lane");
+    const int together = in_pairs(g) ? 2 : 1;
+    if (in_pairs(g)) pack_rows(g, m);
     out.split(i, ib, i, task_columns, TailStrategy::ShiftInwards)
         .split(r, rt, r, tile_rows, TailStrategy::ShiftInwards)
         .reorder(i, r, rt, ib)
@@ -137,11 +141,12 @@ void inner_products(Group &g, const Machine &m) {
         .unroll(r);
     across_lanes(out, i, m.vector);
     dx.compute_at(out, rt).vectorize(x, m.vector).unroll(y);
-    dx.update().split(k, panel, k, g.panel).split(k, part, lane, m.vector);
+    dx.update().split(k, panel, k, g.panel / together).split(k, part, lane, m.vector / together);
     Func sums = dx.update().rfactor(lane, q);
     dx.update().split(x, it, x, tile_columns).reorder({lane, x, y, it}).unroll(x).unroll(y).atomic().vectorize(lane);
     Var u = sums.args()[0], v = sums.args()[1];
     sums.compute_at(dx, it).reorder_storage(q, u, v).vectorize(q).unroll(u).unroll(v);
+    if (in_pairs(g)) return accumulate_pairs_by_lane(sums, m);
     sums.update().reorder({q, u, v, part, panel}).vectorize(q).unroll(u).unroll(v).unroll(part);
 }
 
@@ -220,11 +225,10 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
-    // An update reads and writes four arrays between two products. Where these are short: little and often, so that
-    // prefetchers keep up with it and a product begins while elements divide (docs/decisions.md 44).
     const bool in_tile = g.in_place && g.panel && !in_panel.defined();
-    const bool brief = in_tile && terms(g) <= (in_pairs(g) ? 256 : 128);
-    const Tile t = register_tile(columns, g.panel, inputs, m, in_tile, brief ? 4 : 12);
+    const Tile t = register_tile(columns, g.panel, inputs, m, in_tile);
+    // An update reads and writes four arrays between two products, and these keep no memory busy (docs/decisions.md 25).
+    if (in_tile && inputs % t.rows == 0) g.passes["prefetch_next_tile 2"] = prefetch_next_tile;
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     // A tied table: a panel's product, then the rows of its embedding, then the update, while they are in the cache.
     if (in_panel.defined()) {

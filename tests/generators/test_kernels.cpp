@@ -1,10 +1,13 @@
 // Which kernels are the same kernel: keys, and what shares them.
 
 #include <algorithm>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "dsl/models/gpt.h"
 #include "schedules/cpu/gpt.h"
+#include "tests/support/shapes.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -63,6 +66,44 @@ TEST_CASE("keys: one line of the schedule changes the kernels it touches, and no
         if (!a.count(key)) come.insert(name.substr(4));
     CHECK(gone == std::set<std::string>{"mlp.c_fc + h.1.mlp.act"});
     CHECK(come == std::set<std::string>{"mlp.c_fc", "mlp.act"});
+}
+
+TEST_CASE("order: a large model's fused update waits until the pass back has read as much as caches hold") {
+    // Kernels of the pass back between the gradient of a block's input and the update of its c_fc.
+    auto between = [](int width) {
+        Compiled<Gpt> c(gpt(4, width), schedule_gpt, {.update = "backward"});
+        const std::vector<int> &line = c.program.plans.at("step");
+        auto at = [&](const char *part) {
+            return int(std::ranges::find_if(line, [&](int k) { return c.program.kernels[k].name.find(part) != std::string::npos; }) - line.begin());
+        };
+        return at("next(h.3.mlp.c_fc.weight)") - at("d(h.3.ln_2)");
+    };
+    CHECK(std::abs(between(80)) <= 3);   // 1.2 MB of weights
+    CHECK(between(1280) > 8);            // 315 MB: the kernels of a block
+}
+
+TEST_CASE("prefetch: beside a fused product's sums, and in no other kernel") {
+    char folder[] = "/tmp/cryolite-test-XXXXXX";
+    REQUIRE(mkdtemp(folder));
+    const std::string path = std::string(folder) + "/stmt";
+    for (Format format : {fp32, bf16}) {
+        Compiled<Gpt> c(few_rows_gpt(), schedule_gpt, {.update = "backward"}, format);
+        int with = 0;
+        for (const Kernel &k : c.program.kernels) {
+            BuiltKernel built = build_kernel(c.program, k, c.machine);
+            built.pipeline.compile_to_lowered_stmt(path, built.inputs, Halide::Text, c.machine.target);
+            const bool fused = k.name.find("c_fc.weight) + next(") != k.name.npos || k.name.find("c_proj.weight) + next(") != k.name.npos ||
+                               k.name.find("c_attn.weight) + next(") != k.name.npos;
+            CAPTURE(k.name);
+            std::stringstream text;
+            text << std::ifstream(path).rdbuf();
+            CHECK((text.str().find("prefetch(") != std::string::npos) == fused);
+            with += fused;
+        }
+        CHECK(with == 4);
+    }
+    CHECK(unlink(path.c_str()) == 0);
+    CHECK(rmdir(folder) == 0);
 }
 
 TEST_CASE("compile: a damaged kernel in the store is compiled again") {
