@@ -28,12 +28,12 @@ public:
 
     Func norm;
 
+    /// Tiles of rows may reach past the last one: what they compute there is not used.
+    static Expr within(const Expr &row, int rows) { return rows % block ? min(row, rows - 1) : row; }
+
 private:
     const int rows;
     Var m{"m"}, n{"n"}, b{"b"}, u{"u"};
-
-    /// Tiles of rows may reach past the last one: what they compute there is not used.
-    static Expr within(const Expr &row, int rows) { return rows % block ? min(row, rows - 1) : row; }
 
     /// f(n, m) = p_m . q_n.
     Func inner_product(const std::string &name, const Factor &p, const Factor &q) {
@@ -60,8 +60,8 @@ public:
     explicit GhostBound(const Factors &p) {
         constexpr int block = GhostNorm::block;
         RDom in_block(0, block, "in_block"), each(0, (p.rows + block - 1) / block, "each");
-        Expr row = b * block + in_block, within = p.rows % block ? min(row, p.rows - 1) : row;
-        Expr both = square("first", p.first, within) * square("second", p.second, within);
+        Expr row = b * block + in_block, at = GhostNorm::within(row, p.rows);
+        Expr both = square("first", p.first, at) * square("second", p.second, at);
         Func partial("partial");
         partial(b) += p.rows % block ? select(row < p.rows, sqrt(both), cast<double>(0)) : sqrt(both);
         bound = Func("bound");

@@ -163,19 +163,23 @@ void Joining::check_unread(const Stage &stage, const Placement &where, int s, in
 /// caches keeps its order.
 double Joining::out_of_caches(double place) const {
     constexpr int64_t far = 64 << 20;
-    int64_t since = 0, all = 0;
-    double last = place;
+    if (weights_read.empty() || weights_read.back().second <= far) return place;
+    const auto later = std::ranges::upper_bound(weights_read, place, {}, &std::pair<double, int64_t>::first);
+    const int64_t before = later == weights_read.begin() ? 0 : std::prev(later)->second;
+    const auto enough = std::ranges::upper_bound(later, weights_read.end(), before + far, {}, &std::pair<double, int64_t>::second);
+    return std::max(place, (enough == weights_read.end() ? weights_read.back() : *enough).first + 0.5);
+}
+
+/// Bytes of the weights that gradients of inputs read, up to and with the stage at each place.
+void Joining::count_weights_read() {
+    int64_t all = 0;
     for (int s : stages) {
         if (p.stages[s].part != Part::d_input) continue;
         for (int b : stage_reads(p, p.stages[s]))
-            if (p.buffers[b].role == Role::parameter) {
-                all += p.buffers[b].bytes();
-                if (place_of.at(s) > place) since += p.buffers[b].bytes();
-            }
-        last = std::max<double>(last, place_of.at(s) + 0.5);
-        if (since > far) return last;
+            if (p.buffers[b].role == Role::parameter) all += p.buffers[b].bytes();
+        weights_read.emplace_back(place_of.at(s), all);
     }
-    return all > far ? last : place;
+    std::ranges::sort(weights_read);
 }
 
 /// When a kernel would like to run, as a place in the plan: at that of its last stage; norms, fused updates of small
@@ -214,6 +218,7 @@ std::vector<int> Joining::sorted(const std::map<int, std::vector<int>> &members)
         for (int b : stage_reads(p, spec)) read[p.base(b)].push_back(t);
         for (int b : spec.writes) wrote[p.base(b)].push_back(t);
     }
+    count_weights_read();
     std::set<std::pair<double, int>> ready;
     std::map<int, double> wishes;
     for (auto &[g, list] : members)

@@ -24,6 +24,7 @@ private:
     std::string plan;
     std::vector<int> stages;  ///< in the order that the plan lists them
     std::map<int, int> group, writer, place_of;
+    std::vector<std::pair<double, int64_t>> weights_read;  ///< by place: bytes read so far by the pass back
 
     // joining.cpp
     int root(int s) { return group[s] == s ? s : group[s] = root(group[s]); }
@@ -37,6 +38,7 @@ private:
     bool place(const Stage &stage, const Placement &where, int s, int t);
     void check_unread(const Stage &stage, const Placement &where, int s, int t);
     double out_of_caches(double place) const;
+    void count_weights_read();
     double wish(const std::vector<int> &list) const;
     std::vector<int> sorted(const std::map<int, std::vector<int>> &members);
     int add_kernel(std::vector<int> list);

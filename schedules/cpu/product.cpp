@@ -228,7 +228,7 @@ void d_weight(Group &g, const Machine &m) {
     const bool in_tile = g.in_place && g.panel && !in_panel.defined();
     const Tile t = register_tile(columns, g.panel, inputs, m, in_tile);
     // An update reads and writes four arrays between two products, and these keep no memory busy (docs/decisions.md 25).
-    if (in_tile && inputs % t.rows == 0) g.passes["prefetch_next_tile 2"] = prefetch_next_tile;
+    if (in_tile && m.registers >= 32) g.passes["prefetch_next_tile 2"] = prefetch_next_tile;
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     // A tied table: a panel's product, then the rows of its embedding, then the update, while they are in the cache.
     if (in_panel.defined()) {

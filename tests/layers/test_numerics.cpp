@@ -73,7 +73,7 @@ TEST_CASE("numerics: a gradient whose bound is a finite float is finite") {
             }
             a(2, 3) = one, b(4, 3) = other;
             Halide::Var k("k"), m("m");
-            Halide::Func first("a"), second("b"), out("out");
+            Halide::Func first("a"), second("b");
             first(k, m) = a(k, m), second(k, m) = b(k, m);
             GhostBound g(Factors{{first, wide}, {second, high}, rows});
             Halide::Buffer<double> of = g.bound.realize({1});
