@@ -58,7 +58,12 @@ Func scatter_into_panels(const Func &f, const Layout &layout, std::vector<Var> v
     for (size_t d = 0; d < at.size(); d++)
         if (int(d) != layout.dim)
             value = Internal::substitute(f.update_args(0)[d].as<Internal::Variable>()->name, at[d], value);
-    m.where(row / layout.panel == v.back());
+    // Few panels have rows at all: a question of the panel, which loops over its tiles leave outside.
+    Func any("any_row");
+    any(v.back()) = cast<bool>(false);
+    RDom k(old.min, old.extent, "k");
+    any(v.back()) = any(v.back()) || Internal::substitute(old.var, k, f.update_args(0)[size_t(layout.dim)]) / layout.panel == v.back();
+    m.where(any(v.back()) && row / layout.panel == v.back());
     at[size_t(layout.dim)] = row;
     std::vector<Expr> to = layout.to_storage(at);
     to.back() = v.back();

@@ -123,8 +123,8 @@ class PrefetchNextTile : public IRMutator {
 
     Stmt visit(const For *op) override {
         const Body body(op);
-        if (op->for_type != ForType::Serial || body.loops.size() != 1) return IRMutator::visit(op);
-        const For *sums = body.loops[0];
+        if (op->for_type != ForType::Serial || body.loops.empty()) return IRMutator::visit(op);
+        const For *sums = body.loops[0];  // others add rows of a tied table to a few tiles
         const auto times = as_const_int(sums->extent);
         std::vector<Span> spans = updated_in_place(body);
         if (!times || spans.empty()) return IRMutator::visit(op);

@@ -182,6 +182,16 @@ void d_input(Group &g, const Machine &m) {
     }
 }
 
+/// The sums of a panel of a tied table and the rows of its embedding, in tiles of which `into` consumes each.
+void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const Tile &t) {
+    Func sums = g.func("in_panel"), any = g.func("any_row");
+    Var o = sums.args()[0], i = sums.args()[1];
+    sums.compute_at(level).unroll(i);
+    across_lanes(sums, o, t.lanes);
+    sums.update().reorder(i, sums.rvars()[0]);
+    any.compute_at(panel);
+}
+
 /// The loops of dW over a definition `s` of `into`, which stores it or consumes it in place.
 void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t, const Machine &m) {
     constexpr int chunk = 1536, inputs_that_pay = 384;
@@ -202,6 +212,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     s.parallel(task).unroll(i);
     across_lanes(s, o, t.lanes);
     if (panels) dW.align_bounds(dW.args()[0], t.columns);
+    if (g.func("in_panel").defined()) tied_panel(g, LoopLevel(into, it), LoopLevel(into, task), t);
     const int chunks = ceil_div(rows, chunk);
     RVar ko("ko");
     if (chunks == 1) {
@@ -225,16 +236,19 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
-    const bool in_tile = g.in_place && g.panel && !in_panel.defined();
+    const bool in_tile = g.in_place && g.panel;
     const Tile t = register_tile(columns, g.panel, inputs, m, in_tile);
     // An update reads and writes four arrays between two products, and these keep no memory busy (docs/decisions.md 25).
-    if (in_tile && m.registers >= 32) g.passes["prefetch_next_tile 2"] = prefetch_next_tile;
+    if (in_tile && m.registers >= 32) g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
+    if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || columns == t.columns))
+        return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);
     // A tied table: a panel's product, then the rows of its embedding, then the update, while they are in the cache.
     if (in_panel.defined()) {
         Var lane = g.out.args()[0], c = g.out.args()[1], panel = g.out.args()[2], task("panel_task");
         g.store().reorder(lane, c, panel).parallel(panel).vectorize(lane, t.lanes, TailStrategy::GuardWithIf);
         in_panel.compute_at(g.out, panel);
+        g.func("any_row").compute_at(g.out, panel);
         Var o = in_panel.args()[0], i = in_panel.args()[1], ot("ot"), it("it");
         in_panel.split(o, ot, o, t.columns).split(i, it, i, t.rows, TailStrategy::ShiftInwards).reorder(o, i, ot, it).unroll(i);
         across_lanes(in_panel, o, t.lanes);
@@ -243,8 +257,6 @@ void d_weight(Group &g, const Machine &m) {
         if (in_pairs(g)) pack_pairs(g, LoopLevel(g.out, panel), m);
         return accumulate(g.anchor, t, m);
     }
-    if (columns % t.columns == 0 && inputs % t.rows == 0)
-        return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);
     Func stored = g.anchor.in().compute_root();
     weight_loops(g, stored, stored, TailStrategy::ShiftInwards, t, m);
     g.store()
