@@ -3,6 +3,8 @@
 #include "generators/recompute.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "generators/memory_plan.h"
 #include "generators/partition.h"
@@ -16,7 +18,7 @@ constexpr double flops_per_second = 100e9, bytes_per_second = 15e9;
 
 struct Candidate {
     int call;
-    double seconds_per_byte;
+    double seconds, seconds_per_byte;
 };
 
 double seconds(const StepProgram &p, const Graph::Call &c) {
@@ -40,7 +42,8 @@ std::vector<Candidate> candidates(const StepProgram &p) {
         // The residual stream stays: what is built again begins there, not at the model's input.
         if (calls[c].layer->nature() == Nature::sum) continue;
         if (p.blocks.calls.count(c)) continue;  // gone after each block as it is
-        list.push_back({c, seconds(p, calls[c]) / double(p.buffers[b].bytes())});
+        const double again = seconds(p, calls[c]);
+        list.push_back({c, again, again / double(p.buffers[b].bytes())});
     }
     std::stable_sort(list.begin(), list.end(),
                      [](auto &a, auto &b) { return a.seconds_per_byte < b.seconds_per_byte; });
@@ -49,35 +52,90 @@ std::vector<Candidate> candidates(const StepProgram &p) {
 
 int64_t predicted(const StepProgram &p) { return kept_bytes(p) + p.workers * predict_memory(p).bytes; }
 
+/// A step that fits, and the time that it is predicted to take more than one without a limit.
+struct Fit {
+    StepOptions options;
+    double seconds = 0;
+};
+
+class Planner {
+public:
+    Planner(StepProgram &p, int64_t bytes, const MakeStep &make) : p(p), bytes(bytes), make(make), usual(p.blocks) {}
+
+    std::optional<Fit> best;
+    int64_t least = std::numeric_limits<int64_t>::max();  ///< of all that were tried
+
+    /// With the head in blocks of other rows; nothing where a line of the schedule says which, or there are no more rows.
+    void with_head(StepOptions options, int head_rows) {
+        options.head_rows = head_rows, options.rebuilt.clear();
+        with(options);
+        if (p.blocks.rows != usual.rows) search(options);
+    }
+    /// As few values built again as will do.
+    void search(StepOptions options) {
+        const std::vector<Candidate> list = candidates(p);
+        auto first = [&](size_t n) {
+            options.rebuilt.clear();
+            for (size_t i = 0; i < n; i++) options.rebuilt.insert(list[i].call);
+            return with(options);
+        };
+        double time = more_blocks();
+        if (predicted(p) <= bytes) return keep(options, time);
+        // More of them is not always less: what is built again lives beside what it is built from. Bisection, then steps.
+        size_t low = 0, high = list.size();
+        bool fits = first(high);
+        while (low + 1 < high) {
+            const size_t middle = (low + high) / 2;
+            const bool now = first(middle);
+            fits |= now;
+            (now ? high : low) = middle;
+        }
+        if (!fits) return;
+        for (size_t i = 0; i < high; i++) time += list[i].seconds;
+        first(high);
+        keep(options, time);
+    }
+
+private:
+    StepProgram &p;
+    const int64_t bytes;
+    const MakeStep &make;
+    const StepProgram::Blocks usual;
+
+    bool with(const StepOptions &options) {
+        p = StepProgram();
+        make(p, options);
+        least = std::min(least, predicted(p));
+        return predicted(p) <= bytes;
+    }
+    void keep(const StepOptions &options, double time) {
+        if (!best || time < best->seconds) best = {options, time};
+    }
+    /// Of blocks beyond the usual: each reads and writes the gradients of the head once more.
+    double more_blocks() const {
+        // The calls of a block are two, beside those the mean of all.
+        auto blocks = [&](const StepProgram::Blocks &b) { return b.rows ? double(b.calls.size()) : 3; };
+        double moved = 0;
+        for (const Parameter *w : p.blocks.head ? p.blocks.head->parameters() : std::vector<Parameter *>())
+            moved += 2.0 * double(p.buffers[p.gradient_buffer.at(w)].bytes());
+        return (blocks(p.blocks) - blocks(usual)) / 2 * moved / bytes_per_second;
+    }
+};
+
 }  // namespace
 
 void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeStep &make) {
     make(p, options);
     if (bytes <= 0 || predicted(p) <= bytes) return;
-    const std::vector<Candidate> list = candidates(p);
-    auto with = [&](size_t n) {
-        options.rebuilt.clear();
-        for (size_t i = 0; i < n; i++) options.rebuilt.insert(list[i].call);
-        p = StepProgram();
-        make(p, options);
-        return predicted(p);
-    };
-    // More of them is not always less: what is built again lives beside what it is built from. Bisection, then steps.
-    size_t low = 0, high = list.size();
-    int64_t least = with(high);
-    size_t made = high;
-    bool fits = least <= bytes;
-    while (low + 1 < high) {
-        const size_t middle = (low + high) / 2;
-        const int64_t now = with(made = middle);
-        least = std::min(least, now);
-        fits |= now <= bytes;
-        (now <= bytes ? high : low) = middle;
-    }
-    if (!fits)
+    Planner planner(p, bytes, make);
+    planner.search(options);
+    for (int rows : {128, 64, 32})
+        if (options.head_rows < 0) planner.with_head(options, rows);
+    if (!planner.best)
         fail("the step does not fit into {:.2f} MB: with all that can be built again it takes {:.2f} MB; allow that, or "
-             "use a smaller batch, context or model", 1e-6 * double(bytes), 1e-6 * double(least));
-    if (made != high) with(high);
+             "use a smaller batch, context or model", 1e-6 * double(bytes), 1e-6 * double(planner.least));
+    p = StepProgram();
+    make(p, planner.best->options);
 }
 
 }  // namespace cryolite

@@ -81,6 +81,38 @@ void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
         if (is_row_number(f) && calls(x, f)) along_row(f, LoopLevel(x, r), m);
 }
 
+/// Functions of one number that are not an instruction.
+class Curves : public Internal::IRVisitor {
+public:
+    bool found = false;
+
+private:
+    using IRVisitor::visit;
+    void visit(const Internal::Call *op) override {
+        found |= op->call_type == Internal::Call::PureExtern;
+        IRVisitor::visit(op);
+    }
+};
+
+/// Whether what follows the sums `y` computes curves: a GELU, say.
+bool curved(const Group &g, const Func &y) {
+    Curves curves;
+    for (const Func &f : g.funcs())
+        if (f.name() != y.name() && calls(f, y)) f.function().accept(&curves);
+    g.out.function().accept(&curves);
+    return curves.found;
+}
+
+/// The sums `y` of a tile of `t.rows`, and what makes of them the rows `r` of `out`: unrolled, in the registers that hold
+/// them; curves row by row, else their constants would come from memory for each vector.
+void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const Tile &t) {
+    y.compute_at(level);
+    if (!curved(g, y)) return void(Stage(g.out).unroll(r));
+    Func sums = y.in();
+    sums.compute_at(level).unroll(sums.args()[1]);
+    across_lanes(sums, sums.args()[0], t.lanes);
+}
+
 /// Y: a task is a column tile times a block of rows; its panel of W stays in cache meanwhile. With
 /// a prologue it is all columns of those rows.
 void forward(Group &g, const Machine &m) {
@@ -97,14 +129,13 @@ void forward(Group &g, const Machine &m) {
     out.split(o, ot, o, t.columns, ragged ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards)
         .split(r, rt, r, t.rows)
         .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
-        .reorder(o, r, rt, ot, rb)
-        .unroll(r);
+        .reorder(o, r, rt, ot, rb);
     if (staged)
         out.parallel(rb), stage_prologue(g, LoopLevel(out, rb), m);
     else
         out.fuse(ot, rb, task).parallel(task);
     across_lanes(out, o, t.lanes);
-    y.compute_at(out, rt);
+    finish_tile(g, y, r, LoopLevel(out, rt), t);
     // The padding of the last panel is computed with, unless there is a bias: it has none.
     const bool masked = ragged && g.func("b").defined();
     // Of known extent, else its accumulators would be in memory.
@@ -166,12 +197,12 @@ void d_input(Group &g, const Machine &m) {
         .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
         .reorder(i, r, rt, rb, it)
         .fuse(rb, it, task)
-        .parallel(task)
-        .unroll(r);
+        .parallel(task);
     across_lanes(out, i, t.lanes);
     const int chunks = ceil_div(depth, chunk);
+    if (chunks > 1) out.unroll(r);
     if (chunks == 1) {
-        dx.compute_at(out, rt);
+        finish_tile(g, dx, r, LoopLevel(out, rt), t);
         accumulate(dx, t, m);
         pack_weight(g, LoopLevel(out, task), t, m);
     } else {
