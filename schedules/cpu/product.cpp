@@ -104,10 +104,10 @@ bool curved(const Group &g, const Func &y) {
 }
 
 /// The sums `y` of a tile of `t.rows`, and what makes of them the rows `r` of `out`: unrolled, in the registers that hold
-/// them; curves row by row, else their constants would come from memory for each vector.
+/// them; curves of whole tiles row by row, else their constants would come from memory for each vector.
 void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const Tile &t) {
     y.compute_at(level);
-    if (!curved(g, y)) return void(Stage(g.out).unroll(r));
+    if (g.extent(0) % t.columns || !curved(g, y)) return void(Stage(g.out).unroll(r));
     Func sums = y.in();
     sums.compute_at(level).unroll(sums.args()[1]);
     across_lanes(sums, sums.args()[0], t.lanes);
@@ -230,6 +230,10 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     const bool panels = g.panel != 0;
     const int tiles = panels ? g.extent(2) : ceil_div(g.extent(0), t.columns);
     int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * rows);
+    // Rows of X that lie a multiple of 2 KB apart share a few lines of a cache: copied, where few panels read them.
+    Func x = g.func("x0");
+    const bool apart = x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk && tiles <= 4 && inputs * 4 % 2048 == 0;
+    if (apart) block = std::max(block, ceil_div(48, t.rows));
     while (edge == TailStrategy::GuardWithIf && inputs / t.rows % block) block--;
     Func dW = g.anchor, dy = g.func("dy");
     Var o = into.args()[0], i = into.args()[1], it("it"), ib("ib"), ot("ot"), task("task");
@@ -254,6 +258,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
         accumulate_chunks(dW, t, ceil_div(rows, chunks), ko, m);
     }
     if (in_pairs(g)) return pack_pairs(g, chunks == 1 ? LoopLevel(into, task) : LoopLevel(dW, ko), m);
+    if (apart) x.compute_at(into, task).vectorize(x.args()[0], lanes_within(block * t.rows, m));
     if (block * t.rows < inputs_that_pay) return;
     if (chunks == 1)
         dy.compute_at(into, task);
@@ -267,12 +272,14 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
-    const bool in_tile = g.in_place && g.panel;
-    const Tile t = register_tile(columns, g.panel, inputs, m, in_tile);
+    const Tile any = register_tile(columns, g.panel, inputs, m), even = register_tile(columns, g.panel, inputs, m, true);
+    // A tied table's tiles are as wide as its panels, and worth it where dividing makes them no smaller.
+    const bool in_tile = g.in_place && g.panel && (!in_panel.defined() || (!getenv("T1") && columns == even.columns && even.rows == any.rows));
+    const Tile t = in_tile ? even : any;
     // An update reads and writes four arrays between two products, and these keep no memory busy (docs/decisions.md 25).
     if (in_tile && m.registers >= 32) g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
-    if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || columns == t.columns))
+    if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || in_tile))
         return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);
     // A tied table: a panel's product, then the rows of its embedding, then the update, while they are in the cache.
     if (in_panel.defined()) {

@@ -1,5 +1,9 @@
 #include "schedules/cpu/gpt.h"
 
+#include <algorithm>
+
+#include "generators/recompute.h"
+#include "tests/support/shapes.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -80,6 +84,42 @@ TEST_CASE("memory plan: on a device, arrays begin where one of its buffers can")
         norms++;
     }
     CHECK(norms > 10);
+}
+
+TEST_CASE("memory plan: a budget takes smaller blocks of the head where that costs least") {
+    // 1024 rows of 17000 logits: blocks of 256 where nothing is asked.
+    const ModelArguments wide{{"layers", "12"}, {"heads", "4"}, {"width", "128"}, {"context", "128"}, {"batch", "8"}, {"vocab", "17000"}};
+    const Machine machine = Machine::of(test_target());
+    AdamW rule;
+    auto made = [&](StepProgram &p, int64_t bytes, int head_rows, const Compiled<Gpt>::Schedule &lines) {
+        Arguments::current() = {wide, {}};
+        Gpt model;
+        Step step(machine);
+        schedule_gpt(model, step);
+        lines(model, step);
+        KnownReads known;
+        make_step(p, {.head_rows = head_rows}, bytes, [&](StepProgram &q, const StepOptions &o) {
+            build_step(q, model, rule, o, step);
+            analyse(q, machine, 2, 60, known);
+            partition(q, o);
+        });
+        return std::pair(p.blocks.rows, kept_bytes(p) + predict_memory(p).bytes);
+    };
+    auto nothing = [](Gpt &, Step &) {};
+    auto blocks = [](Gpt &m, Step &s) { s(m.head).compute_at(m.criterion, 256); };
+    StepProgram p[5];
+    const auto [rows, bytes] = made(p[0], 0, -1, nothing);
+    CHECK(rows == 256);
+    const int64_t fewer = bytes - (50 << 20);
+    const auto [planned, fitting] = made(p[1], fewer, -1, nothing);
+    CHECK(planned == 128);
+    CHECK(fitting <= fewer);
+    CHECK(made(p[2], bytes, -1, nothing).first == 256);
+    // What was asked for stays, and more is built again.
+    CHECK(made(p[3], fewer, 256, nothing).first == 256);
+    CHECK(made(p[4], fewer, -1, blocks).first == 256);
+    auto again = [](const StepProgram &q) { return std::ranges::count_if(q.stages, &StageSpec::again); };
+    CHECK(again(p[3]) > again(p[1]));
 }
 
 }  // namespace cryolite::test

@@ -17,7 +17,32 @@ struct Chain : Classifier {
     Tensor forward(Tensor x) override { return head(after(down(norm(relu(up(x)))))); }
 };
 
+/// A curve after products of few columns, of a whole panel and of some, and before those back.
+struct Curves : Classifier {
+    Gelu gelu{"gelu"}, after{"after"}, last{"last"};
+    Linear narrow{"narrow", 13, 7}, wide{"wide", 7, 20}, whole{"whole", 20, 48}, head{"head", 48, classes};
+
+    Shape features() const override { return {13}; }
+    Tensor forward(Tensor x) override { return head(last(whole(after(wide(gelu(narrow(x))))))); }
+};
+
 }  // namespace
+
+TEST_CASE("placements: curves after products") {
+    for (const char *batch : {"1", "5", "16", "38"})
+        for (const bool panels : {false, true}) {
+            CAPTURE(batch);
+            CAPTURE(panels);
+            check_kernels(Compiled<Curves>({{"batch", batch}}, [&](Curves &c, Step &s) {
+                std::pair<Linear *, Layer *> both[] = {{&c.narrow, &c.gelu}, {&c.wide, &c.after}, {&c.whole, &c.last}};
+                for (auto [product, curve] : both) {
+                    s(*curve).compute_with(*product);
+                    s(d(*curve)).compute_at(d(*product));
+                    if (panels) s.layout(product->W, cryolite::panels(16, 0));
+                }
+            }));
+        }
+}
 
 TEST_CASE("placements: epilogues, prologues and updates, one at a time") {
     using Lines = Compiled<Chain>::Schedule;

@@ -15,7 +15,7 @@ inline ModelArguments ragged_gpt(const char *batch = "2") {
 }
 /// Few rows, a prime number of them, and weights in whole panels: products of few rows have loops of their own.
 inline ModelArguments few_rows_gpt() {
-    return {{"layers", "1"}, {"heads", "5"}, {"width", "80"}, {"context", "37"}, {"batch", "1"}, {"vocab", "53"}};
+    return {{"layers", "1"}, {"heads", "5"}, {"width", "80"}, {"context", "37"}, {"batch", "1"}, {"vocab", "89"}};
 }
 /// Every extent does.
 inline ModelArguments aligned_gpt() {
