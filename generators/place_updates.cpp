@@ -39,7 +39,7 @@ std::string Joining::pays(const Parameter *w) const {
         const Graph::Call &c = p.graph.calls()[p.stages[s].call];
         const Shape &x = p.graph.values()[c.inputs[0]].shape;
         if (c.layer->scatters()) continue;  // rides with the product of a tied table
-        int most = fused_update_rows(*c.layer, p.takes_norms(options.clip)), rows = int(x.size() / x[0]);
+        int most = fused_update_rows(*c.layer, options.clip || p.optimizer->takes(Norm::gradient)), rows = int(x.size() / x[0]);
         if (most == 0) return fmt::format("fusing is not known to pay for a {}", c.layer->kind());
         if (rows > most) return fmt::format("{} rows: fusing pays up to {}", rows, most);
     }

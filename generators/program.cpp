@@ -54,6 +54,7 @@ struct Request {
     std::vector<std::string> params;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
+    bool same_bits = false;
     int workers = 1, head_rows = -1;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
@@ -101,7 +102,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target, r.device));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
     StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers,
-                        .groups = r.group == "auto", .head_rows = r.head_rows, .dialect = r.dialect};
+                        .groups = r.group == "auto", .head_rows = r.head_rows, .same_bits = r.same_bits, .dialect = r.dialect};
     const double bytes = r.any_size ? INFINITY : machine_memory();
     options.traced = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); };
     Step step(machine);
@@ -179,6 +180,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--group", r.group, "auto, or none: every layer in a kernel of its own")->check(CLI::IsMember({"auto", "none"}));
     app.add_option("--head-rows", r.head_rows, "of a block of the head and its loss; 0: whole, -1: whole while that is small");
     app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
+    app.add_flag("--same-bits", r.same_bits, "a budget changes no order of additions");
     app.add_option("--workers", r.workers, "data-parallel replicas, each with its own part of the batch")
         ->check(CLI::Range(1, 1024));
     app.add_flag("--any-size", r.any_size, "also a step that this machine has not enough memory for");

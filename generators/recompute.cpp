@@ -65,11 +65,16 @@ public:
     std::optional<Fit> best;
     int64_t least = std::numeric_limits<int64_t>::max();  ///< of all that were tried
 
-    /// With the head in blocks of other rows; nothing where a line of the schedule says which, or there are no more rows.
+    /// With the head in blocks of other rows; nothing where a line of the schedule says which, or does not go with blocks.
     void with_head(StepOptions options, int head_rows) {
         options.head_rows = head_rows, options.rebuilt.clear();
-        with(options);
-        if (p.blocks.rows != usual.rows) search(options);
+        try {
+            with(options);
+        } catch (const Error &) {
+            return;
+        }
+        const bool cheap = !best || more_blocks() < best->seconds;
+        if (cheap && tried.insert(p.blocks.rows).second) search(options);
     }
     /// As few values built again as will do.
     void search(StepOptions options) {
@@ -81,7 +86,7 @@ public:
         };
         double time = more_blocks();
         if (predicted(p) <= bytes) return keep(options, time);
-        // More of them is not always less: what is built again lives beside what it is built from. Bisection, then steps.
+        // More of them is not always less: what is built again lives beside what it is built from.
         size_t low = 0, high = list.size();
         bool fits = first(high);
         while (low + 1 < high) {
@@ -91,8 +96,8 @@ public:
             (now ? high : low) = middle;
         }
         if (!fits) return;
-        for (size_t i = 0; i < high; i++) time += list[i].seconds;
-        first(high);
+        options.rebuilt.clear();
+        for (size_t i = 0; i < high; i++) options.rebuilt.insert(list[i].call), time += list[i].seconds;
         keep(options, time);
     }
 
@@ -101,6 +106,7 @@ private:
     const int64_t bytes;
     const MakeStep &make;
     const StepProgram::Blocks usual;
+    std::set<int> tried = {usual.rows};
 
     bool with(const StepOptions &options) {
         p = StepProgram();
@@ -111,7 +117,8 @@ private:
     void keep(const StepOptions &options, double time) {
         if (!best || time < best->seconds) best = {options, time};
     }
-    /// Of blocks beyond the usual: each reads and writes the gradients of the head once more.
+    /// Of blocks beyond the usual: each reads and writes the gradients of the head once more. It reads the weight again,
+    /// too, but beside its multiply-adds.
     double more_blocks() const {
         // The calls of a block are two, beside those the mean of all.
         auto blocks = [&](const StepProgram::Blocks &b) { return b.rows ? double(b.calls.size()) : 3; };
@@ -130,7 +137,7 @@ void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeSte
     Planner planner(p, bytes, make);
     planner.search(options);
     for (int rows : {128, 64, 32})
-        if (options.head_rows < 0) planner.with_head(options, rows);
+        if (options.head_rows < 0 && !options.same_bits) planner.with_head(options, rows);
     if (!planner.best)
         fail("the step does not fit into {:.2f} MB: with all that can be built again it takes {:.2f} MB; allow that, or "
              "use a smaller batch, context or model", 1e-6 * double(bytes), 1e-6 * double(planner.least));

@@ -134,6 +134,7 @@ struct StepOptions {
     int workers = 1;          ///< whose gradients are added
     bool groups = true;       ///< layers share kernels
     int head_rows = -1;       ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
+    bool same_bits = false;   ///< a budget changes no order of additions
     std::string dialect = "halide";  ///< what computes products where no line says it and it can
     std::function<void(const StepProgram &)> traced = {};  ///< called when all shapes are known
     std::set<int> rebuilt = {};  ///< calls whose output is built again, beside those that the schedule names

@@ -10,7 +10,7 @@
 namespace cryolite {
 
 const std::vector<Flag> &flag_table() {
-    static const std::string step = "Step", schedule = "Schedule", run = "Run";
+    static const std::string step = "Step", schedule = "Schedule", run = "Run", folder = run_folder_group;
     static const std::vector<Flag> table = {
         {"accumulate", "N", step, "micro-batches in a step (1)"},
         {"precision", "FORMAT", step, "fp32, or bf16: products and what they read; sums and masters fp32 (fp32)"},
@@ -38,11 +38,11 @@ const std::vector<Flag> &flag_table() {
         {"order", "ORDER", run, "random or sequential (random)"},
         {"tokenizer", "NAME", run, "char or gpt2 (the preset's, else char)"},
         {"init", "FILE", run, "begin with these weights (safetensors)"},
-        {"out", "DIR", run, "folder of the run (runs/APP-DATE)"},
-        {"resume", "", run, "go on from the newest good checkpoint in --out"},
-        {"checkpoint-every", "STEPS", run, "0: only at the end (500)"},
-        {"keep", "N", run, "checkpoints to keep (2)"},
-        {"eval-every", "STEPS", run, "evaluate as often, and at the end; 0: never (250)"},
+        {"out", "DIR", folder, "folder of the run (runs/APP-DATE)"},
+        {"resume", "", folder, "go on from the newest good checkpoint in --out"},
+        {"checkpoint-every", "STEPS", folder, "0: only at the end (500)"},
+        {"keep", "N", folder, "checkpoints to keep (2)"},
+        {"eval-every", "STEPS", folder, "evaluate as often, and at the end; 0: never (250)"},
         {"cache", "DIR", run, "compiled kernels ($XDG_CACHE_HOME/cryolite)"},
         {"json", "", run, "JSON lines on stdout, and nothing else there"},
         {"preset", "NAME", "Model", "a set of flags of the program"},

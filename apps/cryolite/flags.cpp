@@ -143,7 +143,8 @@ private:
         else
             option = app_.add_option("--" + flag.name, texts_[flag.name], flag.help)
                          ->type_name(flag.value);
-        option->group(flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+        const bool idle = flag.group == run_folder_group && request_.command != Command::train;
+        option->group(idle ? "" : flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
     std::string preset_help() const {
         std::vector<std::string> names;

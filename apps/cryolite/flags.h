@@ -22,6 +22,8 @@ struct Flag {
 
 /// All but the model's own parameters.
 const std::vector<Flag> &flag_table();
+/// Of flags that say something to `train` alone: the others take them, and their help leaves them out.
+inline const std::string run_folder_group = "Run folder";
 const Flag *find_flag(const std::string &name);
 
 /// What was asked for, from all places, before it is understood.

@@ -179,6 +179,7 @@ json parts_with(const ProgramDescription &description, const Program &program, c
             {"group", request.group},
             {"head_rows", request.head_rows},
             {"budget", request.budget},
+            {"same_bits", request.same_bits},
             {"workers", request.workers},
             {"dialect", request.dialect},
             {"precision", request.precision},
@@ -227,6 +228,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
                          "--dialect", request.dialect, "--precision", request.precision, "--device", request.device});
     options.argv.insert(options.argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
     if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
+    if (request.same_bits) options.argv.push_back("--same-bits");
     if (request.workers > 1) options.argv.insert(options.argv.end(), {"--workers", std::to_string(request.workers)});
     if (request.clip) options.argv.push_back("--clip");
     if (request.accumulate) options.argv.push_back("--accumulate");

@@ -47,6 +47,7 @@ struct BundleRequest {
     std::string group = "auto";  ///< none: every layer in a kernel of its own
     int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: as the schedule says
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any
+    bool same_bits = false;  ///< a budget of the machine's memory: no order of additions may depend on it
     int workers = 1;        ///< whose gradients are added; `params` has the batch of one
     bool any_size = false;  ///< also what does not fit into this machine's memory: to look at, not to run
 };

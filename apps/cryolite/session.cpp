@@ -38,7 +38,7 @@ BundleRequest bundle_request(const TrainSettings &s) {
     BundleRequest r{.params = s.params, .optimizer = s.optimizer, .update = s.update, .precision = s.precision, .device = s.device,
                     .dialect = s.dialect == "auto" ? "halide" : s.dialect,
                     .clip = s.clip > 0, .accumulate = s.accumulate > 1, .group = s.group, .head_rows = s.head_rows,
-                    .budget = s.budget, .workers = s.workers};
+                    .budget = s.budget, .same_bits = s.recompute == "auto", .workers = s.workers};
     if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
     return r;
 }

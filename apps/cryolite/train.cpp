@@ -231,8 +231,8 @@ private:
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else
             progress_.say(fmt::format(
-                "done: {} steps in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} at most",
-                times_.count(),
+                "done: {} step{} in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} at most",
+                times_.count(), times_.count() == 1 ? "" : "s",
                 clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
                 1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
                 100 * done.fraction_of_peak, human_bytes(peak_memory())));

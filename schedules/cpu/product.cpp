@@ -81,7 +81,7 @@ void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
         if (is_row_number(f) && calls(x, f)) along_row(f, LoopLevel(x, r), m);
 }
 
-/// Functions of one number that are not an instruction.
+/// Functions of one number: exp, and what else is no arithmetic.
 class Curves : public Internal::IRVisitor {
 public:
     bool found = false;
@@ -108,7 +108,7 @@ bool curved(const Group &g, const Func &y) {
 void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const Tile &t) {
     y.compute_at(level);
     if (g.extent(0) % t.columns || !curved(g, y)) return void(Stage(g.out).unroll(r));
-    Func sums = y.in();
+    Func sums = y.in();  // no tail: that would shift inwards, out of what `y` computes
     sums.compute_at(level).unroll(sums.args()[1]);
     across_lanes(sums, sums.args()[0], t.lanes);
 }
@@ -213,6 +213,9 @@ void d_input(Group &g, const Machine &m) {
     }
 }
 
+/// Rows that dW adds up at a time.
+constexpr int chunk_rows = 1536;
+
 /// The sums of a panel of a tied table and the rows of its embedding, in tiles of which `into` consumes each.
 void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const Tile &t) {
     Func sums = g.func("in_panel"), any = g.func("any_row");
@@ -225,15 +228,15 @@ void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const 
 
 /// The loops of dW over a definition `s` of `into`, which stores it or consumes it in place.
 void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t, const Machine &m) {
-    constexpr int chunk = 1536, inputs_that_pay = 384;
+    constexpr int inputs_that_pay = 384, few_panels = 4, tasks = 16;
     const int inputs = g.extent(1), rows = terms(g);
     const bool panels = g.panel != 0;
     const int tiles = panels ? g.extent(2) : ceil_div(g.extent(0), t.columns);
     int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * rows);
     // Rows of X that lie a multiple of 2 KB apart share a few lines of a cache: copied, where few panels read them.
     Func x = g.func("x0");
-    const bool apart = x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk && tiles <= 4 && inputs * 4 % 2048 == 0;
-    if (apart) block = std::max(block, ceil_div(48, t.rows));
+    const bool apart = x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && tiles <= few_panels && inputs * 4 % 2048 == 0;
+    if (apart) block = std::max(block, std::min(ceil_div(48, t.rows), ceil_div(inputs, t.rows) * tiles / tasks));
     while (edge == TailStrategy::GuardWithIf && inputs / t.rows % block) block--;
     Func dW = g.anchor, dy = g.func("dy");
     Var o = into.args()[0], i = into.args()[1], it("it"), ib("ib"), ot("ot"), task("task");
@@ -248,7 +251,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     across_lanes(s, o, t.lanes);
     if (panels) dW.align_bounds(dW.args()[0], t.columns);
     if (g.func("in_panel").defined()) tied_panel(g, LoopLevel(into, it), LoopLevel(into, task), t);
-    const int chunks = ceil_div(rows, chunk);
+    const int chunks = ceil_div(rows, chunk_rows);
     RVar ko("ko");
     if (chunks == 1) {
         dW.compute_at(into, it);
@@ -272,10 +275,10 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
-    const Tile any = register_tile(columns, g.panel, inputs, m), even = register_tile(columns, g.panel, inputs, m, true);
+    const Tile usual = register_tile(columns, g.panel, inputs, m), even = register_tile(columns, g.panel, inputs, m, true);
     // A tied table's tiles are as wide as its panels, and worth it where dividing makes them no smaller.
-    const bool in_tile = g.in_place && g.panel && (!in_panel.defined() || (!getenv("T1") && columns == even.columns && even.rows == any.rows));
-    const Tile t = in_tile ? even : any;
+    const bool in_tile = g.in_place && g.panel && (!in_panel.defined() || (columns == even.columns && even.rows == usual.rows && terms(g) <= chunk_rows));
+    const Tile t = in_tile ? even : usual;
     // An update reads and writes four arrays between two products, and these keep no memory busy (docs/decisions.md 25).
     if (in_tile && m.registers >= 32) g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);

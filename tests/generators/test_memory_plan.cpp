@@ -91,14 +91,15 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
     const ModelArguments wide{{"layers", "12"}, {"heads", "4"}, {"width", "128"}, {"context", "128"}, {"batch", "8"}, {"vocab", "17000"}};
     const Machine machine = Machine::of(test_target());
     AdamW rule;
-    auto made = [&](StepProgram &p, int64_t bytes, int head_rows, const Compiled<Gpt>::Schedule &lines) {
-        Arguments::current() = {wide, {}};
+    auto made = [&](StepProgram &p, int64_t bytes, StepOptions options, const Compiled<Gpt>::Schedule &lines,
+                    const ModelArguments &sizes) {
+        Arguments::current() = {sizes, {}};
         Gpt model;
         Step step(machine);
         schedule_gpt(model, step);
         lines(model, step);
         KnownReads known;
-        make_step(p, {.head_rows = head_rows}, bytes, [&](StepProgram &q, const StepOptions &o) {
+        make_step(p, options, bytes, [&](StepProgram &q, const StepOptions &o) {
             build_step(q, model, rule, o, step);
             analyse(q, machine, 2, 60, known);
             partition(q, o);
@@ -107,19 +108,26 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
     };
     auto nothing = [](Gpt &, Step &) {};
     auto blocks = [](Gpt &m, Step &s) { s(m.head).compute_at(m.criterion, 256); };
-    StepProgram p[5];
-    const auto [rows, bytes] = made(p[0], 0, -1, nothing);
+    StepProgram p[8];
+    const auto [rows, bytes] = made(p[0], 0, {}, nothing, wide);
     CHECK(rows == 256);
     const int64_t fewer = bytes - (50 << 20);
-    const auto [planned, fitting] = made(p[1], fewer, -1, nothing);
+    const auto [planned, fitting] = made(p[1], fewer, {}, nothing, wide);
     CHECK(planned == 128);
     CHECK(fitting <= fewer);
-    CHECK(made(p[2], bytes, -1, nothing).first == 256);
+    CHECK(made(p[2], bytes, {}, nothing, wide).first == 256);
     // What was asked for stays, and more is built again.
-    CHECK(made(p[3], fewer, 256, nothing).first == 256);
-    CHECK(made(p[4], fewer, -1, blocks).first == 256);
+    CHECK(made(p[3], fewer, {.head_rows = 256}, nothing, wide).first == 256);
+    CHECK(made(p[4], fewer, {}, blocks, wide).first == 256);
     auto again = [](const StepProgram &q) { return std::ranges::count_if(q.stages, &StageSpec::again); };
     CHECK(again(p[3]) > again(p[1]));
+    CHECK(made(p[5], fewer, {.same_bits = true}, nothing, wide).first == 256);
+    // Lines that do not go with blocks keep them away.
+    auto fused = [](Gpt &m, Step &s) { s(d(m.token.table)).compute_at(next(m.token.table)); };
+    const ModelArguments small{{"layers", "12"}, {"heads", "4"}, {"width", "128"}, {"context", "128"}, {"batch", "8"}, {"vocab", "9000"}};
+    const auto [whole, most] = made(p[6], 0, {}, fused, small);
+    CHECK(whole == 0);
+    CHECK(made(p[7], most - (20 << 20), {}, fused, small).first == 0);
 }
 
 }  // namespace cryolite::test

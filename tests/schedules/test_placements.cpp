@@ -17,31 +17,48 @@ struct Chain : Classifier {
     Tensor forward(Tensor x) override { return head(after(down(norm(relu(up(x)))))); }
 };
 
-/// A curve after products of few columns, of a whole panel and of some, and before those back.
+/// A curve after products of few columns, of one panel and of two, and before those back.
 struct Curves : Classifier {
     Gelu gelu{"gelu"}, after{"after"}, last{"last"};
-    Linear narrow{"narrow", 13, 7}, wide{"wide", 7, 20}, whole{"whole", 20, 48}, head{"head", 48, classes};
+    Linear narrow{"narrow", 13, 7}, wide{"wide", 7, 96}, whole{"whole", 96, 48}, head{"head", 48, classes};
 
     Shape features() const override { return {13}; }
     Tensor forward(Tensor x) override { return head(last(whole(after(wide(gelu(narrow(x))))))); }
 };
 
+/// Products whose inputs lie 2 KB apart.
+struct Apart : Classifier {
+    Relu relu{"relu"};
+    Linear one{"one", 512, 48}, few{"few", 512, 128}, back{"back", 48, 512}, head{"head", 128, classes};
+
+    Shape features() const override { return {512}; }
+    Tensor forward(Tensor x) override { return head(few(relu(back(one(x))))); }
+};
+
 }  // namespace
 
 TEST_CASE("placements: curves after products") {
-    for (const char *batch : {"1", "5", "16", "38"})
-        for (const bool panels : {false, true}) {
-            CAPTURE(batch);
-            CAPTURE(panels);
-            check_kernels(Compiled<Curves>({{"batch", batch}}, [&](Curves &c, Step &s) {
-                std::pair<Linear *, Layer *> both[] = {{&c.narrow, &c.gelu}, {&c.wide, &c.after}, {&c.whole, &c.last}};
-                for (auto [product, curve] : both) {
-                    s(*curve).compute_with(*product);
-                    s(d(*curve)).compute_at(d(*product));
-                    if (panels) s.layout(product->W, cryolite::panels(16, 0));
-                }
-            }));
-        }
+    for (const char *batch : {"5", "38"})
+        for (const bool panels : {false, true})
+            for (const Format format : {fp32, bf16}) {
+                if (format == bf16 && !panels) continue;
+                CAPTURE(batch);
+                CAPTURE(panels);
+                CAPTURE(format);
+                check_kernels(Compiled<Curves>({{"batch", batch}}, [&](Curves &c, Step &s) {
+                    std::pair<Linear *, Layer *> both[] = {{&c.narrow, &c.gelu}, {&c.wide, &c.after}, {&c.whole, &c.last}};
+                    for (auto [product, curve] : both) {
+                        s(*curve).compute_with(*product);
+                        s(d(*curve)).compute_at(d(*product));
+                        if (panels) s.layout(product->W, cryolite::panels(16, 0));
+                    }
+                }, {}, format), format == bf16 ? 4e-3 : 3e-5);
+            }
+}
+
+TEST_CASE("placements: inputs that share lines of a cache are copied") {
+    for (const char *update : {"separate", "backward"})
+        check_kernels(Compiled<Apart>({{"batch", "37"}}, {}, {.update = update}));
 }
 
 TEST_CASE("placements: epilogues, prologues and updates, one at a time") {
