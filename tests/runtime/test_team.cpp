@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "runtime/device/cpu/team.h"
@@ -75,6 +76,60 @@ TEST_CASE("every call runs once, all of its iterations once, after what it waits
                 for (int later : c.calls[i].next) CHECK(c.ended[i] < c.begun[size_t(later)]);
         }
         if (threads > 1) CHECK(c.team.idle_seconds() > 0);
+    }
+}
+
+namespace {
+
+/// A call with one loop of `count` iterations, each of which notes how often, and by which thread, it ran.
+struct Marks {
+    Team team;
+    int first, count;
+    std::vector<std::atomic<uint8_t>> times;
+    std::vector<int> by;
+
+    Marks(int threads, int first, int count)
+        : team(threads), first(first), count(count), times(size_t(count)), by(size_t(count)) {}
+    CallFailure run() {
+        std::vector<void *> argv = {this};
+        std::vector<KernelCall> calls(1);
+        calls[0].function = [](void **argv) {
+            auto *m = static_cast<Marks *>(argv[0]);
+            return m->team.loop(mark, m->first, m->count, reinterpret_cast<uint8_t *>(m));
+        };
+        calls[0].argv = argv.data();
+        return team.run(calls);
+    }
+    static int mark(void *, int i, uint8_t *closure) {
+        auto *m = reinterpret_cast<Marks *>(closure);
+        m->times[size_t(i - m->first)]++;
+        m->by[size_t(i - m->first)] = team_thread();
+        if (m->count < 1000) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return 0;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("every index of a loop runs once, of a short one and of one longer than a ticket counts") {
+    for (int threads : {1, 2, 5})
+        for (int count : {2, 3, 17, 2'100'001}) {
+            CAPTURE(threads);
+            CAPTURE(count);
+            Marks m(threads, 7, count);
+            CHECK(m.run().call == -1);
+            CHECK(std::ranges::all_of(m.times, [](const auto &n) { return n == 1; }));
+        }
+}
+
+TEST_CASE("half of the threads come from a loop's begin, the others from its end") {
+    for (int threads : {2, 4}) {
+        Marks m(threads, 0, 64);
+        CHECK(m.run().call == -1);
+        const auto low = [&](int t) { return 2 * t < threads; };
+        CHECK(std::ranges::is_partitioned(m.by, low));
+        CHECK(std::ranges::any_of(m.by, low));
+        CHECK_FALSE(std::ranges::all_of(m.by, low));
     }
 }
 

@@ -158,15 +158,17 @@ bool Team::take_any() {
 }
 
 bool Team::take_one(Loop &l) {
-    uint64_t ticket = l.ticket.load(std::memory_order_acquire);
+    const Ticket ticket{l.ticket.load(std::memory_order_acquire)};
     halide_task_t task = l.task.load(std::memory_order_relaxed);
     uint8_t *closure = l.closure.load(std::memory_order_relaxed);
     int first = l.first.load(std::memory_order_relaxed), count = l.count.load(std::memory_order_relaxed);
-    uint32_t next = uint32_t(ticket);
-    if (next >= uint32_t(count) || !task) return false;
-    if (!l.ticket.compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel)) return true;
+    if (ticket.claimed() >= count || !task) return false;
+    const bool from_end = 2 * own_index >= threads;
+    const int next = from_end ? count - 1 - ticket.end() : ticket.begin();
+    uint64_t seen = ticket.value;
+    if (!l.ticket.compare_exchange_strong(seen, ticket.after(from_end).value, std::memory_order_acq_rel)) return true;
     in_loop = true;
-    if (int code = task(this, first + int(next), closure)) l.code.store(code, std::memory_order_relaxed);
+    if (int code = task(this, first + next, closure)) l.code.store(code, std::memory_order_relaxed);
     in_loop = false;
     l.finished.fetch_add(1, std::memory_order_release);
     return true;
@@ -178,20 +180,25 @@ int Team::loop(halide_task_t task, int first, int count, uint8_t *closure) {
             if (int code = task(this, i, closure)) return code;
         return 0;
     }
+    constexpr int most = int(Ticket::most) - 1;
+    if (count > most) {
+        if (int code = loop(task, first, most, closure)) return code;
+        return loop(task, first + most, count - most, closure);
+    }
     Loop &l = loops_[size_t(own_index)];
     l.finished.store(0, std::memory_order_relaxed);
     l.code.store(0, std::memory_order_relaxed);
     // Nobody can claim while the fields change: the old loop has no iteration left, and a thread that reads
     // fields of two loops fails to claim, for the ticket names the loop.
     l.task.store(nullptr, std::memory_order_release);
-    uint64_t next_loop = ((l.ticket.load(std::memory_order_relaxed) >> 32) + 1) << 32;
-    l.ticket.store(next_loop | 0xffffffff, std::memory_order_release);
+    const Ticket closed = Ticket{l.ticket.load(std::memory_order_relaxed)}.closed();
+    l.ticket.store(closed.value, std::memory_order_release);
     l.closure.store(closure, std::memory_order_relaxed);
     l.first.store(first, std::memory_order_relaxed);
     l.count.store(count, std::memory_order_relaxed);
     l.call.store(own_call, std::memory_order_relaxed);
     l.task.store(task, std::memory_order_relaxed);
-    l.ticket.store(next_loop + (uint64_t(1) << 32), std::memory_order_release);
+    l.ticket.store(closed.opened().value, std::memory_order_release);
     Patience patience(idle_[size_t(own_index)].nanoseconds);
     while (l.finished.load(std::memory_order_acquire) < count)
         if (take_any()) patience.reset();

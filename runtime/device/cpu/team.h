@@ -39,7 +39,8 @@ private:
 /// One parallel region for a whole plan, without barriers. A thread that has nothing to do takes an iteration of the
 /// earliest loop that is open; where none is, it begins the earliest call whose needs are done. So the update of one
 /// layer fills the ends of the next one's loops, and a thread that the system has put aside holds up only those who
-/// need its result. A call whose gate is closed is passed over and asked again: one worker does not stand still where
+/// need its result. Half of the threads take a loop's iterations from its begin, the others from its end: rows and panels
+/// that kernels share meet the same half of the threads again, whose caches have them. A call whose gate is closed is passed over and asked again: one worker does not stand still where
 /// another is late. Who runs what changes no value.
 class Team {
 public:
@@ -59,8 +60,19 @@ public:
     std::string error;        ///< message of a kernel that failed
 
 private:
-    /// The loop that a thread has opened. A thread reads it, then claims an iteration by raising `ticket`
-    /// (loop << 32 | next) from the value it saw before: so what it read belongs to that loop, which waits for it.
+    /// How many iterations of a loop were claimed from its begin and from its end, and which loop it is.
+    struct Ticket {
+        static constexpr uint64_t one = 1, bits = 20, most = (one << bits) - 1;
+        uint64_t value = 0;
+        int begin() const { return int(value & most); }
+        int end() const { return int(value >> bits & most); }
+        int claimed() const { return begin() + end(); }
+        Ticket after(bool from_end) const { return {value + (from_end ? one << bits : one)}; }
+        Ticket closed() const { return {(((value >> 2 * bits) + 1) << 2 * bits) | most}; }
+        Ticket opened() const { return {((value >> 2 * bits) + 1) << 2 * bits}; }
+    };
+    /// The loop that a thread has opened. A thread reads it, then claims an iteration by raising `ticket` from the
+    /// value it saw before: so what it read belongs to that loop, which waits for it.
     struct alignas(64) Loop {
         std::atomic<uint64_t> ticket{0};
         std::atomic<halide_task_t> task{nullptr};
@@ -69,7 +81,7 @@ private:
         alignas(64) std::atomic<int> finished{0};
         std::atomic<int> code{0};
         bool open() const {
-            return uint32_t(ticket.load(std::memory_order_relaxed)) < uint32_t(count.load(std::memory_order_relaxed)) &&
+            return Ticket{ticket.load(std::memory_order_relaxed)}.claimed() < count.load(std::memory_order_relaxed) &&
                    task.load(std::memory_order_relaxed);
         }
     };
