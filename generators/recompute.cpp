@@ -79,26 +79,26 @@ public:
     /// As few values built again as will do.
     void search(StepOptions options) {
         const std::vector<Candidate> list = candidates(p);
+        const double blocks = more_blocks();
+        if (predicted(p) <= bytes) return keep(options, blocks);
+        double again = 0;  // seconds
         auto first = [&](size_t n) {
-            options.rebuilt.clear();
-            for (size_t i = 0; i < n; i++) options.rebuilt.insert(list[i].call);
-            return with(options);
+            options.rebuilt.clear(), again = 0;
+            for (size_t i = 0; i < n; i++) options.rebuilt.insert(list[i].call), again += list[i].seconds;
         };
-        double time = more_blocks();
-        if (predicted(p) <= bytes) return keep(options, time);
+        auto fit = [&](size_t n) { return first(n), with(options); };
         // More of them is not always less: what is built again lives beside what it is built from.
         size_t low = 0, high = list.size();
-        bool fits = first(high);
+        bool fits = fit(high);
         while (low + 1 < high) {
             const size_t middle = (low + high) / 2;
-            const bool now = first(middle);
+            const bool now = fit(middle);
             fits |= now;
             (now ? high : low) = middle;
         }
         if (!fits) return;
-        options.rebuilt.clear();
-        for (size_t i = 0; i < high; i++) options.rebuilt.insert(list[i].call), time += list[i].seconds;
-        keep(options, time);
+        first(high);
+        keep(options, blocks + again);
     }
 
 private:
@@ -111,8 +111,9 @@ private:
     bool with(const StepOptions &options) {
         p = StepProgram();
         make(p, options);
-        least = std::min(least, predicted(p));
-        return predicted(p) <= bytes;
+        const int64_t now = predicted(p);
+        least = std::min(least, now);
+        return now <= bytes;
     }
     void keep(const StepOptions &options, double time) {
         if (!best || time < best->seconds) best = {options, time};
@@ -120,12 +121,11 @@ private:
     /// Of blocks beyond the usual: each reads and writes the gradients of the head once more. It reads the weight again,
     /// too, but beside its multiply-adds.
     double more_blocks() const {
-        // The calls of a block are two, beside those the mean of all.
-        auto blocks = [&](const StepProgram::Blocks &b) { return b.rows ? double(b.calls.size()) : 3; };
+        auto blocks = [](const StepProgram::Blocks &b) { return b.rows ? int(b.calls.size()) / 2 : 1; };  // head and loss of each
         double moved = 0;
         for (const Parameter *w : p.blocks.head ? p.blocks.head->parameters() : std::vector<Parameter *>())
             moved += 2.0 * double(p.buffers[p.gradient_buffer.at(w)].bytes());
-        return (blocks(p.blocks) - blocks(usual)) / 2 * moved / bytes_per_second;
+        return (blocks(p.blocks) - blocks(usual)) * moved / bytes_per_second;
     }
 };
 

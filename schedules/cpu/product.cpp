@@ -200,13 +200,13 @@ void d_input(Group &g, const Machine &m) {
         .parallel(task);
     across_lanes(out, i, t.lanes);
     const int chunks = ceil_div(depth, chunk);
-    if (chunks > 1) out.unroll(r);
     if (chunks == 1) {
         finish_tile(g, dx, r, LoopLevel(out, rt), t);
         accumulate(dx, t, m);
         pack_weight(g, LoopLevel(out, task), t, m);
     } else {
         RVar ko("ko");
+        out.unroll(r);
         dx.compute_at(out, task);
         accumulate_chunks(dx, t, ceil_div(depth, chunks), ko, m);
         pack_weight(g, LoopLevel(dx, ko), t, m);
