@@ -230,6 +230,7 @@ private:
         s.again = true;
         if (p.value_again[value] < 0) p.value_again[value] = activation(s.name, shape(value), p.buffers[p.value_buffer[value]].type);
         s.writes = {p.value_again[value]};
+        s.flops = call.layer->flops(shape(call.inputs[0]));
         s.placed = "built again";
         add(plan, "rebuild", s);
     }
@@ -318,6 +319,16 @@ private:
         }
         p.buffers[p.norms].shape = {int(list.size()) * apart};
     }
+    /// Of the inner products of rows with rows; a factor of one-hot rows has none. Equal calls need half of the pairs, a bound
+    /// each row with itself.
+    double gram_flops(const StageSpec &s) const {
+        const Graph::Call &a = p.graph.calls()[s.call], &b = p.graph.calls()[s.call2];
+        const Shape y = shape(layer(b).scatters() ? b.output : a.output);
+        const bool one_hot = layer(a).scatters() || layer(b).scatters();
+        const double width = y[0] + (one_hot ? 0 : shape(a.inputs[0])[0]), rows = double(y.size()) / y[0];
+        return width * (s.bounded ? 2 * rows : s.call == s.call2 ? rows * (rows + 1) : 2 * rows * rows);
+    }
+
     /// One for each two calls that use the parameter; none where a layer does not factor its gradient.
     void ghost_norms(const Parameter *w, StageSpec s, std::vector<StageSpec> &list) const {
         std::vector<const StageSpec *> uses;
@@ -335,6 +346,7 @@ private:
         for (size_t a = 0; a < uses.size(); a++)
             for (size_t b = a; b < (s.bounded ? a + 1 : uses.size()); b++) {
                 s.call = uses[a]->call, s.dy = uses[a]->dy, s.call2 = uses[b]->call, s.dy2 = uses[b]->dy;
+                s.flops = gram_flops(s);
                 list.push_back(s);
             }
     }

@@ -15,16 +15,16 @@ double elements(const Shape &s) {
     return n;
 }
 
-std::string bytes_text(double n) {
-    return n < 1e9 ? fmt::format("{:.1f} MB", 1e-6 * n) : fmt::format("{:.1f} GB", 1e-9 * n);
-}
-
 std::string smaller(const std::vector<std::string> &names) {
     if (names.empty()) return "use a smaller model or batch";
     return fmt::format("use fewer or smaller {}", fmt::join(names, ", "));
 }
 
 }  // namespace
+
+std::string bytes_text(double n) {
+    return n < 1e6 ? fmt::format("{:.1f} kB", 1e-3 * n) : n < 1e9 ? fmt::format("{:.1f} MB", 1e-6 * n) : fmt::format("{:.1f} GB", 1e-9 * n);
+}
 
 void check_size(const StepProgram &p, const std::vector<std::string> &names, double memory) {
     double parameters = 0, kept = 0, activation = 0;

@@ -11,5 +11,7 @@ void check_size(const StepProgram &p, const std::vector<std::string> &names, dou
 
 /// Bytes of memory that this machine has, or that this process may use.
 double machine_memory();
+/// "40.0 MB", in powers of ten.
+std::string bytes_text(double bytes);
 
 }  // namespace cryolite

@@ -40,11 +40,12 @@ std::string plan_key(const CompiledKernel &k) { return k.key + json(k.dialects).
 json call_json(const StepProgram &p, int k, const CompiledKernel &c, int symbol) {
     const Kernel &kernel = p.kernels[k];
     json stages = json::array();
-    double flops = 0;
+    double flops = 0, extra = 0;
     for (int s : kernel.stages) {
         stages.push_back({{"name", p.stages[s].name}, {"placed", p.stages[s].placed}});
         if (!p.stages[s].why.empty()) stages.back()["why"] = p.stages[s].why;
         flops += p.stages[s].flops;
+        if (p.stages[s].again || p.stages[s].part == Part::norm) extra += p.stages[s].flops;
     }
     json args = json::array();
     int64_t bytes = 0;
@@ -54,6 +55,7 @@ json call_json(const StepProgram &p, int k, const CompiledKernel &c, int symbol)
     }
     json j = {{"kernel", symbol}, {"name", kernel.name}, {"pass", kernel.pass}, {"stages", stages},
               {"args", args}, {"flops", flops}, {"bytes", bytes}};
+    if (extra > 0) j["extra_flops"] = extra;
     if (!kernel.dialect_why.empty()) j["why"] = kernel.dialect_why;
     if (int worker = p.stages[kernel.stages[0]].worker; worker >= 0) j["worker"] = worker;
     return j;

@@ -45,7 +45,7 @@ PlanKernel kernel_of(const json &j) {
 PlanCall call_of(const json &j) {
     PlanCall c;
     c.kernel = j.at("kernel"), c.name = j.at("name"), c.pass = j.at("pass");
-    c.flops = j.at("flops"), c.bytes = j.at("bytes"), c.why = j.value("why", "");
+    c.flops = j.at("flops"), c.extra_flops = j.value("extra_flops", 0.0), c.bytes = j.at("bytes"), c.why = j.value("why", "");
     c.worker = j.value("worker", -1), c.sum = j.value("sum", int64_t{0});
     for (const json &s : j.at("stages")) c.stages.push_back({s.at("name"), s.at("placed"), s.value("why", "")});
     for (const json &a : j.at("args")) c.args.push_back({a.at(0), a.at(1)});

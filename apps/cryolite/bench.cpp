@@ -50,7 +50,7 @@ public:
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(plan, s_.accumulate);
         describe();
-        defer_signals();
+        defer_signals("\nstopping after this step; once more stops at once\n");
         for (int k = 0; k < 2; k++) step(false);
         peak_ = session_->measure_peak(s_);
         return s_.peers ? with_peers() : alone();

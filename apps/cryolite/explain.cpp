@@ -108,8 +108,8 @@ public:
         for (const char *pass : {"forward", "first", "accumulate", "step", "lazy", "flush"})
             if (plan_.plans.count(pass)) print_pass(pass);
         fmt::print("\nMFLOP and MB: of one call. share: of the pass, were every call as fast as the machine; bound: what limits it "
-                   "then.\nloops: its loop schedule, of schedules/{}. compute_at: never stored; compute_with: stored in the same loops; "
-                   "compute_root: alone.\n", plan_.device == "cpu" ? "cpu" : "gpu");
+                   "then.\nloops: its loop schedule, of schedules/{}, the program's own or an autoscheduler's. compute_at: never stored; compute_with: stored "
+                   "in the same loops; compute_root: alone.\n", plan_.device == "cpu" ? "cpu" : "gpu");
         if (!r_.kernel.empty()) return;
         print_saved();
         print_parameters();
@@ -238,7 +238,8 @@ private:
         for (auto &[name, g] : groups)
             fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name,
                        g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
-        fmt::print("memory of a step: {}\n", memory_words());
+        fmt::print("memory of a step: {}{}\n", memory_words(),
+                   s_.budget ? fmt::format(", --recompute {} allows {}", s_.recompute, human_bytes(s_.budget)) : "");
         fmt::print("activations: {} in one arena; without sharing they were {}\n",
                    human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
     }

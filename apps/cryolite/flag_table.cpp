@@ -26,7 +26,7 @@ const std::vector<Flag> &flag_table() {
         {"update", "PLACE", schedule, "auto, separate, backward or forward (auto)"},
         {"group", "WHAT", schedule, "auto, or none: every layer in a kernel of its own (auto)"},
         {"head-rows", "ROWS", schedule, "of a block of the head and its loss; 0: whole; auto: whole while that is small (auto)"},
-        {"recompute", "WHAT", schedule, "none, auto (the memory there is) or BYTES a step may take (none)"},
+        {"recompute", "WHAT", schedule, "none, auto (the memory there is) or the BYTES a step may take, 40MB or 1.5GiB too (none)"},
         {"dialect", "NAME", schedule, "what computes products: halide, onednn where it can, or auto: what is faster here (halide)"},
         {"device", "NAME", schedule, "cpu, opencl, or cuda, for which kernels are compiled only (cpu)"},
         {"workers", "N", schedule, "data-parallel replicas, each with its part of the batch (1; under mpirun: its processes)"},

@@ -1,17 +1,23 @@
 #include "apps/cryolite/interrupt.h"
 
-#include <csignal>
 #include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstring>
 
 namespace cryolite {
 
 namespace {
 
 volatile std::sig_atomic_t deferred = 0, met = 0;
+std::atomic<const char *> said = nullptr;
 
 void on_signal(int) {
     if (!deferred) _exit(interrupted_status);
     met = 1;
+    // Nothing else may print here; a line that cannot be written is not worth more.
+    if (const char *words = said) [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, words, std::strlen(words));
 }
 
 }  // namespace
@@ -27,7 +33,11 @@ void watch_signals() {
     signal(SIGPIPE, SIG_IGN);
 }
 
-void defer_signals(bool on) { deferred = on; }
+void defer_signals(const char *words) {
+    said = words;
+    deferred = 1;
+}
+void stop_deferring() { deferred = 0; }
 bool interrupted() { return met != 0; }
 void interrupt() { met = 1; }
 

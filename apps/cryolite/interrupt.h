@@ -8,8 +8,11 @@ constexpr int interrupted_status = 130;
 
 /// From now on the first signal ends the process with status 130: there is nothing to save yet.
 void watch_signals();
-/// While `on`, the first signal only sets a flag, which the training loop reads between steps.
-void defer_signals(bool on = true);
+/// From now on the first signal only sets a flag, which the training loop reads between steps, and prints `words` on stderr:
+/// a step may take minutes. A literal, or null to print nothing.
+void defer_signals(const char *words = nullptr);
+/// As after `watch_signals` again.
+void stop_deferring();
 bool interrupted();
 /// As a signal would: the loop ends after the current step. For when nobody reads our output.
 void interrupt();

@@ -74,7 +74,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     if (threads > 0)  // and rank 0 measures
         bundle = std::make_shared<const Bundle>(built.folder, faster_dialects(*bundle, cache, threads, progress));
     if (all.rank() == 0) all.barrier();
-    defer_signals(false);
+    stop_deferring();
     complete(s, request.values, bundle->plan);
     if (s.json) print_line(compile_json(built.kernels, built.cached, built.seconds));
     progress.say(fmt::format("kernels: {}, {} ({:.2f} s)", built.kernels,
@@ -198,7 +198,7 @@ std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {
 double step_flops(const Plan &plan, int accumulate) {
     double flops = 0;
     for (const PlanCall *c : step_calls(plan, accumulate))
-        if (c->pass != "rebuild") flops += c->flops;  // work done twice counts once
+        flops += c->flops - c->extra_flops;  // work done twice counts once
     return flops * plan.workers;
 }
 

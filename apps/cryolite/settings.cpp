@@ -95,7 +95,7 @@ void read_schedule(TrainSettings &s, const Values &v, Command command) {
     if (s.recompute == "auto") {
         s.budget = physical_memory() / 10 * 9;  // the rest: the system's, and what kernels keep for themselves
     } else if (s.recompute != "none") {
-        s.budget = v.whole("recompute", 1, ~uint64_t{0} >> 1, 1, "none, auto or ");
+        s.budget = v.bytes("recompute", "none, auto or ");
     }
     s.group = v.word("group", {"auto", "none"}, "auto");
     if (v.text("head-rows", "auto") != "auto") s.head_rows = int(v.whole("head-rows", 0, 1 << 20, 0, "auto or "));

@@ -89,7 +89,9 @@ private:
         loader_ = std::make_unique<Loader>(data_.source(s_), point ? point->position : 0);
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(trainer().plan(), s_.accumulate);
-        defer_signals();
+        // One of several processes speaks.
+        defer_signals(processes().rank() > 0 ? nullptr
+                                             : "\nstopping after this step, with a checkpoint; once more stops at once\n");
         folder_.begin(s_, data_, start_);
         describe();
         began_ = Clock::now();
@@ -236,6 +238,7 @@ private:
                 clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
                 1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
                 100 * done.fraction_of_peak, human_bytes(peak_memory())));
+        defer_signals();  // no step is left to stop after
         if (data_.sample && data_.tokenizer && processes().rank() == 0) sample();
         progress_.say(fmt::format("the run is in {}", folder_.path().string()));
         emit(to_json(done));
@@ -247,6 +250,7 @@ private:
         Sampler sampler(trainer(), *data_.tokenizer, 0.8, s_.seed);
         sampler.begin("");
         std::string text;
+        progress_.say("a sample:");
         const auto start = Clock::now();
         for (int n = 0;
              n < most && !interrupted() && Clock::now() - start < std::chrono::seconds(10); n++)

@@ -128,7 +128,12 @@ TEST_CASE("bad values are refused by name") {
         {{{"head-rows", "-1"}}, "--head-rows is \"-1\""},
         {{{"head-rows", "some"}}, "--head-rows is \"some\""},
         {{{"recompute", "-1"}}, "--recompute is \"-1\""},
-        {{{"recompute", "some"}}, "--recompute is \"some\", expected none, auto or a whole number from 1"},
+        {{{"recompute", "some"}}, "--recompute is \"some\", expected none, auto or bytes, such as"},
+        {{{"recompute", "0"}}, "--recompute is \"0\""},
+        {{{"recompute", "40 QB"}}, "--recompute is \"40 QB\""},
+        {{{"recompute", "inf"}}, "--recompute is \"inf\""},
+        {{{"recompute", "1e9"}}, "--recompute is \"1e9\""},
+        {{{"recompute", "99999999TB"}}, "--recompute is \"99999999TB\""},
         {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or halide or onednn"},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: kernels are compiled for it, and `explain` shows them"},
@@ -143,6 +148,13 @@ TEST_CASE("bad values are refused by name") {
         CHECK_ERROR(settings(bad.line), bad.message);
         CHECK_THROWS_AS(settings(bad.line), UsageError);
     }
+}
+
+TEST_CASE("a budget may have a unit, as sizes are printed") {
+    const std::pair<const char *, uint64_t> table[] = {
+        {"2350000000", 2350000000}, {"40MB", 40000000}, {"1.5 GiB", 3ull << 29}, {"12kB", 12000}, {"1TB", 1000000000000}};
+    for (auto &[text, bytes] : table) CHECK(settings({{"recompute", text}}).budget == bytes);
+    CHECK(settings({}).budget == 0);
 }
 
 TEST_CASE("every worker has its part of the batch") {

@@ -45,7 +45,7 @@ struct Random : TextModel {
         const int n = 1 + draw(2);
         for (int i = 0; i < n; i++) {
             bool attends = draw(2), smooth = draw(2);
-            pieces.emplace_back("p" + std::to_string(i), width, inner, attends, smooth);
+            pieces.emplace_back(fmt::format("p{}", i), width, inner, attends, smooth);
         }
         if (!tied) head.emplace("head", width, vocab);
     }
