@@ -13,10 +13,18 @@ namespace {
 using namespace Halide;
 using namespace Halide::Internal;
 
+constexpr int line = 64;  // bytes
+
+Stmt fetch(const Type &type, const std::string &array, const Expr &at) {
+    return Evaluate::make(Call::make(type, Call::prefetch, {Variable::make(Handle(), array), at, 1, line}, Call::Intrinsic));
+}
+
+using Lets = std::vector<std::pair<std::string, Expr>>;  ///< outer ones first
+
 /// What the statements of a loop's body do, those of loops inside it apart.
 class Body : public IRVisitor {
 public:
-    std::vector<std::pair<std::string, Expr>> lets;  ///< outer ones first
+    Lets lets;
     std::set<std::string> loaded, own;
     std::map<std::string, std::vector<const Store *>> stores;
     std::vector<const For *> loops;
@@ -81,7 +89,6 @@ std::vector<Span> updated_in_place(const Body &body) {
 
 /// `sums` in two loops, the first of which fetches lines of the spans.
 Stmt with_prefetches(const For *sums, int64_t times, const std::vector<Span> &spans) {
-    constexpr int line = 64;  // bytes
     auto lines = [](const Span &s) { return (s.elements * s.type.bytes() + line - 1) / line; };
     int64_t turns = 1;
     for (const Span &span : spans) turns = std::min(times, std::max(turns, lines(span)));
@@ -91,8 +98,7 @@ Stmt with_prefetches(const For *sums, int64_t times, const std::vector<Span> &sp
         const int each = int((lines(span) + turns - 1) / turns);
         for (int i = 0; i < each; i++) {
             const Expr at = simplify(span.first + (turn * each + i) * (line / span.type.bytes()));
-            body.push_back(Evaluate::make(Call::make(span.type, Call::prefetch,
-                {Variable::make(Handle(), span.array), at, 1, line}, Call::Intrinsic)));
+            body.push_back(fetch(span.type, span.array, at));
         }
     }
     body.push_back(sums->body);
@@ -134,8 +140,82 @@ class PrefetchNextTile : public IRMutator {
     }
 };
 
+/// Where the loop over the terms of a tile's sums begins to read stored arrays, an element at a time.
+class Runs : public IRVisitor {
+public:
+    /// `lets`: known around the tile's loop.
+    Runs(const For *tile, Lets lets) : lets(std::move(lets)) { tile->body.accept(this); }
+
+    std::vector<std::pair<const Load *, Expr>> begins;
+    int64_t terms = 0;  ///< at most; 0: not known
+
+private:
+    const For *loop = nullptr;
+    Lets lets;
+
+    using IRVisitor::visit;
+    void visit(const For *op) override {
+        loop = op;
+        terms = as_const_int(find_constant_bound(op->extent, Direction::Upper)).value_or(0);
+        IRVisitor::visit(op);
+        loop = nullptr;
+    }
+    void visit(const LetStmt *op) override {
+        lets.emplace_back(op->name, op->value);
+        IRVisitor::visit(op);
+    }
+    void visit(const Let *op) override {
+        lets.emplace_back(op->name, op->value);
+        IRVisitor::visit(op);
+    }
+    void visit(const Load *op) override {
+        IRVisitor::visit(op);
+        if (!loop || !op->param.defined() || !op->type.is_scalar()) return;
+        Expr at = op->index;
+        for (size_t i = lets.size(); i--;) at = substitute(lets[i].first, lets[i].second, at);
+        begins.emplace_back(op, substitute(loop->name, loop->min, at));
+    }
+};
+
+class PrefetchNextChunk : public IRMutator {
+    std::string chunk;  ///< the loop over chunks around this place
+    Lets lets;
+
+    using IRMutator::visit;
+    Stmt visit(const LetStmt *op) override {
+        const size_t outside = lets.size();
+        lets.emplace_back(op->name, op->value);
+        const Stmt s = IRMutator::visit(op);
+        lets.resize(outside);
+        return s;
+    }
+    Stmt visit(const For *op) override {
+        if (!chunk.empty() && ends_with(op->name, ".xt")) return with_prefetches(op);
+        const bool begins = ends_with(op->name, ".ko");
+        if (begins) chunk = op->name;
+        const Stmt s = IRMutator::visit(op);
+        if (begins) chunk.clear();
+        return s;
+    }
+    Stmt with_prefetches(const For *tile) const {
+        const Runs runs(tile, lets);
+        const Expr next = Variable::make(Int(32), chunk) + 1;
+        std::set<Expr, IRDeepCompare> fetched;
+        std::vector<Stmt> body;
+        for (const auto &[load, begin] : runs.begins) {
+            const Expr first = simplify(substitute(chunk, next, begin));
+            if (!fetched.insert(first).second) continue;
+            for (int e = 0; e < runs.terms; e += line / load->type.bytes())
+                body.push_back(fetch(load->type, load->name, simplify(first + e)));
+        }
+        body.push_back(tile->body);
+        return For::make(tile->name, tile->min, tile->extent, tile->for_type, tile->partition_policy, tile->device_api, Block::make(body));
+    }
+};
+
 }  // namespace
 
 void prefetch_next_tile(Halide::Pipeline &p) { p.add_custom_lowering_pass(new PrefetchNextTile); }
+void prefetch_next_chunk(Halide::Pipeline &p) { p.add_custom_lowering_pass(new PrefetchNextChunk); }
 
 }  // namespace cryolite::cpu

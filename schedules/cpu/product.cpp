@@ -181,10 +181,55 @@ void inner_products(Group &g, const Machine &m) {
     sums.update().reorder({q, u, v, part, panel}).vectorize(q).unroll(u).unroll(v).unroll(part);
 }
 
+/// Whether the rows, few, fill the lanes of whole vectors.
+bool rows_fill_lanes(const Group &g, const Machine &m) {
+    constexpr int few = 128;
+    const int rows = g.extent(1);
+    return m.registers >= 32 && g.panel && !in_pairs(g) && g.prologue.empty() && g.func("dy").defined() &&
+           g.extent(0) >= task_columns && rows % m.vector == 0 && rows <= few;
+}
+
+/// dX of few rows, these across lanes: an element of W is broadcast to all of them, so W is read as it is stored, a panel's
+/// part of a task at a time while the next one is fetched. The sums stay in the cache meanwhile (docs/decisions.md 51).
+void rows_across_lanes(Group &g, const Machine &m) {
+    const int vectors = g.extent(1) / m.vector;
+    int high = 4;
+    while (vectors % high) high--;
+    const int wide = high > 1 ? 3 : 6;  // more would be more places of W at once
+    Func dx = g.anchor, out = g.out, dy = g.func("dy"), by_row = dy.in();
+    Var i = out.args()[0], r = out.args()[1], ib("ib"), x = dx.args()[0], y = dx.args()[1], xt("xt"), yt("yt"), lane("lane");
+    RVar k = dx.rvars()[0], ko("ko");
+    out.split(i, ib, i, task_columns, TailStrategy::ShiftInwards).reorder(i, r, ib).parallel(ib);
+    across_lanes(out, i, m.vector);
+    dx.compute_at(out, ib).reorder_storage(y, x).reorder(y, x).vectorize(y, m.vector);
+    dx.update()
+        .split(k, ko, k, g.panel, TailStrategy::GuardWithIf)
+        .split(y, yt, y, high * m.vector)
+        .split(y, y, lane, m.vector)
+        .split(x, xt, x, wide)
+        .reorder({lane, y, x, k, xt, yt, ko})
+        .vectorize(lane)
+        .unroll(y)
+        .unroll(x);
+    g.passes["prefetch_next_chunk 1"] = prefetch_next_chunk;
+    // Rows innermost, square by square in registers.
+    Var o = by_row.args()[0], n = by_row.args()[1], ob("ob"), nb("nb");
+    by_row.compute_root()
+        .reorder_storage(n, o)
+        .split(o, ob, o, m.vector, TailStrategy::ShiftInwards)
+        .split(n, nb, n, m.vector)
+        .reorder(n, o, nb, ob)
+        .vectorize(n)
+        .unroll(o)
+        .parallel(ob);
+    dy.compute_at(by_row, nb).vectorize(dy.args()[0], m.vector).unroll(dy.args()[1]);
+}
+
 /// dX: the forward product with W transposed by each task, which its rows pay for. Reductions too
 /// long for the cache (the head) go in chunks, the tile of a task staying in cache between them.
 void d_input(Group &g, const Machine &m) {
     constexpr int chunk = 1152, rows_that_pay = 384;
+    if (rows_fill_lanes(g, m)) return rows_across_lanes(g, m);
     if (along_panels(g, m)) return inner_products(g, m);
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
     const Tile t = register_tile(columns, 0, rows, m);

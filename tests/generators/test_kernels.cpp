@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "dsl/models/gpt.h"
 #include "schedules/cpu/gpt.h"
@@ -83,12 +84,22 @@ TEST_CASE("order: a large model's fused update waits until the pass back has rea
     CHECK(between(1280) > 8);            // 315 MB: the kernels of a block
 }
 
-TEST_CASE("prefetch: beside a fused product's sums, and in no other kernel") {
+namespace {
+bool is_dx(const StepProgram &p, const Kernel &k) {
+    if (k.anchor < 0 || p.stages[k.anchor].part != Part::d_input) return false;
+    return p.graph.calls()[p.stages[k.anchor].call].layer->product().has_value();
+}
+}  // namespace
+
+TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across lanes, and in no other kernel") {
     char folder[] = "/tmp/cryolite-test-XXXXXX";
     REQUIRE(mkdtemp(folder));
     const std::string path = std::string(folder) + "/stmt";
-    for (Format format : {fp32, bf16}) {
-        Compiled<Gpt> c(few_rows_gpt(), schedule_gpt, {.update = "backward"}, format);
+    const std::tuple<ModelArguments, Format, int> cases[] = {
+        {few_rows_gpt(), fp32, 5}, {few_rows_gpt(), bf16, 5}, {whole_vectors_gpt("32"), fp32, 10}, {whole_vectors_gpt("32"), bf16, 5}};
+    for (const auto &[model, format, expected] : cases) {
+        Compiled<Gpt> c(model, schedule_gpt, {.update = "backward"}, format);
+        const bool across = format == fp32 && expected > 5;
         int with = 0;
         for (const Kernel &k : c.program.kernels) {
             BuiltKernel built = build_kernel(c.program, k, c.machine);
@@ -99,10 +110,11 @@ TEST_CASE("prefetch: beside a fused product's sums, and in no other kernel") {
             CAPTURE(k.name);
             std::stringstream text;
             text << std::ifstream(path).rdbuf();
-            CHECK((text.str().find("prefetch(") != std::string::npos) == (fused && c.machine.registers >= 32));
-            with += fused;
+            const bool of_input = across && is_dx(c.program, k);
+            CHECK((text.str().find("prefetch(") != std::string::npos) == ((fused || of_input) && c.machine.registers >= 32));
+            with += fused || of_input;
         }
-        CHECK(with == 5);
+        CHECK(with == expected);
     }
     CHECK(unlink(path.c_str()) == 0);
     CHECK(rmdir(folder) == 0);

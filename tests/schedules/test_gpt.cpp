@@ -26,6 +26,10 @@ TEST_CASE("schedules: few rows") {
     check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt, {.update = "backward"}));
 }
 
+TEST_CASE("schedules: few rows, in whole vectors") {
+    for (const char *rows : {"16", "48"}) check_kernels(Compiled<Gpt>(whole_vectors_gpt(rows), schedule_gpt));
+}
+
 TEST_CASE("schedules: accumulating over micro-batches") {
     check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.accumulate = true}));
 }

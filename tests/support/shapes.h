@@ -17,6 +17,10 @@ inline ModelArguments ragged_gpt(const char *batch = "2") {
 inline ModelArguments few_rows_gpt() {
     return {{"layers", "1"}, {"heads", "5"}, {"width", "80"}, {"context", "37"}, {"batch", "1"}, {"vocab", "89"}};
 }
+/// Few rows that fill the lanes of 1, 2 or 3 vectors, and a prime number of words in padded panels.
+inline ModelArguments whole_vectors_gpt(const char *rows) {
+    return {{"layers", "1"}, {"heads", "5"}, {"width", "80"}, {"context", rows}, {"batch", "1"}, {"vocab", "1031"}};
+}
 /// Every extent does.
 inline ModelArguments aligned_gpt() {
     return {{"layers", "1"}, {"heads", "2"}, {"width", "64"}, {"context", "32"}, {"batch", "2"}, {"vocab", "96"}};
