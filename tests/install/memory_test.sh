@@ -24,4 +24,17 @@ agree --context 64 --update backward --clip 1
 agree --context 64 --update backward --precision bf16
 agree --context 512 --clip 1
 agree --context 512 --recompute 1600000000
+# Work that a plan adds, values built again and norms of factors, is counted where it is done and not in the step's FLOPs.
+for flags in "" "--recompute 30MB" "--clip 1 --update backward"; do
+    "$command" explain gpt --preset nano --cache "$work/cache" --json $flags > "$work/plan$flags" 2> "$work/err" ||
+        fail "explain $flags: $(tail -3 "$work/err")"
+    flops=$(sed -n 's/^  "flops": \(.*\),$/\1/p' "$work/plan$flags")
+    echo "nano $flags: $flops FLOPs a step"
+    [ -n "$flops" ] && [ "$flops" = "${same:=$flops}" ] || fail "nano $flags: $flops FLOPs a step, not $same"
+done
+worked() { # worked FILE NAME: FLOPs of the first kernel of this name
+    grep -B6 "^        \"name\": \"$2\"" "$1" | sed -n 's/^ *"flops": \(.*\),$/\1/p' | head -1
+}
+awk -v n="$(worked "$work/plan--recompute 30MB" "ln_f again")" 'BEGIN {exit !(n > 0)}' || fail "a value built again has no FLOPs"
+awk -v n="$(worked "$work/plan--clip 1 --update backward" "norm(wte.weight)")" 'BEGIN {exit !(n > 0)}' || fail "a norm of factors has no FLOPs"
 exit $((failures > 0))
