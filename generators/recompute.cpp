@@ -140,8 +140,8 @@ void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeSte
     for (int rows : {128, 64, 32})
         if (options.head_rows < 0 && !options.same_bits) planner.with_head(options, rows);
     if (!planner.best)
-        fail("the step does not fit into {}: with all that can be built again it takes {} ({} bytes); allow that, or use a "
-             "smaller batch, context or model", bytes_text(double(bytes)), bytes_text(double(planner.least)), planner.least);
+        fail("the step does not fit into {} ({} bytes): with all that can be built again it takes {} ({} bytes); allow that, or use "
+             "a smaller batch, context or model", bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least);
     p = StepProgram();
     make(p, planner.best->options);
 }

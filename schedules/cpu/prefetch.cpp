@@ -21,6 +21,12 @@ Stmt fetch(const Type &type, const std::string &array, const Expr &at) {
 
 using Lets = std::vector<std::pair<std::string, Expr>>;  ///< outer ones first
 
+/// An index in terms of what is known before the lets.
+Expr known(const Lets &lets, Expr index) {
+    for (size_t i = lets.size(); i--;) index = substitute(lets[i].first, lets[i].second, index);
+    return index;
+}
+
 /// What the statements of a loop's body do, those of loops inside it apart.
 class Body : public IRVisitor {
 public:
@@ -30,12 +36,6 @@ public:
     std::vector<const For *> loops;
 
     explicit Body(const For *loop) { loop->body.accept(this); }
-
-    /// An index in terms of what is known where the body begins.
-    Expr known(Expr index) const {
-        for (size_t i = lets.size(); i--;) index = substitute(lets[i].first, lets[i].second, index);
-        return index;
-    }
 
 private:
     using IRVisitor::visit;
@@ -75,7 +75,7 @@ std::vector<Span> updated_in_place(const Body &body) {
         int64_t low = 0, high = 0;
         for (const Store *s : stores) {
             const Ramp *ramp = s->index.as<Ramp>();
-            const Expr base = body.known(ramp ? ramp->base : s->index);
+            const Expr base = known(body.lets, ramp ? ramp->base : s->index);
             if (!first.defined()) first = base;
             const auto at = as_const_int(simplify(base - first));
             if (!at || (ramp && !is_const_one(ramp->stride))) return {};
@@ -171,9 +171,7 @@ private:
     void visit(const Load *op) override {
         IRVisitor::visit(op);
         if (!loop || !op->param.defined() || !op->type.is_scalar()) return;
-        Expr at = op->index;
-        for (size_t i = lets.size(); i--;) at = substitute(lets[i].first, lets[i].second, at);
-        begins.emplace_back(op, substitute(loop->name, loop->min, at));
+        begins.emplace_back(op, substitute(loop->name, loop->min, known(lets, op->index)));
     }
 };
 

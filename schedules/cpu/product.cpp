@@ -147,14 +147,17 @@ void forward(Group &g, const Machine &m) {
 /// The tile of dX of which every element is a vector of sums, and the columns that one task makes.
 constexpr int tile_columns = 6, tile_rows = 4, task_columns = 48;
 
-/// Whether rows are too few to pay for the transposition of W, which is read along its panels instead.
+/// Whether rows are too few to pay for the transposition of W, which is read as it is stored instead.
+bool few_rows(const Group &g, const Machine &m) {
+    return m.registers >= 32 && g.panel && g.extent(0) >= task_columns && g.extent(1) <= 128;
+}
+
+/// Whether W can be read along its panels.
 bool along_panels(const Group &g, const Machine &m) {
-    constexpr int few = 128, longest = 4608;
-    const int columns = g.extent(0), rows = g.extent(1);
-    const bool whole_panels = g.panel && g.panel % m.vector == 0 && terms(g) % g.panel == 0;
+    constexpr int longest = 4608;
+    const bool whole_panels = g.panel % m.vector == 0 && terms(g) % g.panel == 0;
     const bool as_stored = !in_pairs(g) || (m.dot_products && stored_in_pairs(g));
-    return m.registers >= 32 && as_stored && whole_panels && terms(g) <= longest && columns >= task_columns &&
-           rows >= tile_rows && rows <= few;
+    return as_stored && whole_panels && terms(g) <= longest && g.extent(1) >= tile_rows;
 }
 
 /// dX of few rows: each element the sum of a vector, whose lanes are every so many terms. Neither factor is
@@ -181,12 +184,9 @@ void inner_products(Group &g, const Machine &m) {
     sums.update().reorder({q, u, v, part, panel}).vectorize(q).unroll(u).unroll(v).unroll(part);
 }
 
-/// Whether the rows, few, fill the lanes of whole vectors.
+/// Whether the rows fill the lanes of whole vectors.
 bool rows_fill_lanes(const Group &g, const Machine &m) {
-    constexpr int few = 128;
-    const int rows = g.extent(1);
-    return m.registers >= 32 && g.panel && !in_pairs(g) && g.prologue.empty() && g.func("dy").defined() &&
-           g.extent(0) >= task_columns && rows % m.vector == 0 && rows <= few;
+    return !in_pairs(g) && g.prologue.empty() && g.func("dy").defined() && g.extent(1) % m.vector == 0;
 }
 
 /// dX of few rows, these across lanes: an element of W is broadcast to all of them, so W is read as it is stored, a panel's
@@ -229,8 +229,8 @@ void rows_across_lanes(Group &g, const Machine &m) {
 /// long for the cache (the head) go in chunks, the tile of a task staying in cache between them.
 void d_input(Group &g, const Machine &m) {
     constexpr int chunk = 1152, rows_that_pay = 384;
-    if (rows_fill_lanes(g, m)) return rows_across_lanes(g, m);
-    if (along_panels(g, m)) return inner_products(g, m);
+    if (few_rows(g, m) && rows_fill_lanes(g, m)) return rows_across_lanes(g, m);
+    if (few_rows(g, m) && along_panels(g, m)) return inner_products(g, m);
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
     const Tile t = register_tile(columns, 0, rows, m);
     Func dx = g.anchor, out = g.out;
