@@ -126,8 +126,7 @@ private:
         for (b.worker = 0; p.workers > 1 && !p.takes_norms(options.clip) && b.worker < p.workers; b.worker++)
             p.share_buffers[w].push_back(buffer(b));
         if (!halves) return;
-        b.worker = -1;
-        b.role = Role::remainder, b.type = Halide::UInt(16), b.name = w->path() + ".remainder";
+        b.worker = -1, b.role = Role::remainder, b.type = Halide::UInt(16), b.name = w->path() + ".remainder";
         p.remainder_buffer[w] = buffer(b);
     }
     /// Every parameter that a layer of the model declares must be met by the trace.
@@ -165,14 +164,14 @@ private:
             forward(c == p.blocks.whole_head ? "predict" : p.blocks.calls.count(c) ? "evaluate" : "forward", c);
         }
     }
-    void forward(const std::string &plan, int c) {
+    void forward(const std::string &plan, int c, bool late = false) {
         const Graph::Call &call = p.graph.calls()[c];
+        const bool of_block = p.blocks.calls.count(c);
         StageSpec s{Part::forward, layer(call).path, c};
-        s.writes = {p.value_buffer[call.output]};
+        s.writes = {p.value_buffer[call.output]}, s.late = late;
         s.flops = layer(call).flops(shape(call.inputs[0]));
-        s.late = p.blocks.calls.count(c);
-        if (s.late) s.name = p.graph.values()[call.output].name;
-        if (s.late && call.layer == p.blocks.head)
+        if (of_block) s.name = p.graph.values()[call.output].name;
+        if (of_block && call.layer == p.blocks.head)
             s.placed = fmt::format("at {}, {} rows at a time", p.graph.calls()[p.blocks.whole_loss].layer->path, p.blocks.rows);
         p.value_writer[call.output] = int(p.stages.size());
         add(plan, "forward", s);
@@ -209,7 +208,8 @@ private:
         if (!p.blocks.calls.count(c) || !made.insert(c).second) return;
         for (int v : p.graph.calls()[c].inputs)
             if (int producer = p.graph.values()[v].producer; producer >= 0) make_late(plan, producer, made);
-        forward(plan, c);
+        for (int v : p.graph.calls()[c].inputs) build_again(plan, v);
+        forward(plan, c, true);
     }
 
     /// Before its first use in the backward pass: the value of a layer that is not stored until then, and what that needs.
