@@ -17,15 +17,54 @@ namespace {
 // Of the machine, only the ratio of the two matters: a core with vector units of 512 bits, and its share of DRAM.
 constexpr double flops_per_second = 100e9, bytes_per_second = 15e9;
 
+/// A call and, where it adds what is never stored, the calls that compute that.
 struct Candidate {
-    int call;
-    double seconds, seconds_per_byte;
+    std::vector<int> calls;
+    double seconds = 0, seconds_per_byte = 0;
 };
 
 double seconds(const StepProgram &p, const Graph::Call &c) {
     double moved = double(p.buffers[p.value_buffer[c.output]].bytes());
     for (int v : c.inputs) moved += double(p.buffers[p.value_buffer[v]].bytes());
     return c.layer->flops(p.graph.values()[c.inputs[0]].shape) / flops_per_second + moved / bytes_per_second;
+}
+
+bool is_sum(const StepProgram &p, int call) { return p.graph.calls()[call].layer->nature() == Nature::sum; }
+
+/// The calls that a call's inputs come from.
+std::vector<int> sources(const StepProgram &p, int call) {
+    std::vector<int> list;
+    for (int v : p.graph.calls()[call].inputs)
+        if (const int from = p.graph.values()[v].producer; from >= 0) list.push_back(from);
+    return list;
+}
+
+/// With a sum goes what it adds, where that is never stored.
+Candidate candidate(const StepProgram &p, int c) {
+    Candidate it{{c}};
+    for (int from : sources(p, c))
+        if (is_sum(p, c) && !p.buffers[p.value_buffer[p.graph.calls()[from].output]].stored) it.calls.push_back(from);
+    for (int call : it.calls) it.seconds += seconds(p, p.graph.calls()[call]);
+    it.seconds_per_byte = it.seconds / double(p.buffers[p.value_buffer[p.graph.calls()[c].output]].bytes());
+    return it;
+}
+
+/// Of two sums of a residual stream that follow each other the cheaper one may go: what is built again begins at a sum
+/// nearby, not at the model's input.
+void keep_every_other_sum(const StepProgram &p, std::vector<Candidate> &list) {
+    auto reads = [&](int c, int of) {
+        const std::vector<int> from = sources(p, c);
+        return std::count(from.begin(), from.end(), of) > 0;
+    };
+    std::vector<int> gone;
+    std::erase_if(list, [&](const Candidate &candidate) {
+        const int c = candidate.calls[0];
+        if (!is_sum(p, c)) return false;
+        for (int g : gone)
+            if (reads(c, g) || reads(g, c)) return true;
+        gone.push_back(c);
+        return false;
+    });
 }
 
 /// The calls whose outputs wait for the backward pass, cheapest first; among equals, the earliest of the model, which
@@ -40,14 +79,12 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     for (int c = 0; c < int(calls.size()); c++) {
         const int b = p.value_buffer[calls[c].output];
         if (b == p.loss || b == p.output || !read.count(b) || !p.buffers[b].stored) continue;
-        // The residual stream stays: what is built again begins there, not at the model's input.
-        if (calls[c].layer->nature() == Nature::sum) continue;
         if (p.blocks.calls.count(c)) continue;  // gone after each block as it is
-        const double again = seconds(p, calls[c]);
-        list.push_back({c, again, again / double(p.buffers[b].bytes())});
+        list.push_back(candidate(p, c));
     }
     std::stable_sort(list.begin(), list.end(),
                      [](auto &a, auto &b) { return a.seconds_per_byte < b.seconds_per_byte; });
+    keep_every_other_sum(p, list);
     return list;
 }
 
@@ -85,7 +122,7 @@ public:
         double again = 0;  // seconds
         auto first = [&](size_t n) {
             options.rebuilt.clear(), again = 0;
-            for (size_t i = 0; i < n; i++) options.rebuilt.insert(list[i].call), again += list[i].seconds;
+            for (size_t i = 0; i < n; i++) options.rebuilt.insert(list[i].calls.begin(), list[i].calls.end()), again += list[i].seconds;
         };
         auto fit = [&](size_t n) { return first(n), with(options); };
         // More of them is not always less: what is built again lives beside what it is built from.
