@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "runtime/device/cpu/team.h"
@@ -179,6 +180,60 @@ TEST_CASE("a gate that is broken ends the run") {
         CHECK(failure.code == gate_broken);
         CHECK(c.iterations[2] == 0);
     }
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// False after ten seconds.
+bool within_ten_seconds(const std::atomic<bool> &flag) {
+    for (const auto end = std::chrono::steady_clock::now() + 10s; !flag; std::this_thread::sleep_for(1ms))
+        if (std::chrono::steady_clock::now() > end) return false;
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("a thread whose loop ends elsewhere begins another call meanwhile") {
+    struct Two {
+        Team team{2};
+        int leader = -1;
+        std::atomic<bool> elsewhere{false}, other_call_ran{false};
+    } two;
+    std::vector<void *> argv = {&two};
+    std::vector<KernelCall> calls(2, KernelCall{nullptr, argv.data()});
+    calls[0].function = [](void **argv) {
+        auto *two = static_cast<Two *>(argv[0]);
+        two->leader = team_thread();
+        auto iterate = [](void *, int, uint8_t *closure) {
+            auto *two = reinterpret_cast<Two *>(closure);
+            if (team_thread() == two->leader) return within_ten_seconds(two->elsewhere) ? 0 : -1;
+            two->elsewhere = true;
+            return within_ten_seconds(two->other_call_ran) ? 0 : -2;
+        };
+        return two->team.loop(iterate, 0, 2, reinterpret_cast<uint8_t *>(two));
+    };
+    calls[1].function = [](void **argv) {
+        static_cast<Two *>(argv[0])->other_call_ran = true;
+        return 0;
+    };
+    calls[1].gate = [&] { return two.elsewhere ? Gate::open : Gate::closed; };
+    CHECK(two.team.run(calls).code == 0);
+}
+
+TEST_CASE("idle seconds end where an iteration begins") {
+    Team team(2);
+    std::vector<void *> argv = {&team};
+    std::vector<KernelCall> calls(1, KernelCall{nullptr, argv.data()});
+    calls[0].function = [](void **argv) {
+        std::this_thread::sleep_for(50ms);  // the other thread waits
+        return static_cast<Team *>(argv[0])->loop(
+            [](void *, int, uint8_t *) { return std::this_thread::sleep_for(500ms), 0; }, 0, 2, nullptr);
+    };
+    CHECK(team.run(calls).call == -1);
+    CHECK(team.idle_seconds() > .02);
+    CHECK(team.idle_seconds() < .4);
 }
 
 TEST_CASE("a team's threads stay on the cores that they are given") {

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cryolite {
 
@@ -12,6 +13,7 @@ namespace {
 constexpr int begun = -1, asked = -2;  // in place of the number of needs
 
 thread_local int own_index = 0, own_call = 0;
+thread_local int calls_in = 0;      // calls that this thread is in
 thread_local bool in_loop = false;  // a loop inside a loop runs on the thread that meets it
 
 /// Spins for some microseconds, then lets others have the core; counts the time.
@@ -43,7 +45,7 @@ private:
 int team_thread() { return own_index; }
 
 Team::Team(int threads, std::vector<int> cores)
-    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads)]), idle_(new Idle[size_t(threads)]),
+    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads * most_calls)]), idle_(new Idle[size_t(threads)]),
       cores_(std::move(cores)), pinned_(size_t(threads)) {}
 
 /// The calling thread stays on its core. Where the system refuses, it goes where the system likes.
@@ -89,19 +91,27 @@ CallFailure Team::run(std::span<const KernelCall> calls) {
 
 void Team::serve(int index) {
     own_index = index;
-    Patience patience(idle_[size_t(index)].nanoseconds);
     const int all = int(calls_.size());
-    while (done_.load(std::memory_order_acquire) < all && failed_.load(std::memory_order_relaxed) < 0) {
-        if (take_any()) {
+    work_until([&] {
+        return done_.load(std::memory_order_acquire) >= all || failed_.load(std::memory_order_relaxed) >= 0;
+    });
+    own_index = 0;
+}
+
+template <class Done>
+void Team::work_until(Done done) {
+    Patience patience(idle_[size_t(own_index)].nanoseconds);
+    while (!done()) {
+        if (Iteration i = claim_any(); i.loop) {
             patience.reset();
-        } else if (int call = begin_call(); call >= 0) {
+            run(i);
+        } else if (int call = calls_in < most_calls ? begin_call() : -1; call >= 0) {
             patience.reset();
             lead(call);
         } else {
             patience.wait();
         }
     }
-    own_index = 0;
 }
 
 /// The earliest call that waits for nothing, now begun; -1: there is none.
@@ -133,9 +143,12 @@ bool Team::ask(size_t call) {
 }
 
 void Team::lead(int call) {
-    own_call = call;
+    const int outer = std::exchange(own_call, call);
     const KernelCall &c = calls_[size_t(call)];
-    if (int code = c.function(c.argv)) {
+    calls_in++;
+    const int code = c.function(c.argv);
+    calls_in--, own_call = outer;
+    if (code) {
         int none = -1;
         if (failed_.compare_exchange_strong(none, call)) failed_code_ = code;
         return;
@@ -145,33 +158,40 @@ void Team::lead(int call) {
 }
 
 /// An iteration of the open loop of the earliest call.
-bool Team::take_any() {
-    Loop *best = nullptr;
-    int earliest = 0;
-    for (int t = 0; t < threads; t++) {
-        Loop &l = loops_[size_t(t)];
-        if (!l.open()) continue;
-        int call = l.call.load(std::memory_order_relaxed);
-        if (!best || call < earliest) best = &l, earliest = call;
+Team::Iteration Team::claim_any() {
+    for (;;) {
+        Loop *best = nullptr;
+        int earliest = 0;
+        for (int i = 0; i < threads * most_calls; i++) {
+            Loop &l = loops_[size_t(i)];
+            if (!l.open()) continue;
+            int call = l.call.load(std::memory_order_relaxed);
+            if (!best || call < earliest) best = &l, earliest = call;
+        }
+        if (!best) return {};
+        if (Iteration i = claim(*best); i.loop) return i;
     }
-    return best && take_one(*best);
 }
 
-bool Team::take_one(Loop &l) {
+/// None, where another thread was faster.
+Team::Iteration Team::claim(Loop &l) {
     const Ticket ticket{l.ticket.load(std::memory_order_acquire)};
     halide_task_t task = l.task.load(std::memory_order_relaxed);
     uint8_t *closure = l.closure.load(std::memory_order_relaxed);
     int first = l.first.load(std::memory_order_relaxed), count = l.count.load(std::memory_order_relaxed);
-    if (ticket.claimed() >= count || !task) return false;
+    if (ticket.claimed() >= count || !task) return {};
     const bool from_end = 2 * own_index >= threads;
     const int next = from_end ? count - 1 - ticket.end() : ticket.begin();
     uint64_t seen = ticket.value;
-    if (!l.ticket.compare_exchange_strong(seen, ticket.after(from_end).value, std::memory_order_acq_rel)) return true;
+    if (!l.ticket.compare_exchange_strong(seen, ticket.after(from_end).value, std::memory_order_acq_rel)) return {};
+    return {&l, task, first + next, closure};
+}
+
+void Team::run(const Iteration &i) {
     in_loop = true;
-    if (int code = task(this, first + next, closure)) l.code.store(code, std::memory_order_relaxed);
+    if (int code = i.task(this, i.index, i.closure)) i.loop->code.store(code, std::memory_order_relaxed);
     in_loop = false;
-    l.finished.fetch_add(1, std::memory_order_release);
-    return true;
+    i.loop->finished.fetch_add(1, std::memory_order_release);
 }
 
 int Team::loop(halide_task_t task, int first, int count, uint8_t *closure) {
@@ -185,7 +205,7 @@ int Team::loop(halide_task_t task, int first, int count, uint8_t *closure) {
         if (int code = loop(task, first, most, closure)) return code;
         return loop(task, first + most, count - most, closure);
     }
-    Loop &l = loops_[size_t(own_index)];
+    Loop &l = loops_[size_t(own_index * most_calls + calls_in - 1)];
     l.finished.store(0, std::memory_order_relaxed);
     l.code.store(0, std::memory_order_relaxed);
     // Nobody can claim while the fields change: the old loop has no iteration left, and a thread that reads
@@ -199,10 +219,7 @@ int Team::loop(halide_task_t task, int first, int count, uint8_t *closure) {
     l.call.store(own_call, std::memory_order_relaxed);
     l.task.store(task, std::memory_order_relaxed);
     l.ticket.store(closed.opened().value, std::memory_order_release);
-    Patience patience(idle_[size_t(own_index)].nanoseconds);
-    while (l.finished.load(std::memory_order_acquire) < count)
-        if (take_any()) patience.reset();
-        else patience.wait();
+    work_until([&] { return l.finished.load(std::memory_order_acquire) >= count; });
     return l.code.load(std::memory_order_relaxed);
 }
 

@@ -37,11 +37,12 @@ private:
 };
 
 /// One parallel region for a whole plan, without barriers. A thread that has nothing to do takes an iteration of the
-/// earliest loop that is open; where none is, it begins the earliest call whose needs are done. So the update of one
-/// layer fills the ends of the next one's loops, and a thread that the system has put aside holds up only those who
-/// need its result. Half of the threads take a loop's iterations from its begin, the others from its end: rows and panels
-/// that kernels share meet the same half of the threads again, whose caches have them. A call whose gate is closed is passed over and asked again: one worker does not stand still where
-/// another is late. Who runs what changes no value.
+/// earliest loop that is open; where none is, it begins the earliest call whose needs are done, also while the last
+/// iterations of its own loop run elsewhere. So the update of one layer fills the ends of the next one's loops, and a
+/// thread that the system has put aside holds up only those who need its result. Half of the threads take a loop's
+/// iterations from its begin, the others from its end: rows and panels that kernels share meet the same half of the
+/// threads again, whose caches have them. A call whose gate is closed is passed over and asked again: one worker does
+/// not stand still where another is late. Who runs what changes no value.
 class Team {
 public:
     /// `cores`: by thread, where it stays from its first run on; empty: where the system puts it.
@@ -89,7 +90,8 @@ private:
         std::atomic<int64_t> nanoseconds{0};
     };
 
-    std::unique_ptr<Loop[]> loops_;  ///< by thread
+    static constexpr int most_calls = 2;  ///< that a thread is in: one while it waits for a loop of the other
+    std::unique_ptr<Loop[]> loops_;       ///< by thread and call
     std::unique_ptr<Idle[]> idle_;
     std::span<const KernelCall> calls_;
     std::vector<std::atomic<int>> waits_;  ///< by call: needs that are not done; begun, or its gate being asked
@@ -100,13 +102,23 @@ private:
     const std::vector<int> cores_;
     std::vector<char> pinned_;  ///< by thread
 
+    struct Iteration {
+        Loop *loop = nullptr;  ///< null: none
+        halide_task_t task;
+        int index;
+        uint8_t *closure;
+    };
+
     void pin(int index);
     void serve(int index);
+    template <class Done>
+    void work_until(Done done);
     bool ask(size_t call);
     void lead(int call);
     int begin_call();
-    bool take_any();
-    bool take_one(Loop &l);
+    Iteration claim_any();
+    Iteration claim(Loop &l);
+    void run(const Iteration &i);
 };
 
 /// The index of the calling thread in its team; 0 outside of one.
