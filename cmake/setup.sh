@@ -9,12 +9,25 @@ trap "exit 130" INT TERM
 say() { echo "cryolite: $*" >&2; }
 die() { say "$*"; exit 1; }
 
+# How far ninja is, twice a minute, while the script lives. It waits by reading what never comes.
+watch_ninja() {
+    exec 8<> <(:)
+    until read -r -t "${CRYOLITE_WATCH_SECONDS:-30}" -u 8 || ! kill -0 $$ 2> /dev/null; do
+        tail -c 2000 "$log" | grep -oE '^\[[0-9]+/[0-9]+\]' | tail -n 1 | tr '\n' ' ' >&2
+    done
+}
+
 # Runs a phase with its output in the log: phase "what it does" "what helps when it fails" COMMAND...
 phase() {
-    local what=$1 help=$2 begin=$SECONDS t0=${EPOCHREALTIME/,/.}
+    local what=$1 help=$2 begin=$SECONDS t0=${EPOCHREALTIME/,/.} watcher status=0
     shift 2
     printf 'cryolite: %s ... ' "$what" >&2
-    if "$@" > "$log" 2>&1 < /dev/null 9>&-; then
+    watch_ninja < /dev/null > /dev/null 9>&- &
+    watcher=$!
+    "$@" > "$log" 2>&1 < /dev/null 9>&- || status=$?
+    kill "$watcher"
+    wait "$watcher" 2> /dev/null
+    if [ "$status" = 0 ]; then
         LC_ALL=C awk -v a="$t0" -v b="${EPOCHREALTIME/,/.}" 'BEGIN { printf "%.1f s\n", b - a }' >&2
     else
         printf 'failed after %s s\n' $((SECONDS - begin)) >&2

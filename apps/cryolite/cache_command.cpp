@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cache_why.h"
+#include "apps/cryolite/refusals.h"
 #include "runtime/cache.h"
 #include "runtime/error.h"
 #include "runtime/tuning.h"
@@ -205,12 +206,14 @@ int run_cache(const std::vector<std::string> &arguments) {
         app.add_subcommand("why", "why a bundle would be compiled: APP and the flags of train")
             ->prefix_command();
     why->set_help_flag();
+    if (!arguments.empty() && !arguments[0].starts_with("-"))
+        check_known("command of cache", arguments[0], {"ls", "verify", "clear", "why"});
     try {
         app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::Success &e) {
         return app.exit(e);
     } catch (const CLI::ParseError &e) {
-        fail_usage("{}; see cryolite cache --help", e.what());
+        refuse_line(e, "cache");
     }
     if (why->parsed()) return run_cache_why(why->remaining());
     if (app.get_subcommand("clear")->count("KEY") && key.empty())

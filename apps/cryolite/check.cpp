@@ -7,6 +7,7 @@
 
 #include "apps/cryolite/commands.h"
 #include "apps/cryolite/programs.h"
+#include "apps/cryolite/refusals.h"
 #include "apps/cryolite/version.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
@@ -28,7 +29,7 @@ int run_check(const std::vector<std::string> &arguments) {
         app.exit(e);
         throw;
     } catch (const CLI::ParseError &e) {
-        fail_usage("{}; see cryolite check --help", e.what());
+        refuse_line(e, "check");
     }
     const Program program = find_program(name, Cache(cache));
     if (program.path.empty()) fail("the check runs the program itself, and this build has no compiler: use ./cryolite check");

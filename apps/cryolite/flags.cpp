@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <deque>
+#include <set>
 
 #include "apps/cryolite/config_file.h"
+#include "apps/cryolite/refusals.h"
 #include "apps/cryolite/version.h"
 #include "runtime/error.h"
 
@@ -96,6 +98,12 @@ Defaults defaults_of(const Request &r, const std::string &preset) {
     return defaults;
 }
 
+/// What no plan depends on: `explain` takes these flags, and its help leaves them out.
+bool of_a_run(const std::string &flag) {
+    static const std::set<std::string> names = {"lr", "min-lr", "warmup", "steps", "seed", "val", "order", "init"};
+    return names.contains(flag);
+}
+
 /// "steps in all (1000)" -> "steps in all (2000, preset nano)"
 std::string help_with(std::string help, const std::string &value) {
     if (const size_t at = help.rfind(" ("); at != std::string::npos && help.ends_with(")")) help.resize(at);
@@ -143,7 +151,8 @@ private:
         else
             option = app_.add_option("--" + flag.name, texts_[flag.name], flag.help)
                          ->type_name(flag.value);
-        const bool idle = flag.group == run_folder_group && request_.command != Command::train;
+        const bool idle = (flag.group == run_folder_group && request_.command != Command::train) ||
+                          (of_a_run(flag.name) && request_.command == Command::explain);
         option->group(idle ? "" : flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
     std::string preset_help() const {
@@ -162,7 +171,7 @@ private:
         } catch (const CLI::ExtrasError &) {
             refuse_extras();
         } catch (const CLI::ParseError &e) {
-            fail_usage("{}; see cryolite {} --help", e.what(), text_of(request_.command).name);
+            refuse_line(e, text_of(request_.command).name);
         }
         for (auto &[name, text] : texts_)
             if (app_.count("--" + name)) request_.values.give(name, {text, Origin::command_line});

@@ -6,8 +6,8 @@
 
 #include "apps/cryolite/cache_command.h"
 #include "apps/cryolite/commands.h"
-#include "apps/cryolite/flags.h"
 #include "apps/cryolite/interrupt.h"
+#include "apps/cryolite/refusals.h"
 #include "apps/cryolite/version.h"
 #include "runtime/collective/processes.h"
 #include "runtime/error.h"
@@ -37,14 +37,6 @@ constexpr Subcommand subcommands[] = {
     {"test", "build and run all tests, or those that match a PATTERN", run_test},
 };
 
-void check_known(const std::string &word) {
-    std::vector<std::string> names;
-    for (const Subcommand &c : subcommands) names.push_back(c.name);
-    if (std::find(names.begin(), names.end(), word) == names.end())
-        fail_usage("there is no command {}{}: expected {}", shown(word), did_you_mean(word, names),
-                   fmt::join(names, ", "));
-}
-
 int dispatch(int argc, char **argv) {
     CLI::App app{"Cryolite: a Halide-based compiler and runtime for training neural networks.",
                  "cryolite"};
@@ -55,13 +47,17 @@ int dispatch(int argc, char **argv) {
         CLI::App *sub = app.add_subcommand(c.name, c.about)->prefix_command();
         sub->set_help_flag();
     }
-    if (argc > 1 && argv[1][0] != '-') check_known(argv[1]);
+    if (argc > 1 && argv[1][0] != '-') {
+        std::vector<std::string> names;
+        for (const Subcommand &c : subcommands) names.push_back(c.name);
+        check_known("command", argv[1], names);
+    }
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success &e) {
         return app.exit(e);
     } catch (const CLI::ParseError &e) {
-        fail_usage("{}; see cryolite --help", e.what());
+        refuse_line(e, "");
     }
     for (const Subcommand &c : subcommands)
         if (CLI::App *sub = app.get_subcommand(c.name); sub->parsed())

@@ -5,6 +5,7 @@
 #include "apps/cryolite/commands.h"
 #include "apps/cryolite/config_file.h"
 #include "apps/cryolite/interrupt.h"
+#include "apps/cryolite/refusals.h"
 #include "apps/cryolite/run_folder.h"
 #include "apps/cryolite/sampler.h"
 #include "apps/cryolite/session.h"
@@ -47,7 +48,7 @@ SampleOptions read_options(std::vector<std::string> arguments) {
         app.exit(e);
         throw;
     } catch (const CLI::ParseError &e) {
-        fail_usage("{}; see cryolite sample --help", e.what());
+        refuse_line(e, "sample");
     }
     Values v;
     for (auto &[name, text] : texts)

@@ -43,6 +43,7 @@ make_copy() { # make_copy FOLDER
     make_tool "$copy/.venv/bin/cmake" 'echo "cmake $*" >> "'"$copy"'/calls"; echo "CMAKE_HOME_DIRECTORY:INTERNAL='"$copy"'" > "'"$copy"'/build/CMakeCache.txt"; : > "'"$copy"'/build/build.ninja"'
     make_tool "$copy/.venv/bin/ninja" 'echo "ninja ${@: -1}" >> "'"$copy"'/calls"
 mkdir "'"$copy"'/busy" || exit 9
+echo "[3/9] Building CXX object"
 sleep "${NINJA_SLEEPS:-0}"; rmdir "'"$copy"'/busy"
 if [ -e "'"$copy"'/broken" ]; then echo "dsl/layer.h:7:3: error: broken"; exit 1; fi
 mkdir -p "'"$copy"'/build/bin"; cp "'"$copy"'/stub/cryolite" "'"$copy"'/build/bin/cryolite"'
@@ -65,6 +66,12 @@ builds_when_needed() {
     touch "$copy/dsl/layer.h"
     run "$copy/cryolite"
     check "a newer source is built" is "$(tool_calls)" "ninja command"
+    sleep 0.01
+    touch "$copy/dsl/layer.h"
+    CRYOLITE_WATCH_SECONDS=0.5 NINJA_SLEEPS=2 run "$copy/cryolite"
+    check "a long build says how far it is" has err "... [3/9] [3/9] "
+    check "and then its time" grep -qE "\[3/9\] [0-9]+\.[0-9] s$" "$scratch/err"
+    tool_calls > /dev/null
     sleep 0.01
     rm "$copy/dsl/shape.h"
     run "$copy/cryolite"

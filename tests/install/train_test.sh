@@ -80,6 +80,9 @@ cryolite train --help > help
 for words in "(1.0, preset nano)" "(2000, preset nano)" "(100, preset nano)" "nano, gpt2" "(1e-3, preset nano)"; do
     grep -qF -- "$words" help || fail "train --help lacks '$words'"
 done
+cryolite explain --help > help
+grep -qF -- "--clip" help || fail "explain --help lacks --clip"
+if grep -qE -- "--(lr|warmup|steps|seed|val) " help; then fail "explain --help lists what no plan depends on"; fi
 cryolite bench --help | grep -qF "0: off (0)" || fail "bench --help does not say that it times without clipping"
 
 # --- Bad input -------------------------------------------------------------------------------------
@@ -98,6 +101,10 @@ mkdir full && echo x > full/file
 } > shard.bin
 printf '\0\0\0\0\0\0\0\x10{}' > hostile.safetensors
 refused 2 '"--stepz"' train --stepz 3
+"$command" train --steps 2> err
+[ $? = 2 ] && grep -qF -- "--steps is the last word and lacks its value, N; see cryolite train --help" err || fail "train --steps: $(cat err)"
+refused 2 '"bogus": expected ls, verify, clear, why' cache bogus
+refused 2 '(did you mean verify?)' cache verfy
 refused 2 'did you mean --steps?' train --stepz 3
 refused 2 'there is no app "gtp"' train gtp
 refused 2 '--preset is "nanno"' train --preset nanno
