@@ -1,5 +1,7 @@
 #include "generators/half_products.h"
 
+#include <algorithm>
+
 #include "dsl/numerics.h"
 #include "schedules/views.h"
 
@@ -11,16 +13,37 @@ namespace {
 
 bool uses(const Expr &e, const std::string &variable) { return Internal::expr_uses_var(e, variable); }
 
-/// factor(p, x, k): the terms 2 k + p of a factor; past the last one, zero.
+/// Whether the element after one at an even place `k` is stored, be it padding: a panel holds both.
+bool next_is_stored(Expr e, const std::string &k) {
+    const auto *call = e.as<Internal::Call>();
+    while (call && call->call_type == Internal::Call::Halide) {
+        Func f{Internal::Function(call->func)};
+        if (f.has_update_definition() || f.outputs() != 1) return false;
+        std::map<std::string, Expr> args;
+        for (size_t d = 0; d < call->args.size(); d++) args[f.args()[d].name()] = call->args[d];
+        e = Internal::substitute(args, f.value());
+        call = e.as<Internal::Call>();
+    }
+    if (!call || call->call_type != Internal::Call::Image) return false;
+    return std::ranges::any_of(call->args, [&](const Expr &at) {
+        const auto *mod = at.as<Internal::Mod>();
+        const auto size = mod ? Internal::as_const_int(mod->b) : std::nullopt;
+        return size && *size % 2 == 0 && uses(mod->a, k);
+    });
+}
+
+/// factor(p, x, k): the terms 2 k + p of a factor; past the last one, zero, or a panel's padding.
 Func pairs(const std::string &name, const Expr &factor, const std::string &of, const std::string &k, int terms,
            const Halves &halves) {
     Func f(name);
     Var p("p"), x("x"), pair("k");
     Expr term = 2 * pair + p;
-    Expr at = terms % 2 ? min(term, terms - 1) : term;
-    Expr e = narrowed(Internal::substitute({{of, x}, {k, at}}, factor), halves);
-    if (terms % 2)
+    auto element = [&](const Expr &at) { return narrowed(Internal::substitute({{of, x}, {k, at}}, factor), halves); };
+    Expr e = element(term);
+    if (terms % 2 && !next_is_stored(e, pair.name())) {
+        e = element(min(term, terms - 1));
         e = reinterpret(BFloat(16), select(term < terms, reinterpret<uint16_t>(e), cast<uint16_t>(0)));
+    }
     f(p, x, pair) = e;
     return f;
 }

@@ -14,15 +14,14 @@ bool is_stored(const Func &f) {
     return call && call->call_type == Internal::Call::Image;
 }
 
-/// The pair innermost, as one lane of 32 bits, where there is an instruction for it.
-template <typename V> void across_pairs(Stage s, const V &lane, const RVar &p, const Machine &m) {
+}  // namespace
+
+void across_pairs(Stage s, const VarOrRVar &lane, const RVar &p, const Machine &m) {
     if (m.dot_products)
         s.atomic().vectorize(lane).vectorize(p);
     else
         s.vectorize(lane).unroll(p);
 }
-
-}  // namespace
 
 bool in_pairs(const Group &g) { return g.func("a_pairs").defined(); }
 
@@ -68,6 +67,12 @@ void pack_rows(Group &g, const Machine &m) {
     Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
     const int lanes = lanes_within(reduction_extent(g.anchor, 1), m);
     b.compute_root().reorder_storage(p, k, y).reorder(p, k, y).vectorize(k, lanes).unroll(p).parallel(y);
+}
+
+void turn_pairs(Group &g, const Machine &m) {
+    Func b = g.func("b_pairs");
+    Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
+    b.compute_root().reorder_storage(p, y, k).reorder(p, y, k).vectorize(y, m.vector).unroll(p).parallel(k, 16);
 }
 
 void pack_pairs(Group &g, const LoopLevel &level, const Machine &m) {

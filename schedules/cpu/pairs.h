@@ -14,6 +14,9 @@ bool stored_in_pairs(const Group &g);
 /// Terms of the product's sums.
 int terms(const Group &g);
 
+/// The loop over lanes, and in it that over a pair's terms: one lane of 32 bits, where there is an instruction for it.
+void across_pairs(Stage s, const Halide::VarOrRVar &lane, const RVar &p, const Machine &m);
+
 /// The loops of a tile, as `accumulate` of product.cpp; with `ko`, `size` terms at a time over a C larger than a tile.
 void accumulate_pairs(Func f, const Tile &t, TailStrategy edge, const Machine &m);
 void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m);
@@ -23,6 +26,9 @@ void accumulate_pairs_by_lane(Func s, const Machine &m);
 
 /// Packs the factor that is broadcast elsewhere, b(p, y, k), once for all, where it is not stored in pairs already.
 void pack_rows(Group &g, const Machine &m);
+
+/// Packs that factor once for all with its rows innermost, for lanes to hold them.
+void turn_pairs(Group &g, const Machine &m);
 
 /// Packs the factor across lanes at `level`, and the other one once for all.
 void pack_pairs(Group &g, const LoopLevel &level, const Machine &m);

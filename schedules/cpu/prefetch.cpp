@@ -2,9 +2,8 @@
 
 #include <map>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
+
+#include "schedules/cpu/lets.h"
 
 namespace cryolite::cpu {
 
@@ -17,14 +16,6 @@ constexpr int line = 64;  // bytes
 
 Stmt fetch(const Type &type, const std::string &array, const Expr &at) {
     return Evaluate::make(Call::make(type, Call::prefetch, {Variable::make(Handle(), array), at, 1, line}, Call::Intrinsic));
-}
-
-using Lets = std::vector<std::pair<std::string, Expr>>;  ///< outer ones first
-
-/// An index in terms of what is known before the lets.
-Expr known(const Lets &lets, Expr index) {
-    for (size_t i = lets.size(); i--;) index = substitute(lets[i].first, lets[i].second, index);
-    return index;
 }
 
 /// What the statements of a loop's body do, those of loops inside it apart.

@@ -10,6 +10,7 @@
 //   in place: 91-96 %; 86 % (256x768x3072) head 256x768x50257: 93-96 %, 83-85 %, 92 %;  768x128x65,
 //   row-major: 78 % (tiles compute 80 of 65)
 
+#include "schedules/cpu/broadcast_pairs.h"
 #include "schedules/cpu/loops.h"
 #include "schedules/cpu/pairs.h"
 #include "schedules/cpu/prefetch.h"
@@ -184,35 +185,15 @@ void inner_products(Group &g, const Machine &m) {
     sums.update().reorder({q, u, v, part, panel}).vectorize(q).unroll(u).unroll(v).unroll(part);
 }
 
-/// Whether the rows fill the lanes of whole vectors.
+/// Whether the rows fill the lanes of whole vectors, and W gives an element, or a pair of them, to all.
 bool rows_fill_lanes(const Group &g, const Machine &m) {
-    return !in_pairs(g) && g.prologue.empty() && g.func("dy").defined() && g.extent(1) % m.vector == 0;
+    const bool as_stored = in_pairs(g) ? m.dot_products && stored_in_pairs(g) && g.panel % 2 == 0 : g.func("dy").defined();
+    return as_stored && g.prologue.empty() && g.extent(1) % m.vector == 0;
 }
 
-/// dX of few rows, these across lanes: an element of W is broadcast to all of them, so W is read as it is stored, a panel's
-/// part of a task at a time while the next one is fetched. The sums stay in the cache meanwhile (docs/decisions.md 51).
-void rows_across_lanes(Group &g, const Machine &m) {
-    const int vectors = g.extent(1) / m.vector;
-    int high = 4;
-    while (vectors % high) high--;
-    const int wide = high > 1 ? 3 : 6;  // more would be more places of W at once
-    Func dx = g.anchor, out = g.out, dy = g.func("dy"), by_row = dy.in();
-    Var i = out.args()[0], r = out.args()[1], ib("ib"), x = dx.args()[0], y = dx.args()[1], xt("xt"), yt("yt"), lane("lane");
-    RVar k = dx.rvars()[0], ko("ko");
-    out.split(i, ib, i, task_columns, TailStrategy::ShiftInwards).reorder(i, r, ib).parallel(ib);
-    across_lanes(out, i, m.vector);
-    dx.compute_at(out, ib).reorder_storage(y, x).reorder(y, x).vectorize(y, m.vector);
-    dx.update()
-        .split(k, ko, k, g.panel, TailStrategy::GuardWithIf)
-        .split(y, yt, y, high * m.vector)
-        .split(y, y, lane, m.vector)
-        .split(x, xt, x, wide)
-        .reorder({lane, y, x, k, xt, yt, ko})
-        .vectorize(lane)
-        .unroll(y)
-        .unroll(x);
-    g.passes["prefetch_next_chunk 1"] = prefetch_next_chunk;
-    // Rows innermost, square by square in registers.
+/// dY with rows innermost, square by square in registers.
+void turn_rows(Group &g, const Machine &m) {
+    Func dy = g.func("dy"), by_row = dy.in();
     Var o = by_row.args()[0], n = by_row.args()[1], ob("ob"), nb("nb");
     by_row.compute_root()
         .reorder_storage(n, o)
@@ -223,6 +204,37 @@ void rows_across_lanes(Group &g, const Machine &m) {
         .unroll(o)
         .parallel(ob);
     dy.compute_at(by_row, nb).vectorize(dy.args()[0], m.vector).unroll(dy.args()[1]);
+}
+
+/// dX of few rows, these across lanes: an element of W, or a pair, is broadcast to all of them, so W is read as it is
+/// stored, a panel's part of a task at a time while the next one is fetched. The sums stay in the cache meanwhile
+/// (docs/decisions.md 51, 53).
+void rows_across_lanes(Group &g, const Machine &m) {
+    const int vectors = g.extent(1) / m.vector;
+    int high = 4;
+    while (vectors % high) high--;
+    const int wide = high > (in_pairs(g) ? 2 : 1) ? 3 : 6;  // more would be more places of W at once
+    Func dx = g.anchor, out = g.out;
+    Var i = out.args()[0], r = out.args()[1], ib("ib"), x = dx.args()[0], y = dx.args()[1], xt("xt"), yt("yt"), lane("lane");
+    RVar k = dx.rvars().back(), ko("ko");
+    out.split(i, ib, i, task_columns, TailStrategy::ShiftInwards).reorder(i, r, ib).parallel(ib);
+    across_lanes(out, i, m.vector);
+    dx.compute_at(out, ib).reorder_storage(y, x).reorder(y, x).vectorize(y, m.vector);
+    Stage sums = dx.update();
+    sums.split(k, ko, k, in_pairs(g) ? g.panel / 2 : g.panel, TailStrategy::GuardWithIf)
+        .split(y, yt, y, high * m.vector)
+        .split(y, y, lane, m.vector)
+        .split(x, xt, x, wide)
+        .reorder({lane, y, x, k, xt, yt, ko})
+        .unroll(y)
+        .unroll(x);
+    g.passes["prefetch_next_chunk 1"] = prefetch_next_chunk;
+    if (!in_pairs(g)) return sums.vectorize(lane), turn_rows(g, m);
+    const RVar p = dx.rvars()[0];
+    sums.reorder(p, lane);
+    across_pairs(sums, lane, p, m);
+    g.passes["broadcast_pairs 1"] = broadcast_pairs;  // before the prefetches, which look for scalars
+    turn_pairs(g, m);
 }
 
 /// dX: the forward product with W transposed by each task, which its rows pay for. Reductions too

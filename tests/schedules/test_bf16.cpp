@@ -26,6 +26,10 @@ TEST_CASE("bf16: few rows") {
     check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt, {.update = "backward"}, bf16), tolerance);
 }
 
+TEST_CASE("bf16: few rows, in whole vectors") {
+    for (const char *rows : {"16", "48"}) check_kernels(Compiled<Gpt>(whole_vectors_gpt(rows), schedule_gpt, {}, bf16), tolerance);
+}
+
 TEST_CASE("bf16: accumulating over micro-batches") {
     check_kernels(Compiled<Gpt>(aligned, schedule_gpt, {.accumulate = true}, bf16), tolerance);
 }
