@@ -27,7 +27,7 @@ TEST_CASE("bf16: few rows") {
 }
 
 TEST_CASE("bf16: few rows, in whole vectors") {
-    for (const char *rows : {"16", "48"}) check_kernels(Compiled<Gpt>(whole_vectors_gpt(rows), schedule_gpt, {}, bf16), tolerance);
+    check_kernels(Compiled<Gpt>(whole_vectors_gpt("32"), schedule_gpt, {}, bf16), tolerance);
 }
 
 TEST_CASE("bf16: accumulating over micro-batches") {
