@@ -64,9 +64,9 @@ private:
     Progress progress_;
     std::unique_ptr<Session> session_;
     std::unique_ptr<Loader> loader_;
-    StepTimes times_;
+    StepTimes times_, waits_;  ///< waits: their share of a step
     std::vector<double> kernels_;
-    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0, idle_ = 0;
+    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_ = Clock::now();
 
     Trainer &trainer() { return *session_->trainer; }
@@ -102,10 +102,13 @@ private:
     int alone() {
         began_ = Clock::now();
         Device &device = trainer().executor().device();
-        const double idle = device.idle_seconds();
-        for (uint64_t k = 0; k < s_.steps(); k++) step(true);
-        idle_ = (device.idle_seconds() - idle) / device.threads() /
-                std::chrono::duration<double>(Clock::now() - began_).count();
+        for (uint64_t k = 0; k < s_.steps(); k++) {
+            const double idle = device.idle_seconds();
+            const auto start = Clock::now();
+            step(true);
+            const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+            waits_.add((device.idle_seconds() - idle) / device.threads() / seconds);
+        }
         if (s_.profile) {  // kernel by kernel, each alone: after the steps that count
             trainer().profile(&kernels_);
             for (uint64_t k = 0; k < s_.steps(); k++) step(false);
@@ -118,7 +121,8 @@ private:
         peak_ = std::max(peak_, session_->measure_peak(s_));
         if (s_.profile)
             progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
-                          fmt::format("\nof the steps, threads waited for each other {:.1f} %", 100 * idle_));
+                          fmt::format("\nof the median step, threads waited for each other {:.1f} %, of the best {:.1f} %",
+                                      100 * waits_.median(), 100 * waits_.best()));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
         progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % "
                                   "of {:.0f} GFLOP/s, {:.0f} MB",

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
+#include <system_error>
 
 #include "apps/cryolite/cache_command.h"
 #include "apps/cryolite/commands.h"
@@ -92,6 +94,10 @@ int main(int argc, char **argv) {
         return end_with(interrupted_status);
     } catch (const UsageError &e) {
         return end_with(2, e.what());
+    } catch (const std::system_error &e) {
+        // Whoever reads along has enough, as head has: the status of a program that SIGPIPE ends.
+        if (e.code() == std::errc::broken_pipe) return end_with(128 + SIGPIPE);
+        return end_with(1, e.what());
     } catch (const std::bad_alloc &) {
         return end_with(1, "there is not enough memory; use a smaller batch, context or model");
     } catch (const std::exception &e) {

@@ -4,11 +4,11 @@
 // the panel; the other operand is broadcast from memory by the multiply-add itself. With 16
 // registers: 12 accumulators (3 x 4 vectors).
 //
-// 2 Zen 4 cores, fp32, of the peak of 236 GFLOP/s measured in the same run (rows x in x out):
-//   Y   768x128x{128,384,512}, 768x512x128: 97-99 %; 256x768x{768,2304,3072}: 98-99 %; 1024: 96-98
-//   % dX  the same: 95-98 %; 85-94 %; 91-95 % dW  the same: 93-97 %; 95-97 %; 95-97 %.  With AdamW
-//   in place: 91-96 %; 86 % (256x768x3072) head 256x768x50257: 93-96 %, 83-85 %, 92 %;  768x128x65,
-//   row-major: 78 % (tiles compute 80 of 65)
+// 2 Zen 4 cores, fp32, share of the peak of 236 GFLOP/s measured in the same run (rows x in x out):
+//   Y   768x128x{128,384,512}, 768x512x128: 97-99 %; 256x768x{768,2304,3072}: 98-99 %; 1024: 96-98 %
+//   dX  the same: 95-98 %; 85-94 %; 91-95 %
+//   dW  the same: 93-97 %; 95-97 %; 95-97 %; with AdamW in place: 91-96 %; 86 % (256x768x3072)
+//   head 256x768x50257: 93-96 %, 83-85 %, 92 %; 768x128x65, row-major: 78 % (tiles compute 80 of 65)
 
 #include "schedules/cpu/broadcast_pairs.h"
 #include "schedules/cpu/loops.h"

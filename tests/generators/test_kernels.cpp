@@ -9,6 +9,7 @@
 
 #include "dsl/models/gpt.h"
 #include "schedules/cpu/gpt.h"
+#include "tests/support/kernels.h"
 #include "tests/support/shapes.h"
 #include "tests/support/step.h"
 
@@ -84,13 +85,6 @@ TEST_CASE("order: a large model's fused update waits until the pass back has rea
     CHECK(between(1280) > 8);            // 315 MB: the kernels of a block
 }
 
-namespace {
-bool is_dx(const StepProgram &p, const Kernel &k) {
-    if (k.anchor < 0 || p.stages[k.anchor].part != Part::d_input) return false;
-    return p.graph.calls()[p.stages[k.anchor].call].layer->product().has_value();
-}
-}  // namespace
-
 TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across lanes, and in no other kernel") {
     char folder[] = "/tmp/cryolite-test-XXXXXX";
     REQUIRE(mkdtemp(folder));
@@ -111,7 +105,7 @@ TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across 
             CAPTURE(k.name);
             std::stringstream text;
             text << std::ifstream(path).rdbuf();
-            const bool of_input = across && is_dx(c.program, k);
+            const bool of_input = across && computes_dx(c.program, k);
             CHECK((text.str().find("prefetch(") != std::string::npos) == ((fused || of_input) && c.machine.registers >= 32));
             if (of_input && format == bf16) CHECK(text.str().find("reinterpret<bfloat16x32>(x16(") != std::string::npos);
             with += fused || of_input;

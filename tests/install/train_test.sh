@@ -85,6 +85,14 @@ grep -qF -- "--clip" help || fail "explain --help lacks --clip"
 if grep -qE -- "--(lr|warmup|steps|seed|val) " help; then fail "explain --help lists what no plan depends on"; fi
 cryolite bench --help | grep -qF "0: off (0)" || fail "bench --help does not say that it times without clipping"
 
+# Who reads the output may go: no message, the status of SIGPIPE.
+exec 7> >(:)
+wait $!
+cryolite explain gpt "${tiny[@]}" 2> err >&7
+[ $? = 141 ] || fail "explain to a closed pipe: $(cat err)"
+if grep -q "Broken pipe" err; then fail "explain to a closed pipe says so"; fi
+exec 7>&-
+
 # --- Bad input -------------------------------------------------------------------------------------
 printf '' > empty.txt
 printf 'short' > short.txt

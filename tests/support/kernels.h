@@ -1,12 +1,19 @@
 #pragma once
 // Runs a kernel of a step by itself, with or without its loop schedule.
 
+#include <functional>
 #include <set>
 
 #include "generators/compare.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
+
+/// Whether a kernel computes dX of a product.
+inline bool computes_dx(const StepProgram &p, const Kernel &k) {
+    if (k.anchor < 0 || p.stages[k.anchor].part != Part::d_input) return false;
+    return p.graph.calls()[p.stages[k.anchor].call].layer->product().has_value();
+}
 
 /// The farthest that an element of an output lies from that of the unscheduled kernel, relative to the largest of its
 /// array. Builds Funcs: in a child.
@@ -21,14 +28,16 @@ double distance_to_unscheduled(const Compiled<M> &c, int kernel, std::string &lo
 }
 
 /// Checks every distinct kernel of a step against its unscheduled self; those that this process has
-/// checked before are not checked again.
+/// checked before are not checked again, nor those that `asked` leaves out.
 template <typename M>
-void check_kernels(const Compiled<M> &c, double tolerance = 3e-5) {
+void check_kernels(const Compiled<M> &c, double tolerance = 3e-5,
+                   const std::function<bool(const StepProgram &, const Kernel &)> &asked = nullptr) {
     static std::set<std::string> seen;
     std::vector<std::string> keys = c.keys();
     std::vector<int> list;
     for (int k = 0; k < int(keys.size()); k++)
-        if (seen.insert(keys[k]).second) list.push_back(k);
+        if ((!asked || asked(c.program, c.program.kernels[k])) && seen.insert(keys[k]).second) list.push_back(k);
+    if (asked) CHECK(list.size() > 0);
     run_children(
         int(list.size()), 2, 300,
         [&](int i) {

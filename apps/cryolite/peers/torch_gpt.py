@@ -6,7 +6,10 @@ import argparse
 import json
 import os
 import resource
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 
 # Huge pages and no give-and-take with the system: 1.1 to 2 times faster steps than with the allocator as it
@@ -15,8 +18,28 @@ TUNED = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592",
     "THP_MEM_ALLOC_ENABLE": "1",
 }
+OWN_FOLDER = "CRYOLITE_PEER_FOLDER"
+
+
+def avx512_of_mkl():
+    """MKL asks who made the processor, and takes AVX2 on AMD's: 130 to 200 GFLOP/s of 500 on two Zen 5 cores, where its
+    AVX-512 reaches 400 to 470. Returns what has it told that it may."""
+    with open("/proc/cpuinfo") as file:
+        about = file.read()
+    if "AuthenticAMD" not in about or "avx512f" not in about:
+        return {}
+    folder = tempfile.mkdtemp(prefix="cryolite-peer-")
+    library = os.path.join(folder, "mkl.so")
+    subprocess.run([os.environ.get("CXX", "c++"), "-shared", "-fPIC", "-x", "c", "-", "-o", library], check=True,
+                   input=b"int mkl_serv_intel_cpu_true(void) { return 1; }")
+    return {"LD_PRELOAD": library, OWN_FOLDER: folder}
+
+
 if os.environ.get("THP_MEM_ALLOC_ENABLE") != "1":
-    os.execve(sys.executable, [sys.executable, "-W", "ignore", *sys.argv], {**os.environ, **TUNED})
+    os.execve(sys.executable, [sys.executable, "-W", "ignore", *sys.argv], {**os.environ, **TUNED, **avx512_of_mkl()})
+if OWN_FOLDER in os.environ:  # loaded, and not for the compilers that this process may start
+    del os.environ["LD_PRELOAD"]
+    shutil.rmtree(os.environ.pop(OWN_FOLDER))
 
 import torch
 from torch import nn
