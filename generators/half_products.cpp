@@ -11,6 +11,13 @@ using namespace Halide;
 
 namespace {
 
+/// What a call of `f` computes, written out.
+Expr written_out(const Internal::Call &call, const Func &f) {
+    std::map<std::string, Expr> args;
+    for (size_t d = 0; d < call.args.size(); d++) args[f.args()[d].name()] = call.args[d];
+    return Internal::substitute(args, f.value());
+}
+
 bool uses(const Expr &e, const std::string &variable) { return Internal::expr_uses_var(e, variable); }
 
 /// Whether the element after one at an even place `k` is stored, be it padding: a panel holds both.
@@ -19,9 +26,7 @@ bool next_is_stored(Expr e, const std::string &k) {
     while (call && call->call_type == Internal::Call::Halide) {
         Func f{Internal::Function(call->func)};
         if (f.has_update_definition() || f.outputs() != 1) return false;
-        std::map<std::string, Expr> args;
-        for (size_t d = 0; d < call->args.size(); d++) args[f.args()[d].name()] = call->args[d];
-        e = Internal::substitute(args, f.value());
+        e = written_out(*call, f);
         call = e.as<Internal::Call>();
     }
     if (!call || call->call_type != Internal::Call::Image) return false;
@@ -54,11 +59,7 @@ Expr narrowed(const Expr &e, const Halves &halves) {
     if (const auto *call = e.as<Internal::Call>(); call && call->call_type == Internal::Call::Halide) {
         if (auto half = halves.find(call->name); half != halves.end()) return half->second(call->args);
         Func f{Internal::Function(call->func)};
-        if (view_of(f)) {
-            std::map<std::string, Expr> args;
-            for (size_t d = 0; d < call->args.size(); d++) args[f.args()[d].name()] = call->args[d];
-            return narrowed(Internal::substitute(args, f.value()), halves);
-        }
+        if (view_of(f)) return narrowed(written_out(*call, f), halves);
     }
     return rounded(e);
 }

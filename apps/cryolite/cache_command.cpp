@@ -206,8 +206,7 @@ int run_cache(const std::vector<std::string> &arguments) {
         app.add_subcommand("why", "why a bundle would be compiled: APP and the flags of train")
             ->prefix_command();
     why->set_help_flag();
-    if (!arguments.empty() && !arguments[0].starts_with("-"))
-        check_known("command of cache", arguments[0], {"ls", "verify", "clear", "why"});
+    if (!arguments.empty() && !arguments[0].starts_with("-")) check_known("command of cache", arguments[0], app);
     try {
         app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::Success &e) {

@@ -49,11 +49,7 @@ int dispatch(int argc, char **argv) {
         CLI::App *sub = app.add_subcommand(c.name, c.about)->prefix_command();
         sub->set_help_flag();
     }
-    if (argc > 1 && argv[1][0] != '-') {
-        std::vector<std::string> names;
-        for (const Subcommand &c : subcommands) names.push_back(c.name);
-        check_known("command", argv[1], names);
-    }
+    if (argc > 1 && argv[1][0] != '-') check_known("command", argv[1], app);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success &e) {

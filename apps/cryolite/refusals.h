@@ -2,9 +2,9 @@
 // What is said of a command line that cannot be read.
 
 #include <string>
-#include <vector>
 
 namespace CLI {
+class App;
 class ParseError;
 }
 
@@ -14,7 +14,7 @@ namespace cryolite {
 /// command's own).
 [[noreturn]] void refuse_line(const CLI::ParseError &error, const std::string &command);
 
-/// Throws where `word` is none of `names`; `what` they are: "command".
-void check_known(const std::string &what, const std::string &word, const std::vector<std::string> &names);
+/// Throws where `word` is none of the subcommands of `app`; `what` they are: "command".
+void check_known(const std::string &what, const std::string &word, const CLI::App &app);
 
 }  // namespace cryolite

@@ -72,19 +72,10 @@ private:
     Expr visit(const Div *op) override { return divided(op->a, mutate(op->b), true); }
 };
 
-class BroadcastPairs : public IRMutator {
-    Lets lets;
+class BroadcastPairs : public WithLets {
     Scope<Interval> loops;
 
-    using IRMutator::visit;
-    template <typename T, typename LetOrLetStmt> T inside(const LetOrLetStmt *op) {
-        lets.emplace_back(op->name, op->value);
-        const T t = IRMutator::visit(op);
-        lets.pop_back();
-        return t;
-    }
-    Stmt visit(const LetStmt *op) override { return inside<Stmt>(op); }
-    Expr visit(const Let *op) override { return inside<Expr>(op); }
+    using WithLets::visit;
     Stmt visit(const For *op) override {
         const ScopedBinding<Interval> bind(loops, op->name, {op->min, simplify(op->min + op->extent - 1)});
         return IRMutator::visit(op);

@@ -17,4 +17,22 @@ inline Halide::Expr known(const Lets &lets, Halide::Expr e) {
     return e;
 }
 
+/// A pass that knows the lets around the place where it is.
+class WithLets : public Halide::Internal::IRMutator {
+protected:
+    Lets lets;
+
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt *op) override { return inside<Halide::Internal::Stmt>(op); }
+    Halide::Expr visit(const Halide::Internal::Let *op) override { return inside<Halide::Expr>(op); }
+
+private:
+    template <typename T, typename LetOrLetStmt> T inside(const LetOrLetStmt *op) {
+        lets.emplace_back(op->name, op->value);
+        const T t = IRMutator::visit(op);
+        lets.pop_back();
+        return t;
+    }
+};
+
 }  // namespace cryolite::cpu

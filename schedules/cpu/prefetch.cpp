@@ -166,18 +166,10 @@ private:
     }
 };
 
-class PrefetchNextChunk : public IRMutator {
+class PrefetchNextChunk : public WithLets {
     std::string chunk;  ///< the loop over chunks around this place
-    Lets lets;
 
-    using IRMutator::visit;
-    Stmt visit(const LetStmt *op) override {
-        const size_t outside = lets.size();
-        lets.emplace_back(op->name, op->value);
-        const Stmt s = IRMutator::visit(op);
-        lets.resize(outside);
-        return s;
-    }
+    using WithLets::visit;
     Stmt visit(const For *op) override {
         if (!chunk.empty() && ends_with(op->name, ".xt")) return with_prefetches(op);
         const bool begins = ends_with(op->name, ".ko");
