@@ -11,11 +11,6 @@
 
 namespace cryolite {
 
-/// As a step schedule spells it: s(h).dialect(onednn).
-struct DialectName {
-    const char *name;
-};
-
 /// Over rows r, with W(o, i) of `out` x `in`:
 ///   forward      y(o, r)  = sum_i W(o, i) x(i, r)
 ///   d_input      dx(i, r) = sum_o W(o, i) dy(o, r)

@@ -1,13 +1,10 @@
 #pragma once
-// The dialects: a line of table.cpp and an include here for each.
+// The dialects: a line of table.cpp and of names.h, and an include here for each.
 
 #include "dialects/onednn/can.h"
 #include "dialects/product.h"
 
 namespace cryolite {
-
-/// The implementation that is always there: the kernel's own loops.
-inline constexpr DialectName halide{"halide"};
 
 /// What the compiler has to know of a dialect: what it can do.
 struct DialectLine {

@@ -32,10 +32,10 @@ inline Halide::Expr widened(const Halide::Expr &half) {
 
 /// The master of a weight as two halves. The upper is the nearest bf16, ties away from zero, so that the lower, a signed
 /// distance of 16 bits, is exact for every pattern: with ties to even, even halves would have one distance too many.
-struct Master {
+struct MasterExpr {
     Halide::Expr half, remainder;
 
-    static Master split(const Halide::Expr &x) {
+    static MasterExpr split(const Halide::Expr &x) {
         using namespace Halide;
         Expr bits = reinterpret<uint32_t>(x), low = cast<uint16_t>(bits);
         // Not (bits + 0x8000) >> 16: Halide takes that for a rounding shift, which minds an overflow and takes eight

@@ -9,7 +9,7 @@
 #include "generators/partition.h"
 #include "generators/phase.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using nlohmann::json;
 
@@ -99,4 +99,4 @@ void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit, KnownRe
     }
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -5,7 +5,7 @@
 #include "generators/joining.h"
 #include "schedules/defaults.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -109,4 +109,4 @@ Tensor split_head(StepProgram &p, const StepOptions &options, const Tensor &y, c
     return total;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

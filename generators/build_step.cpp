@@ -9,7 +9,7 @@
 #include "generators/step.h"
 #include "schedules/defaults.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 const char *role_name(Role role) {
     static const char *names[] = {"input",  "parameter", "state", "gradient", "activation",
@@ -397,4 +397,4 @@ void build_step(StepProgram &p, Model &model, Optimizer &optimizer, const StepOp
     Builder(p, options).run(model);
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

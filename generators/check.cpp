@@ -4,7 +4,7 @@
 
 #include "generators/gradient_check.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -107,4 +107,4 @@ int check_gradients(Model &model) {
     return failed ? 1 : 0;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

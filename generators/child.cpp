@@ -12,7 +12,7 @@
 
 #include "dsl/error.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -126,4 +126,4 @@ void run_children(int count, int jobs, int time_limit, const std::function<std::
     }
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

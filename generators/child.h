@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 struct ChildResult {
     std::string output;  ///< what the work returned
@@ -18,4 +18,4 @@ struct ChildResult {
 void run_children(int count, int jobs, int time_limit, const std::function<std::string(int)> &work,
                   const std::function<void(int, const ChildResult &)> &done);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

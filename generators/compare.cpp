@@ -7,7 +7,7 @@
 
 #include "generators/child.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -233,4 +233,4 @@ std::string compare_with_unscheduled(const StepProgram &p, const Kernel &k, cons
     return "on random inputs its result is not finite";
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -5,7 +5,7 @@
 
 #include "generators/kernel_builder.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// A kernel compiled in this process.
 class KernelTrial {
@@ -36,4 +36,4 @@ double distance(const BuiltKernel &built, const std::string &expected, const std
 std::string compare_with_unscheduled(const StepProgram &p, const Kernel &k, const BuiltKernel &built, const Machine &m,
                                      int seconds);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -11,7 +11,7 @@
 #include "generators/hash.h"
 #include "generators/store.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using nlohmann::json;
 
@@ -186,4 +186,4 @@ CompileReport compile_kernels(const StepProgram &p, const Machine &m, const Comp
     return Compiler(p, m, options).run();
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

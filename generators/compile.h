@@ -7,7 +7,7 @@
 #include "dialects/product.h"
 #include "generators/kernel_builder.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// What is known of a compiled kernel.
 struct CompiledKernel {
@@ -34,4 +34,4 @@ struct CompileReport {
 /// if they compute what the unscheduled kernel computes; a note on stderr names those that are refused.
 CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

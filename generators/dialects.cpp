@@ -4,7 +4,7 @@
 
 #include "generators/partition.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -187,4 +187,4 @@ void choose_dialects(StepProgram &p, const StepOptions &options) {
     }
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

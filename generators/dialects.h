@@ -4,7 +4,7 @@
 #include "dialects/table.h"
 #include "generators/kernel_builder.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// What a line or the command asks for the product of a kernel, and which of them.
 struct Asked {
@@ -24,4 +24,4 @@ std::string why_not(const StepProgram &p, const Kernel &k, const std::string &di
 /// Decides for every kernel, or refuses a line of the step schedule.
 void choose_dialects(StepProgram &p, const StepOptions &options);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

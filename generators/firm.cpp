@@ -1,6 +1,6 @@
 #include "generators/firm.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using namespace Halide;
 using Internal::Call;
@@ -23,4 +23,4 @@ class Firm : public Internal::IRMutator {
 
 Expr firm(const Expr &e) { return Firm().mutate(e); }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

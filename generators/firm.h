@@ -2,10 +2,10 @@
 
 #include <Halide.h>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// The same expression with sums and products that no compiler contracts or puts in another order. Quotients and roots
 /// stay free: exact ones take longer than streaming a parameter does.
 Halide::Expr firm(const Halide::Expr &e);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -44,4 +44,4 @@ bool in_halves(const StepProgram &p, const Parameter &w) {
     return false;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

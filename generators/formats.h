@@ -3,7 +3,7 @@
 
 #include "generators/step.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// A value is bf16 where the layer that makes it may store it so and all that read it read bf16. Results of the model
 /// are fp32.
@@ -15,4 +15,4 @@ Halide::Type adjoint_format(const StepProgram &p, int value);
 /// Whether a weight is kept as a half, which products read, and a remainder.
 bool in_halves(const StepProgram &p, const Parameter &w);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -5,7 +5,7 @@
 
 #include "generators/child.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -242,4 +242,4 @@ std::vector<GradientError> LayerTester::check(int time_limit) const {
     return errors;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -6,7 +6,7 @@
 
 #include "dsl/layer.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// How far one gradient of a layer is from what it should be, relative to its norm.
 struct GradientError {
@@ -57,4 +57,4 @@ private:
     std::vector<Given> given;
 };
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

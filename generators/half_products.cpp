@@ -5,7 +5,7 @@
 #include "dsl/numerics.h"
 #include "schedules/views.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using namespace Halide;
 
@@ -97,4 +97,4 @@ Func with_half_factors(const Func &f, const Halves &halves) {
     return result;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// By the name of a float32 Func of a kernel: the Func of the same values in bf16.
 using Halves = std::map<std::string, Halide::Func>;
@@ -18,4 +18,4 @@ Halide::Expr narrowed(const Halide::Expr &e, const Halves &halves);
 /// another form are returned as they are.
 Halide::Func with_half_factors(const Halide::Func &f, const Halves &halves);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

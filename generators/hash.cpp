@@ -4,7 +4,7 @@
 
 #include "generators/kernel_builder.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 std::string digest(const std::string &bytes) {
     unsigned char md[EVP_MAX_MD_SIZE];
@@ -39,4 +39,4 @@ std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string
     return digest(text);
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -4,7 +4,7 @@
 
 #include "schedules/group.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 struct BuiltKernel;
 
@@ -16,4 +16,4 @@ std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string
 /// That of Halide's own runtime for a target.
 std::string runtime_key(const Halide::Target &target);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

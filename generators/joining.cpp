@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 void refuse(const Stage &s, const Placement &where, const std::string &why, const std::string &nearest) {
     fail("s({}){} is refused: {}; the nearest legal line is s({}){}", s.str(), where.line(), why, s.str(), nearest);
@@ -256,4 +256,4 @@ int Joining::add_kernel(std::vector<int> list) {
     return int(p.kernels.size()) - 1;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -6,7 +6,7 @@
 
 #include "generators/partition.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 class Joining {
 public:
@@ -63,4 +63,4 @@ private:
 /// Throws: the line, why it is not legal, and the nearest that is.
 [[noreturn]] void refuse(const Stage &s, const Placement &where, const std::string &why, const std::string &nearest);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -10,7 +10,7 @@
 #include "schedules/table.h"
 #include "schedules/views.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -206,4 +206,4 @@ void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &o
     module.compile({{OutputFileType::object, object}});
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -3,7 +3,7 @@
 
 #include "generators/step.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// An argument of a kernel: which buffer it is bound to, and how the kernel sees it.
 struct KernelArgument {
@@ -36,4 +36,4 @@ void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way
 /// Compiles to an object file; the function is "cryolite_" + key.
 void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -4,7 +4,7 @@
 #include "generators/ranks.h"
 #include "schedules/views.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using namespace Halide;
 
@@ -96,7 +96,7 @@ Array KernelInputs::weight(const Parameter &w, bool whole) {
     std::vector<Expr> at = b.layout.to_storage(as_exprs(v));
     if (whole) {
         Func lower = image(p.remainder_buffer.at(&w), b.storage().extents(), w.symbol() + "_remainder"), master(w.symbol());
-        master(v) = Master{stored(at), lower(at)}.whole();
+        master(v) = MasterExpr{stored(at), lower(at)}.whole();
         return Array(master, b.shape);
     }
     f(v) = stored(at);
@@ -123,4 +123,4 @@ Array KernelInputs::kept(int buffer, const Func &f, const Shape &shape) {
     return widen(half, shape, name + "_seen");
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

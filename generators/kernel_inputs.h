@@ -8,7 +8,7 @@
 #include "generators/half_products.h"
 #include "generators/step.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// Variables of storage dimensions; the same names in every kernel, so that equal kernels have equal keys.
 std::vector<Halide::Var> storage_vars(int n);
@@ -60,4 +60,4 @@ private:
     std::optional<Array> rebuild(int buffer);
 };
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

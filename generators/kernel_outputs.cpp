@@ -3,7 +3,7 @@
 #include "generators/firm.h"
 #include "generators/scatter.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using namespace Halide;
 
@@ -94,7 +94,7 @@ void KernelOutputs::update(const StageSpec &s) {
     const bool halves = p.remainder_buffer.count(s.parameter);
     auto element = [&](int j) -> Expr {
         if (s.writes.size() == 1) return old;
-        return j == 0 && halves ? Master{old[0], old[int(s.writes.size()) - 1]}.whole() : Expr(old[j]);
+        return j == 0 && halves ? MasterExpr{old[0], old[int(s.writes.size()) - 1]}.whole() : Expr(old[j]);
     };
     Expr g;
     if (fused) g = gradient_in_update(s, extents, v);
@@ -109,7 +109,7 @@ void KernelOutputs::update(const StageSpec &s) {
     // Withheld: every bit as it was.
     for (int j = 0; p.guarded() && j < int(news.size()); j++) news[j] = select(scale_word(1) > 0, news[j], element(j));
     if (halves) {
-        Master split = Master::split(news[0]);
+        MasterExpr split = MasterExpr::split(news[0]);
         news[0] = split.half;
         news.push_back(split.remainder);
     }
@@ -160,7 +160,7 @@ void KernelOutputs::norm(const StageSpec &s) {
     if (auto lower = p.remainder_buffer.find(s.parameter); s.of_weight && lower != p.remainder_buffer.end()) {
         Func rest = in.image(lower->second, {n}, "remainder"), whole("whole");
         Var i("i");
-        whole(i) = Master{g(i), rest(i)}.whole();
+        whole(i) = MasterExpr{g(i), rest(i)}.whole();
         g = whole;
     }
     norm = Func("norm");
@@ -195,4 +195,4 @@ void KernelOutputs::scale(const StageSpec &s) {
     for (int b : {p.scale, p.count}) list.push_back({b, {2}, nullptr, next, true});
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

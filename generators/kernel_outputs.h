@@ -3,7 +3,7 @@
 
 #include "generators/kernel_values.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 struct KernelOutput {
     int buffer;
@@ -40,4 +40,4 @@ private:
     Expr scale_word(int index) { return in.image(p.scale, p.buffers[p.scale].shape.extents(), "scale")(index); }
 };
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -4,7 +4,7 @@
 #include "generators/scatter.h"
 #include "schedules/views.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using namespace Halide;
 
@@ -151,4 +151,4 @@ void KernelValues::sum(const StageSpec &s) {
     in.arrays[out] = in.kept(out, with_addends(s, Func()), seen_shape(out));
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -7,7 +7,7 @@
 
 #include "generators/kernel_inputs.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 class KernelValues {
 public:
@@ -47,4 +47,4 @@ private:
 /// Whether each element of `f` is written by its updates alone.
 bool starts_undefined(const Func &f);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -11,7 +11,7 @@
 #include "generators/hash.h"
 #include "generators/store.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -86,4 +86,4 @@ void link_kernels(const CompileReport &compiled, const CompileOptions &options, 
     link_library({store.path(key)}, folder + "/halide_runtime.so");
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -3,7 +3,7 @@
 
 #include "generators/compile.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// Links the kernels of a step into FOLDER/kernels.so, a shared library without dependencies. What they call of Halide's
 /// runtime beyond what every process that trains has (docs/plan.md) comes with them, in FOLDER/halide_runtime.so: that of
@@ -11,4 +11,4 @@ namespace cryolite {
 void link_kernels(const CompileReport &compiled, const CompileOptions &options, const Halide::Target &target,
                   const std::string &folder);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -4,7 +4,7 @@
 
 #include "generators/partition.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -100,4 +100,4 @@ int64_t kept_bytes(const StepProgram &p) {
     return bytes;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

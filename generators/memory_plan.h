@@ -2,7 +2,7 @@
 
 #include "generators/compile.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// Where the activations of a step live in one arena.
 struct MemoryPlan {
@@ -21,4 +21,4 @@ MemoryPlan predict_memory(const StepProgram &p);
 /// Bytes of what outlives a step: parameters and optimizer state, and each worker's stored gradients and inputs.
 int64_t kept_bytes(const StepProgram &p);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -2,7 +2,7 @@
 
 #include "dsl/error.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -34,4 +34,4 @@ void check_on_device(const Module &module, const BuiltKernel &k, const std::stri
          k.loops, k.layer.empty() ? "" : " of layer " + k.layer, work.found, device);
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

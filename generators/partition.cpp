@@ -5,7 +5,7 @@
 #include "generators/dialects.h"
 #include "generators/joining.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 Nature stage_nature(const StepProgram &p, const StageSpec &s) {
     switch (s.part) {
@@ -131,4 +131,4 @@ void partition(StepProgram &p, const StepOptions &options) {
     choose_dialects(p, options);
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 constexpr int64_t worth = 8192;   // elements of a part: about a microsecond of adding
@@ -33,4 +33,4 @@ std::map<const Parameter *, std::vector<PartOf>> divide(const StepProgram &p) {
     return parts;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -2,7 +2,7 @@
 
 #include "generators/step.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// Elements of a parameter's storage that one worker updates, and has the sum of the gradients of.
 struct PartOf {
@@ -14,4 +14,4 @@ struct PartOf {
 /// as many messages, whole to whoever has least.
 std::map<const Parameter *, std::vector<PartOf>> divide(const StepProgram &p);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 class Phase {
 public:
@@ -28,4 +28,4 @@ private:
     std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(2);
 };
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -6,7 +6,7 @@
 #include "generators/joining.h"
 #include "schedules/defaults.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 Joining::Uses Joining::uses(const Parameter *w) const {
     Uses u;
@@ -142,4 +142,4 @@ void Joining::drop_norms() {
     stages.erase(std::remove_if(stages.begin(), stages.end(), unwanted), stages.end());
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

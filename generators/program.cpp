@@ -22,7 +22,7 @@
 #include "generators/store.h"
 #include "generators/write_bundle.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using nlohmann::json;
 
@@ -161,7 +161,12 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
 
 }  // namespace
 
+}  // namespace cryolite::compiler
+
+namespace cryolite {
+
 int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
+    using namespace compiler;
     Request r;
     r.optimizer = info.optimizer;
     optimizers.insert(optimizers.end(), info.optimizers.begin(), info.optimizers.end());

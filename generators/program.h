@@ -1,11 +1,13 @@
 #pragma once
-// The main program of a generator: from the command's request to a bundle, or to words about the model.
+// The main program of a generator: from the command's request to a bundle, or to words about the model. Users' programs
+// include this: the compiler's own types are in cryolite::compiler, and none of them is named here.
 
 #include <map>
 #include <string>
 
 #include "dsl/model.h"
-#include "generators/step.h"
+#include "dsl/optimizer.h"
+#include "schedules/step_schedule.h"
 
 namespace cryolite {
 

@@ -2,7 +2,7 @@
 
 #include "generators/partition.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -82,4 +82,4 @@ private:
 
 std::map<int, int> kernel_ranks(const StepProgram &p, const Kernel &k) { return Ranks(p, k).run(); }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

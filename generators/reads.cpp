@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -186,4 +186,4 @@ std::string touched_outside(const std::vector<KnownArray> &outputs, const std::v
     return Walk(outputs, inputs).run();
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

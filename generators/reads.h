@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// An array with known extents, innermost first, and what to call it in a message.
 struct KnownArray {
@@ -21,4 +21,4 @@ struct KnownArray {
 /// depends on data and has no bound is trusted. Builds Funcs: in a child.
 std::string touched_outside(const std::vector<KnownArray> &outputs, const std::vector<KnownArray> &inputs);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -10,7 +10,7 @@
 #include "generators/partition.h"
 #include "generators/size.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -183,4 +183,4 @@ void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeSte
     make(p, planner.best->options);
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

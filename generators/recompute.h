@@ -4,7 +4,7 @@
 
 #include "generators/step.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// Builds, analyses and partitions the step of a model anew: `p` is empty before.
 using MakeStep = std::function<void(StepProgram &p, const StepOptions &options)>;
@@ -14,4 +14,4 @@ using MakeStep = std::function<void(StepProgram &p, const StepOptions &options)>
 /// `same_bits`); 0: no limit. Errors: the least that is possible, where that is more.
 void make_step(StepProgram &p, StepOptions options, int64_t bytes, const MakeStep &make);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

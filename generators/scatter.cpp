@@ -1,6 +1,6 @@
 #include "generators/scatter.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using namespace Halide;
 
@@ -71,4 +71,4 @@ Func scatter_into_panels(const Func &f, const Layout &layout, std::vector<Var> v
     return out;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

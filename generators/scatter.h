@@ -6,7 +6,7 @@
 
 #include "schedules/layout.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// Whether the update of `f` stores at indices that depend on data.
 bool is_scatter(const Halide::Func &f);
@@ -20,4 +20,4 @@ Halide::Func scatter_into_storage(const Halide::Func &f, const Layout &layout,
 Halide::Func scatter_into_panels(const Halide::Func &f, const Layout &layout, std::vector<Halide::Var> v,
                                  const Halide::Expr &start);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace {
 
@@ -50,4 +50,4 @@ double machine_memory() {
     return all;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -2,7 +2,7 @@
 
 #include "generators/step.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// Refuses, before anything is compiled, a step that cannot fit into `memory` bytes whatever its schedule (parameters,
 /// optimizer state, batch and largest activation), and an array too large for the 32-bit indices of kernels. `names`:
@@ -14,4 +14,4 @@ double machine_memory();
 /// "40.0 MB", in powers of ten.
 std::string bytes_text(double bytes);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -12,7 +12,7 @@
 #include "dsl/optimizer.h"
 #include "schedules/step_schedule.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale, remainder, count, share };
 const char *role_name(Role role);
@@ -157,4 +157,4 @@ inline void analyse(StepProgram &p, const Machine &m, int jobs, int time_limit) 
 /// Applies the step schedule: joins stages into kernels, or refuses a line with the reason; orders them.
 void partition(StepProgram &p, const StepOptions &options);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -11,7 +11,7 @@
 #include "dsl/error.h"
 #include "generators/hash.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 namespace fs = std::filesystem;
 
@@ -137,4 +137,4 @@ void KernelStore::put(const std::string &key,
     });
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 class KernelStore {
 public:
@@ -27,4 +27,4 @@ std::string read_whole(const std::string &path);
 /// Writes a file by a temporary one, synced, and a rename.
 void write_whole(const std::string &path, const std::string &bytes);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

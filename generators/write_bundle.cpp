@@ -4,7 +4,7 @@
 
 #include "generators/partition.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 using nlohmann::json;
 
@@ -117,4 +117,4 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
     return j;
 }
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

@@ -4,10 +4,10 @@
 
 #include "generators/memory_plan.h"
 
-namespace cryolite {
+namespace cryolite::compiler {
 
 /// The plan as JSON: the contract with the runtime, described in docs/plan.md.
 nlohmann::json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled,
                          const MemoryPlan &memory);
 
-}  // namespace cryolite
+}  // namespace cryolite::compiler

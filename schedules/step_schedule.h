@@ -20,7 +20,7 @@
 #include <typeindex>
 #include <vector>
 
-#include "dialects/table.h"
+#include "dialects/names.h"
 #include "dsl/layer.h"
 #include "schedules/cpu/fallback.h"
 #include "schedules/group.h"

@@ -2,10 +2,6 @@
 
 #include "dialects/product.h"
 
-namespace cryolite {
-inline constexpr DialectName onednn{"onednn"};
-}
-
 namespace cryolite::of_onednn {
 
 /// All forms in fp32, on row-major weights and on panels, ragged ones too, with every epilogue: what a primitive does not

@@ -13,6 +13,8 @@
 
 namespace cryolite::test {
 
+using namespace compiler;
+
 namespace fs = std::filesystem;
 
 TEST_CASE("child: where one ends the work, the others write nothing later") {

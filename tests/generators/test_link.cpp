@@ -13,6 +13,8 @@
 
 namespace cryolite::test {
 
+using namespace compiler;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -39,7 +39,7 @@ std::vector<uint32_t> bits_of(const std::function<Halide::Expr(Halide::Expr)> &f
 }  // namespace
 
 TEST_CASE("numerics: a master in halves is exact for every sign and exponent, NaNs and denormals too") {
-    std::vector<uint32_t> got = bits_of([](Halide::Expr x) { return Master::split(x).whole(); });
+    std::vector<uint32_t> got = bits_of([](Halide::Expr x) { return MasterExpr::split(x).whole(); });
     int wrong = 0;
     for (int u = 0; u < uppers; u++)
         for (int l = 0; l < lowers; l++) wrong += got[size_t(u * lowers + l)] != pattern(u, l);

@@ -10,6 +10,8 @@
 
 namespace cryolite::test {
 
+using namespace compiler;
+
 /// The message of the error that `action` throws; empty when it throws none.
 template <typename Action>
 std::string error_of(Action &&action) {

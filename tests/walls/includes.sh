@@ -33,7 +33,7 @@ only() {
 }
 
 only dsl dsl/
-only schedules dsl/ schedules/ dialects/table.h
+only schedules dsl/ schedules/ dialects/names.h
 only generators dsl/ schedules/ generators/ dialects/product.h dialects/table.h
 only runtime runtime/ dialects/product.h dialects/dialect.h
 only apps apps/ runtime/ dialects/dialect.h
@@ -59,6 +59,10 @@ forbid "a device knows of the CPU's team and of no other device" '# *include *"r
     '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/team\.h)|make_device\.cpp:)' runtime/device
 forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
     '/(local/[^:]*:.*collective/local/|mpi/[^:]*:.*collective/mpi/)' runtime/collective
+
+# What users' programs see: the compiler's own types have a namespace, and what they include names none.
+forbid "the compiler is in cryolite::compiler" '^namespace cryolite ' '^generators/program\.(h|cpp):' generators
+forbid "users' programs see nothing of the compiler" '# *include *"generators/' '"generators/program\.h"' generators/cryolite.h generators/program.h
 
 # Headers of others.
 halide='# *include *[<"]Halide'

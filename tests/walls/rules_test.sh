@@ -7,6 +7,7 @@ walls=$1/tests/walls
 # A tree that keeps all rules, as empty as can be.
 mkdir -p dialects/onednn dsl/layers schedules/{cpu,gpu} generators runtime/{data,halide,collective/{local,mpi},device/{cpu,opencl}} \
     apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs}
+touch generators/{cryolite,program}.h
 "$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"
 
 broken() { # broken FILE LINE WORDS: a file of this one line breaks the rule of these words
@@ -25,8 +26,10 @@ broken dsl/layers/a.h '#include "schedules/group.h"' "dsl $only"
 broken dsl/a.h '#include <runtime/plan.h>' "dsl $only"
 broken dsl/a.h '#  include "error.h"' "dsl $only"
 broken schedules/cpu/a.cpp '#include "generators/step.h"' "schedules $only"
+broken schedules/a.h '#include "dialects/table.h"' "schedules $only"
 broken generators/a.cpp '#include "runtime/plan.h"' "generators $only"
 broken generators/a.cpp '#include "apps/cryolite/flags.h"' "generators $only"
+broken generators/a.h 'namespace cryolite {' 'the compiler is in cryolite::compiler'
 broken runtime/a.cpp '#include "dsl/shape.h"' "runtime $only"
 broken runtime/device/opencl/a.cpp '#include "generators/step.h"' "runtime $only"
 broken runtime/collective/mpi/a.cpp '#include "apps/cryolite/flags.h"' "runtime $only"
@@ -66,6 +69,10 @@ broken runtime/a.cpp 'auto *p = buffer.host;' "only a device knows where"
 broken apps/cryolite/a.cpp 'auto *p = buffer->host;' "only a device knows where"
 broken dsl/layers/a.h '    y.vectorize(i, 16);' 'no scheduling call'
 broken dsl/a.cpp '    if (t.has_feature(Target::AVX2)) {}' 'does not ask for the target'
+broken generators/program.h '#include "generators/step.h"' 'see nothing of the compiler'
+touch generators/program.h
+broken generators/cryolite.h '#include "generators/step.h"' 'see nothing of the compiler'
+touch generators/cryolite.h
 mv runtime/data data
 if "$walls/includes.sh" "$work" > out; then fail "a rule about a folder that is not there holds"; fi
 

@@ -1,0 +1,15 @@
+#pragma once
+// What step schedules call the dialects: a line here for each. Users' programs see this header and nothing else of the folder.
+
+namespace cryolite {
+
+/// As a step schedule spells it: s(h).dialect(onednn).
+struct DialectName {
+    const char *name;
+};
+
+/// The implementation that is always there: the kernel's own loops.
+inline constexpr DialectName halide{"halide"};
+inline constexpr DialectName onednn{"onednn"};
+
+}  // namespace cryolite
