@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <nlohmann/json.hpp>
 
 #include "generators/child.h"
@@ -17,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-std::string describe(const BuiltKernel &k) {
+std::string words_of(const BuiltKernel &k) {
     json args = json::array();
     for (const KernelArgument &a : k.arguments)
         args.push_back({a.buffer, a.offset, int(a.type.code()), a.type.bits(), a.extents, a.written});
@@ -54,9 +55,14 @@ struct Task {
 class Compiler {
 public:
     Compiler(const StepProgram &p, const Machine &m, const CompileOptions &options)
-        : p(p), m(m), options(options), store(options.store) {}
+        : p(p), m(m), options(options) {}
 
+    CompileReport describe() {
+        report.distinct = int(tasks().size());
+        return std::move(report);
+    }
     CompileReport run() {
+        store.emplace(options.store);
         std::vector<Task> missing;
         for (Task &t : tasks()) {
             if (found(t)) report.cached++;
@@ -73,7 +79,7 @@ private:
     const StepProgram &p;
     const Machine &m;
     const CompileOptions &options;
-    KernelStore store;
+    std::optional<KernelStore> store;  ///< opened where kernels are compiled
     CompileReport report;
     int compiled = 0;
 
@@ -89,7 +95,7 @@ private:
         std::map<std::string, Task> by_key;
         Phase phase("finding equal kernels", int(p.kernels.size()));
         run_children(int(p.kernels.size()), options.jobs, options.time_limit,
-                     [&](int i) { return describe(build_kernel(p, p.kernels[i], m)); },
+                     [&](int i) { return words_of(build_kernel(p, p.kernels[i], m)); },
                      [&](int i, const ChildResult &r) {
                          phase.step();
                          if (!r.error.empty()) kernel_error(p.kernels[i], r.error);
@@ -124,9 +130,9 @@ private:
     }
     /// Whether the kernel is in the store; with automatic loops, those that were accepted when it was compiled.
     bool found(Task &t) {
-        if (t.automatic_keys.empty()) return store.has(report.kernels[t.kernels[0]].key);
+        if (t.automatic_keys.empty()) return store->has(report.kernels[t.kernels[0]].key);
         for (t.way = 0; t.way < int(t.automatic_keys.size()); t.way++)
-            if (store.has(t.automatic_keys[size_t(t.way)])) return settle(t), true;
+            if (store->has(t.automatic_keys[size_t(t.way)])) return settle(t), true;
         t.way = 0;
         return false;
     }
@@ -143,7 +149,7 @@ private:
             apply_automatic(built, *p.schedule, m, t.way);
             word = compare_with_unscheduled(p, kernel(t), built, m, std::max(1, options.time_limit / 4));
         }
-        store.put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
+        store->put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
         return word;
     }
     /// Compiles each, and returns those whose automatic loops were refused, to be tried with the next.
@@ -181,6 +187,10 @@ private:
 };
 
 }  // namespace
+
+CompileReport describe_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options) {
+    return Compiler(p, m, options).describe();
+}
 
 CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options) {
     return Compiler(p, m, options).run();

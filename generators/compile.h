@@ -30,6 +30,9 @@ struct CompileReport {
     int distinct = 0, cached = 0;
 };
 
+/// The keys of all kernels and what they read and write, from building each: nothing is compiled.
+CompileReport describe_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
+
 /// Throws where a kernel cannot be built or compiled, naming it and the reason. Loops that nobody wrote are taken only
 /// if they compute what the unscheduled kernel computes; a note on stderr names those that are refused.
 CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);

@@ -50,7 +50,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false;
-    std::string bundle, store, target = "host", device = "cpu", update = "auto", dialect = "halide", optimizer, precision = "fp32", group = "auto";
+    std::string bundle, store, plan_only, target = "host", device = "cpu", update = "auto", dialect = "halide", optimizer, precision = "fp32", group = "auto";
     std::vector<std::string> params;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
@@ -126,8 +126,9 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                            fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());
                            fflush(stdout);
                        }};
-    CompileReport compiled = compile_kernels(p, machine, how);
+    CompileReport compiled = r.plan_only.empty() ? compile_kernels(p, machine, how) : describe_kernels(p, machine, how);
     MemoryPlan memory = plan_memory(p, compiled.kernels);
+    if (!r.plan_only.empty()) return write_whole(r.plan_only, plan_json(p, model, compiled, memory).dump()), 0;
     std::filesystem::create_directories(r.bundle);
     link_kernels(compiled, how, machine.target, r.bundle);
     write_whole(r.bundle + "/plan.json", plan_json(p, model, compiled, memory).dump());
@@ -155,7 +156,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
     if (r.precision == "bf16") model->numerics(bf16);
     if (r.describe) return describe(r, info, *model);
     if (r.check) return check_gradients(*model);
-    if (r.bundle.empty() || r.store.empty()) fail("--bundle and --store name the folders to write to");
+    if (r.plan_only.empty() && (r.bundle.empty() || r.store.empty())) fail("--bundle and --store name the folders to write to");
     return build(r, *model, schedule);
 }
 
@@ -174,6 +175,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_flag("--describe", r.describe, "print the model's parameters as JSON");
     app.add_flag("--check", r.check, "check the gradients of every layer against finite differences");
     app.add_option("--bundle", r.bundle, "folder to write kernels.so and plan.json to");
+    app.add_option("--plan-only", r.plan_only, "file to write the plan to, with the keys of its kernels: nothing is compiled");
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--target", r.target, "Halide target");
     app.add_option("--device", r.device, "cpu, opencl or cuda");
