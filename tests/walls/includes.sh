@@ -42,11 +42,12 @@ for folder in layers schedules generators error support; do
     only tests/$folder dsl/ schedules/ generators/ dialects/dialect.h tests/support/
 done
 for folder in runtime parity; do
-    only tests/$folder runtime/ dialects/dialect.h tests/runtime/ tests/parity/
+    only tests/$folder runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/
 done
 for folder in command speed; do
-    only tests/$folder runtime/ apps/cryolite/ tests/runtime/
+    only tests/$folder runtime/ apps/cryolite/ tests/runtime/ tests/faults/
 done
+only tests/faults tests/faults/
 only tests/programs generators/cryolite.h
 
 # Inside of them.
