@@ -25,8 +25,9 @@ Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m) 
         const auto &own = c.layer->parameters();
         if (w.shape().rank() != 2 || own.empty() || own[0] != &w) continue;
         if (c.layer->kind() == "TiedHead") return panels(padded_panel(w.shape()[1], m), 1);
-        if (c.layer->kind() == "Linear")
-            if (int width = cpu::panel_width(w.shape()[0], m)) return panels(width, 0);
+        const auto product = c.layer->product();
+        if (c.layer->kind() != "Linear" || !product) continue;
+        if (int width = cpu::panel_width(w.shape()[product->out_dim], m)) return panels(width, product->out_dim);
     }
     return row_major();
 }

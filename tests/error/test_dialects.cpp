@@ -42,7 +42,7 @@ std::string update_of(const Compiled<Chain> &c, const std::string &stage) {
 TEST_CASE("dialects: a line is for a product") {
     CHECK(message_of([](Chain &c, Step &s) { s(c.relu).dialect(onednn); }) ==
           "s(relu).dialect(onednn) is refused: it is no product; the nearest legal line is s(relu).dialect(halide)");
-    CHECK(message_of([](Chain &c, Step &s) { s(d(c.up.b)).dialect(onednn); }) ==
+    CHECK(message_of([](Chain &c, Step &s) { s(d(*c.up.b)).dialect(onednn); }) ==
           "s(d(up.bias)).dialect(onednn) is refused: it is no product; the nearest legal line is s(d(up.bias)).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(next(c.up.W)).dialect(onednn); }) ==
           "s(next(up.weight)).dialect(onednn) is refused: it is no value, adjoint or gradient of this step; the nearest legal "

@@ -16,6 +16,17 @@ TEST_CASE("Linear: rows in several dimensions, single channels, single rows") {
     check_gradients(LayerTester(one_out).input({5, 1}));
 }
 
+TEST_CASE("Linear: without a bias, and with the input innermost, as PyTorch stores it") {
+    Linear plain("plain", 13, 7, {.bias = false}), both("both", 13, 7, {.in_innermost = true}),
+        bare("bare", 5, 3, {.bias = false, .in_innermost = true});
+    CHECK(plain.W.shape() == Shape{7, 13});
+    CHECK(both.W.shape() == Shape{13, 7});
+    CHECK(plain.parameters().size() == 1);
+    check_gradients(LayerTester(plain).input({13, 11}).derived());
+    check_gradients(LayerTester(both).input({13, 11}).derived());
+    check_gradients(LayerTester(bare).input({5, 2, 3}).derived());
+}
+
 TEST_CASE("Linear: shapes") {
     Linear layer("h.0.up", 13, 7);
     CHECK(layer.shape(Shape{13, 4, 2}) == Shape{7, 4, 2});

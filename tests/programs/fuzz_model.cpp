@@ -78,7 +78,7 @@ void schedule(Random &m, Step &s) {
         if (!p.attends && m.draw(2)) s(d(middle)).compute_at(d(p.up));
         for (Layer *l : {static_cast<Layer *>(&p.norm), static_cast<Layer *>(&p.up), &middle})
             if (m.draw(3) == 0) s(*l).store_at(forward);
-        for (Parameter *w : {&p.up.W, &p.up.b, &p.down.W}) place(m, s, *w);
+        for (Parameter *w : {&p.up.W, &*p.up.b, &p.down.W}) place(m, s, *w);
         if (m.draw(3) == 0) s.layout(p.up.W, m.draw(2) ? row_major() : panels(16, 0));
     }
     place(m, s, m.token.table);

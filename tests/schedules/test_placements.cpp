@@ -71,7 +71,7 @@ TEST_CASE("placements: epilogues, prologues and updates, one at a time") {
         [](Chain &c, Step &s) { s(d(c.relu)).compute_at(d(c.up)); },
         [](Chain &c, Step &s) { s(d(c.after)).compute_at(d(c.down)); },
         [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); },
-        [](Chain &c, Step &s) { s(d(c.up.b)).compute_at(next(c.up.b)); },
+        [](Chain &c, Step &s) { s(d(*c.up.b)).compute_at(next(*c.up.b)); },
     };
     for (const Lines &line : lines) {
         std::string name = "nothing placed";
