@@ -5,38 +5,92 @@
 
 namespace cryolite {
 
-/// Causal self-attention: y = softmax(q k^T / sqrt(D) + mask) v for every head, D = width / heads.
-/// qkv: [3 width, context, batch], channels q, k, v, each by head -> [width, context, batch].
-/// Attention Is All You Need, Vaswani et al., 2017.
-struct CausalAttention : Layer {
-    const int heads;
+struct AttentionOptions {
+    int heads = 1;
+    int kv_heads = 0;   ///< heads of keys and values, each shared by heads / kv_heads of queries; 0: as many as heads
+    bool causal = true;
+    int window = 0;     ///< positions see those less than `window` away; 0: all
+    bool documents = false;  ///< the next input, [context, batch] int32: positions see those of their own document
+    bool mask = false;       ///< the next input, [context, batch] int32: nobody sees positions where it is 0
+    std::optional<Rotary> rotary = {};
+};
 
-    CausalAttention(std::string path, int heads) : Layer(std::move(path)), heads(heads) {
+/// Self-attention: y = softmax(q k^T / sqrt(D) + mask) v for every head of D channels.
+/// qkv: [(heads + 2 kv_heads) D, context, batch], channels q, k, v, each by head -> [heads D, context, batch].
+/// A query that sees no key has the output 0.
+/// Attention Is All You Need, Vaswani et al., 2017; grouped heads: GQA, Ainslie et al., 2023.
+struct Attention : Layer {
+    const AttentionOptions options;
+    const int heads, kv_heads;
+
+    Attention(std::string path, AttentionOptions o)
+        : Layer(std::move(path)), options(o), heads(o.heads), kv_heads(o.kv_heads ? o.kv_heads : o.heads) {
         if (heads < 1) fail("[{}] has {} heads, expected at least 1", this->path, heads);
+        if (kv_heads < 1 || heads % kv_heads)
+            fail("[{}] {} heads cannot share {} of keys and values: expected a divisor", this->path, heads, kv_heads);
+        if (o.window < 0) fail("[{}] has a window of {}, expected 0 (all) or more", this->path, o.window);
+        if (o.rotary && !(o.rotary->base > 0 && o.rotary->factor > 0 && o.rotary->high > o.rotary->low))
+            fail("[{}] rotary positions need base > 0, factor > 0 and high > low", this->path);
     }
     int rank() const override { return 3; }
-    Shape shape(const Shape &x) const override {
-        if (x.rank() < 2) fail("[{}] input {} is not [3 width, context, batch]", path, x.str());
-        if (x[0] % (3 * heads))
-            fail("[{}] width {} is not divisible by {} heads", path, x[0] / 3, heads);
-        return x.with(0, x[0] / 3);
+    int input_rank(int k) const override { return k == 0 ? 3 : 2; }
+    Shape shape(const std::vector<Shape> &x) const override {
+        const size_t expected = 1 + options.documents + options.mask;
+        if (x.size() != expected)
+            fail("[{}] has {} inputs, expected {}: qkv{}{}", path, x.size(), expected,
+                 options.documents ? ", documents" : "", options.mask ? ", mask" : "");
+        if (x[0].rank() < 2) fail("[{}] input {} is not [channels, context, batch]", path, x[0].str());
+        if (x[0][0] % (heads + 2 * kv_heads))
+            fail("[{}] {}", path,
+                 kv_heads == heads
+                     ? fmt::format("width {} is not divisible by {} heads", x[0][0] / 3, heads)
+                     : fmt::format("{} channels are not divisible by {} heads of queries and 2 x {} of keys and values",
+                                   x[0][0], heads, kv_heads));
+        if (const int size = head_size(x[0][0]); options.rotary && size % 2)
+            fail("[{}] rotary positions turn pairs of channels, but a head has {}", path, size);
+        for (size_t k = 1; k < x.size(); k++)
+            if (x[k].rank() < 1 || x[k][0] != x[0][1] || x[k].size() * x[0][0] != x[0].size())
+                fail("[{}] {} has shape {}, expected one number for each position of {}", path,
+                     k == 1 && options.documents ? "documents" : "mask", x[k].str(), x[0].str());
+        return x[0].with(0, heads * head_size(x[0][0]));
     }
+    Shape shape(const Shape &qkv) const override { return shape(std::vector<Shape>{qkv}); }
     Casts casts() const override { return {.inputs = true, .output = true}; }  // softmax and both products in fp32
-    /// Two products, of which the causal half is counted.
-    double flops(const Shape &x) const override { return 2.0 * x.size() / 3 * x[1]; }
+    /// Two products, of which the part that is seen is counted.
+    double flops(const Shape &x) const override {
+        const double rows = double(x.size()) / x[0], n = x[1];
+        const double causal = options.window ? std::min<double>(n, 2 * options.window) : n;
+        const double seen = options.causal ? causal : options.window ? std::min(2 * n, 4.0 * options.window) : 2 * n;
+        return 2.0 * rows * heads * head_size(x[0]) * seen;
+    }
     double gradient_flops(const Shape &x, bool of_input) const override {
         return of_input ? 2 * flops(x) : 0;
     }
 
-    Func forward(Array qkv) override { return algorithm(qkv).forward(); }
+    Func forward(const std::vector<Array> &x) override { return algorithm(x).forward(); }
     void backward(const Call &call, Array dy) override {
-        d(call.input()) = algorithm(call.input()).backward(dy);
+        d(call.input()) = algorithm(call.inputs).backward(dy);
+    }
+    Tensor operator()(const Tensor &qkv) { return qkv.graph().call(*this, {qkv}); }
+    Tensor operator()(const Tensor &qkv, const Tensor &seen) { return qkv.graph().call(*this, {qkv, seen}); }
+    Tensor operator()(const Tensor &qkv, const Tensor &documents, const Tensor &mask) {
+        return qkv.graph().call(*this, {qkv, documents, mask});
     }
 
 private:
-    CausalAttentionAlgorithm algorithm(const Array &qkv) const {
-        return {qkv, qkv.type(), qkv.extent(0) / 3, heads, qkv.extent(1)};
+    int head_size(int channels) const { return channels / (heads + 2 * kv_heads); }
+    AttentionAlgorithm algorithm(const std::vector<Array> &x) const {
+        AttentionShape s{heads, kv_heads, head_size(x[0].extent(0)), x[0].extent(1), options.causal, options.window};
+        if (options.documents) s.documents = x[1];
+        if (options.mask) s.mask = x.back();
+        s.rotary = options.rotary;
+        return {x[0], x[0].type(), s};
     }
+};
+
+/// Every position sees itself and those before it.
+struct CausalAttention : Attention {
+    CausalAttention(std::string path, int heads) : Attention(std::move(path), {.heads = heads}) {}
 };
 
 }  // namespace cryolite

@@ -1,32 +1,51 @@
 #pragma once
-// Causal self-attention, and its gradient, by blocks of queries and of keys.
+// Self-attention, and its gradient, by blocks of queries and of keys.
 //
-// A block of queries `b` meets the blocks of keys 0 ... b: the others are never computed. Within a
-// block, queries come innermost, so that the softmax needs no sum across the lanes of a vector.
+// A block of queries `b` meets the blocks of keys between `first_keys(b)` and `last_keys(b)`: what a causal mask or a
+// window hides from all of its queries is never computed. Within a block, queries come innermost, so that the softmax
+// needs no sum across the lanes of a vector.
 
 #include <Halide.h>
 
 #include <cmath>
+#include <optional>
+
+#include "dsl/layers/rotary.h"
 
 namespace cryolite {
 
-class CausalAttentionAlgorithm {
+/// What attends to what. Queries i and keys j are positions of one sequence.
+struct AttentionShape {
+    int heads, kv_heads, size, context;
+    bool causal = true;            ///< j <= i
+    int window = 0;                ///< |i - j| < window; 0: all
+    Halide::Func documents = {};   ///< documents(t, s): i sees j where theirs are equal
+    Halide::Func mask = {};        ///< mask(t, s): 0 where nobody sees this key
+    std::optional<Rotary> rotary = {};
+};
+
+class AttentionAlgorithm {
 public:
     static constexpr int block = 16;  ///< queries, or keys, of a block
 
     /// qkv(c, t, s): channels q, k, v, each by head.
-    CausalAttentionAlgorithm(Halide::Func qkv, Halide::Type type, int width, int heads, int context)
-        : qkv(qkv), type(type), width(width), heads(heads), size(width / heads), context(context),
-          blocks((context + block - 1) / block), keys(0, block, 0, blocks, "keys") {
-        keys.where(keys.y <= b);
-        q = head_of("q", 0), k = head_of("k", 1), v = head_of("v", 2);
+    AttentionAlgorithm(Halide::Func qkv, Halide::Type type, const AttentionShape &shape)
+        : qkv(qkv), type(type), shape(shape), size(shape.size), context(shape.context),
+          width(shape.heads * size), group(shape.heads / shape.kv_heads), blocks((context + block - 1) / block),
+          keys(0, block, 0, blocks, "keys") {
+        if (shape.causal) keys.where(keys.y <= b);
+        else if (shape.window) keys.where(keys.y <= last_keys(b));
+        if (shape.window) keys.where(keys.y >= first_keys(b));
+        if (shape.rotary) angles();
+        q = head_of("q", 0, shape.rotary.has_value()), k = head_of("k", 1, shape.rotary.has_value());
+        v = head_of("v", 2, false);
         softmax();
     }
 
     /// y(c, t, s).
     Halide::Func forward() {
         Halide::Func y("y"), mixed("mixed");
-        mixed(e, l, b, h, s) += weight(l, key(), b, h, s) * v(e, key(), h, s);
+        mixed(e, l, b, h, s) += weight(l, key(), b, h, s) * v(e, key(), kv(h), s);
         Halide::Expr t0 = t % block, t1 = t / block, head = c / size;
         y(c, t, s) = mixed(c % size, t0, t1, head, s) * share(t0, t1, head, s);
         return y;
@@ -40,57 +59,102 @@ public:
         P(l, j, b, h, s) = weight(l, j, b, h, s) * share(l, b, h, s);
         g(e, j, h, s) = dy(h * size + e, within(j), s);
         dyT(l, e, b, h, s) = g(e, row(b, l), h, s);
-        dP(l, j, b, h, s) += dyT(l, d, b, h, s) * v(d, j, h, s);
+        dP(l, j, b, h, s) += dyT(l, d, b, h, s) * v(d, j, kv(h), s);
         rowdot(l, b, h, s) += P(l, key(), b, h, s) * dP(l, key(), b, h, s);
 
-        // Both factors of what follows, for the lower triangle of blocks.
-        r.where(r.y <= r.z);
-        Expr key_row = min(r.y, r.z) * block + r.x;
+        // Both factors of what follows, for the blocks that meet.
+        if (shape.causal) r.where(r.y <= r.z);
+        else if (shape.window) r.where(r.y <= last_keys(r.z));
+        if (shape.window) r.where(r.y >= first_keys(r.z));
+        Expr key_row = met(r.y, r.z) * block + r.x;
         Expr p = P(l, key_row, r.z, h, s);
         Expr ds = p * (dP(l, key_row, r.z, h, s) - rowdot(l, r.z, h, s)) * scale();
         PdS(l, j, i, h, s) = Tuple(undef(type), undef(type));
-        PdS(l, r.x, triangle(r.z, r.y), h, s) = Tuple(p, ds);
+        PdS(l, r.x, pair(r.z, r.y), h, s) = Tuple(p, ds);
 
-        Func dq("dq"), dk("dk"), dv("dv"), out("d_qkv");
-        RDom later(0, block, 0, blocks, "later");  // queries that see a block of keys
-        later.where(later.y >= b);
-        Expr at = triangle(max(later.y, b), b), query_row = row(max(later.y, b), later.x);
-        dq(e, l, b, h, s) += PdS(l, keys.x, triangle(b, min(keys.y, b)), h, s)[1] *
-                             k(e, row(min(keys.y, b), keys.x), h, s);
-        dk(e, l, b, h, s) += PdS(later.x, l, at, h, s)[1] * q(e, query_row, h, s);
-        dv(e, l, b, h, s) += PdS(later.x, l, at, h, s)[0] * g(e, query_row, h, s);
-        RDom to(0, size, 0, 3, 0, heads, "to");
-        Expr t0 = t % block, t1 = t / block;
-        out(c, t, s) = undef(type);
-        out(to.y * width + to.z * size + to.x, t, s) =
-            select(to.y == 0, dq(to.x, t0, t1, to.z, s),  //
-                   to.y == 1, dk(to.x, t0, t1, to.z, s), dv(to.x, t0, t1, to.z, s));
-        return out;
+        Func dq("dq"), dk("dk"), dv("dv");
+        RDom later = group == 1 ? RDom(0, block, 0, blocks, "later")  // queries that see a block of keys
+                                : RDom(0, block, 0, blocks, 0, group, "later");
+        if (shape.causal) later.where(later.y >= b);
+        else if (shape.window) later.where(later.y >= first_keys(b));  // windows are symmetric
+        if (shape.window) later.where(later.y <= last_queries(b));
+        Expr seen_by = shape.causal ? max(later.y, b) : shape.window ? max(later.y, first_keys(b)) : Expr(later.y);
+        if (shape.window) seen_by = min(seen_by, last_queries(b));
+        Expr at = pair(seen_by, b), query_row = row(seen_by, later.x), head = group == 1 ? Expr(h) : h * group + later.z;
+        dq(e, l, b, h, s) += PdS(l, keys.x, pair(b, met(keys.y, b)), h, s)[1] *
+                             k(e, row(met(keys.y, b), keys.x), kv(h), s);
+        dk(e, l, b, h, s) += PdS(later.x, l, at, head, s)[1] * q(e, query_row, head, s);
+        dv(e, l, b, h, s) += PdS(later.x, l, at, head, s)[0] * g(e, query_row, head, s);
+        return unpacked(dq, dk, dv);
     }
 
 private:
     Halide::Func qkv;
     Halide::Type type;
-    int width, heads, size, context, blocks;
+    AttentionShape shape;
+    int size, context, width, group, blocks;  ///< group: heads of queries that share one of keys and values
     Halide::RDom keys;
-    Halide::Func weight, share, q, k, v;
+    Halide::Func weight, share, q, k, v, cosine, sine;
     // c, t, s: channel, position, sequence. h: head, e: channel in it. b, l: block of queries,
     // query in it.
     Halide::Var c{"c"}, t{"t"}, s{"s"}, h{"h"}, e{"e"}, b{"b"}, l{"l"}, i{"i"}, j{"j"};
 
     Halide::Expr scale() const { return cast(type, Halide::Expr(1.0 / std::sqrt(double(size)))); }
+    Halide::Expr kv(Halide::Expr head) const { return group == 1 ? head : head / group; }
     // Rows past the context are computed with, in the last block, and then dropped.
     Halide::Expr within(Halide::Expr row) const {
         return context % block ? min(row, context - 1) : row;
     }
     Halide::Expr row(Halide::Expr b, Halide::Expr l) const { return within(b * block + l); }
-    Halide::Expr key() const { return min(keys.y, b) * block + keys.x; }
-    static Halide::Expr triangle(Halide::Expr b, Halide::Expr k) { return b * (b + 1) / 2 + k; }
-    /// (channel in the head, position, head, sequence) of a third of qkv.
-    Halide::Func head_of(const char *name, int part) {
+    /// The blocks of keys that a block of queries meets, and the last one of queries that meets a block of keys.
+    Halide::Expr first_keys(Halide::Expr b) const { return max(b * block - (shape.window - 1), 0) / block; }
+    Halide::Expr last_queries(Halide::Expr b) const {
+        return min((b * block + block - 1 + shape.window - 1) / block, blocks - 1);
+    }
+    Halide::Expr last_keys(Halide::Expr b) const { return shape.causal ? b : last_queries(b); }
+    /// A block of keys among those that `b` meets, said so that bounds are known.
+    Halide::Expr met(Halide::Expr k, Halide::Expr b) const {
+        if (shape.causal || shape.window) k = min(k, last_keys(b));
+        return shape.window ? max(k, first_keys(b)) : k;
+    }
+    Halide::Expr key() const { return met(keys.y, b) * block + keys.x; }
+    /// The number of a pair of blocks that may meet.
+    Halide::Expr pair(Halide::Expr b, Halide::Expr k) const {
+        return shape.causal ? b * (b + 1) / 2 + k : b * blocks + k;
+    }
+
+    void angles() {
+        cosine = Halide::Func("cosine"), sine = Halide::Func("sine");
+        Halide::Func frequency("frequency");
+        frequency(i) = cast(type, shape.rotary->frequency(i, size));
+        Halide::Expr angle = cast(type, t) * frequency(i);
+        cosine(i, t) = cos(angle), sine(i, t) = sin(angle);
+    }
+    /// f's pair of channels at `t`, turned by its angle; `sign` -1: back.
+    template <typename F> Halide::Expr turned(const F &f, Halide::Expr e, Halide::Expr t, int sign) const {
+        const int half = size / 2;
+        Halide::Expr other = f((e + half) % size), at = e % half;
+        return f(e) * cosine(at, t) + select(e < half, cast(type, -sign), cast(type, sign)) * other * sine(at, t);
+    }
+    /// (channel in the head, position, head, sequence) of a part of qkv.
+    Halide::Func head_of(const char *name, int part, bool rotated) {
+        const int first = part == 0 ? 0 : width + (part - 1) * shape.kv_heads * size;
         Halide::Func f(name);
-        f(e, j, h, s) = qkv(part * width + h * size + e, within(j), s);
+        auto at = [&](Halide::Expr channel) { return qkv(first + h * size + channel, within(j), s); };
+        f(e, j, h, s) = rotated ? turned(at, e, within(j), 1) : at(e);
         return f;
+    }
+
+    /// What is hidden from a query.
+    Halide::Expr hidden(Halide::Expr key, Halide::Expr query) const {
+        Halide::Expr no = shape.causal ? key > query : Halide::Expr();
+        auto also = [&](Halide::Expr e) { no = no.defined() ? no || e : e; };
+        if (shape.window) also(key <= query - shape.window);
+        if (shape.window && !shape.causal) also(key >= query + shape.window);
+        if (!shape.causal && context % block) also(key >= context);
+        if (shape.documents.defined()) also(shape.documents(within(key), s) != shape.documents(query, s));
+        if (shape.mask.defined()) also(shape.mask(within(key), s) == 0);
+        return no;
     }
 
     /// weight(query, key) = exp(q k / sqrt(size) - maximum), and 1 / its sum over the keys.
@@ -100,15 +164,41 @@ private:
         weight = Func("weight"), share = Func("share");
         RDom d(0, size, "d");
         qT(l, e, b, h, s) = q(e, row(b, l), h, s) * scale();
-        S(l, j, b, h, s) += qT(l, d, b, h, s) * k(d, j, h, s);
-        masked(l, j, b, h, s) = S(l, j, b, h, s) + cast(type, j > row(b, l)) * cast(type, -1e30f);
+        S(l, j, b, h, s) += qT(l, d, b, h, s) * k(d, j, kv(h), s);
+        const Expr no = hidden(j, row(b, l));
+        const Expr score = S(l, j, b, h, s);
+        masked(l, j, b, h, s) = no.defined() ? score + cast(type, no) * cast(type, -1e30f) : score;
         top(l, b, h, s) = type.min();
         top(l, b, h, s) = max(top(l, b, h, s), masked(l, key(), b, h, s));
         weight(l, j, b, h, s) = exp(masked(l, j, b, h, s) - top(l, b, h, s));
         total(l, b, h, s) += weight(l, key(), b, h, s);
         // Rows past the context, in the last block, take no part in the sums of the gradient.
         Expr real = context % block ? cast(type, b * block + l < context) : cast(type, 1);
+        if (shape.mask.defined()) real = real * cast(type, top(l, b, h, s) > cast(type, -1e29f));  // it sees a key
         share(l, b, h, s) = real / total(l, b, h, s);
+    }
+
+    /// The adjoint of qkv from those of its heads.
+    Halide::Func unpacked(Halide::Func dq, Halide::Func dk, Halide::Func dv) {
+        using namespace Halide;
+        Func out("d_qkv");
+        RDom to(0, size, 0, group + 2, 0, shape.kv_heads, "to");
+        Expr t0 = t % block, t1 = t / block;
+        auto turned_back = [&](Func f, Expr head) {
+            auto at = [&](Expr channel) -> Expr { return f(channel, t0, t1, head, s); };
+            return shape.rotary ? turned(at, to.x, t, -1) : at(to.x);
+        };
+        out(c, t, s) = undef(type);
+        if (group == 1) {
+            out(to.y * width + to.z * size + to.x, t, s) =
+                select(to.y == 0, turned_back(dq, to.z), to.y == 1, turned_back(dk, to.z), dv(to.x, t0, t1, to.z, s));
+            return out;
+        }
+        Expr head = to.z * group + min(to.y, group - 1), kv_width = shape.kv_heads * size;
+        Expr first = select(to.y < group, head * size, width + (to.y - group) * kv_width + to.z * size);
+        out(first + to.x, t, s) = select(to.y < group, turned_back(dq, head), to.y == group, turned_back(dk, to.z),
+                                         dv(to.x, t0, t1, to.z, s));
+        return out;
     }
 };
 

@@ -1,4 +1,4 @@
-// Causal self-attention: a task is a head of a sequence; its blocks of queries stay in L1 or L2.
+// Self-attention: a task is a head of a sequence; its blocks of queries stay in L1 or L2.
 //
 // Register budget (AVX-512): 16 accumulators, one vector of queries x 16 keys (scores), or the
 // channels of a head x 4 to 8 rows (sums of rows).
@@ -18,7 +18,7 @@ namespace cryolite::cpu {
 
 namespace {
 
-constexpr int block = CausalAttentionAlgorithm::block;
+constexpr int block = AttentionAlgorithm::block;
 
 /// Powers of two only, as many lanes as divide `extent`.
 int dividing_lanes(int extent, const Machine &m) {
@@ -55,15 +55,19 @@ void score_loops(Func f, const Machine &m) {
 void mix_loops(Func f, const Machine &m, int size) {
     Var e = f.args()[0], l = f.args()[1], et("et"), lt("lt"), lane("lane");
     const int lanes = dividing_lanes(size, m);
+    const std::vector<RVar> k = f.rvars();
     int vectors = size / lanes, high = block;
     while (vectors > 4 && vectors % 2 == 0) vectors /= 2;
     while (high > 1 && high * vectors > m.registers * 3 / 4) high /= 2;
     f.vectorize(e, lanes);
+    std::vector<VarOrRVar> order = {lane, e, l};
+    order.insert(order.end(), k.begin(), k.end());  // the heads of a group last
+    order.insert(order.end(), {et, lt});
     f.update()
         .split(e, et, e, lanes * vectors)
         .split(e, e, lane, lanes)
         .split(l, lt, l, high)
-        .reorder({lane, e, l, f.rvars()[0], f.rvars()[1], et, lt})
+        .reorder(order)
         .vectorize(lane)
         .unroll(e)
         .unroll(l);
@@ -90,6 +94,13 @@ void pack_rows(Group &g, std::initializer_list<const char *> names, const LoopLe
     }
 }
 
+/// Angles are the same for all heads and sequences.
+void share_angles(Group &g) {
+    if (!g.func("cosine").defined()) return;
+    g.func("frequency").compute_root();
+    for (const char *name : {"cosine", "sine"}) g.func(name).compute_root().parallel(g.func(name).args()[1]);
+}
+
 void forward(Group &g, const Machine &m) {
     Func out = g.out, mixed = g.func("mixed");
     const int size = reduction_extent(g.func("S"));
@@ -104,6 +115,8 @@ void forward(Group &g, const Machine &m) {
     mix_loops(mixed, m, size);
     // Of bf16, the inner loops would widen each element again and again; else a copy does not pay for two readers.
     if (g.func("x0_half").defined()) pack_rows(g, {"k", "v"}, LoopLevel(out, task), m);
+    else if (g.func("cosine").defined()) pack_rows(g, {"k"}, LoopLevel(out, task), m);
+    share_angles(g);
     softmax_at(g, m, LoopLevel(out, b));
 }
 
@@ -125,6 +138,7 @@ void backward(Group &g, const Machine &m) {
         mix_loops(f, m, size);
     }
     pack_rows(g, {"q", "k", "v", "g"}, LoopLevel(out, task), m);
+    share_angles(g);
     RVar in_block = PdS.rvars()[0], keys = PdS.rvars()[1], queries = PdS.rvars()[2];
     PdS.compute_at(out, task);
     PdS.update().reorder({PdS.args()[0], in_block, keys, queries}).vectorize(PdS.args()[0], lanes);

@@ -40,6 +40,117 @@ TEST_CASE("CausalAttention: a position sees itself and those before it") {
             }
 }
 
+namespace {
+
+/// Attention as it is defined, position by position.
+struct Reference {
+    AttentionOptions o;
+    int size, context, batch;
+    std::vector<double> qkv, documents = {}, mask = {};
+
+    int kv_heads() const { return o.kv_heads ? o.kv_heads : o.heads; }
+    int channels() const { return (o.heads + 2 * kv_heads()) * size; }
+    /// A channel of queries (part 0), keys (1) or values (2), turned by its position.
+    double at(int part, int head, int e, int t, int s) const {
+        const int first = part == 0 ? 0 : (o.heads + (part - 1) * kv_heads()) * size;
+        auto raw = [&](int c) { return qkv[size_t((s * context + t) * channels() + first + head * size + c)]; };
+        if (!o.rotary || part == 2) return raw(e);
+        const Rotary &r = *o.rotary;
+        const int pair = e % (size / 2);
+        double f = std::pow(r.base, -2.0 * pair / size);
+        if (r.factor != 1) {
+            const double wavelength = 2 * M_PI / f;
+            if (wavelength > r.original / r.low) f /= r.factor;
+            else if (wavelength > r.original / r.high) {
+                const double smooth = (r.original / wavelength - r.low) / (r.high - r.low);
+                f = (1 - smooth) * f / r.factor + smooth * f;
+            }
+        }
+        const double c = std::cos(t * f), n = std::sin(t * f);
+        return e < size / 2 ? raw(e) * c - raw(e + size / 2) * n : raw(e) * c + raw(e - size / 2) * n;
+    }
+    bool sees(int i, int j, int s) const {
+        if (o.causal && j > i) return false;
+        if (o.window && std::abs(i - j) >= o.window) return false;
+        if (o.documents && documents[size_t(s * context + i)] != documents[size_t(s * context + j)]) return false;
+        return !o.mask || mask[size_t(s * context + j)] != 0;
+    }
+    double output(int h, int e, int t, int s) const {
+        const int g = h / (o.heads / kv_heads());
+        double total = 0, sum = 0;
+        for (int j = 0; j < context; j++) {
+            if (!sees(t, j, s)) continue;
+            double dot = 0;
+            for (int d = 0; d < size; d++) dot += at(0, h, d, t, s) * at(1, g, d, j, s);
+            const double p = std::exp(dot / std::sqrt(double(size)));
+            total += p, sum += p * at(2, g, e, j, s);
+        }
+        return total > 0 ? sum / total : 0;
+    }
+};
+
+LayerTester tester(Attention &layer, const Reference &r) {
+    LayerTester t(layer);
+    t.input({r.channels(), r.context, r.batch}, r.qkv);
+    if (r.o.documents) t.ids({r.context, r.batch}, 3, r.documents);
+    if (r.o.mask) t.ids({r.context, r.batch}, 2, r.mask);
+    return t;
+}
+
+}  // namespace
+
+TEST_CASE("Attention: what each option means, and its gradient") {
+    const AttentionOptions all[] = {
+        {.heads = 2, .causal = false, .mask = true},
+        {.heads = 6, .kv_heads = 2},
+        {.heads = 3, .kv_heads = 1, .causal = false, .window = 5},
+        {.heads = 2, .window = 18, .documents = true},
+        {.heads = 2, .window = 1},
+        {.heads = 4, .kv_heads = 2, .window = 20, .documents = true, .mask = true, .rotary = Rotary{.base = 100}},
+        {.heads = 2, .rotary = Rotary{.base = 500, .factor = 8, .low = 1, .high = 4, .original = 64}},
+    };
+    for (const AttentionOptions &o : all)
+        for (int context : {7, 37}) {
+            if (context == 7 && o.causal) continue;  // one block: what differs is its edge
+            CAPTURE(&o - all);
+            CAPTURE(context);
+            Attention layer("attn", o);
+            Reference r{o, 6, context, 2, {}};
+            r.qkv.resize(size_t(r.channels() * context * r.batch));
+            for (size_t i = 0; i < r.qkv.size(); i++) r.qkv[i] = std::sin(double(i * i % 997)) + 0.01;
+            for (int i = 0; i < context * r.batch; i++) {
+                r.documents.push_back(i % context / 9 % 3);
+                r.mask.push_back(i % 5 != 3);  // position 18, the first of its document, sees nothing
+            }
+            const std::vector<double> y = output_of(tester(layer, r));
+            double worst = 0;
+            for (int s = 0; s < r.batch; s++)
+                for (int t = 0; t < context; t++)
+                    for (int c = 0; c < o.heads * r.size; c++) {
+                        const double expected = r.output(c / r.size, c % r.size, t, s);
+                        worst = std::max(worst, std::abs(y[size_t((s * context + t) * o.heads * r.size + c)] - expected));
+                    }
+            CHECK(worst < 1e-9);
+            check_gradients(tester(layer, r));
+        }
+}
+
+TEST_CASE("Attention: shapes") {
+    Attention grouped("attn", {.heads = 6, .kv_heads = 2, .rotary = Rotary{}});
+    CHECK(grouped.shape(std::vector{Shape{10 * 8, 37, 2}}) == Shape{48, 37, 2});
+    CHECK_ERROR(grouped.shape(std::vector{Shape{81, 37, 2}}),
+                "[attn] 81 channels are not divisible by 6 heads of queries and 2 x 2 of keys and values");
+    CHECK_ERROR(grouped.shape(std::vector{Shape{10 * 7, 37, 2}}), "[attn] rotary positions turn pairs of channels, but a head has 7");
+    CHECK_ERROR(grouped.shape(std::vector{Shape{80, 37, 2}, Shape{37, 2}}), "[attn] has 2 inputs, expected 1: qkv");
+    CHECK_ERROR(Attention("attn", {.heads = 6, .kv_heads = 4}),
+                "[attn] 6 heads cannot share 4 of keys and values: expected a divisor");
+    CHECK_ERROR(Attention("attn", {.heads = 6, .window = -1}), "[attn] has a window of -1, expected 0 (all) or more");
+    Attention packed("attn", {.heads = 1, .documents = true});
+    CHECK(packed.shape(std::vector{Shape{24, 37, 2}, Shape{37, 2}}) == Shape{8, 37, 2});
+    CHECK_ERROR(packed.shape(std::vector{Shape{24, 37, 2}, Shape{36, 2}}),
+                "[attn] documents has shape [36, 2], expected one number for each position of [24, 37, 2]");
+}
+
 TEST_CASE("CausalAttention: shapes") {
     CausalAttention layer("h.0.attn", 5);
     CHECK(layer.shape(Shape{255, 37, 2}) == Shape{85, 37, 2});
