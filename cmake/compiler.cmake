@@ -1,7 +1,7 @@
 # The compiler's half: dsl <- schedules <- generators, in one library that generator programs link.
 file(GLOB compiler_sources CONFIGURE_DEPENDS dsl/*.cpp schedules/*.cpp schedules/cpu/*.cpp schedules/gpu/*.cpp
      generators/*.cpp)
-list(FILTER compiler_sources EXCLUDE REGEX "generators/(gpt|digits)\\.cpp$")
+list(FILTER compiler_sources EXCLUDE REGEX "generators/(gpt|llama|digits)\\.cpp$")
 add_library(cryolite_compiler STATIC ${compiler_sources})
 target_link_libraries(cryolite_compiler PUBLIC cryolite_options cryolite_dialects Halide::Halide nlohmann_json::nlohmann_json
                       CLI11::CLI11 OpenSSL::Crypto)
@@ -16,5 +16,6 @@ function(cryolite_generator name)
   add_dependencies(command generator_${name})
 endfunction()
 cryolite_generator(gpt)
+cryolite_generator(llama)
 include(cmake/user_program.cmake)
 cryolite_generator(digits)

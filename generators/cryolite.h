@@ -9,5 +9,6 @@
 #include "dsl/layers/embedding.h"
 #include "dsl/layers/layer_norm.h"
 #include "dsl/layers/linear.h"
+#include "dsl/layers/rms_norm.h"
 #include "dsl/model.h"
 #include "generators/program.h"

@@ -73,4 +73,49 @@ private:
     }
 };
 
+/// y = x / (1 + exp(-x)).   Also called Swish: Ramachandran et al., 2017.
+struct SiLU : Pointwise {
+    using Pointwise::Pointwise;
+    Expr value(Expr x) const override { return x * sigmoid(x); }
+    Expr slope(Expr x) const override {
+        Expr s = sigmoid(x);
+        return s * (1 + x * (1 - s));
+    }
+
+private:
+    static Expr sigmoid(const Expr &x) { return 1 / (1 + exp(-x)); }
+};
+
+/// y = f(gate) up, elementwise, f an activation.   GLU Variants Improve Transformer, Shazeer, 2020.
+template <typename Activation> struct Gated : Layer2 {
+    explicit Gated(std::string path) : Layer2(std::move(path)) {}
+    Nature nature() const override { return Nature::pointwise; }
+    int rank() const override { return 0; }
+    Casts casts() const override { return {.inputs = true, .output = true}; }
+    Shape shape(const std::vector<Shape> &x) const override {
+        if (x.size() != 2 || x[0].extents() != x[1].extents())
+            fail("[{}] the gate has shape {}, but what it gates {}: they must be equal", path, x.at(0).str(), x.at(1).str());
+        return x[0];
+    }
+
+    Func forward(Array gate, Array up) override {
+        Func y("y");
+        y(Halide::_) = f.value(gate(Halide::_)) * up(Halide::_);
+        return y;
+    }
+    void backward(const Call &call, Array dy) override {
+        const Array &gate = call.input(0), &up = call.input(1);
+        d(gate)(Halide::_) = dy(Halide::_) * up(Halide::_) * f.slope(gate(Halide::_));
+        d(up)(Halide::_) = dy(Halide::_) * f.value(gate(Halide::_));
+    }
+
+private:
+    Activation f{path};
+};
+
+/// y = SiLU(gate) up.
+struct SwiGLU : Gated<SiLU> { using Gated::Gated; };
+/// y = GELU(gate) up, GELU in its tanh form.
+struct GeGLU : Gated<Gelu> { using Gated::Gated; };
+
 }  // namespace cryolite

@@ -15,8 +15,8 @@ TEST_CASE("activations: gradients, in any number of dimensions") {
     Relu relu("relu");
     Gelu gelu("gelu");
     GeluExact exact("exact");
-    for (Layer *layer :
-         {static_cast<Layer *>(&relu), static_cast<Layer *>(&gelu), static_cast<Layer *>(&exact)}) {
+    SiLU silu("silu");
+    for (Layer *layer : std::initializer_list<Layer *>{&relu, &gelu, &exact, &silu}) {
         CAPTURE(layer->kind());
         check_gradients(LayerTester(*layer).input({13, 7}));
         check_gradients(LayerTester(*layer).input({3, 5, 2, 2}));
@@ -29,6 +29,19 @@ TEST_CASE("activations: the derived gradient of GELU and ReLU agrees") {
     Relu relu("relu");
     check_gradients(LayerTester(gelu).input({13, 7}).derived());
     check_gradients(LayerTester(relu).input({13, 7}).derived());
+}
+
+TEST_CASE("gated units: gradients of both inputs are the derived ones, values") {
+    SwiGLU swiglu("swiglu");
+    GeGLU geglu("geglu");
+    check_gradients(LayerTester(swiglu).input({13, 7}).input({13, 7}).derived());
+    check_gradients(LayerTester(geglu).input({3, 5, 2}).input({3, 5, 2}).derived());
+    const std::vector<double> y = output_of(LayerTester(swiglu).input({3}, {-2, 0.5, 3}).input({3}, {1, 2, -1}));
+    CHECK(y[0] == doctest::Approx(-2 / (1 + std::exp(2))).epsilon(1e-12));
+    CHECK(y[1] == doctest::Approx(2 * 0.5 / (1 + std::exp(-0.5))).epsilon(1e-12));
+    CHECK(y[2] == doctest::Approx(-3 / (1 + std::exp(-3))).epsilon(1e-12));
+    CHECK_ERROR(swiglu.shape({Shape{3, 5}, Shape{5, 3}}),
+                "[swiglu] the gate has shape [3, 5], but what it gates [5, 3]: they must be equal");
 }
 
 TEST_CASE("activations: values") {
