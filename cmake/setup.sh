@@ -236,14 +236,14 @@ set_up() { # set_up command|tests
     exec 9>&-
 }
 
-run_tests() {
-    local jobs
+run_tests() { # run_tests PATTERN [long]
+    local jobs long=${2:+-C $2}
     jobs=$(nproc)
-    if [ -n "${1-}" ] && "$venv/bin/ctest" --test-dir "$build" -N -R "$1" | grep -q "Total Tests: 0$"; then
+    if [ -n "${1-}" ] && "$venv/bin/ctest" --test-dir "$build" $long -N -R "$1" | grep -q "Total Tests: 0$"; then
         say "no test's name has the pattern '$1'; cryolite test runs all, and names them"
         exit 2
     fi
-    set -- --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" ${1:+-R "$1"}
+    set -- --test-dir "$build" --output-on-failure --no-tests=error -j "$jobs" $long ${1:+-R "$1"}
     "$venv/bin/ctest" "$@" || exit 1
     exit 0
 }

@@ -11,7 +11,7 @@ namespace cryolite {
 
 class Crew {
 public:
-    /// One worker needs no thread: it works on the caller's.
+    /// One worker needs no thread: it works on the caller's. Errors: the system gives no thread.
     explicit Crew(int workers);
     ~Crew();
     Crew(const Crew &) = delete;
@@ -30,6 +30,7 @@ private:
     std::exception_ptr failure_;
 
     void serve(int worker);
+    void stop();
 };
 
 }  // namespace cryolite

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "runtime/threads.h"
+
 namespace cryolite {
 
 namespace {
@@ -84,6 +86,7 @@ Body widest() {
 double measure(Body body, int threads, double seconds) {
     const int64_t rounds = 20000;  // well below a millisecond
     double total = 0;
+    require_threads(threads);
     // Every thread's own best: nobody waits for one that the system has put aside.
 #pragma omp parallel num_threads(threads) reduction(+ : total)
     {
@@ -114,6 +117,7 @@ double measure_dot_peak(int threads, double seconds) {
 double measure_bandwidth(int threads, double seconds) {
     constexpr size_t page = size_t(2) << 20, piece = page / 4 * 2, pieces = 12;  // 48 MiB a thread
     double total = 0;
+    require_threads(threads);
 #pragma omp parallel num_threads(threads) reduction(+ : total)
     {
         auto *data = static_cast<float *>(std::aligned_alloc(page, pieces * piece * sizeof(float)));

@@ -1,6 +1,11 @@
 #include "runtime/rng.h"
 
 #include "runtime/error.h"
+#include "runtime/threads.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -39,6 +44,7 @@ void fill_blocks(std::span<float> out, uint64_t first, Generate generate) {
     if (first % 4 != 0) fail("random fill: first index {} is not a multiple of 4", first);
     const int64_t blocks = static_cast<int64_t>((out.size() + 3) / 4);
 #ifdef _OPENMP
+    if (blocks > 4096) require_threads(omp_get_max_threads());
 #pragma omp parallel for if (blocks > 4096)
 #endif
     for (int64_t b = 0; b < blocks; ++b) {

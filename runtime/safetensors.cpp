@@ -8,7 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <set>
+#include <unordered_set>
 
 namespace cryolite {
 
@@ -61,28 +61,52 @@ std::string_view header_of(const MappedFile &file) {
     return text;
 }
 
-/// JSON with each name once: the parser alone would silently take the last of two.
+/// Refuses what a parsed header no longer shows: a name that is there twice, of which the parser takes the last, and
+/// nesting that no header has. (The parser's own callback looks at every earlier tensor again after each.)
+class HeaderCheck : public Json::json_sax_t {
+public:
+    explicit HeaderCheck(const std::string &path) : path_(path) {}
+
+    bool start_object(size_t) override { return names_.emplace_back(), enter(); }
+    bool end_object() override { return names_.pop_back(), leave(); }
+    bool start_array(size_t) override { return enter(); }
+    bool end_array() override { return leave(); }
+    bool key(std::string &name) override {
+        if (!names_.back().insert(name).second)
+            fail("{}: header: the name {} appears twice", path_, shown(name));
+        return true;
+    }
+    bool parse_error(size_t byte, const std::string &, const Json::exception &e) override {
+        if (dynamic_cast<const Json::out_of_range *>(&e)) fail("{}: header: {}", path_, e.what());
+        fail("{}: header: not valid JSON at byte {} of the file", path_, 8 + byte);
+    }
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool number_integer(int64_t) override { return true; }
+    bool number_unsigned(uint64_t) override { return true; }
+    bool number_float(double, const std::string &) override { return true; }
+    bool string(std::string &) override { return true; }
+    bool binary(Json::binary_t &) override { return true; }
+
+private:
+    const std::string &path_;
+    std::vector<std::unordered_set<std::string>> names_;  ///< by object that is open
+    int depth_ = 0;
+
+    bool enter() {
+        if (++depth_ > 4) fail("{}: header: nested deeper than the format allows", path_);
+        return true;
+    }
+    bool leave() { return --depth_, true; }
+};
+
 Json parse_header(std::string_view text, const std::string &path) {
     // The parser takes a zero byte for the end of its input and would ignore what follows.
     if (const size_t zero = text.find('\0'); zero != text.npos)
         fail("{}: header: not valid JSON at byte {} of the file", path, 8 + zero);
-    std::vector<std::set<std::string>> names;
-    const auto check = [&](int depth, Json::parse_event_t event, Json &value) {
-        if (depth > 4) fail("{}: header: nested deeper than the format allows", path);
-        if (event == Json::parse_event_t::object_start) names.emplace_back();
-        if (event == Json::parse_event_t::object_end) names.pop_back();
-        if (event == Json::parse_event_t::key &&
-            !names.back().insert(value.get<std::string>()).second)
-            fail("{}: header: the name {} appears twice", path, shown(value.get<std::string>()));
-        return true;
-    };
-    try {
-        return Json::parse(text, check);
-    } catch (const Json::parse_error &e) {
-        fail("{}: header: not valid JSON at byte {} of the file", path, 8 + e.byte);
-    } catch (const Json::exception &e) {  // a number out of range
-        fail("{}: header: {}", path, e.what());
-    }
+    HeaderCheck check(path);
+    Json::sax_parse(text, &check);
+    return Json::parse(text);
 }
 
 std::map<std::string, std::string> read_metadata(const Json &value, const std::string &path) {

@@ -9,7 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <set>
+#include <unordered_set>
 
 namespace cryolite {
 
@@ -26,9 +26,11 @@ void convert(Bytes data, std::span<float> out, Convert to_float) {
 
 std::string header_text(const std::vector<TensorSpec> &tensors,
                         const std::map<std::string, std::string> &metadata) {
-    nlohmann::ordered_json header = nlohmann::ordered_json::object();
-    if (!metadata.empty()) header["__metadata__"] = metadata;
-    std::set<std::string_view> names;
+    // Text, not an ordered JSON object: that looks through all of its names for each new one.
+    std::vector<std::string> members;
+    if (!metadata.empty())
+        members.push_back("\"__metadata__\":" + nlohmann::json(metadata).dump());
+    std::unordered_set<std::string_view> names;
     uint64_t offset = 0;
     for (const TensorSpec &t : tensors) {
         if (t.name.empty() || t.name == "__metadata__" || !names.insert(t.name).second)
@@ -37,12 +39,12 @@ std::string header_text(const std::vector<TensorSpec> &tensors,
         for (int64_t extent : t.shape)
             if (extent < 0)
                 fail("cannot write tensor {}: shape {}", shown(t.name), shape_text(t.shape));
-        header[t.name] = {{"dtype", name_of(t.dtype)},
-                          {"shape", t.shape},
-                          {"data_offsets", {offset, offset + t.bytes()}}};
+        members.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                                      nlohmann::json(t.name).dump(), name_of(t.dtype),
+                                      fmt::join(t.shape, ","), offset, offset + t.bytes()));
         offset += t.bytes();
     }
-    std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::strict);
+    std::string text = fmt::format("{{{}}}", fmt::join(members, ","));
     text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the first tensor is aligned
     return text;
 }

@@ -78,7 +78,8 @@ int list(const Cache &cache, bool as_json) {
                                     {"time", e.time},
                                     {"damage", e.damage},
                                     {"about", json::parse(e.about, nullptr, false)}});
-        fmt::print("{}\n", j.dump());
+        // The folder's name need not be UTF-8.
+        fmt::print("{}\n", j.dump(-1, ' ', false, json::error_handler_t::replace));
         return 0;
     }
     if (!bundles.empty())

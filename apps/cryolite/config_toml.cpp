@@ -1,7 +1,9 @@
 // The resolved settings of a run as config.toml.
 
 #include "apps/cryolite/config_file.h"
+#include "apps/cryolite/programs.h"
 #include "apps/cryolite/settings.h"
+#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 
 namespace cryolite {
@@ -18,13 +20,25 @@ std::string path(const fs::path &p) { return toml_string(fs::absolute(p).string(
 
 }  // namespace
 
+void check_names(const TrainSettings &s) {
+    auto check = [](const char *whose, const fs::path &name) {
+        const std::string text = name.empty() ? "" : fs::absolute(name).string();
+        if (first_not_utf8(text) != std::string::npos)
+            fail_usage("{}: the name {} is not UTF-8, which config.toml has to be: the run could not go on by it; rename the "
+                       "file or its folder",
+                       whose, shown(text, 400));
+    };
+    check("APP", is_source(s.app) ? s.app : "");
+    check("--data", s.data), check("--val", s.validation), check("--init", s.init);
+}
+
 std::string config_toml(const TrainSettings &s) {
     std::string out =
         "# What this run was made with; cryolite train --config FILE does it again.\n";
     auto line = [&](const std::string &key, const std::string &value) {
         out += fmt::format("{} = {}\n", key, value);
     };
-    line("app", toml_string(s.app.ends_with(".cpp") ? fs::absolute(s.app).string() : s.app));
+    line("app", toml_string(is_source(s.app) ? fs::absolute(s.app).string() : s.app));
     if (!s.preset.empty()) line("preset", toml_string(s.preset));
     out += "\n# Model\n";
     for (auto &[name, value] : s.params) line(name, value);

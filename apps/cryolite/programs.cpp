@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "apps/cryolite/user_program.h"
 #include "apps/cryolite/without_compiler.h"
@@ -54,12 +57,6 @@ fs::path built_in_program(const std::string &app) {
                fmt::join(names, ", "));
 }
 
-bool is_source(const std::string &app) {
-    const std::string ending = fs::path(app).extension().string();
-    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" ||
-           app.find('/') != std::string::npos;
-}
-
 /// The digest of a program's content and of the compiler library that it loads, which is too large
 /// to read at every start: its size has to do, beside the version in every kernel's key.
 std::string program_id(const fs::path &path) {
@@ -78,6 +75,28 @@ std::string said(const ProcessResult &result) {
     return text.empty() ? "It said nothing." : text;
 }
 
+/// A name that may be a flag.
+bool is_flag_name(const std::string &name) {
+    return !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) &&
+           std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+}
+
+/// What the command relies on beyond the types of JSON.
+void check_description(const ProgramDescription &d) {
+    if (d.name.empty()) fail("an empty name");
+    if (d.task != "tokens" && d.task != "features") fail("the task {}, expected tokens or features", shown(d.task));
+    std::set<std::string> names;
+    for (const ProgramDescription::Param &p : d.params) {
+        if (!is_flag_name(p.name)) fail("the GeneratorParam {}: a flag is letters, digits, - and _", shown(p.name));
+        if (!names.insert(p.name).second) fail("the GeneratorParam {} twice", shown(p.name));
+        if (p.type != "int" && p.type != "float") fail("the type {} of {}, expected int or float", shown(p.type), p.name);
+        double value = 0;
+        const auto [stop, error] = std::from_chars(p.value.data(), p.value.data() + p.value.size(), value);
+        if (error != std::errc() || stop != p.value.data() + p.value.size())
+            fail("{}, no number, as the default of {}", shown(p.value), p.name);
+    }
+}
+
 ProgramDescription parse_description(const std::string &text) {
     const json j = json::parse(text);
     ProgramDescription d{j.at("name"), j.at("task"), j.at("optimizer"), {}, {}, {}, {}};
@@ -88,6 +107,7 @@ ProgramDescription parse_description(const std::string &text) {
         d.presets.push_back(
             {p.at("name"), p.at("flags").get<std::map<std::string, std::string>>()});
     if (j.contains("scalars")) d.scalars = j.at("scalars").get<std::map<std::string, double>>();
+    check_description(d);
     return d;
 }
 
@@ -113,12 +133,17 @@ std::string run_describe(const Program &program, const Params &params) {
     if (!result.ok())
         fail("{} did not describe its model: {}. Its last words:\n{}", program.app,
              how_it_ended(result), said(result));
+    auto refuse = [&](const std::string &what) {
+        fail("{} answered --describe with {}, not with its model: its main() should be `return "
+             "cryolite::program<Model>(argc, argv, {{...}})` and print nothing itself",
+             program.app, what);
+    };
     try {
         parse_description(result.output);
     } catch (const json::exception &) {
-        fail("{} answered --describe with {}, not with its model: its main() should be `return "
-             "cryolite::program<Model>(argc, argv, {{...}})` and print nothing itself",
-             program.app, shown(result.output));
+        refuse(shown(result.output));
+    } catch (const Error &e) {
+        refuse(e.what());
     }
     return result.output;
 }
@@ -131,7 +156,7 @@ std::optional<ProgramDescription> known_description(const Program &program, cons
     if (std::optional<CacheEntry> entry = cache.find("descriptions", description_key(program, params))) {
         try {
             return parse_description(read_file(entry->folder / "description.json"));
-        } catch (const json::exception &) {  // an older form
+        } catch (const std::exception &) {  // an older form
         }
     }
     return std::nullopt;
@@ -200,20 +225,29 @@ struct Building {
     int kernels = 0, cached = 0;
 };
 
+/// A count of progress; nothing where it is none.
+std::optional<int> count_in(const json &j, const char *name) {
+    const auto at = j.find(name);
+    if (at == j.end() || !at->is_number_unsigned() || at->get<uint64_t>() > INT_MAX) return std::nullopt;
+    return at->get<int>();
+}
+
 /// One line of the program's stdout; false when it says nothing of its progress.
 bool read_progress(std::string_view line, Building &state,
                    const std::function<void(int, int, int)> &progress, const PhaseWords &phase) {
-    const json j = json::parse(line, nullptr, false);
-    if (j.is_object() && j.contains("phase") && j.contains("done") && j.contains("total")) {
-        if (phase) phase(fmt::format("{}: {} of {}", std::string(j["phase"]), int(j["done"]), int(j["total"])));
+    json j = json::parse(line, nullptr, false);
+    if (!j.is_object()) j = json::object();
+    const std::optional<int> done = count_in(j, "done"), total = count_in(j, "total"), cached = count_in(j, "cached");
+    if (done && total && j.contains("phase") && j["phase"].is_string()) {
+        if (phase) phase(fmt::format("{}: {} of {}", j["phase"].get<std::string>(), *done, *total));
         return true;
     }
-    if (!j.is_object() || !j.contains("done") || !j.contains("total") || !j.contains("cached")) {
+    if (!done || !total || !cached) {
         fmt::print(stderr, "{}\n", line);  // a word of the user's own program
         return false;
     }
-    state = {j["total"], j["cached"]};
-    if (progress) progress(j["done"], state.kernels, state.cached);
+    state = {*total, *cached};
+    if (progress) progress(*done, state.kernels, state.cached);
     return true;
 }
 
@@ -254,6 +288,12 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
 }
 
 }  // namespace
+
+bool is_source(const std::string &app) {
+    const std::string ending = fs::path(app).extension().string();
+    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" ||
+           app.find('/') != std::string::npos;
+}
 
 Program find_program(const std::string &app, const Cache &cache) {
     Program program;

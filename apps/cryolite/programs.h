@@ -32,6 +32,9 @@ struct Program {
     ProgramDescription description;
 };
 
+/// Whether APP is a path of a program's source, not the name of one of those that are built here.
+bool is_source(const std::string &app);
+
 /// APP ("gpt", "digits", ...: built beside this command) or the path of a user's own .cpp, which is
 /// compiled now or found compiled in the cache. Errors: no such app (names those there are); the
 /// compiler's own message with its line; a program that crashes or runs past its time limit while

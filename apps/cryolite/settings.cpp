@@ -165,6 +165,7 @@ TrainSettings understand(const Request &r) {
     read_schedule(s, r.values, r.command);
     check_workers(s);
     read_run(s, r.values);
+    if (r.command == Command::train) check_names(s);
     return s;
 }
 

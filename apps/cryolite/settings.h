@@ -47,6 +47,9 @@ TrainSettings understand(const Request &request);
 /// UsageError for a number that was chosen and that the optimizer does not have.
 void complete(TrainSettings &settings, const Values &values, const Plan &plan);
 
+/// Throws UsageError for a file whose name config.toml cannot hold, because it is not UTF-8.
+void check_names(const TrainSettings &settings);
+
 /// The settings as a file for --config.
 std::string config_toml(const TrainSettings &settings);
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
 
@@ -86,6 +87,12 @@ std::vector<std::string> compile_command(const json &flags, const fs::path &sour
     return words;
 }
 
+/// What is remembered of a program is JSON, which is UTF-8.
+void check_name(const fs::path &path) {
+    if (const std::string name = fs::absolute(path).string(); first_not_utf8(name) != std::string::npos)
+        fail_usage("the name {} is not UTF-8: rename the file or its folder", shown(name, 400));
+}
+
 /// Compiles into `folder`; what the entry is about.
 std::string compile(const json &flags, const fs::path &source, const fs::path &folder) {
     const std::string before = sha256_file(source);
@@ -112,8 +119,10 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
     if (sha256_file(source) != before)
         fail("{} changed while it was compiled: run again", source.string());
     json includes = json::object();
-    for (const fs::path &path : dependencies(read_file(folder / "includes.d")))
+    for (const fs::path &path : dependencies(read_file(folder / "includes.d"))) {
+        check_name(path);
         includes[fs::absolute(path).string()] = sha256_file(path);
+    }
     fs::remove(folder / "includes.d");
     return json{{"source", fs::absolute(source).string()}, {"includes", includes}}.dump();
 }
@@ -126,6 +135,7 @@ void check_source(const fs::path &source) {
     } catch (const Error &e) {
         throw UsageError(e.what());
     }
+    check_name(source);
     if (!S_ISREG(status.st_mode)) fail_usage("{} is not a file: name a .cpp", source.string());
     if (status.st_size == 0)
         fail_usage("{} is empty: see docs/tutorial.md for a first model", source.string());

@@ -1,6 +1,7 @@
 #include "runtime/data/loader.h"
 
 #include "runtime/error.h"
+#include "runtime/threads.h"
 
 namespace cryolite {
 
@@ -26,7 +27,7 @@ void Loader::start() {
     wanted_ = slots_.size();
     failed_ = false;
     failure_ = nullptr;
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread("the data's loader", [this] { run(); });
 }
 
 void Loader::stop() {

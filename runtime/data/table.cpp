@@ -116,6 +116,18 @@ void read_row(Table &table, Line line, const TableOptions &options) {
     table.features.resize(before + table.columns);
 }
 
+/// Labels number the classes: of one that is far beyond the rows, most classes below have none. It is a mistake, as a
+/// column that is no label, and a model of so many outputs.
+void check_largest(const Table &table, const std::vector<size_t> &lines, const std::string &name) {
+    constexpr size_t usual = 1 << 16;
+    const auto largest = std::max_element(table.labels.begin(), table.labels.end());
+    if (const auto classes = static_cast<size_t>(*largest) + 1; classes > std::max(usual, table.rows()))
+        fail("{}: line {}, column {}: the label {} would make {} classes of {} rows: labels number the classes from 0 on; is "
+             "the last column the label? Where there are so many classes, give --classes {}",
+             name, lines[static_cast<size_t>(largest - table.labels.begin())], table.columns + 1, *largest, classes,
+             table.rows(), classes);
+}
+
 }  // namespace
 
 Table load_table(const fs::path &path, const TableOptions &options) {
@@ -125,17 +137,21 @@ Table load_table(const fs::path &path, const TableOptions &options) {
     table.columns = options.columns;
     table.digest = sha256_hex(bytes);
     const std::string text = expand_gzip(std::move(bytes), name);
+    std::vector<size_t> lines;  // by row
     size_t number = 0;
     for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
         end = std::min(text.find('\n', begin), text.size());
         std::string_view line = std::string_view(text).substr(begin, end - begin);
         if (line.ends_with('\r')) line.remove_suffix(1);
         ++number;
-        if (!line.empty()) read_row(table, {name, number, line}, options);
+        if (line.empty()) continue;
+        read_row(table, {name, number, line}, options);
+        lines.push_back(number);
     }
     if (table.rows() == 0) fail("{}: no rows; expected lines of numbers with a label last", name);
-    const int32_t largest = *std::max_element(table.labels.begin(), table.labels.end());
-    table.classes = options.classes > 0 ? options.classes : largest + 1;
+    if (options.classes == 0) check_largest(table, lines, name);
+    table.classes =
+        options.classes > 0 ? options.classes : *std::max_element(table.labels.begin(), table.labels.end()) + 1;
     return table;
 }
 

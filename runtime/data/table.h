@@ -30,7 +30,8 @@ struct TableOptions {
 
 /// Every line: numbers, then a whole number from 0 on, the label; empty lines are skipped.
 /// Errors name the file, line and column: no number, not finite, another number of fields, a bad
-/// label; also a damaged gzip file and one without rows.
+/// label, or one far beyond the number of rows where `classes` is not given; also a damaged gzip
+/// file and one without rows.
 Table load_table(const fs::path &path, const TableOptions &options);
 inline Table load_table(const fs::path &path) { return load_table(path, {}); }
 

@@ -11,14 +11,9 @@ std::string read_text(const fs::path &path) {
     if (const size_t zero = text.find('\0'); zero != std::string::npos)
         fail("{}: a binary file (a zero byte at offset {}); expected UTF-8 text or a token shard",
              path.string(), zero);
-    for (size_t i = 0; i < text.size();) {
-        const CodePoint c = code_point_at(text, i);
-        if (c.length == 0)
-            fail(
-                "{}: not UTF-8 text: byte 0x{:02x} at offset {}; convert it (iconv) or name a text",
-                path.string(), static_cast<unsigned char>(text[i]), i);
-        i += static_cast<size_t>(c.length);
-    }
+    if (const size_t at = first_not_utf8(text); at != std::string::npos)
+        fail("{}: not UTF-8 text: byte 0x{:02x} at offset {}; convert it (iconv) or name a text",
+             path.string(), static_cast<unsigned char>(text[at]), at);
     return text;
 }
 

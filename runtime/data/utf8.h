@@ -32,6 +32,16 @@ inline CodePoint code_point_at(std::string_view text, size_t offset) {
     return {value, length};
 }
 
+/// Where the first byte is that no UTF-8 has; npos: the text is UTF-8.
+inline size_t first_not_utf8(std::string_view text) {
+    for (size_t i = 0; i < text.size();) {
+        const CodePoint c = code_point_at(text, i);
+        if (c.length == 0) return i;
+        i += static_cast<size_t>(c.length);
+    }
+    return std::string_view::npos;
+}
+
 inline void append_utf8(std::string &text, uint32_t value) {
     if (value < 0x80) {
         text += static_cast<char>(value);

@@ -173,6 +173,38 @@ TEST_CASE("programs: whatever goes wrong is said with the program's name and wor
     CHECK_ERROR(Fake(good_build, "sleep 100").get(), "limit of 0.4 s");
 }
 
+TEST_CASE("programs: an odd answer is refused by name, an odd line is a word of the program's own") {
+    const auto described = [](const std::string &from, const std::string &to) {
+        std::string text = description;
+        text.replace(text.find(from), from.size(), to);
+        return error_of([&] { Fake(good_build, "echo '" + text + "'").get(); });
+    };
+    const auto refused = [&](const std::string &from, const std::string &to, const char *what) {
+        CAPTURE(to);
+        const std::string message = described(from, to);
+        CAPTURE(message);
+        CHECK(contains(message, "fake answered --describe with "));
+        CHECK(contains(message, what));
+        CHECK(!contains(message, "json.exception"));
+    };
+    refused("\"fake\"", "5", "{\\\"name\\\":5");
+    refused("\"fake\"", "\"\"", "an empty name");
+    refused("\"tokens\"", "\"pictures\"", "the task \"pictures\", expected tokens or features");
+    refused("\"width\"", "\"my width\"", "the GeneratorParam \"my width\": a flag is letters");
+    refused("\"rate\"", "\"width\"", "the GeneratorParam \"width\" twice");
+    refused("\"int\"", "\"text\"", "the type \"text\" of width, expected int or float");
+    refused("\"0.5\"", "\"half\"", "\"half\", no number, as the default of rate");
+    refused("\"presets\":[]", "\"presets\":7", "not with its model");
+    refused("[{", "[[[[{", "not with its model");
+    for (const char *line : {R"({"done":"x","total":3,"cached":1})", R"({"done":-1,"total":3,"cached":1})",
+                             R"({"done":1e99,"total":3,"cached":1})", R"({"phase":7,"done":1,"total":2})",
+                             R"({"phase":"a","done":[],"total":2})", R"([[[[[{)", "\xff"}) {
+        CAPTURE(line);
+        Fake fake("echo '" + std::string(line) + "'; " + good_build);
+        CHECK(fake.get().kernels == 3);
+    }
+}
+
 TEST_CASE("programs: what comes before the first kernel is told, and is a sign of life") {
     std::string words;
     auto get = [&](Fake &fake) {
@@ -265,6 +297,11 @@ TEST_CASE("programs: the compiler's own message, with file and line") {
                   "#include \"generators/program.h\"\nint main() { return nothing_like_it; }\n");
     CHECK_ERROR(find_program(source, cache), "wrong.cpp:2:21: error: ");
     CHECK(!fs::exists(cache.folder() / "programs" / "program"));
+    const fs::path odd = write_plainly(scratch / "caf\xe9.cpp", "int main() {}\n");
+    CHECK_ERROR(find_program(odd, cache), "caf\\xe9.cpp\" is not UTF-8: rename the file");
+    write_plainly(source, "#include \"od\xe9.h\"\nint main() {}\n");
+    write_plainly(scratch / "od\xe9.h", "");
+    CHECK_ERROR(find_program(source, cache), "od\\xe9.h\" is not UTF-8: rename the file");
     write_plainly(source, "");
     CHECK_ERROR(find_program(source, cache), "is empty");
     write_plainly(source, "int main(int, char **) { volatile int *p = nullptr; return *p; }\n");

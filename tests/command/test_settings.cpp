@@ -252,6 +252,25 @@ TEST_CASE("configuration files that are wrong") {
     write_plainly(scratch / "b.toml", "lr = 1\nsteps = [1, 2]\n");
     CHECK_ERROR(read_config(scratch / "b.toml", Origin::config),
                 "line 2: \"steps\" must be a string, a number, true or false");
+    std::string deep = "a";
+    for (int i = 0; i < 200000; i++) deep += ".a";
+    for (const std::string &line : {deep + " = 1", "[" + deep + "]", "lr = {" + deep + " = 1}"}) {
+        write_plainly(scratch / "c.toml", "# more ........\n" + line + "\n");
+        CHECK_ERROR(read_config(scratch / "c.toml", Origin::config), "c.toml, line 2: more than 2000 dots up to here");
+    }
+    write_plainly(scratch / "d.toml", "# " + deep + "\nlr = 0.5\n");
+    CHECK(read_config(scratch / "d.toml", Origin::config).at("lr").text == "0.5");
+    write_plainly(scratch / "e.toml", "data = \"" + std::string(2 << 20, 'x') + "\"\n");
+    CHECK_ERROR(read_config(scratch / "e.toml", Origin::config), "e.toml: 2.1 MB, expected a configuration");
+}
+
+TEST_CASE("a file whose name config.toml cannot hold is refused before a run begins") {
+    for (const char *flag : {"data", "val", "init"}) {
+        CHECK_ERROR(settings({{flag, "caf\xe9.txt"}}), fmt::format("--{}: the name \"/", flag));
+        CHECK_ERROR(settings({{flag, "caf\xe9.txt"}}), "caf\\xe9.txt\" is not UTF-8, which config.toml has to be");
+        CHECK(settings({{flag, "caf\xc3\xa9.txt"}}).app == settings({}).app);
+        CHECK(understand(request({{flag, "caf\xe9.txt"}}, "", Command::bench)).app == settings({}).app);  // writes none
+    }
 }
 
 TEST_CASE("mistyped words find the nearest flag") {

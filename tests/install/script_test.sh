@@ -121,6 +121,11 @@ runs_tests() {
     check "test builds all, then runs ctest" grep -q "^ninja all" "$copy/calls"
     check "with the pattern" grep -qE '^ctest .*--output-on-failure.* -R layers/\.\*$' "$copy/calls"
     check "its last line is that of ctest" is "$(tail -n 1 "$scratch/out")" "100% tests passed, 0 tests failed out of 3"
+    : > "$copy/calls"
+    run "$copy/cryolite" test --all
+    check "test --all" grep -qE '^ctest .*--output-on-failure.* -C long$' "$copy/calls"
+    run "$copy/cryolite" test --all fuzz
+    check "test --all with a pattern" grep -qE '^ctest .*--output-on-failure.* -C long -R fuzz$' "$copy/calls"
     make_tool "$copy/.venv/bin/ctest" 'echo "Total Tests: 0"'
     run "$copy/cryolite" test nosuchtest
     check "a pattern without a test" is $status 2
@@ -133,6 +138,8 @@ runs_tests() {
     check "an unknown flag of test" is $status 2
     run "$copy/cryolite" test a b
     check "two patterns" is $status 2
+    run "$copy/cryolite" test --all --frob
+    check "and after --all" is $status 2
     run "$copy/cryolite" test --help
     check "test --help" has out "PATTERN"
     check "none of which built" is "$(tool_calls)" ""

@@ -1,12 +1,13 @@
 #pragma once
 // What the runtime's tests share: a folder that goes away, files of the checkout, the message of an
-// error.
+// error, children.
 
 #include "runtime/error.h"
 #include "runtime/files.h"
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -53,6 +54,24 @@ std::string error_of(Action &&action) {
         return e.what();
     }
     return "";
+}
+
+/// Runs `action` in a child; its exit status.
+template <typename Action>
+int in_child(Action &&action) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        try {
+            action();
+            ::_exit(0);
+        } catch (const std::exception &e) {
+            fmt::print(stderr, "{}\n", e.what());
+            ::_exit(1);
+        }
+    }
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 inline bool contains(std::string_view text, std::string_view part) {

@@ -41,24 +41,6 @@ void check_healed(const char *why, Damage &&damage) {
     CHECK(read_file(entry.folder / "kernels.so") == std::string(5000, 'k'));
 }
 
-/// Runs `action` in a child; its exit status.
-template <typename Action>
-int in_child(Action &&action) {
-    const pid_t pid = fork();
-    if (pid == 0) {
-        try {
-            action();
-            _exit(0);
-        } catch (const std::exception &e) {
-            fmt::print(stderr, "{}\n", e.what());
-            _exit(1);
-        }
-    }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 }  // namespace
 
 TEST_CASE("cache: what is published is found, with what it is about") {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -193,6 +194,28 @@ TEST_CASE("safetensors: what is written is read back") {
     CHECK_ERROR(file.read_float32("position"), "has dtype I64, expected a float one");
     std::vector<float> wrong(5);
     CHECK_ERROR(file.read_float32(file.at("h.0.w"), wrong), "has 6 values, expected 5");
+}
+
+TEST_CASE("safetensors: reading and writing take time in proportion to the number of tensors") {
+    Scratch scratch;
+    const auto seconds = [&](size_t tensors) {
+        std::vector<TensorSpec> list;
+        for (size_t t = 0; t < tensors; ++t)
+            list.push_back({fmt::format("h.{}.w", t), Dtype::f32, {0, 3}});
+        const std::clock_t start = std::clock();
+        SafetensorsWriter(scratch / "many", list).finish();
+        const SafetensorsFile file(scratch / "many");
+        const double passed = double(std::clock() - start) / CLOCKS_PER_SEC;
+        CHECK(file.entries().size() == tensors);
+        CHECK(file.find(list.back().name));
+        return passed;
+    };
+    const double few = seconds(10'000), many = seconds(40'000);
+    MESSAGE("10,000 tensors: ", few, " s; 40,000: ", many, " s of processor time");
+#if !defined(__SANITIZE_ADDRESS__)
+    CHECK(many < 1);
+#endif
+    CHECK(many < 10 * few + 0.1);
 }
 
 TEST_CASE("safetensors: a writer refuses bad lists and leaves nothing half written") {

@@ -54,6 +54,11 @@ TEST_CASE("table: errors name the line and the column") {
     refused("1,2,0.5\n", "line 1, column 3: the label 0.5 is not a whole number");
     refused("1,2,-1\n", "the label -1 is not a whole number");
     refused("1,2,1e9\n", "is not a whole number");
+    refused("1,2,0\n\n1,2,16777215\n1,2,65536\n",
+            "line 3, column 3: the label 16777215 would make 16777216 classes of 3 rows");
+    refused("1,2,65536\n", "give --classes 65537");
+    CHECK(load_table(write_plainly(path, "1,2,65535\n")).classes == 65536);
+    CHECK(load_table(write_plainly(path, "1,2,65536\n"), {.classes = 70000}).classes == 70000);
     refused("1,2,10\n", "the label 10 is not one of 10 classes (0 to 9)", {.classes = 10});
     refused("1,2,0\n", "3 fields, expected 65", {.columns = 64});
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/threads.h"
+
 namespace cryolite {
 
 namespace {
@@ -73,6 +75,7 @@ CallFailure Team::run(std::span<const KernelCall> calls) {
             if (int code = calls[i].function(calls[i].argv)) return {int(i), code};
         return {};
     }
+    require_threads(threads);
     if (waits_.size() < calls.size()) waits_ = std::vector<std::atomic<int>>(calls.size());
     for (size_t i = 0; i < calls.size(); i++) waits_[i].store(calls[i].waits, std::memory_order_relaxed);
     calls_ = calls, first_ = 0, done_ = 0, failed_ = -1, running_ = threads > 1;
