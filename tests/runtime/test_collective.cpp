@@ -3,9 +3,12 @@
 #include "runtime/collective/local/local_collective.h"
 #include "runtime/collective/sum.h"
 #include "runtime/crew.h"
+#include "runtime/device/cpu/team.h"
 #include "tests/runtime/scratch.h"
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 
 namespace cryolite::test {
 
@@ -34,6 +37,59 @@ TEST_CASE("a sum is that of all shares in the order of the workers, in the place
         }
         CHECK(shares[0] == before[0]);
     }
+}
+
+TEST_CASE("teams of several workers add and read in many runs: each sees the whole sum of its own run") {
+    static constexpr int workers = 3, sums = 5, runs = 40;
+    static constexpr size_t n = 5000;  // two loops' iterations to a sum
+    auto ends = local_collectives(workers);
+    Crew crew(workers);
+    std::vector<std::unique_ptr<Team>> teams;
+    std::vector<std::vector<std::vector<float>>> shares(workers, std::vector<std::vector<float>>(sums, std::vector<float>(n)));
+    std::vector<float> results[sums];
+    for (auto &r : results) r.resize(n);
+    for (int w = 0; w < workers; w++) {
+        teams.push_back(std::make_unique<Team>(2));
+        for (int s = 0; s < sums; s++) ends[size_t(w)]->declare(s % workers, shares[size_t(w)][size_t(s)], {});
+    }
+    std::atomic<int> wrong{0};
+    for (int run = 1; run <= runs; run++)
+        crew.run([&](int w) {
+            // By sum: make the share, offer it; the owner adds and publishes; all read the result.
+            struct Part {
+                std::function<void()> work;
+                static int call(void **argv) { return static_cast<Part *>(argv[0])->work(), 0; }
+            };
+            std::deque<Part> parts;
+            std::deque<void *> argv;
+            std::vector<KernelCall> calls;
+            Collective &end = *ends[size_t(w)];
+            Team &team = *teams[size_t(w)];
+            auto add = [&](std::function<void()> work, int after, std::function<Gate()> gate = {}) {
+                argv.push_back(&parts.emplace_back(Part{std::move(work)}));
+                calls.push_back({Part::call, &argv.back(), after >= 0, {}, std::move(gate)});
+                if (after >= 0) calls[size_t(after)].next.push_back(int(calls.size()) - 1);
+                return int(calls.size()) - 1;
+            };
+            for (int s = 0; s < sums; s++) {
+                auto &share = shares[size_t(w)][size_t(s)];
+                auto &result = results[size_t(s)];
+                int last = add([&share, run, w, s] { std::ranges::fill(share, float(run * (w + 1) + s)); }, -1);
+                last = add([&end, s] { end.offer(s); }, last);
+                if (s % workers == w) {
+                    auto sum = [&end, &team, &result, s] { add_in_order(result.data(), end.shares(s), n, &team); };
+                    last = add(sum, last, [&end, s] { return end.offered(s) ? Gate::open : Gate::closed; });
+                    last = add([&end, s] { end.publish(s); }, last);
+                }
+                auto read = [&result, &wrong, run, s] {
+                    const float whole = float(run * (workers * (workers + 1) / 2) + workers * s);
+                    if (std::ranges::count(result, whole) != long(n)) wrong++;
+                };
+                add(read, last, [&end, s] { return end.published(s) ? Gate::open : Gate::closed; });
+            }
+            if (team.run(calls).call >= 0) wrong++;
+        });
+    CHECK(wrong == 0);
 }
 
 TEST_CASE("an owner waits for the slowest, and every run is a new one") {

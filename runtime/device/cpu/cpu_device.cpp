@@ -64,7 +64,7 @@ public:
     int threads() const override { return team_.threads; }
     void *context() override { return &team_; }
     void finish() override {}
-    std::string last_error() override { return team_.error; }
+    std::string last_error() override { return team_.error(); }
 
 private:
     static constexpr size_t huge = size_t(2) << 20, page = 4096;

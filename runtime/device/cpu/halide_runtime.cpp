@@ -65,5 +65,5 @@ int halide_do_par_for(void *context, halide_task_t task, int first, int count, u
 }
 
 void halide_error(void *context, const char *message) {
-    if (context) static_cast<Team *>(context)->error = message;
+    if (context) static_cast<Team *>(context)->note_error(message);
 }

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "runtime/threads.h"
@@ -18,6 +19,29 @@ thread_local int own_index = 0, own_call = 0;
 thread_local int calls_in = 0;      // calls that this thread is in
 thread_local bool in_loop = false;  // a loop inside a loop runs on the thread that meets it
 
+void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+/// work(t) on every thread t of a team. They are OpenMP's, which keeps them from one run to the next. ThreadSanitizer
+/// does not see how its library begins and ends a region, so there they are threads whose begin and end it sees.
+template <class Work>
+void on_threads(int threads, const Work &work) {
+#if defined(__SANITIZE_THREAD__)
+    std::vector<std::thread> others;
+    for (int t = 1; t < threads; t++) others.emplace_back(work, t);
+    work(0);
+    for (std::thread &t : others) t.join();
+#else
+#pragma omp parallel num_threads(threads)
+    work(omp_get_thread_num());
+#endif
+}
+
 /// Spins for some microseconds, then lets others have the core; counts the time.
 class Patience {
 public:
@@ -25,7 +49,7 @@ public:
     ~Patience() { reset(); }
     void wait() {
         if (turns_ == 0) began_ = Clock::now();
-        if (++turns_ < 4000) __builtin_ia32_pause();
+        if (++turns_ < 4000) pause();
         else sched_yield();
     }
     void reset() {
@@ -61,6 +85,16 @@ void Team::pin(int index) {
     sched_setaffinity(0, sizeof set, &set);
 }
 
+void Team::note_error(const char *message) {
+    const std::lock_guard lock(error_lock_);
+    error_ = message;
+}
+
+std::string Team::error() const {
+    const std::lock_guard lock(error_lock_);
+    return error_;
+}
+
 double Team::idle_seconds() const {
     double sum = 0;
     for (int t = 0; t < threads; t++) sum += 1e-9 * double(idle_[size_t(t)].nanoseconds.load());
@@ -82,11 +116,10 @@ CallFailure Team::run(std::span<const KernelCall> calls) {
     if (threads == 1) {
         serve(0);
     } else {
-#pragma omp parallel num_threads(threads)
-        {
-            pin(omp_get_thread_num());
-            serve(omp_get_thread_num());
-        }
+        on_threads(threads, [this](int index) {
+            pin(index);
+            serve(index);
+        });
     }
     running_ = false;
     return {failed_, failed_ < 0 ? 0 : failed_code_.load()};
@@ -167,32 +200,19 @@ Team::Iteration Team::claim_any() {
         int earliest = 0;
         for (int i = 0; i < threads * most_calls; i++) {
             Loop &l = loops_[size_t(i)];
-            if (!l.open()) continue;
-            int call = l.call.load(std::memory_order_relaxed);
+            if (!l.is_open()) continue;
+            const int call = l.call();
             if (!best || call < earliest) best = &l, earliest = call;
         }
         if (!best) return {};
-        if (Iteration i = claim(*best); i.loop) return i;
+        if (const Loop::Claim claimed = best->claim(2 * own_index >= threads); claimed.task) return {best, claimed};
     }
-}
-
-/// None, where another thread was faster.
-Team::Iteration Team::claim(Loop &l) {
-    const Ticket ticket{l.ticket.load(std::memory_order_acquire)};
-    halide_task_t task = l.task.load(std::memory_order_relaxed);
-    uint8_t *closure = l.closure.load(std::memory_order_relaxed);
-    int first = l.first.load(std::memory_order_relaxed), count = l.count.load(std::memory_order_relaxed);
-    if (ticket.claimed() >= count || !task) return {};
-    const bool from_end = 2 * own_index >= threads;
-    const int next = from_end ? count - 1 - ticket.end() : ticket.begin();
-    uint64_t seen = ticket.value;
-    if (!l.ticket.compare_exchange_strong(seen, ticket.after(from_end).value, std::memory_order_acq_rel)) return {};
-    return {&l, task, first + next, closure};
 }
 
 void Team::run(const Iteration &i) {
     in_loop = true;
-    if (int code = i.task(this, i.index, i.closure)) i.loop->code.store(code, std::memory_order_relaxed);
+    const int code = i.claimed.task(this, i.claimed.index, i.claimed.closure);
+    if (code) i.loop->code.store(code, std::memory_order_relaxed);
     in_loop = false;
     i.loop->finished.fetch_add(1, std::memory_order_release);
 }
@@ -203,25 +223,12 @@ int Team::loop(halide_task_t task, int first, int count, uint8_t *closure) {
             if (int code = task(this, i, closure)) return code;
         return 0;
     }
-    constexpr int most = int(Ticket::most) - 1;
-    if (count > most) {
-        if (int code = loop(task, first, most, closure)) return code;
-        return loop(task, first + most, count - most, closure);
+    if (count > Loop::most) {
+        if (int code = loop(task, first, Loop::most, closure)) return code;
+        return loop(task, first + Loop::most, count - Loop::most, closure);
     }
     Loop &l = loops_[size_t(own_index * most_calls + calls_in - 1)];
-    l.finished.store(0, std::memory_order_relaxed);
-    l.code.store(0, std::memory_order_relaxed);
-    // Nobody can claim while the fields change: the old loop has no iteration left, and a thread that reads
-    // fields of two loops fails to claim, for the ticket names the loop.
-    l.task.store(nullptr, std::memory_order_release);
-    const Ticket closed = Ticket{l.ticket.load(std::memory_order_relaxed)}.closed();
-    l.ticket.store(closed.value, std::memory_order_release);
-    l.closure.store(closure, std::memory_order_relaxed);
-    l.first.store(first, std::memory_order_relaxed);
-    l.count.store(count, std::memory_order_relaxed);
-    l.call.store(own_call, std::memory_order_relaxed);
-    l.task.store(task, std::memory_order_relaxed);
-    l.ticket.store(closed.opened().value, std::memory_order_release);
+    l.open(task, first, count, closure, own_call);
     work_until([&] { return l.finished.load(std::memory_order_acquire) >= count; });
     return l.code.load(std::memory_order_relaxed);
 }

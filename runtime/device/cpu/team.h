@@ -7,10 +7,12 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/device/cpu/loop.h"
 #include "runtime/device/device.h"
 
 namespace cryolite {
@@ -58,34 +60,11 @@ public:
 
     const int threads;
     std::vector<Pool> pools;  ///< one for each thread, so that no lock is needed
-    std::string error;        ///< message of a kernel that failed
+    /// A kernel fails, on any thread: its message, the last of which is kept.
+    void note_error(const char *message);
+    std::string error() const;
 
 private:
-    /// How many iterations of a loop were claimed from its begin and from its end, and which loop it is.
-    struct Ticket {
-        static constexpr uint64_t one = 1, bits = 20, most = (one << bits) - 1;
-        uint64_t value = 0;
-        int begin() const { return int(value & most); }
-        int end() const { return int(value >> bits & most); }
-        int claimed() const { return begin() + end(); }
-        Ticket after(bool from_end) const { return {value + (from_end ? one << bits : one)}; }
-        Ticket closed() const { return {(((value >> 2 * bits) + 1) << 2 * bits) | most}; }
-        Ticket opened() const { return {((value >> 2 * bits) + 1) << 2 * bits}; }
-    };
-    /// The loop that a thread has opened. A thread reads it, then claims an iteration by raising `ticket` from the
-    /// value it saw before: so what it read belongs to that loop, which waits for it.
-    struct alignas(64) Loop {
-        std::atomic<uint64_t> ticket{0};
-        std::atomic<halide_task_t> task{nullptr};
-        std::atomic<uint8_t *> closure{nullptr};
-        std::atomic<int> first{0}, count{0}, call{0};
-        alignas(64) std::atomic<int> finished{0};
-        std::atomic<int> code{0};
-        bool open() const {
-            return Ticket{ticket.load(std::memory_order_relaxed)}.claimed() < count.load(std::memory_order_relaxed) &&
-                   task.load(std::memory_order_relaxed);
-        }
-    };
     struct alignas(64) Idle {
         std::atomic<int64_t> nanoseconds{0};
     };
@@ -101,12 +80,12 @@ private:
     bool running_ = false;
     const std::vector<int> cores_;
     std::vector<char> pinned_;  ///< by thread
+    mutable std::mutex error_lock_;  ///< several kernels may fail at once
+    std::string error_;
 
     struct Iteration {
         Loop *loop = nullptr;  ///< null: none
-        halide_task_t task;
-        int index;
-        uint8_t *closure;
+        Loop::Claim claimed;
     };
 
     void pin(int index);
@@ -117,7 +96,6 @@ private:
     void lead(int call);
     int begin_call();
     Iteration claim_any();
-    Iteration claim(Loop &l);
     void run(const Iteration &i);
 };
 

@@ -68,7 +68,7 @@ public:
         auto block = std::make_unique<Block>(bytes);
         if (halide_.allocate(context(), &block->buffer, interface_))
             fail("{}: the device has no memory for {} ({}); use a smaller batch, context or model", what, human_bytes(bytes),
-                 team_.error);
+                 team_.error());
         const DeviceMemory memory{block.release(), bytes};
         const uint64_t zero = 0;
         const size_t all = (bytes + Block::unit - 1) / Block::unit * Block::unit;
@@ -119,7 +119,7 @@ public:
         check(cl_.finish(queue_), "waiting for the device");
         staging_.reuse();
     }
-    std::string last_error() override { return team_.error; }
+    std::string last_error() override { return team_.error(); }
 
 private:
     OpenClApi cl_;
@@ -132,7 +132,7 @@ private:
     size_t alignment_ = 1;
 
     void check(int code, const std::string &what) const {
-        if (code) fail("--device opencl: {} failed with code {}: {}", what, code, team_.error);
+        if (code) fail("--device opencl: {} failed with code {}: {}", what, code, team_.error());
     }
     void *cl_memory(const DeviceMemory &m) {
         return reinterpret_cast<void *>(halide_.memory(context(), &block_of(m).buffer));
