@@ -11,6 +11,7 @@
 #include <set>
 
 #include "runtime/error.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -145,7 +146,7 @@ std::optional<CacheEntry> Cache::find(const std::string &kind, const std::string
     if (entry.damage.empty()) return entry;
     // Another process may have replaced it while it was read.
     if (CacheEntry again = examine(kind, key); again.damage.empty()) return again;
-    fmt::print(stderr, "cache: {}/{} is damaged ({}); it is not used\n", kind, key.substr(0, 16),
+    tell("cache: {}/{} is damaged ({}); it is not used", kind, key.substr(0, 16),
                entry.damage);
     std::error_code ignored;
     try {

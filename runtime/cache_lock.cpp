@@ -9,6 +9,7 @@
 
 #include "runtime/cache.h"
 #include "runtime/error.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -33,7 +34,7 @@ CacheLock Cache::acquire(const std::string &name, bool shared,
     const int how = (shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
     for (int tenths = 0; flock(descriptor, how) != 0; ++tenths) {
         if ((errno != EWOULDBLOCK && errno != EINTR) || tenths == 6000) return CacheLock();
-        if (tenths == 1) fmt::print(stderr, "cache: waiting for {}\n", waiting_for);
+        if (tenths == 1) tell("cache: waiting for {}", waiting_for);
         usleep(100000);
     }
     return lock;

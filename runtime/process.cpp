@@ -27,28 +27,31 @@ double now() {
 
 volatile sig_atomic_t interrupted = 0;
 
-/// Notes SIGINT and SIGTERM while it lives; whoever handled them before gets them afterwards.
+/// Notes SIGINT, SIGTERM and SIGHUP while it lives; whoever handled them before gets them afterwards.
 class SignalWatch {
 public:
     SignalWatch() {
         interrupted = 0;
         struct sigaction action {};
         action.sa_handler = [](int number) { interrupted = number; };
-        for (int i : {0, 1}) {
-            sigaction(numbers[i], &action, &before_[i]);
-            if (before_[i].sa_handler == SIG_IGN) sigaction(numbers[i], &before_[i], nullptr);
+        for (auto &[number, before] : watched_) {
+            sigaction(number, &action, &before);
+            if (before.sa_handler == SIG_IGN) sigaction(number, &before, nullptr);
         }
     }
     ~SignalWatch() {
-        for (int i : {0, 1}) sigaction(numbers[i], &before_[i], nullptr);
-        if (interrupted && before_[interrupted == SIGTERM].sa_handler != SIG_DFL)
-            raise(interrupted);
+        for (auto &[number, before] : watched_) sigaction(number, &before, nullptr);
+        for (auto &[number, before] : watched_)
+            if (interrupted == number && before.sa_handler != SIG_DFL) raise(number);
     }
     SignalWatch(const SignalWatch &) = delete;
 
 private:
-    static constexpr int numbers[2] = {SIGINT, SIGTERM};
-    struct sigaction before_[2];
+    struct Watched {
+        int number;
+        struct sigaction before;
+    };
+    Watched watched_[3] = {{SIGINT, {}}, {SIGTERM, {}}, {SIGHUP, {}}};
 };
 
 struct Pipe {

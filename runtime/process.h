@@ -39,8 +39,8 @@ struct ProcessResult {
 };
 
 /// Runs a program to its end, or to its limit: it and all that it started are killed then. It reads
-/// an empty stdin, dies with this process, and leaves no core file. While it runs, SIGINT and
-/// SIGTERM end it first, then reach whoever handles them here, then throw Interrupted.
+/// an empty stdin, dies with this process, and leaves no core file. While it runs, SIGINT,
+/// SIGTERM and SIGHUP end it first, then reach whoever handles them here, then throw Interrupted.
 /// Errors: the program cannot be started.
 ProcessResult run_process(const ProcessOptions &options);
 

@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "runtime/error.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -117,7 +118,7 @@ void Tuning::remove(const fs::path &folder) {
 Tuning::Tuning(const fs::path &folder) {
     const fs::path path = file(folder);
     if (const std::string why = damage(folder); !why.empty()) {
-        fmt::print(stderr, "cache: {} is damaged ({}); it is begun again\n", path.string(), why);
+        tell("cache: {} is damaged ({}); it is begun again", path.string(), why);
         remove(folder);
     }
     try {
@@ -129,7 +130,7 @@ Tuning::Tuning(const fs::path &folder) {
             if (table_version(database_) != version) fail("{}", sqlite3_errmsg(database_));
         }
     } catch (const Error &e) {
-        fmt::print(stderr, "cache: what is measured is not remembered in {}: {}\n", path.string(), e.what());
+        tell("cache: what is measured is not remembered in {}: {}", path.string(), e.what());
         sqlite3_close(database_);
         database_ = nullptr;
     }
@@ -145,7 +146,7 @@ std::optional<double> Tuning::seconds(const TuningKey &key) const {
         s.bind(key);
         if (s.step() && s.real() > 0) return s.real();
     } catch (const Error &e) {
-        fmt::print(stderr, "cache: tuning.sqlite: {}\n", e.what());
+        tell("cache: tuning.sqlite: {}", e.what());
     }
     return std::nullopt;
 }
@@ -157,7 +158,7 @@ void Tuning::remember(const TuningKey &key, double seconds) {
         s.bind(key), s.bind(seconds), s.bind(int64_t(time(nullptr)));
         s.step();
     } catch (const Error &e) {
-        fmt::print(stderr, "cache: what was measured is not remembered: {}\n", e.what());
+        tell("cache: what was measured is not remembered: {}", e.what());
     }
 }
 

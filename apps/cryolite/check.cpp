@@ -11,6 +11,7 @@
 #include "apps/cryolite/version.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -40,7 +41,7 @@ int run_check(const std::vector<std::string> &arguments) {
         return true;
     };
     const ProcessResult result = run_process(options);
-    if (!result.errors.empty()) fmt::print(stderr, "{}\n", last_lines(result.errors, 16000));
+    if (!result.errors.empty()) tell("{}", last_lines(result.errors, 16000));
     if (result.signal || result.limit)
         fail("the check of {} did not end: {}", name, how_it_ended(result));
     return result.status;

@@ -2,13 +2,12 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/collective/processes.h"
-#include "runtime/error.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -55,10 +54,14 @@ std::string peer_json(const std::string &name, double best_s, double median_s, d
 }
 
 void print_line(const std::string &json) {
+    static bool cut = false;  // what was written last ends within a line
     if (known_processes().rank() > 0) return;
-    const std::string line = json + "\n";
-    if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() || std::fflush(stdout) != 0)
-        fail("cannot write to the standard output: {}", std::strerror(errno));
+    const StreamResult r = write_stream(STDOUT_FILENO, (cut ? "\n" : "") + json + "\n");
+    if (r.error == 0 || r.written > 0) cut = r.error != 0;
+    if (r.error == 0) return;
+    const std::string words = fmt::format("cannot write to the standard output: {}", std::strerror(r.error));
+    if (r.error == EPIPE || r.error == EBADF) throw NoReader(words);
+    throw Error(words);
 }
 
 }  // namespace cryolite

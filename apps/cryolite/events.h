@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "runtime/error.h"
+
 namespace cryolite {
 
 struct StepEvent {
@@ -33,7 +35,13 @@ std::string to_json(const EvalEvent &e);
 std::string to_json(const DoneEvent &e);
 std::string peer_json(const std::string &name, double best_s, double median_s, double ratio, uint64_t peak_rss_mb);
 
-/// One line to stdout, flushed, from rank 0 alone. Errors: nobody reads it any more.
+/// Nobody reads stdout any more: it is closed, or its reader went away.
+struct NoReader : Error {
+    using Error::Error;
+};
+
+/// One line to stdout, at once, from rank 0 alone. Errors: NoReader, or what else failed (a full disk): the line may then
+/// be there in part, and the next one begins on a line of its own.
 void print_line(const std::string &json);
 
 }  // namespace cryolite

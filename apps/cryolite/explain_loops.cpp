@@ -1,4 +1,5 @@
 #include "apps/cryolite/explain_loops.h"
+#include "runtime/streams.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +9,7 @@ using nlohmann::json;
 
 LoopReport::LoopReport(const fs::path &library) : tools_(find_llvm_tools()) {
     if (tools_) loops_ = sum_loops(*tools_, library);
-    else fmt::print(stderr, "note: to show inner loops explain {}\n", install_llvm_tools);
+    else tell("note: to show inner loops explain {}", install_llvm_tools);
 }
 
 const LoopReport::Judged &LoopReport::judged(const std::string &symbol) {

@@ -29,8 +29,13 @@ void watch_signals() {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
-    // A reader of our output that goes away is noticed where we write.
+    action.sa_flags = SA_RESTART;
+    struct sigaction before = {};
+    sigaction(SIGHUP, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+    // A reader of our output that goes away, and a file that grows too large, are noticed where we write.
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void defer_signals(const char *words) {

@@ -14,6 +14,7 @@
 #include "runtime/collective/processes.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -68,7 +69,7 @@ int end_with(int status, const std::string &message = "") {
     Processes &all = known_processes();
     std::string who;
     if (all.rank() > 0) sleep(1), who = fmt::format(", rank {}", all.rank());
-    if (!message.empty()) fmt::print(stderr, "cryolite{}: {}\n", who, message);
+    if (!message.empty()) tell("cryolite{}: {}", who, message);
     if (all.size() > 1) all.abort(status);
     return status;
 }
@@ -79,9 +80,13 @@ int end_with(int status, const std::string &message = "") {
 
 int main(int argc, char **argv) {
     using namespace cryolite;
+    hold_standard_streams();
     watch_signals();
     try {
         const int status = dispatch(argc, argv);
+        // What still waits in the buffer is a part of the result.
+        if (std::fflush(stdout) != 0)
+            throw std::system_error(errno, std::generic_category(), "cannot write to the standard output");
         leave_processes();
         return status;
     } catch (const CLI::Success &) {

@@ -17,6 +17,7 @@
 #include "runtime/error.h"
 #include "runtime/plan.h"
 #include "runtime/process.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -243,7 +244,7 @@ bool read_progress(std::string_view line, Building &state,
         return true;
     }
     if (!done || !total || !cached) {
-        fmt::print(stderr, "{}\n", line);  // a word of the user's own program
+        tell("{}", line);  // a word of the user's own program
         return false;
     }
     state = {*total, *cached};
@@ -280,7 +281,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
         fail("{} did not build its kernels: {}. Its last words:\n{}", program.app,
              how_it_ended(result), said(result));
     }
-    if (!result.errors.empty()) fmt::print(stderr, "{}\n", last_lines(result.errors, 8000));
+    if (!result.errors.empty()) tell("{}", last_lines(result.errors, 8000));
     for (const char *file : {"plan.json", "kernels.so"})
         if (!fs::exists(folder / file))
             fail("{} ended without an error but wrote no {}", program.app, file);
@@ -304,7 +305,7 @@ Program find_program(const std::string &app, const Cache &cache) {
         else fail("{} has bundles of {}, but not what the program says of itself (descriptions/): copy the whole cache",
                   cache.folder().string(), app);
         if (is_source(app))
-            fmt::print(stderr, "note: {} is taken as it was compiled for the cache: this build has no compiler\n", app);
+            tell("note: {} is taken as it was compiled for the cache: this build has no compiler", app);
         return program;
     }
     program.path = is_source(app) ? user_program(app, cache) : built_in_program(app);
@@ -325,7 +326,7 @@ std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key
     if (!has_compiler())
         fail("{}: its plan has format {}, this command reads {}: it was compiled by another version of Cryolite",
              entry->folder.string(), format, Plan::format);
-    fmt::print(stderr, "cache: bundles/{} has a plan of format {}, expected {}; it is made again\n", key.substr(0, 16),
+    tell("cache: bundles/{} has a plan of format {}, expected {}; it is made again", key.substr(0, 16),
                format, Plan::format);
     try {
         cache.remove("bundles", key);

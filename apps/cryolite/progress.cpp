@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
 #include "runtime/collective/processes.h"
 #include "runtime/error.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -62,20 +62,19 @@ Progress::Progress() : silent_(known_processes().rank() > 0) {
 Progress::~Progress() { clear(); }
 
 void Progress::clear() {
-    if (dirty_) fmt::print(stderr, "\r\x1b[K");
+    if (dirty_) tell_text("\r\x1b[K");
     dirty_ = false;
 }
 
 void Progress::show_live(const std::string &line) {
-    fmt::print(stderr, "\r{}\x1b[K", line.substr(0, terminal_width() - 1));
-    std::fflush(stderr);
+    tell_text(fmt::format("\r{}\x1b[K", line.substr(0, terminal_width() - 1)));
     dirty_ = true;
 }
 
 void Progress::say(const std::string &line) {
     if (silent_) return;
     clear();
-    fmt::print(stderr, "{}\n", line);
+    tell("{}", line);
 }
 
 void Progress::compiling(int done, int total, int cached) {

@@ -54,7 +54,8 @@ int team_threads(const TrainSettings &s, const std::vector<int> &cores) {
 }  // namespace
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
-                                          Progress &progress, bool notes) {
+                                          Progress &progress, bool notes,
+                                          const std::function<void(const std::string &json)> &emit) {
     // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
     defer_signals();
     const Cache cache(s.cache);
@@ -76,7 +77,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     if (all.rank() == 0) all.barrier();
     stop_deferring();
     complete(s, request.values, bundle->plan);
-    if (s.json) print_line(compile_json(built.kernels, built.cached, built.seconds));
+    if (s.json) emit(compile_json(built.kernels, built.cached, built.seconds));
     progress.say(fmt::format("kernels: {}, {} ({:.2f} s)", built.kernels,
                              built.cached == built.kernels
                                  ? std::string("all from the cache")

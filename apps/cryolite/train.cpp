@@ -47,7 +47,7 @@ private:
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
     uint64_t start_ = 0, withheld_ = 0, saved_ = ~uint64_t{0}, evaluated_ = ~uint64_t{0};
-    bool stopping_ = false;
+    bool stopping_ = false, lost_lines_ = false;
     double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_;
 
@@ -75,7 +75,8 @@ private:
         }
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
         if (!point) check_init(s_, request_);
-        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_);
+        session_ = std::make_unique<Session>(
+            open_bundle(s_, request_, progress_, true, [this](const std::string &json) { emit(json); }), s_);
         if (point) check_same(s_, data_, *point);
         check_extents();
         set_numbers(trainer(), s_);
@@ -151,7 +152,7 @@ private:
         }
         times_.add(seconds);
         const StepEvent e{step, loss, tokens_ / seconds, seconds, lr};
-        folder_.record(e);
+        record(e);
         emit(to_json(e));
         // After the first step, which should not wait for it.
         if (peak_ == 0) peak_ = session_->measure_peak(s_);
@@ -159,6 +160,16 @@ private:
         if (s_.eval_every && step % s_.eval_every == 0 && data_.has_validation()) validate(step);
         if (s_.checkpoint_every && step % s_.checkpoint_every == 0) save(step);
         stopping_ = trainer().any(interrupted());
+    }
+
+    /// Where the line cannot be written, what was trained is kept nevertheless.
+    void record(const StepEvent &e) {
+        try {
+            folder_.record(e);
+        } catch (const Error &) {
+            if (processes().size() == 1) save(e.step);
+            throw;
+        }
     }
 
     void show(const StepEvent &e) {
@@ -175,9 +186,12 @@ private:
         if (!s_.json || interrupted()) return;
         try {
             print_line(json);
-        } catch (const Error &e) {  // nobody listens: keep what there is
+        } catch (const NoReader &e) {  // nobody waits for the run: keep what there is
             progress_.say(e.what());
             interrupt();
+        } catch (const Error &e) {
+            if (!lost_lines_) progress_.say(fmt::format("{}; the run goes on, and its metrics.jsonl has the lines", e.what()));
+            lost_lines_ = true;
         }
     }
 

@@ -10,6 +10,7 @@
 #include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/process.h"
+#include "runtime/streams.h"
 
 namespace cryolite {
 
@@ -115,7 +116,7 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
         if (result.limit > 0 || result.signal) how = " (" + how_it_ended(result) + ")";
         fail("cannot compile {}{}:\n{}", source.string(), how, last_lines(said, 8000));
     }
-    if (!said.empty()) fmt::print(stderr, "{}\n", last_lines(said, 8000));
+    if (!said.empty()) tell("{}", last_lines(said, 8000));
     if (sha256_file(source) != before)
         fail("{} changed while it was compiled: run again", source.string());
     json includes = json::object();
@@ -180,7 +181,7 @@ fs::path user_program(const fs::path &source, const Cache &cache) {
     const CacheLock lock =
         cache.lock("programs", key, "another process that compiles " + source.string());
     if (auto path = current()) return *path;
-    if (isatty(STDERR_FILENO)) fmt::print(stderr, "Compiling {}\n", source.string());
+    if (isatty(STDERR_FILENO)) tell("Compiling {}", source.string());
     return cache
                .publish(
                    "programs", key,

@@ -7,6 +7,7 @@
 #include "runtime/data/text.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/error.h"
+#include "runtime/streams.h"
 #include "runtime/trainer.h"
 
 using namespace cryolite;
@@ -32,17 +33,17 @@ static void train(const char *path, int steps) {
     for (int i = 0; i < steps; i++) {
         trainer.set("lr", rate.at(uint64_t(i)));
         double loss = trainer.step([&]() -> const Batch & { return data.next(); }, 1);
-        if (i == 0 || (i + 1) % 100 == 0) fmt::print("step {:4}  loss {:.4f}\n", i + 1, loss);
+        if (i == 0 || (i + 1) % 100 == 0) tell("step {:4}  loss {:.4f}", i + 1, loss);
     }
     trainer.write_parameters("model.safetensors");
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2 || argc > 3) return fmt::print(stderr, "usage: gpt_train TEXT [STEPS]\n"), 2;
+    if (argc < 2 || argc > 3) return tell("usage: gpt_train TEXT [STEPS]"), 2;
     try {
         train(argv[1], argc == 3 ? std::atoi(argv[2]) : 2000);
     } catch (const std::exception &e) {
-        fmt::print(stderr, "gpt_train: {}\n", e.what());
+        tell("gpt_train: {}", e.what());
         return 1;
     }
 }

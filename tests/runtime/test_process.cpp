@@ -84,11 +84,14 @@ TEST_CASE("process: a signal ends the child, then reaches its handler here") {
     struct sigaction action {
     }, before{};
     action.sa_handler = [](int) { seen = 1; };
-    sigaction(SIGTERM, &action, &before);
-    ProcessOptions o = shell("kill -TERM $PPID; sleep 100");
-    CHECK_THROWS_AS(run_process(o), Interrupted);
-    CHECK(seen == 1);
-    sigaction(SIGTERM, &before, nullptr);
+    for (auto [number, name] : {std::pair{SIGTERM, "TERM"}, {SIGHUP, "HUP"}}) {
+        seen = 0;
+        sigaction(number, &action, &before);
+        ProcessOptions o = shell(fmt::format("kill -{} $PPID; sleep 100", name));
+        CHECK_THROWS_AS(run_process(o), Interrupted);
+        CHECK(seen == 1);
+        sigaction(number, &before, nullptr);
+    }
 }
 
 TEST_CASE("process: the end of a text begins with a line") {

@@ -79,6 +79,7 @@ forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|
 
 # What may be said.
 forbid "only a device knows where an array's memory is" '(\.|->)host\b' '^runtime/device/' runtime apps
+forbid "words for people never fail: tell() of runtime/streams.h" '\(stderr|cerr\b|clog\b|, stderr\)' '^$' runtime apps
 forbid "an algorithm holds no scheduling call: say it in schedules/" \
     '(\.|->)(vectorize|parallel|unroll|compute_root|compute_at|compute_with|compute_inline|store_root|store_at|store_in|tile|split|fuse|reorder|reorder_storage|hoist_storage|rfactor|bound|bound_extent|align_storage|prefetch|gpu_[a-z]+|atomic|async|ring_buffer|specialize)\(' \
     '^$' dsl

@@ -67,6 +67,8 @@ broken apps/cryolite/a.cpp '#include <omp.h>' 'OpenMP is known'
 broken runtime/a.cpp '#include <CL/cl.h>' 'of a device is known'
 broken runtime/a.cpp 'auto *p = buffer.host;' "only a device knows where"
 broken apps/cryolite/a.cpp 'auto *p = buffer->host;' "only a device knows where"
+broken apps/cryolite/a.cpp '    fmt::print(stderr, "x");' 'words for people never fail'
+broken runtime/a.cpp '    std::cerr << x;' 'words for people never fail'
 broken dsl/layers/a.h '    y.vectorize(i, 16);' 'no scheduling call'
 broken dsl/a.cpp '    if (t.has_feature(Target::AVX2)) {}' 'does not ask for the target'
 broken generators/program.h '#include "generators/step.h"' 'see nothing of the compiler'
