@@ -1,4 +1,4 @@
-# Sets up a checkout; read by ./cryolite, which defines root, build and up_to_date. Every phase says
+# Sets up a checkout; read by ./cryolite, which defines root, build, up_to_date and lacks_mpi. Every phase says
 # what it does on stderr, in one line with its time; one with nothing to do is silent. Stamps are
 # written last, so that what was interrupted is done again at the next start.
 
@@ -89,10 +89,10 @@ missing_packages() {
     done
 }
 
-# What is used where it is there: oneDNN for a dialect; MPI where somebody has mpirun, and for the tests; OpenCL on the CPU and what shows inner
-# loops for the tests.
+# What is used where it is there: oneDNN for a dialect; MPI where somebody has mpirun, and for the tests; OpenCL on the CPU
+# and what shows inner loops for the tests.
 optional_packages() { # optional_packages tests|command
-    if [ "$1" = tests ] || command -v mpirun > /dev/null; then
+    if [ "$1" = tests ] || [ -n "${OMPI_COMM_WORLD_SIZE-}" ] || command -v mpirun > /dev/null; then
         command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin '
     fi
     have_header dnnl.hpp || printf 'libdnnl-dev '
@@ -145,6 +145,16 @@ install_optional() { # install_optional tests|command
     else
         echo "not possible: what needs it says so, and its tests are skipped; see $log" >&2
     fi
+}
+
+# MPI for a build that found none: installed where mpirun is Open MPI's and that is possible, and the build configured again.
+# What did not help is noted, and not tried again before there is another mpicxx.
+get_mpi() {
+    local noted="$root $(command -v mpicxx)"
+    [ "$(cat "$build/.no-mpi" 2> /dev/null)" != "$noted" ] || return 0
+    if [ -n "${OMPI_COMM_WORLD_SIZE-}" ] && ! command -v mpicxx > /dev/null; then install_optional command; fi
+    echo "$root $(command -v mpicxx)" > "$build/.no-mpi"
+    if command -v mpicxx > /dev/null; then rm -f "$build/.configured"; fi
 }
 
 # --- The private Python environment -------------------------------------------------------------------
@@ -218,7 +228,8 @@ set_up() { # set_up command|tests
         say "another ./cryolite is setting up this checkout: waiting"
         flock 9
     fi
-    if ! { [ -x "$build/bin/cryolite" ] && up_to_date "$stamp" "${sources[@]}"; }; then
+    if lacks_mpi; then get_mpi; fi
+    if ! { [ -x "$build/bin/cryolite" ] && [ -e "$build/.configured" ] && up_to_date "$stamp" "${sources[@]}"; }; then
         # The time of the stamp is that of this moment: a source edited during the build is newer.
         echo "$root" > "$stamp.new"
         if [ "$(cat "$build/.packages-$1" 2> /dev/null)" != "$root" ]; then
@@ -229,6 +240,7 @@ set_up() { # set_up command|tests
         python_environment
         configure
         compile "$target"
+        if ! lacks_mpi; then rm -f "$build/.no-mpi"; fi
         mv "$stamp.new" "$stamp"
         # All that the command needs is in `all`.
         if [ "$1" = tests ]; then cp -p "$stamp" "$build/.ready"; fi

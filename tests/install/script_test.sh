@@ -40,13 +40,15 @@ make_copy() { # make_copy FOLDER
         cp -R "$source/$part" "$copy/"
     done
     make_tool "$copy/stub/cryolite" 'echo "cwd=$PWD root=$CRYOLITE_ROOT start=$CRYOLITE_START args=$#:$*"'
-    make_tool "$copy/.venv/bin/cmake" 'echo "cmake $*" >> "'"$copy"'/calls"; echo "CMAKE_HOME_DIRECTORY:INTERNAL='"$copy"'" > "'"$copy"'/build/CMakeCache.txt"; : > "'"$copy"'/build/build.ninja"'
+    make_tool "$copy/.venv/bin/cmake" 'echo "cmake $*" >> "'"$copy"'/calls"; echo "CMAKE_HOME_DIRECTORY:INTERNAL='"$copy"'" > "'"$copy"'/build/CMakeCache.txt"; : > "'"$copy"'/build/build.ninja"
+rm -f "'"$copy"'/build/mpi"; if command -v mpicxx > /dev/null; then : > "'"$copy"'/build/mpi"; fi'
     make_tool "$copy/.venv/bin/ninja" 'echo "ninja ${@: -1}" >> "'"$copy"'/calls"
 mkdir "'"$copy"'/busy" || exit 9
 echo "[3/9] Building CXX object"
 sleep "${NINJA_SLEEPS:-0}"; rmdir "'"$copy"'/busy"
 if [ -e "'"$copy"'/broken" ]; then echo "dsl/layer.h:7:3: error: broken"; exit 1; fi
-mkdir -p "'"$copy"'/build/bin"; cp "'"$copy"'/stub/cryolite" "'"$copy"'/build/bin/cryolite"'
+mkdir -p "'"$copy"'/build/bin"; cp "'"$copy"'/stub/cryolite" "'"$copy"'/build/bin/cryolite"
+if [ -e "'"$copy"'/build/mpi" ]; then : > "'"$copy"'/build/bin/libcryolite_mpi.so"; fi'
     make_tool "$copy/.venv/bin/ctest" 'echo "ctest $*" >> "'"$copy"'/calls"; echo "100% tests passed, 0 tests failed out of 3"'
     echo "$copy $(grep -v '^#' "$copy/cmake/requirements.txt" | tr '\n' ' ')" > "$copy/.venv/.ready"
     mkdir -p "$copy/build"
@@ -181,12 +183,64 @@ builds_once() {
     check "the other said that it waits" grep -q "another ./cryolite is setting up" "$scratch/one" "$scratch/two"
 }
 
-names_what_is_missing() {
-    local tools="$scratch/few tools" tool
-    mkdir -p "$tools"
-    for tool in bash sh find flock cat mkdir rm mv cp grep sed awk tail tr cut id uname nproc touch readlink head; do
-        ln -sf "$(command -v $tool)" "$tools/$tool"
+make_few_tools() { # make_few_tools FOLDER: no compiler, no apt
+    local tool
+    mkdir -p "$1"
+    for tool in bash sh find flock cat mkdir rmdir rm mv cp grep sed awk tail tr cut env sleep uname nproc touch readlink head; do
+        ln -sf "$(command -v $tool)" "$1/$tool"
     done
+    make_tool "$1/id" 'echo 0'
+}
+
+gets_mpi() {
+    local tools="$scratch/mpi tools"
+    make_few_tools "$tools"
+    apt() { # apt BODY: a stand-in, which notes that it was called
+        make_tool "$tools/apt-get" 'echo "apt-get $*" >> "'"$copy"'/apt"; case $* in *install*) '"$1"';; esac'
+    }
+    apt_calls() { grep -c "install.*libopenmpi-dev" "$copy/apt" 2> /dev/null; rm -f "$copy/apt"; }
+    begin() { rm -f "$copy/build/bin/libcryolite_mpi.so" "$tools/mpicxx" "$copy/build/.no-mpi"; }
+    ranks() { PATH=$tools OMPI_COMM_WORLD_SIZE=2 run "$tools/bash" "$copy/cryolite" train; check "$1: status" is $status 0; }
+    builds="cmake -G;ninja command;"
+    calls_are() { check "$1" is "$(tool_calls | cut -d' ' -f1,2 | tr '\n' ';')" "$2"; }
+
+    begin
+    PATH=$tools run "$tools/bash" "$copy/cryolite" train
+    calls_are "one process needs no MPI" ""
+    ranks "without MPI and apt"
+    calls_are "without MPI and apt the command is left to say so" ""
+    begin
+    apt "touch '$tools/mpicxx'; chmod +x '$tools/mpicxx'"
+    ranks "mpirun of a build without MPI"
+    check "MPI is installed" is "$(apt_calls)" 1
+    calls_are "and built with, though no source is newer" "$builds"
+    ranks "mpirun once more"
+    check "nothing is installed again" is "$(apt_calls)" ""
+    calls_are "nor built" ""
+    begin
+    apt "exit 100"
+    ranks "MPI cannot be installed"
+    check "it was tried" is "$(apt_calls)" 1
+    ranks "MPI still cannot be installed"
+    check "it is not tried each time" is "$(apt_calls)" ""
+    calls_are "and nothing was built" ""
+    make_tool "$tools/mpicxx" ""
+    ranks "MPI was installed by hand"
+    calls_are "it is built with" "$builds"
+    begin
+    make_tool "$tools/mpicxx" ""
+    mv "$copy/.venv/bin/ninja" "$copy/ninja"
+    make_tool "$copy/.venv/bin/ninja" 'echo "ninja ${@: -1}" >> "'"$copy"'/calls"' # as where CMake finds no MPI
+    ranks "an mpicxx that does not work here"
+    calls_are "it is tried" "$builds"
+    ranks "an mpicxx that still does not work"
+    calls_are "and not each time" ""
+    mv "$copy/ninja" "$copy/.venv/bin/ninja"
+}
+
+names_what_is_missing() {
+    local tools="$scratch/few tools"
+    make_few_tools "$tools"
     rm "$copy"/build/.packages-* "$copy/build/.ready"
     PATH=$tools run "$tools/bash" "$copy/cryolite" train
     check "without a compiler" is $status 1
@@ -226,6 +280,7 @@ adds_no_delay
 runs_tests
 heals
 builds_once
+gets_mpi
 names_what_is_missing
 answers_before_it_is_built
 if [ $failures -gt 0 ]; then
