@@ -3,6 +3,8 @@
 #include "dsl/layers/activation.h"
 #include "dsl/layers/convolution.h"
 #include "dsl/layers/linear.h"
+#include "dsl/layers/pooling.h"
+#include "dsl/layers/reshape.h"
 #include "dsl/model.h"
 
 namespace cryolite {

@@ -31,6 +31,10 @@ void sum_rows(Group &g, const Machine &m);
 /// gains.
 void sum_normalised_rows(Group &g, const Machine &m);
 
+/// Layers that normalise groups of channels over whole images, out(c, place, image), and sums over what they normalise.
+void group_norm(Group &g, const Machine &m);
+void sum_normalised_images(Group &g, const Machine &m);
+
 /// Convolutions and pools over [channels, width, height, batch], forward and both gradients.
 void windows(Group &g, const Machine &m);
 

@@ -1,4 +1,4 @@
-// Convolutions and pools: channels across the lanes, a row of the image in registers, an image a task.
+// Convolutions, pools and norms of images: channels across the lanes, a row of the image in registers, an image a task.
 
 #include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"
@@ -23,11 +23,38 @@ void window_weight(Group &g, const Machine &m) {
     dW.update().split(o, o, lane, lanes, TailStrategy::GuardWithIf).reorder(order).vectorize(lane);
 }
 
+/// The numbers of each group of channels and each image: f(group, image), an image a task, channels across lanes.
+void group_numbers(Group &g, const Machine &m) {
+    for (Func &f : g.funcs()) {
+        if (f.dimensions() != 2) continue;
+        f.compute_root();
+        Var group = f.args()[0], image = f.args()[1], lane("lane");
+        if (!f.has_update_definition()) continue;
+        f.parallel(image).update().parallel(image);
+        if (reduction_extent(f) == 1) continue;
+        const int lanes = lanes_within(reduction_extent(f), m);
+        Func part = f.update().rfactor(f.rvars()[0], lane);
+        part.compute_at(f, group).vectorize(lane, lanes, TailStrategy::GuardWithIf);
+        part.update().reorder({lane, part.rvars()[0], part.rvars()[1]}).vectorize(lane, lanes, TailStrategy::GuardWithIf);
+    }
+}
+
 }  // namespace
+
+void group_norm(Group &g, const Machine &m) {
+    group_numbers(g, m);
+    pointwise(g, m);
+}
+
+void sum_normalised_images(Group &g, const Machine &m) {
+    group_numbers(g, m);
+    sum_rows(g, m);
+}
 
 void windows(Group &g, const Machine &m) {
     if (!g.anchor.has_update_definition()) return pointwise(g, m);
     if (g.form == Form::d_parameter) return window_weight(g, m);
+    if (g.out.args().size() < 4) return sum_rows(g, m);  // the mean of an image
     const int lanes = lanes_within(g.extent(0), m);
     std::vector<Var> v = g.out.args();
     g.out.parallel(v[3]).vectorize(v[0], lanes, TailStrategy::GuardWithIf);

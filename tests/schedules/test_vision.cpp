@@ -1,0 +1,46 @@
+// Every kernel of a small convolutional network, on ragged shapes, with its loop schedule and without.
+
+#include "dsl/layers/activation.h"
+#include "dsl/layers/convolution.h"
+#include "dsl/layers/group_norm.h"
+#include "dsl/layers/linear.h"
+#include "dsl/layers/pooling.h"
+#include "dsl/layers/reshape.h"
+#include "tests/support/kernels.h"
+
+namespace cryolite::test {
+
+namespace {
+
+struct Vision : Classifier {
+    Conv2D stem{"stem", 3, 10, 3}, strided{"strided", 10, 20, 3, {.stride = 2, .groups = 2, .bias = false}},
+        narrow{"narrow", 20, 7, 1};
+    GroupNorm norm{"norm", 2, 10}, wide{"wide", 5, 20};
+    Relu relu{"relu"};
+    MaxPool2D maximum{"maximum", {.size = 3, .stride = 2, .padding = 1}};
+    AveragePool2D average{"average", {.size = 2, .stride = 1}};
+    NearestResize resize{"resize", 2};
+    Patches patches{"patches", 2};
+    Linear embed{"embed", 28, 19};
+    MeanPool mean{"mean", 3};
+    Linear head{"head", 19, classes};
+
+    Shape features() const override { return {3, 14, 12}; }
+    Tensor forward(Tensor x) override {
+        x = relu(norm(stem(x)));                  // [10, 14, 12, batch]
+        x = wide(strided(maximum(x)));            // [20, 4, 3, batch]
+        x = resize(average(narrow(x)));           // [7, 6, 4, batch]
+        return head(mean(embed(patches(x))));     // [28, 6, batch]
+    }
+};
+
+const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", "3"}};
+
+}  // namespace
+
+TEST_CASE("schedules: convolutions, pools and norms of images") {
+    check_kernels(Compiled<Vision>(arguments));
+    check_kernels(Compiled<Vision>(arguments, {}, {.accumulate = true}));
+}
+
+}  // namespace cryolite::test
