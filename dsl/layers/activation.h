@@ -94,7 +94,8 @@ template <typename Activation> struct Gated : Layer2 {
     Casts casts() const override { return {.inputs = true, .output = true}; }
     Shape shape(const std::vector<Shape> &x) const override {
         if (x.size() != 2 || x[0].extents() != x[1].extents())
-            fail("[{}] the gate has shape {}, but what it gates {}: they must be equal", path, x.at(0).str(), x.at(1).str());
+            fail("[{}] the gate has shape {}, but what it gates {}: they must be equal", path, x.at(0).str(),
+                 x.at(1).str());
         return x[0];
     }
 
@@ -114,8 +115,12 @@ private:
 };
 
 /// y = SiLU(gate) up.
-struct SwiGLU : Gated<SiLU> { using Gated::Gated; };
+struct SwiGLU : Gated<SiLU> {
+    using Gated::Gated;
+};
 /// y = GELU(gate) up, GELU in its tanh form.
-struct GeGLU : Gated<Gelu> { using Gated::Gated; };
+struct GeGLU : Gated<Gelu> {
+    using Gated::Gated;
+};
 
 }  // namespace cryolite

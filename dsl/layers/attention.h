@@ -7,9 +7,9 @@ namespace cryolite {
 
 struct AttentionOptions {
     int heads = 1;
-    int kv_heads = 0;   ///< heads of keys and values, each shared by heads / kv_heads of queries; 0: as many as heads
+    int kv_heads = 0;  ///< heads of keys and values, each shared by heads / kv_heads of queries; 0: as many as heads
     bool causal = true;
-    int window = 0;     ///< positions see those less than `window` away; 0: all
+    int window = 0;          ///< positions see those less than `window` away; 0: all
     bool documents = false;  ///< the next input, [context, batch] int32: positions see those of their own document
     bool mask = false;       ///< the next input, [context, batch] int32: nobody sees positions where it is 0
     std::optional<Rotary> rotary = {};
@@ -63,14 +63,10 @@ struct Attention : Layer {
         const double seen = options.causal ? causal : options.window ? std::min(2 * n, 4.0 * options.window) : 2 * n;
         return 2.0 * rows * heads * head_size(x[0]) * seen;
     }
-    double gradient_flops(const Shape &x, bool of_input) const override {
-        return of_input ? 2 * flops(x) : 0;
-    }
+    double gradient_flops(const Shape &x, bool of_input) const override { return of_input ? 2 * flops(x) : 0; }
 
     Func forward(const std::vector<Array> &x) override { return algorithm(x).forward(); }
-    void backward(const Call &call, Array dy) override {
-        d(call.input()) = algorithm(call.inputs).backward(dy);
-    }
+    void backward(const Call &call, Array dy) override { d(call.input()) = algorithm(call.inputs).backward(dy); }
     Tensor operator()(const Tensor &qkv) { return qkv.graph().call(*this, {qkv}); }
     Tensor operator()(const Tensor &qkv, const Tensor &seen) { return qkv.graph().call(*this, {qkv, seen}); }
     Tensor operator()(const Tensor &qkv, const Tensor &documents, const Tensor &mask) {

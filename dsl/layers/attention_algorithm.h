@@ -17,10 +17,10 @@ namespace cryolite {
 /// What attends to what. Queries i and keys j are positions of one sequence.
 struct AttentionShape {
     int heads, kv_heads, size, context;
-    bool causal = true;            ///< j <= i
-    int window = 0;                ///< |i - j| < window; 0: all
-    Halide::Func documents = {};   ///< documents(t, s): i sees j where theirs are equal
-    Halide::Func mask = {};        ///< mask(t, s): 0 where nobody sees this key
+    bool causal = true;           ///< j <= i
+    int window = 0;               ///< |i - j| < window; 0: all
+    Halide::Func documents = {};  ///< documents(t, s): i sees j where theirs are equal
+    Halide::Func mask = {};       ///< mask(t, s): 0 where nobody sees this key
     std::optional<Rotary> rotary = {};
 };
 
@@ -30,11 +30,13 @@ public:
 
     /// qkv(c, t, s): channels q, k, v, each by head.
     AttentionAlgorithm(Halide::Func qkv, Halide::Type type, const AttentionShape &shape)
-        : qkv(qkv), type(type), shape(shape), size(shape.size), context(shape.context),
-          width(shape.heads * size), group(shape.heads / shape.kv_heads), blocks((context + block - 1) / block),
+        : qkv(qkv), type(type), shape(shape), size(shape.size), context(shape.context), width(shape.heads * size),
+          group(shape.heads / shape.kv_heads), blocks((context + block - 1) / block),
           keys(0, block, 0, blocks, "keys") {
-        if (shape.causal) keys.where(keys.y <= b);
-        else if (shape.window) keys.where(keys.y <= last_keys(b));
+        if (shape.causal)
+            keys.where(keys.y <= b);
+        else if (shape.window)
+            keys.where(keys.y <= last_keys(b));
         if (shape.window) keys.where(keys.y >= first_keys(b));
         if (shape.rotary) angles();
         q = head_of("q", 0, shape.rotary.has_value()), k = head_of("k", 1, shape.rotary.has_value());
@@ -63,8 +65,10 @@ public:
         rowdot(l, b, h, s) += P(l, key(), b, h, s) * dP(l, key(), b, h, s);
 
         // Both factors of what follows, for the blocks that meet.
-        if (shape.causal) r.where(r.y <= r.z);
-        else if (shape.window) r.where(r.y <= last_keys(r.z));
+        if (shape.causal)
+            r.where(r.y <= r.z);
+        else if (shape.window)
+            r.where(r.y <= last_keys(r.z));
         if (shape.window) r.where(r.y >= first_keys(r.z));
         Expr key_row = met(r.y, r.z) * block + r.x;
         Expr p = P(l, key_row, r.z, h, s);
@@ -75,14 +79,17 @@ public:
         Func dq("dq"), dk("dk"), dv("dv");
         RDom later = group == 1 ? RDom(0, block, 0, blocks, "later")  // queries that see a block of keys
                                 : RDom(0, block, 0, blocks, 0, group, "later");
-        if (shape.causal) later.where(later.y >= b);
-        else if (shape.window) later.where(later.y >= first_keys(b));  // windows are symmetric
+        if (shape.causal)
+            later.where(later.y >= b);
+        else if (shape.window)
+            later.where(later.y >= first_keys(b));  // windows are symmetric
         if (shape.window) later.where(later.y <= last_queries(b));
         Expr seen_by = shape.causal ? max(later.y, b) : shape.window ? max(later.y, first_keys(b)) : Expr(later.y);
         if (shape.window) seen_by = min(seen_by, last_queries(b));
-        Expr at = pair(seen_by, b), query_row = row(seen_by, later.x), head = group == 1 ? Expr(h) : h * group + later.z;
-        dq(e, l, b, h, s) += PdS(l, keys.x, pair(b, met(keys.y, b)), h, s)[1] *
-                             k(e, row(met(keys.y, b), keys.x), kv(h), s);
+        Expr at = pair(seen_by, b), query_row = row(seen_by, later.x),
+             head = group == 1 ? Expr(h) : h * group + later.z;
+        dq(e, l, b, h, s) +=
+            PdS(l, keys.x, pair(b, met(keys.y, b)), h, s)[1] * k(e, row(met(keys.y, b), keys.x), kv(h), s);
         dk(e, l, b, h, s) += PdS(later.x, l, at, head, s)[1] * q(e, query_row, head, s);
         dv(e, l, b, h, s) += PdS(later.x, l, at, head, s)[0] * g(e, query_row, head, s);
         return unpacked(dq, dk, dv);
@@ -102,9 +109,7 @@ private:
     Halide::Expr scale() const { return cast(type, Halide::Expr(1.0 / std::sqrt(double(size)))); }
     Halide::Expr kv(Halide::Expr head) const { return group == 1 ? head : head / group; }
     // Rows past the context are computed with, in the last block, and then dropped.
-    Halide::Expr within(Halide::Expr row) const {
-        return context % block ? min(row, context - 1) : row;
-    }
+    Halide::Expr within(Halide::Expr row) const { return context % block ? min(row, context - 1) : row; }
     Halide::Expr row(Halide::Expr b, Halide::Expr l) const { return within(b * block + l); }
     /// The blocks of keys that a block of queries meets, and the last one of queries that meets a block of keys.
     Halide::Expr first_keys(Halide::Expr b) const { return max(b * block - (shape.window - 1), 0) / block; }

@@ -9,7 +9,7 @@ struct Conv2DOptions {
     int stride = 1;
     int padding = -1;  ///< zeros on each side; -1: dilation (size - 1) / 2, which keeps the extents of an odd size
     int dilation = 1;
-    int groups = 1;    ///< channels are cut into so many groups, each output group seeing its input group
+    int groups = 1;  ///< channels are cut into so many groups, each output group seeing its input group
     bool bias = true;
 };
 
@@ -24,8 +24,11 @@ struct Conv2D : Layer {
     std::optional<Parameter> b;
 
     Conv2D(std::string path, int in, int out, int size, Conv2DOptions o = {})
-        : Layer(std::move(path)), in(in), out(out), size(size), window(same(o, size)), groups(checked(o, in, out)),
-          W{this, "weight", {out, in / o.groups, size, size}, he(in / o.groups * size * size)} {
+        : Layer(std::move(path)), in(in), out(out), size(size), window(same(o, size)),
+          groups(checked(o, in, out)), W{this,
+                                         "weight",
+                                         {out, in / o.groups, size, size},
+                                         he(in / o.groups * size * size)} {
         window.check(this->path);
         if (o.padding < 0 && size % 2 == 0)
             fail("[{}] kernel size {} is even, expected an odd one, or a padding", this->path, size);
@@ -37,15 +40,14 @@ struct Conv2D : Layer {
         if (x[0] != in) fail("[{}] input has {} channels, expected {}", path, x[0], in);
         return window.output(path, x).with(0, out);
     }
-    double flops(const Shape &x) const override {
-        return 2.0 * double(shape(x).size()) * (in / groups) * size * size;
-    }
+    double flops(const Shape &x) const override { return 2.0 * double(shape(x).size()) * (in / groups) * size * size; }
 
     Func forward(Array x) override {
         Func y("y"), padded = zero_outside(x, "padded");
         RDom k(0, in / groups, 0, size, 0, size, "k");
         y(o, u, v, n) = b ? Expr((*b)(o)) : cast(x.type(), 0);
-        y(o, u, v, n) += W(o, k.x, k.y, k.z) * padded(of_group(o, out, in, k.x), window.at(u, k.y), window.at(v, k.z), n);
+        y(o, u, v, n) +=
+            W(o, k.x, k.y, k.z) * padded(of_group(o, out, in, k.x), window.at(u, k.y), window.at(v, k.z), n);
         return y;
     }
     void backward(const Call &call, Array dy) override {
@@ -56,9 +58,9 @@ struct Conv2D : Layer {
         RDom m(0, dy.extent(1), 0, dy.extent(2), 0, dy.extent(3), "m");
         Expr to = of_group(c, in, out, k.x);
         d(x)(c, u, v, n) += W(to, in_group(c), k.y, k.z) * window.from(spread, to, u, k.y, v, k.z, n);
-        d(W)(o, c, kx, ky) += dy(o, m.x, m.y, m.z) *
-                              padded(of_group(o, out, in, c), window.at(m.x, kx), window.at(m.y, ky), m.z);
-        if (b) d(*b)(o) += dy(o, m.x, m.y, m.z);
+        d(W)(o, c, kx, ky) +=
+            dy(o, m.x, m.y, m.z) * padded(of_group(o, out, in, c), window.at(m.x, kx), window.at(m.y, ky), m.z);
+        if (b) d (*b)(o) += dy(o, m.x, m.y, m.z);
     }
 
 private:

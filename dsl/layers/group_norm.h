@@ -12,9 +12,10 @@ struct GroupNorm : Layer {
     Parameter g, b;
 
     GroupNorm(std::string path, int groups, int channels, double eps = 1e-5)
-        : Layer(std::move(path)), groups(groups), channels(channels), eps(eps), g{this, "weight", {channels}, ones},
-          b{this, "bias", {channels}, zeros} {
-        if (groups < 1 || channels % groups) fail("[{}] {} groups do not divide {} channels", this->path, groups, channels);
+        : Layer(std::move(path)), groups(groups), channels(channels),
+          eps(eps), g{this, "weight", {channels}, ones}, b{this, "bias", {channels}, zeros} {
+        if (groups < 1 || channels % groups)
+            fail("[{}] {} groups do not divide {} channels", this->path, groups, channels);
     }
     int rank() const override { return 4; }
     Shape shape(const Shape &x) const override {

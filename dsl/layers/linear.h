@@ -19,8 +19,9 @@ struct Linear : Layer {
     std::optional<Parameter> b;
 
     Linear(std::string path, int in, int out, LinearOptions o)
-        : Layer(std::move(path)), in(in), out(out), in_innermost(o.in_innermost),
-          W{this, "weight", o.in_innermost ? Shape{in, out} : Shape{out, in}, o.init, o.in_innermost ? "table" : "W"} {
+        : Layer(std::move(path)), in(in), out(out),
+          in_innermost(o.in_innermost), W{this, "weight", o.in_innermost ? Shape{in, out} : Shape{out, in}, o.init,
+                                          o.in_innermost ? "table" : "W"} {
         if (o.bias) b.emplace(this, "bias", Shape{out}, zeros);
     }
     Linear(std::string path, int in, int out, Init init = normal(0.02))
@@ -52,7 +53,7 @@ struct Linear : Layer {
         Func &product = in_innermost ? dW : d(W);
         product(o, i) += x(i, m) * dy(o, m);
         if (in_innermost) d(W)(i, o) = dW(o, i);
-        if (b) d(*b)(o) += dy(o, m);
+        if (b) d (*b)(o) += dy(o, m);
     }
     bool factored(const Parameter &w) const override { return &w == &W; }
     Factors factors(const Parameter &, const Call &call, const Array &dy) override {

@@ -19,12 +19,11 @@ struct AveragePool : Layer {
     Func forward(Array x) override {
         Func y("y");
         y(c, u, v, n) = (x(c, 2 * u, 2 * v, n) + x(c, 2 * u + 1, 2 * v, n) + x(c, 2 * u, 2 * v + 1, n) +
-                         x(c, 2 * u + 1, 2 * v + 1, n)) / 4;
+                         x(c, 2 * u + 1, 2 * v + 1, n)) /
+                        4;
         return y;
     }
-    void backward(const Call &call, Array dy) override {
-        d(call.input())(c, u, v, n) = dy(c, u / 2, v / 2, n) / 4;
-    }
+    void backward(const Call &call, Array dy) override { d(call.input())(c, u, v, n) = dy(c, u / 2, v / 2, n) / 4; }
 
 private:
     Var c{"c"}, u{"u"}, v{"v"}, n{"n"};
@@ -42,17 +41,14 @@ struct MaxPool : AveragePool {
         const Array &x = call.input();
         // `before`: the largest element that precedes (u, v) in its window, in the order of `window`.
         Expr k = u % 2 + 2 * (v % 2), first = cast<bool>(true);
-        for (int j = 0; j < 3; j++)
-            first = first && (k <= j || x(c, u, v, n) > at(x, u / 2, v / 2, j));
+        for (int j = 0; j < 3; j++) first = first && (k <= j || x(c, u, v, n) > at(x, u / 2, v / 2, j));
         Expr largest = x(c, u, v, n) >= window(x, u / 2, v / 2, 4);
         d(x)(c, u, v, n) = select(first && largest, dy(c, u / 2, v / 2, n), cast(dy.type(), 0));
     }
 
 private:
     Var c{"c"}, u{"u"}, v{"v"}, n{"n"};
-    Expr at(const Array &x, Expr wu, Expr wv, int j) const {
-        return x(c, 2 * wu + j % 2, 2 * wv + j / 2, n);
-    }
+    Expr at(const Array &x, Expr wu, Expr wv, int j) const { return x(c, 2 * wu + j % 2, 2 * wv + j / 2, n); }
     Expr window(const Array &x, Expr wu, Expr wv, int count) const {
         Expr best = at(x, wu, wv, 0);
         for (int j = 1; j < count; j++) best = max(best, at(x, wu, wv, j));
@@ -85,7 +81,8 @@ protected:
     Func around(const Array &x, const Expr &value, const std::string &name) const {
         Func f(name);
         const int w = x.extent(1), h = x.extent(2);
-        f(c, u, v, n) = select(u >= 0 && u < w && v >= 0 && v < h, x(c, clamp(u, 0, w - 1), clamp(v, 0, h - 1), n), value);
+        f(c, u, v, n) =
+            select(u >= 0 && u < w && v >= 0 && v < h, x(c, clamp(u, 0, w - 1), clamp(v, 0, h - 1), n), value);
         return f;
     }
 };

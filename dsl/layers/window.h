@@ -10,8 +10,8 @@ struct Window {
 
     void check(const std::string &path) const {
         if (size < 1 || stride < 1 || dilation < 1 || padding < 0)
-            fail("[{}] has a window of size {}, stride {}, dilation {}, padding {}: expected at least 1, 1, 1, 0", path, size,
-                 stride, dilation, padding);
+            fail("[{}] has a window of size {}, stride {}, dilation {}, padding {}: expected at least 1, 1, 1, 0", path,
+                 size, stride, dilation, padding);
     }
     /// Shape of what windows over [channels, width, height, batch] make.
     Shape output(const std::string &path, const Shape &x) const {
@@ -30,7 +30,8 @@ struct Window {
         return e - padding;
     }
     /// f at the output whose window has place (kx, ky) over input (u, v); zero where none has.
-    Expr from(const Func &f, const Expr &c, const Expr &u, const Expr &kx, const Expr &v, const Expr &ky, const Expr &n) const {
+    Expr from(const Func &f, const Expr &c, const Expr &u, const Expr &kx, const Expr &v, const Expr &ky,
+              const Expr &n) const {
         auto begin = [&](const Expr &e, const Expr &k) { return e - (dilation == 1 ? k : k * dilation) + padding; };
         Expr x = begin(u, kx), y = begin(v, ky);
         if (stride == 1) return f(c, x, y, n);

@@ -63,7 +63,8 @@ struct Llama : TextModel {
     Llama() {
         if (width % heads) fail("--width {} is not divisible by --heads {}", int(width), int(heads));
         for (int i = 0; i < layers; i++)
-            blocks.emplace_back("model.layers." + std::to_string(i), LlamaShape{width, heads, kv_heads, hidden, layers, rope_base});
+            blocks.emplace_back("model.layers." + std::to_string(i),
+                                LlamaShape{width, heads, kv_heads, hidden, layers, rope_base});
     }
     Tensor forward(Tensor tokens) override {
         Tensor x = token(tokens);

@@ -30,13 +30,11 @@ TEST_CASE("CausalAttention: a position sees itself and those before it") {
                 double total = 0, sum = 0;
                 for (int j = 0; j <= t; j++) {
                     double dot = 0;
-                    for (int e = 0; e < 2; e++)
-                        dot += at(0, c / 2 * 2 + e, t, s) * at(1, c / 2 * 2 + e, j, s);
+                    for (int e = 0; e < 2; e++) dot += at(0, c / 2 * 2 + e, t, s) * at(1, c / 2 * 2 + e, j, s);
                     double p = std::exp(dot / std::sqrt(2.0));
                     total += p, sum += p * at(2, c, j, s);
                 }
-                CHECK(y[size_t((s * context + t) * width + c)] ==
-                      doctest::Approx(sum / total).epsilon(1e-9));
+                CHECK(y[size_t((s * context + t) * width + c)] == doctest::Approx(sum / total).epsilon(1e-9));
             }
 }
 
@@ -60,7 +58,8 @@ struct Reference {
         double f = std::pow(r.base, -2.0 * pair / size);
         if (r.factor != 1) {
             const double wavelength = 2 * M_PI / f;
-            if (wavelength > r.original / r.low) f /= r.factor;
+            if (wavelength > r.original / r.low)
+                f /= r.factor;
             else if (wavelength > r.original / r.high) {
                 const double smooth = (r.original / wavelength - r.low) / (r.high - r.low);
                 f = (1 - smooth) * f / r.factor + smooth * f;
@@ -128,7 +127,8 @@ TEST_CASE("Attention: what each option means, and its gradient") {
                 for (int t = 0; t < context; t++)
                     for (int c = 0; c < o.heads * r.size; c++) {
                         const double expected = r.output(c / r.size, c % r.size, t, s);
-                        worst = std::max(worst, std::abs(y[size_t((s * context + t) * o.heads * r.size + c)] - expected));
+                        worst =
+                            std::max(worst, std::abs(y[size_t((s * context + t) * o.heads * r.size + c)] - expected));
                     }
             CHECK(worst < 1e-9);
             check_gradients(tester(layer, r));
@@ -140,7 +140,8 @@ TEST_CASE("Attention: shapes") {
     CHECK(grouped.shape(std::vector{Shape{10 * 8, 37, 2}}) == Shape{48, 37, 2});
     CHECK_ERROR(grouped.shape(std::vector{Shape{81, 37, 2}}),
                 "[attn] 81 channels are not divisible by 6 heads of queries and 2 x 2 of keys and values");
-    CHECK_ERROR(grouped.shape(std::vector{Shape{10 * 7, 37, 2}}), "[attn] rotary positions turn pairs of channels, but a head has 7");
+    CHECK_ERROR(grouped.shape(std::vector{Shape{10 * 7, 37, 2}}),
+                "[attn] rotary positions turn pairs of channels, but a head has 7");
     CHECK_ERROR(grouped.shape(std::vector{Shape{80, 37, 2}, Shape{37, 2}}), "[attn] has 2 inputs, expected 1: qkv");
     CHECK_ERROR(Attention("attn", {.heads = 6, .kv_heads = 4}),
                 "[attn] 6 heads cannot share 4 of keys and values: expected a divisor");
@@ -154,8 +155,7 @@ TEST_CASE("Attention: shapes") {
 TEST_CASE("CausalAttention: shapes") {
     CausalAttention layer("h.0.attn", 5);
     CHECK(layer.shape(Shape{255, 37, 2}) == Shape{85, 37, 2});
-    CHECK_ERROR(layer.shape(Shape{3 * 64, 32, 2}),
-                "[h.0.attn] width 64 is not divisible by 5 heads");
+    CHECK_ERROR(layer.shape(Shape{3 * 64, 32, 2}), "[h.0.attn] width 64 is not divisible by 5 heads");
     CHECK_ERROR(CausalAttention("h.0.attn", 0), "[h.0.attn] has 0 heads, expected at least 1");
     CHECK_ERROR(layer.shape(Shape{255}), "[h.0.attn]");
 }

@@ -40,8 +40,7 @@ TEST_CASE("Conv2D: shapes") {
     Conv2D layer("conv1", 3, 5, 3);
     CHECK(layer.shape(Shape{3, 8, 6, 2}) == Shape{5, 8, 6, 2});
     CHECK_ERROR(layer.shape(Shape{4, 8, 8, 2}), "[conv1] input has 4 channels, expected 3");
-    CHECK_ERROR(layer.shape(Shape{3, 8, 2}),
-                "[conv1] input [3, 8, 2] is not [channels, width, height, batch]");
+    CHECK_ERROR(layer.shape(Shape{3, 8, 2}), "[conv1] input [3, 8, 2] is not [channels, width, height, batch]");
     CHECK_ERROR(Conv2D("conv1", 3, 5, 4), "[conv1] kernel size 4 is even, expected an odd one");
 }
 
@@ -84,8 +83,8 @@ TEST_CASE("pooling and Flatten: shapes") {
 
 TEST_CASE("Conv2D: stride, padding, dilation, groups: gradients on ragged images") {
     Conv2D strided("strided", 3, 5, 3, {.stride = 2}), dilated("dilated", 2, 3, 3, {.dilation = 2}),
-        grouped("grouped", 6, 4, 3, {.stride = 2, .padding = 0, .groups = 2}), even("even", 2, 3, 2, {.stride = 3, .padding = 1}),
-        bare("bare", 2, 2, 1, {.bias = false});
+        grouped("grouped", 6, 4, 3, {.stride = 2, .padding = 0, .groups = 2}),
+        even("even", 2, 3, 2, {.stride = 3, .padding = 1}), bare("bare", 2, 2, 1, {.bias = false});
     check_gradients(LayerTester(strided).input({3, 7, 6, 2}));
     check_gradients(LayerTester(dilated).input({2, 7, 6, 2}));
     check_gradients(LayerTester(grouped).input({6, 7, 6, 2}));
@@ -120,11 +119,13 @@ TEST_CASE("Conv2D, pools, patches: shapes") {
     CHECK_ERROR(Conv2D("conv", 3, 8, 3, {.groups = 2}), "[conv] 2 groups do not divide 3 and 8 channels");
     CHECK_ERROR(Conv2D("conv", 3, 8, 3, {.stride = 0}), "[conv] has a window of size 3, stride 0");
     Conv2D large("conv", 3, 8, 5, {.padding = 0});
-    CHECK_ERROR(large.shape(Shape{3, 4, 8, 1}), "[conv] a window of 5 does not fit into input [3, 4, 8, 1] with padding 0");
+    CHECK_ERROR(large.shape(Shape{3, 4, 8, 1}),
+                "[conv] a window of 5 does not fit into input [3, 4, 8, 1] with padding 0");
     CHECK(MaxPool2D("pool", {.size = 3, .stride = 2, .padding = 1}).shape(Shape{3, 28, 28, 2}) == Shape{3, 14, 14, 2});
     CHECK_ERROR(MaxPool2D("pool", {.size = 3, .padding = 2}), "[pool] padding 2 is more than half of the window's 3");
     CHECK(Patches("patches", 4).shape(Shape{3, 28, 28, 2}) == Shape{48, 49, 2});
-    CHECK_ERROR(Patches("patches", 3).shape(Shape{3, 28, 28, 2}), "[patches] patches of 3 do not divide input [3, 28, 28, 2]");
+    CHECK_ERROR(Patches("patches", 3).shape(Shape{3, 28, 28, 2}),
+                "[patches] patches of 3 do not divide input [3, 28, 28, 2]");
     CHECK(MeanPool("mean").shape(Shape{3, 7, 7, 2}) == Shape{3, 2});
     CHECK_ERROR(MeanPool("mean").shape(Shape{3, 2}), "[mean] input [3, 2] has not 4 dimensions");
     CHECK_ERROR(GroupNorm("norm", 4, 6), "[norm] 4 groups do not divide 6 channels");
@@ -152,8 +153,11 @@ TEST_CASE("MeanPool, GroupNorm: what they are means of") {
     const Shape shape{channels, width, height, batch};
     std::vector<double> x(size_t(shape.size()));
     for (size_t i = 0; i < x.size(); i++) x[i] = std::sin(double(i * i % 89));
-    const std::vector<double> m = output_of(LayerTester(mean).input(shape, x)), y = output_of(LayerTester(norm).input(shape, x));
-    auto at = [&](const std::vector<double> &a, int c, int p, int n) { return a[size_t(c + channels * (p + places * n))]; };
+    const std::vector<double> m = output_of(LayerTester(mean).input(shape, x)),
+                              y = output_of(LayerTester(norm).input(shape, x));
+    auto at = [&](const std::vector<double> &a, int c, int p, int n) {
+        return a[size_t(c + channels * (p + places * n))];
+    };
     for (int c = 0; c < channels; c++) {
         for (int n = 0; n < batch; n++) {
             double sum = 0;
@@ -173,7 +177,8 @@ TEST_CASE("MeanPool, GroupNorm: what they are means of") {
         const double gain = (at(y, c, 1, 0) - at(y, c, 0, 0)) / (xhat(1, 0) - xhat(0, 0));
         const double bias = at(y, c, 0, 0) - gain * xhat(0, 0);
         for (int n = 0; n < batch; n++)
-            for (int p = 0; p < places; p++) CHECK(at(y, c, p, n) == doctest::Approx(gain * xhat(p, n) + bias).epsilon(1e-9));
+            for (int p = 0; p < places; p++)
+                CHECK(at(y, c, p, n) == doctest::Approx(gain * xhat(p, n) + bias).epsilon(1e-9));
     }
 }
 

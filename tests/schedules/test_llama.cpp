@@ -10,16 +10,14 @@ namespace {
 
 using ModelArguments = std::vector<std::pair<std::string, std::string>>;
 
-const ModelArguments ragged = {{"layers", "1"}, {"heads", "6"}, {"kv-heads", "2"}, {"width", "84"}, {"hidden", "101"},
-                               {"context", "37"}, {"batch", "2"}, {"vocab", "67"}},
-                     aligned = {{"layers", "1"}, {"heads", "3"}, {"kv-heads", "1"}, {"width", "192"}, {"hidden", "384"},
-                                {"context", "64"}, {"batch", "1"}, {"vocab", "96"}};
+const ModelArguments ragged = {{"layers", "1"},   {"heads", "6"},    {"kv-heads", "2"}, {"width", "84"},
+                               {"hidden", "101"}, {"context", "37"}, {"batch", "2"},    {"vocab", "67"}},
+                     aligned = {{"layers", "1"},   {"heads", "3"},    {"kv-heads", "1"}, {"width", "192"},
+                                {"hidden", "384"}, {"context", "64"}, {"batch", "1"},    {"vocab", "96"}};
 
 }  // namespace
 
-TEST_CASE("schedules: Llama on ragged shapes") {
-    check_kernels(Compiled<Llama>(ragged, schedule_llama));
-}
+TEST_CASE("schedules: Llama on ragged shapes") { check_kernels(Compiled<Llama>(ragged, schedule_llama)); }
 
 TEST_CASE("schedules: Llama on aligned shapes") {
     check_kernels(Compiled<Llama>(aligned, schedule_llama, {.update = "backward"}));

@@ -27,10 +27,10 @@ struct Vision : Classifier {
 
     Shape features() const override { return {3, 14, 12}; }
     Tensor forward(Tensor x) override {
-        x = relu(norm(stem(x)));                  // [10, 14, 12, batch]
-        x = wide(strided(maximum(x)));            // [20, 4, 3, batch]
-        x = resize(average(narrow(x)));           // [7, 6, 4, batch]
-        return head(mean(embed(patches(x))));     // [28, 6, batch]
+        x = relu(norm(stem(x)));               // [10, 14, 12, batch]
+        x = wide(strided(maximum(x)));         // [20, 4, 3, batch]
+        x = resize(average(narrow(x)));        // [7, 6, 4, batch]
+        return head(mean(embed(patches(x))));  // [28, 6, batch]
     }
 };
 
