@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -17,6 +18,14 @@ const char *const forms[] = {"forward", "d_input", "d_parameter"};
 template <typename... Args> [[noreturn]] void refuse(fmt::format_string<Args...> text, Args &&...args) {
     throw std::runtime_error(fmt::format(text, std::forward<Args>(args)...));
 }
+
+/// A whole number of the plan's file, which may say anything.
+int whole(const json &j) {
+    if (!j.is_number_integer() || j.get<int64_t>() < INT_MIN || j.get<int64_t>() > INT_MAX || (j.is_number_unsigned() && j.get<uint64_t>() > INT_MAX))
+        refuse("a product has {} where a whole number is expected", j.dump(-1, ' ', true));
+    return j.get<int>();
+}
+int whole(const json &j, const char *name, int otherwise) { return j.contains(name) ? whole(j.at(name)) : otherwise; }
 
 }  // namespace
 
@@ -35,16 +44,17 @@ void from_json(const json &j, Product &p) {
     const auto form = std::ranges::find(forms, j.at("form").get<std::string>());
     if (form == std::end(forms)) refuse("a product has the form {}", j["form"].dump());
     p.form = Product::Form(form - forms);
-    p.type = j.at("type"), p.rows = j.at("rows"), p.in = j.at("in"), p.out = j.at("out"), p.panel = j.at("panel"), p.stores = j.at("stores");
+    p.type = j.at("type"), p.rows = whole(j.at("rows")), p.in = whole(j.at("in")), p.out = whole(j.at("out"));
+    p.panel = whole(j.at("panel")), p.stores = whole(j.at("stores"));
     p.accumulate = j.value("accumulate", false);
-    p.weight = j.value("weight", -1), p.x = j.value("x", -1), p.dy = j.value("dy", -1);
+    p.weight = whole(j, "weight", -1), p.x = whole(j, "x", -1), p.dy = whole(j, "dy", -1);
     p.then.clear();
-    for (const json &t : j.at("then")) p.then.push_back({t.at("op"), t.at("reads"), t.at("stores")});
+    for (const json &t : j.at("then")) p.then.push_back({t.at("op"), whole(t.at("reads")), whole(t.at("stores"))});
 }
 
 void Product::check(std::span<const int64_t> elements, const std::vector<bool> &written) const {
-    if (rows < 1 || in < 1 || out < 1 || panel < 0) refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
-    const int64_t weights = panel ? int64_t(out + panel - 1) / panel * panel * in : int64_t(out) * in;
+    if (rows < 1 || in < 1 || out < 1 || panel < 0 || panel > 1 << 16) refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
+    const int64_t weights = panel ? (int64_t(out) + panel - 1) / panel * panel * in : int64_t(out) * in;
     auto need = [&](const char *what, int argument, int64_t n, bool writes) {
         if (argument < 0 || size_t(argument) >= elements.size()) refuse("a product names no argument as its {}", what);
         if (elements[size_t(argument)] != n || written[size_t(argument)] != writes)

@@ -90,10 +90,11 @@ struct Plan {
     std::map<std::string, std::vector<PlanCall>> plans;
 
     static constexpr int format = 2;  ///< of the file
-    /// The format that a file says it has, "?" where it says none.
-    static std::string format_of(const fs::path &path);
+    /// The format that a file's text says it has, "?" where it says none.
+    static std::string format_of(const std::string &text);
     /// Reads and checks a plan; errors name the file and what is wrong in it.
     static Plan load(const fs::path &path);
+    static Plan parse(const std::string &text, const std::string &origin);
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.
     int find(const std::string &role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none

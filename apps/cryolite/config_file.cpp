@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 
 namespace cryolite {
@@ -18,22 +19,44 @@ std::string text_of(const toml::node &node) {
     return "";
 }
 
-/// Refuses what the parser would go into too deep: it opens and frees tables by recursion, one for each dot of a key.
-/// Lines of comments do not count; a dot of a string or a number does no harm, and of these a file of flags has few.
-void check_depth(std::string_view text, const fs::path &path) {
+/// Where a string or a comment that begins at text[at] ends; `at`, where none does.
+size_t skip_text(std::string_view text, size_t at) {
+    if (text[at] == '#') return std::min(text.find('\n', at), text.size());
+    if (text[at] != '"' && text[at] != '\'') return at;
+    const std::string three(3, text[at]);
+    const bool lines = text.substr(at, 3) == three;
+    for (size_t i = at + (lines ? 3 : 1); i < text.size(); ++i) {
+        if (text[i] == '\\' && text[at] == '"')
+            ++i;
+        else if (!lines && (text[i] == text[at] || text[i] == '\n'))
+            return i + 1;
+        else if (lines && text.substr(i, 3) == three)  // quotes of its own may stand before the last three
+            return std::min({text.find_first_not_of(text[at], i), i + 5, text.size()});
+    }
+    return text.size();
+}
+
+/// Refuses what the parser does not bear. It opens and frees tables by recursion, one for each dot of a key; and for a
+/// character that is not ASCII, where none may be, it was not made.
+void check_limits(std::string_view text, const fs::path &path) {
     constexpr size_t most_bytes = 1 << 20, most_dots = 2000;
     if (text.size() > most_bytes)
         fail_usage("{}: {}, expected a configuration: a flag a line, {} at most", path.string(), human_bytes(text.size()),
                    human_bytes(most_bytes));
-    size_t dots = 0, number = 1;
-    for (size_t begin = 0, end; begin < text.size(); begin = end + 1, ++number) {
-        end = std::min(text.find('\n', begin), text.size());
-        const std::string_view line = text.substr(begin, end - begin);
-        if (const size_t first = line.find_first_not_of(" \t"); first == line.npos || line[first] == '#') continue;
-        dots += static_cast<size_t>(std::count(line.begin(), line.end(), '.'));
-        if (dots > most_dots)
-            fail_usage("{}, line {}: more than {} dots up to here: a key is the name of a flag, without dots", path.string(),
-                       number, most_dots);
+    auto refuse = [&](size_t at, const std::string &what) {
+        fail_usage("{}, line {}: {}", path.string(), 1 + std::count(text.begin(), text.begin() + long(at), '\n'), what);
+    };
+    size_t dots = 0;
+    for (size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0; at < text.size(); ++at) {
+        if (const size_t end = skip_text(text, at); end > at) {
+            at = end - 1;
+            continue;
+        }
+        if (text[at] == '.' && ++dots > most_dots)
+            refuse(at, fmt::format("more than {} dots up to here: a key is the name of a flag, without dots", most_dots));
+        if (static_cast<unsigned char>(text[at]) >= 0x80)
+            refuse(at, fmt::format("{} is outside of a string: put the value in double quotes",
+                                   shown(text.substr(at, size_t(std::max(1, code_point_at(text, at).length))))));
     }
 }
 
@@ -46,7 +69,7 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
     } catch (const Error &e) {
         throw UsageError(e.what());
     }
-    check_depth(bytes, path);
+    check_limits(bytes, path);
     std::map<std::string, Given> values;
     try {
         toml::table table = toml::parse(bytes, path.string());

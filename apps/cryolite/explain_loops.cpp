@@ -1,8 +1,7 @@
 #include "apps/cryolite/explain_loops.h"
+#include "runtime/streams.h"
 
 #include <fmt/format.h>
-
-#include "runtime/streams.h"
 
 namespace cryolite {
 

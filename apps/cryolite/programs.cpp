@@ -321,7 +321,7 @@ std::string bundle_parts(const Program &program, const BundleRequest &request, c
 std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key) {
     std::optional<CacheEntry> entry = cache.find("bundles", key);
     if (!entry) return entry;
-    const std::string format = Plan::format_of(entry->folder / "plan.json");
+    const std::string format = Plan::format_of(read_file(entry->folder / "plan.json"));
     if (format == std::to_string(Plan::format)) return entry;
     if (!has_compiler())
         fail("{}: its plan has format {}, this command reads {}: it was compiled by another version of Cryolite",

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace cryolite {
 
 std::vector<int> Tokenizer::encode(std::string_view text) const {
@@ -43,16 +45,18 @@ CharTokenizer::CharTokenizer(std::vector<uint32_t> code_points) {
 std::shared_ptr<const CharTokenizer> CharTokenizer::of(std::string_view text,
                                                        const std::string &origin) {
     std::vector<bool> present(0x110000);
+    uint32_t largest = 0;
     for (size_t i = 0; i < text.size();) {
         const CodePoint c = code_point_at(text, i);
         if (c.length == 0)
             fail("{}: not UTF-8 text: byte 0x{:02x} at offset {}", origin,
                  static_cast<unsigned char>(text[i]), i);
         present[c.value] = true;
+        largest = std::max(largest, c.value);
         i += static_cast<size_t>(c.length);
     }
     std::vector<uint32_t> code_points;
-    for (uint32_t c = 0; c < present.size(); ++c)
+    for (uint32_t c = 0; c <= largest; ++c)
         if (present[c]) code_points.push_back(c);
     if (code_points.empty()) fail("{}: no characters; a text is needed", origin);
     return std::make_shared<CharTokenizer>(std::move(code_points));

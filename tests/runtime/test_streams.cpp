@@ -12,8 +12,8 @@ namespace cryolite::test {
 
 namespace {
 
-/// The exit status of `work` in a process of its own, whose streams may be closed.
-int in_child(const std::function<bool()> &work) {
+/// 0 where `work` is true in a process of its own, whose streams may be closed.
+int false_in_child(const std::function<bool()> &work) {
     const pid_t child = fork();
     if (child == 0) _exit(work() ? 0 : 1);
     int status = 0;
@@ -24,18 +24,18 @@ int in_child(const std::function<bool()> &work) {
 }  // namespace
 
 TEST_CASE("streams: words for people never fail") {
-    CHECK(in_child([] {
+    CHECK(false_in_child([] {
               const int full = open("/dev/full", O_WRONLY);
               dup2(full, STDERR_FILENO);
               tell("step {}", 1);
               return write_stream(full, "x").error == ENOSPC;
           }) == 0);
-    CHECK(in_child([] {
+    CHECK(false_in_child([] {
               close(STDERR_FILENO);
               tell("step {}", 1);
               return write_stream(STDERR_FILENO, "x").error == EBADF;
           }) == 0);
-    CHECK(in_child([] {
+    CHECK(false_in_child([] {
               int ends[2];
               signal(SIGPIPE, SIG_IGN);
               if (pipe(ends) != 0) return false;
@@ -68,7 +68,7 @@ TEST_CASE("streams: a non-blocking pipe gets all of it") {
 TEST_CASE("streams: no file gets the number of a stream that was closed") {
     Scratch scratch;
     const std::string path = scratch / "file";
-    CHECK(in_child([&] {
+    CHECK(false_in_child([&] {
               for (int stream : {0, 1, 2}) close(stream);
               hold_standard_streams();
               char byte = 0;

@@ -48,6 +48,7 @@ for folder in command speed; do
     only tests/$folder runtime/ apps/cryolite/ tests/runtime/ tests/faults/
 done
 only tests/faults tests/faults/
+only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
 only tests/programs generators/cryolite.h
 
 # Inside of them.

@@ -6,7 +6,7 @@ walls=$1/tests/walls
 
 # A tree that keeps all rules, as empty as can be.
 mkdir -p dialects/onednn dsl/layers schedules/{cpu,gpu} generators runtime/{data,halide,collective/{local,mpi},device/{cpu,opencl}} \
-    apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs,faults}
+    apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs,faults,fuzz}
 touch generators/{cryolite,program}.h
 "$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"
 
