@@ -21,7 +21,7 @@ class Bench {
 public:
     explicit Bench(const std::vector<std::string> &arguments)
         : request_(read_request(Command::bench, arguments)), s_(understand(request_)) {
-        for (const char *flag : {"out", "resume", "checkpoint-every", "keep", "eval-every", "val"})
+        for (const char *flag : {"out", "resume", "checkpoint-every", "keep", "eval-every", "give-up-after", "val"})
             if (auto at = request_.values.all().find(flag);
                 at != request_.values.all().end() && at->second.origin == Origin::command_line)
                 progress_.say(fmt::format(

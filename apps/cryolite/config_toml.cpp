@@ -70,6 +70,7 @@ std::string config_toml(const TrainSettings &s) {
     line("order", toml_string(s.sequential ? "sequential" : "random"));
     line("checkpoint-every", std::to_string(s.checkpoint_every));
     line("keep", std::to_string(s.keep));
+    line("give-up-after", std::to_string(s.give_up_after));
     line("eval-every", std::to_string(s.eval_every));
     return out;
 }

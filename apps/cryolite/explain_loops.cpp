@@ -1,7 +1,8 @@
 #include "apps/cryolite/explain_loops.h"
-#include "runtime/streams.h"
 
 #include <fmt/format.h>
+
+#include "runtime/streams.h"
 
 namespace cryolite {
 

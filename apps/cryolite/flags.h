@@ -12,11 +12,15 @@ namespace cryolite {
 
 enum class Command { train, bench, explain };
 
+/// Whether a run that goes on has to have the value that it began with. The model's parameters are fixed.
+enum class OnResume { fixed, free };
+
 struct Flag {
     std::string name;
     std::string value;  ///< what --help calls its value; empty: a switch
     std::string group;
     std::string help;
+    OnResume on_resume = OnResume::fixed;
     bool key = true;  ///< may stand in a configuration file
 };
 

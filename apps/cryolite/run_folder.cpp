@@ -112,9 +112,10 @@ RunFolder::resume_point(const std::function<void(const std::string &)> &skipped)
         const json j = json::parse(read_file(file));
         if (j.at("format") != state_format)
             fail("{} is of another release ({})", file.string(), j.at("format").dump());
-        p.position = j.at("position"), p.steps = j.at("steps");
+        p.position = j.at("position");
         p.data = j.at("data"), p.program = j.at("program");
         p.settings = j.at("settings").get<std::map<std::string, std::string>>();
+        p.settings["steps"] = std::to_string(j.at("steps").get<uint64_t>());
     } catch (const json::exception &e) {
         fail("{} is damaged: {}", file.string(), e.what());
     }
@@ -173,7 +174,7 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
                         {"steps", state.settings->steps()},
                         {"data", state.data->digest},
                         {"program", state.program->id},
-                        {"settings", lasting(*state.settings)}};
+                        {"settings", flags_of(*state.settings)}};
     std::vector<CheckpointFile> files = {
         {"model.safetensors", [&](const fs::path &p) { return trainer.write_parameters(p); }},
         {"config.json", text(model_config(*state.settings, *state.program))},
@@ -199,18 +200,39 @@ void RunFolder::write_sample(const std::string &text) const {
     write_file_atomic(path_ / "sample.txt", text);
 }
 
-void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &point) {
-    for (auto &[flag, value] : lasting(s)) {
-        auto before = point.settings.find(flag);
+namespace {
+
+/// Every flag whose value is not that of the checkpoint, with that one.
+void for_changed(const TrainSettings &s, const ResumePoint &point,
+                 const std::function<void(const std::string &flag, OnResume, const std::string &now, const std::string &before)> &work) {
+    for (auto &[flag, value] : flags_of(s)) {
+        const auto before = point.settings.find(flag);
         if (before == point.settings.end() || value == "nan" || before->second == value) continue;
-        fail_usage("--{} is {}, but the run in {} was made with {}: leave it out, or begin another "
-                   "run with another --out",
-                   flag, value, s.out.string(), before->second);
+        const Flag *known = find_flag(flag);
+        work(flag, known ? known->on_resume : OnResume::fixed, value, before->second);
     }
+}
+
+}  // namespace
+
+void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &point) {
+    for_changed(s, point, [&](const std::string &flag, OnResume may, const std::string &now, const std::string &before) {
+        if (may == OnResume::fixed)
+            fail_usage("--{} is {}, but the run in {} was made with {}: leave it out, or begin another run with another --out",
+                       flag, now, s.out.string(), before);
+    });
     if (data.digest != point.data)
         fail_usage("the data ({}) is not what the run in {} was trained on: give the same --data, "
                    "or another --out",
                    data.name, s.out.string());
+}
+
+std::map<std::string, std::string> changed_flags(const TrainSettings &s, const ResumePoint &point) {
+    std::map<std::string, std::string> words;
+    for_changed(s, point, [&](const std::string &flag, OnResume, const std::string &now, const std::string &before) {
+        words[flag] = fmt::format("--{} {} -> {}", flag, before, now);
+    });
+    return words;
 }
 
 std::string model_config(const TrainSettings &s, const Program &program) {

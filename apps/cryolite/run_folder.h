@@ -18,9 +18,8 @@ struct ResumePoint {
     fs::path checkpoint;
     uint64_t step = 0;
     uint64_t position = 0;                        ///< the next micro-batch
-    uint64_t steps = 0;                           ///< in all, when it was written
     std::string data, program;                    ///< digests
-    std::map<std::string, std::string> settings;  ///< as `lasting` has them
+    std::map<std::string, std::string> settings;  ///< as `flags_of` has them
 };
 
 /// What a checkpoint needs beside the trainer's tensors.
@@ -70,9 +69,12 @@ private:
     void read_metrics();
 };
 
-/// Throws UsageError naming the first setting in which a run that goes on differs from the one that
-/// was interrupted. Numbers that are not known yet are not compared.
+/// Throws UsageError naming the first flag whose value a resume may not change (OnResume), and which differs from the one
+/// that the run was made with. Numbers that are not known yet are not compared.
 void check_same(const TrainSettings &settings, const RunData &data, const ResumePoint &point);
+
+/// Those that it may change and has: "--lr 0.001 -> 0.0003", by flag.
+std::map<std::string, std::string> changed_flags(const TrainSettings &settings, const ResumePoint &point);
 
 /// config.json beside model.safetensors: Hugging Face's for GPT-2, else the model's parameters.
 std::string model_config(const TrainSettings &settings, const Program &program);

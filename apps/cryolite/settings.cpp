@@ -71,7 +71,8 @@ void read_step(TrainSettings &s, const Request &r) {
     s.rate.high = use("lr") ? v.positive("lr", 0) : NAN;
     s.rate.low = use("min-lr") ? v.real("min-lr", 0) : NAN;
     if (s.rate.low > s.rate.high) {
-        if (v.chosen("min-lr"))
+        // What a stronger place says of --lr, such as the command line of a resume, holds of a weaker one's --min-lr too.
+        if (v.chosen("min-lr") && !v.stronger("lr", "min-lr"))
             v.refuse("min-lr", fmt::format("at most --lr, {}", s.rate.high));
         s.rate.low = s.rate.high;
     }
@@ -135,6 +136,7 @@ void read_run(TrainSettings &s, const Values &v) {
     s.checkpoint_every = v.whole("checkpoint-every", 0, 1'000'000'000, 500);
     s.eval_every = v.whole("eval-every", 0, 1'000'000'000, 250);
     s.keep = int(v.whole("keep", 1, 1'000'000, 2));
+    s.give_up_after = v.whole("give-up-after", 0, 1'000'000'000, 50);
     s.profile = v.yes("profile"), s.peers = v.yes("peers");
 }
 
@@ -188,15 +190,21 @@ void complete(TrainSettings &s, const Values &values, const Plan &plan) {
                    s.rate.high);
 }
 
-std::map<std::string, std::string> lasting(const TrainSettings &s) {
+std::map<std::string, std::string> flags_of(const TrainSettings &s) {
     auto real = [](double x) { return fmt::format("{}", x); };
+    auto whole = [](uint64_t x) { return std::to_string(x); };
     std::map<std::string, std::string> m = s.params;
-    m["accumulate"] = std::to_string(s.accumulate), m["clip"] = real(s.clip);
+    m["accumulate"] = whole(uint64_t(s.accumulate)), m["clip"] = real(s.clip);
     m["optimizer"] = s.optimizer, m["update"] = s.update, m["precision"] = s.precision;
-    m["lr"] = real(s.rate.high), m["min-lr"] = real(s.rate.low),
-    m["warmup"] = std::to_string(s.rate.warmup);
+    m["lr"] = real(s.rate.high), m["min-lr"] = real(s.rate.low), m["warmup"] = whole(s.rate.warmup);
     for (auto &[flag, value] : s.numbers) m[flag] = real(value);
-    m["seed"] = std::to_string(s.seed), m["order"] = s.sequential ? "sequential" : "random";
+    m["group"] = s.group, m["recompute"] = s.recompute, m["dialect"] = s.dialect, m["device"] = s.device;
+    m["head-rows"] = s.head_rows < 0 ? "auto" : whole(uint64_t(s.head_rows));
+    m["workers"] = whole(uint64_t(s.workers)), m["threads"] = s.threads ? whole(uint64_t(s.threads)) : "all";
+    m["steps"] = whole(s.rate.steps), m["seed"] = whole(s.seed), m["order"] = s.sequential ? "sequential" : "random";
+    m["checkpoint-every"] = whole(s.checkpoint_every), m["keep"] = whole(uint64_t(s.keep));
+    m["eval-every"] = whole(s.eval_every), m["val"] = s.validation.empty() ? "none" : fs::absolute(s.validation).string();
+    m["give-up-after"] = whole(s.give_up_after);
     if (s.text) m["tokenizer"] = s.tokenizer;
     return m;
 }

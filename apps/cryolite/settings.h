@@ -33,6 +33,7 @@ struct TrainSettings {
     bool sequential = false, resume = false, json = false;
     uint64_t checkpoint_every = 500, eval_every = 250;
     int keep = 2;
+    uint64_t give_up_after = 50;  ///< updates withheld in a row; 0: never
     bool profile = false, peers = false;  ///< bench
 
     uint64_t steps() const { return rate.steps; }
@@ -53,7 +54,7 @@ void check_names(const TrainSettings &settings);
 /// The settings as a file for --config.
 std::string config_toml(const TrainSettings &settings);
 
-/// What must be the same when a run goes on: flag -> value as text.
-std::map<std::string, std::string> lasting(const TrainSettings &settings);
+/// What a run is made with, but for its files: flag -> value as text. "nan": not known yet.
+std::map<std::string, std::string> flags_of(const TrainSettings &settings);
 
 }  // namespace cryolite

@@ -1,7 +1,11 @@
 // cryolite train: the loop, and all that goes on around it.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <ranges>
+
+#include <fmt/ranges.h>
 
 #include "apps/cryolite/commands.h"
 #include "apps/cryolite/evaluate.h"
@@ -118,10 +122,13 @@ private:
         withheld_ = trainer().withheld();
         progress_.say(
             fmt::format("going on after step {} from {}", point.step, point.checkpoint.string()));
-        if (point.steps != s_.steps())
-            progress_.say(fmt::format("note: the run has {} steps now, {} when it began: the "
-                                      "learning rate falls on another cosine from here on",
-                                      s_.steps(), point.steps));
+        if (const auto changed = changed_flags(s_, point); !changed.empty()) {
+            const auto values = std::views::values(changed);
+            const bool rate = std::ranges::any_of(std::array{"lr", "min-lr", "warmup", "steps"},
+                                                  [&](const char *flag) { return changed.contains(flag); });
+            progress_.say(fmt::format("note: changed from here on: {}{}", fmt::join(values, ", "),
+                                      rate ? "; the learning rate takes another course" : ""));
+        }
         if (point.program != request_.program.id)
             progress_.say("note: the program has changed since the checkpoint was written");
     }

@@ -28,6 +28,10 @@ public:
     bool given(const std::string &flag) const { return values_.count(flag) != 0; }
     /// Given by the user, not by a preset.
     bool chosen(const std::string &flag) const;
+    /// Whether a flag comes from a stronger place than another one; both are given.
+    bool stronger(const std::string &flag, const std::string &than) const {
+        return values_.at(flag).origin > values_.at(than).origin;
+    }
     const std::map<std::string, Given> &all() const { return values_; }
     void erase(const std::string &flag) { values_.erase(flag); }
 

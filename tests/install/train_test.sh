@@ -55,6 +55,10 @@ same killed
 interrupt INT interrupted 130
 cryolite train --out interrupted --resume 2> err > /dev/null || fail "resume by the run's own settings: $(cat err)"
 same interrupted
+# Another rate from there on, and what else may change; it is said.
+cryolite train --out interrupted --resume --lr 1e-5 --steps 405 --threads 1 2> err > /dev/null || fail "resume with another rate: $(cat err)"
+grep -qE "changed from here on: --lr 0.001 -> 1e-05, --min-lr 0.0001 -> 1e-05, --steps 400 -> 405, --threads all -> 1; the learn" err ||
+    fail "what a resume changes is not said: $(cat err)"
 cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > one 2> err || fail "sample: $(cat err)"
 cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > two 2> err
 cmp -s one two || fail "temperature 0 gives two texts"

@@ -1,0 +1,56 @@
+// What a run that goes on may change, and how it says so.
+
+#include "apps/cryolite/run_folder.h"
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+namespace {
+
+TrainSettings plain() {
+    TrainSettings s;
+    s.optimizer = "adamw", s.out = "run";
+    s.params = {{"layers", "4"}, {"width", "128"}};
+    s.numbers = {{"beta1", 0.9}};
+    return s;
+}
+
+ResumePoint point_of(const TrainSettings &s) {
+    ResumePoint p;
+    p.settings = flags_of(s);
+    return p;
+}
+
+}  // namespace
+
+TEST_CASE("a resume may change rates, steps, evaluation, checkpoints, threads and workers, and names what changed") {
+    TrainSettings s = plain();
+    const ResumePoint point = point_of(s);
+    check_same(s, {}, point);
+    CHECK(changed_flags(s, point).empty());
+    s.rate = {.high = 0.5, .low = 0.25, .warmup = 3, .steps = 7};
+    s.eval_every = 8, s.checkpoint_every = 9, s.keep = 10, s.give_up_after = 11, s.threads = 12, s.workers = 2;
+    check_same(s, {}, point);
+    const auto changed = changed_flags(s, point);
+    CHECK(changed.size() == 10);
+    CHECK(changed.at("lr") == "--lr 0.001 -> 0.5");
+    CHECK(changed.at("steps") == "--steps 1 -> 7");
+    CHECK(changed.at("threads") == "--threads all -> 12");
+}
+
+TEST_CASE("a resume may not change the model, the rule or what the data are") {
+    const ResumePoint point = point_of(plain());
+    auto refused = [&](auto change, const char *words) {
+        TrainSettings s = plain();
+        change(s);
+        CHECK_ERROR(check_same(s, {}, point), words);
+    };
+    refused([](TrainSettings &s) { s.params["width"] = "64"; }, "--width is 64, but the run in run was made with 128");
+    refused([](TrainSettings &s) { s.optimizer = "sgd"; }, "--optimizer is sgd");
+    refused([](TrainSettings &s) { s.numbers["beta1"] = 0.5; }, "--beta1 is 0.5");
+    refused([](TrainSettings &s) { s.clip = 2; }, "--clip is 2");
+    refused([](TrainSettings &s) { s.precision = "bf16"; }, "--precision is bf16");
+    refused([](TrainSettings &s) { s.seed = 5; }, "--seed is 5");
+}
+
+}  // namespace cryolite::test
