@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dsl/graph.h"
+#include "dsl/nature.h"
 #include "dsl/numerics.h"
 #include "dsl/parameter.h"
 
@@ -45,14 +46,6 @@ struct Factor {
 struct Factors {
     Factor first, second;
     int rows;
-};
-
-/// How much of its input one element of a layer's output needs: decides what may share a kernel.
-enum class Nature {
-    pointwise,  ///< the element at the same place
-    rowwise,    ///< the innermost row
-    anchor,     ///< more: it owns the loop nest of its kernel
-    sum,        ///< pointwise, and every input's gradient is that of the output
 };
 
 /// Of a layer that is y(o, r) = sum over i of W(o, i) x(i, r), plus b(o) where it has a bias, with the gradients that

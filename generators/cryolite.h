@@ -14,4 +14,4 @@
 #include "dsl/layers/reshape.h"
 #include "dsl/layers/rms_norm.h"
 #include "dsl/model.h"
-#include "generators/program.h"
+#include "generators/driver/program.h"

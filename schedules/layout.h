@@ -1,7 +1,7 @@
 #pragma once
 // Where the elements of a parameter (and of its gradient and optimizer state) are stored.
 
-#include <Halide.h>
+#include <vector>
 
 #include "dsl/shape.h"
 
@@ -25,19 +25,19 @@ struct Layout {
         e.push_back((logical[dim] + panel - 1) / panel);
         return Shape(e);
     }
-    /// Storage indices of the element at logical indices `at`.
-    std::vector<Halide::Expr> to_storage(const std::vector<Halide::Expr> &at) const {
+    /// Storage indices, numbers or expressions, of the element at logical indices `at`.
+    template <typename Index> std::vector<Index> to_storage(const std::vector<Index> &at) const {
         if (row_major()) return at;
-        std::vector<Halide::Expr> s = {at[dim] % panel};
+        std::vector<Index> s = {at[dim] % panel};
         for (int d = 0; d < int(at.size()); d++)
             if (d != dim) s.push_back(at[d]);
         s.push_back(at[dim] / panel);
         return s;
     }
     /// Logical indices of the element stored at `s`; the padding of the last panel lies past the extent.
-    std::vector<Halide::Expr> to_logical(const std::vector<Halide::Expr> &s) const {
+    template <typename Index> std::vector<Index> to_logical(const std::vector<Index> &s) const {
         if (row_major()) return s;
-        std::vector<Halide::Expr> at(s.begin() + 1, s.end() - 1);
+        std::vector<Index> at(s.begin() + 1, s.end() - 1);
         at.insert(at.begin() + dim, s.back() * panel + s.front());
         return at;
     }

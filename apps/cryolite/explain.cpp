@@ -306,6 +306,12 @@ int run_explain(const std::vector<std::string> &arguments) {
     Request request = read_request(Command::explain, arguments);
     TrainSettings s = understand(request);
     open_data(s, request);  // as train does: it decides the vocabulary
+    if (!request.ir.empty()) {
+        BundleRequest wanted = bundle_request(s);
+        wanted.any_size = true;
+        fmt::print("{}", step_text(request.program, wanted, request.ir));
+        return 0;
+    }
     Progress progress;
     const bool as_json = s.json;
     s.json = false;  // one object, without the compile event

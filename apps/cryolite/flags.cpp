@@ -120,9 +120,12 @@ public:
         app_.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
         app_.add_option("APP", words_.emplace_back(),
                         "gpt, digits, ... or a .cpp of your own (gpt)");
-        if (request.command == Command::explain)
+        if (request.command == Command::explain) {
             app_.add_option("KERNEL", words_.emplace_back(),
                             "show only kernels with this in their name");
+            ir_ = app_.add_option("--ir", request.ir, "show the step after this pass of the compiler, or after each, and no plan")
+                      ->type_name("[PASS]")->expected(0, 1);
+        }
         for (const auto &p : request.program.description.params) {
             if (find_flag(p.name))
                 fail_usage("the GeneratorParam '{}' of {} has the name of a flag of cryolite; give it another", p.name, request.app);
@@ -141,6 +144,7 @@ private:
     std::deque<std::string> words_;
     std::map<std::string, std::string> texts_;
     std::map<std::string, bool> switches_;
+    CLI::Option *ir_ = nullptr;
 
     void add(Flag flag) {
         if (auto at = defaults_.find(flag.name); at != defaults_.end()) flag.help = help_with(flag.help, at->second);
@@ -178,6 +182,7 @@ private:
         for (auto &[name, on] : switches_)
             if (on) request_.values.give(name, {"true", Origin::command_line});
         if (words_.size() > 1) request_.kernel = words_[1];
+        if (ir_ && ir_->count() && (request_.ir.empty() || request_.ir == "true")) request_.ir = "all";
     }
     [[noreturn]] void refuse_extras() const {
         const std::string extra = app_.remaining().front();

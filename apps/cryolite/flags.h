@@ -34,6 +34,7 @@ const Flag *find_flag(const std::string &name);
 struct Request {
     Command command = Command::train;
     std::string app, preset, kernel;
+    std::string ir;  ///< of explain: after which pass of the compiler to show the step, or "all"; empty: it shows the plan
     Program program;
     Values values;  ///< flags and the model's parameters
 };

@@ -121,6 +121,19 @@ void add_params(std::vector<std::string> &argv, const Params &params) {
     }
 }
 
+void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
+    add_params(argv, request.params);
+    argv.insert(argv.end(), {"--update", request.update, "--optimizer", request.optimizer, "--dialect", request.dialect,
+                             "--precision", request.precision, "--device", request.device});
+    argv.insert(argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
+    if (request.budget) argv.insert(argv.end(), {"--budget", std::to_string(request.budget)});
+    if (request.same_bits) argv.push_back("--same-bits");
+    if (request.workers > 1) argv.insert(argv.end(), {"--workers", std::to_string(request.workers)});
+    if (request.clip) argv.push_back("--clip");
+    if (request.accumulate) argv.push_back("--accumulate");
+    if (request.any_size) argv.push_back("--any-size");
+}
+
 std::string run_describe(const Program &program, const Params &params) {
     ProcessOptions options{.argv = {program.path, "--describe"},
                            .time_limit = program_time_limit(),
@@ -257,17 +270,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
                       const PhaseWords &phase) {
     Building state;
     ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()}};
-    add_params(options.argv, request.params);
-    options.argv.insert(options.argv.end(),
-                        {"--update", request.update, "--optimizer", request.optimizer,
-                         "--dialect", request.dialect, "--precision", request.precision, "--device", request.device});
-    options.argv.insert(options.argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
-    if (request.budget) options.argv.insert(options.argv.end(), {"--budget", std::to_string(request.budget)});
-    if (request.same_bits) options.argv.push_back("--same-bits");
-    if (request.workers > 1) options.argv.insert(options.argv.end(), {"--workers", std::to_string(request.workers)});
-    if (request.clip) options.argv.push_back("--clip");
-    if (request.accumulate) options.argv.push_back("--accumulate");
-    if (request.any_size) options.argv.push_back("--any-size");
+    add_request(options.argv, request);
     // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
     options.silence_limit = 1.5 * program_time_limit();
     options.memory_limit = memory_share(int(sysconf(_SC_NPROCESSORS_ONLN)));
@@ -294,6 +297,18 @@ bool is_source(const std::string &app) {
     const std::string ending = fs::path(app).extension().string();
     return ending == ".cpp" || ending == ".cc" || ending == ".cxx" ||
            app.find('/') != std::string::npos;
+}
+
+std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {
+    if (program.path.empty()) fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler", program.app);
+    ProcessOptions options{.argv = {program.path, "--ir", pass},
+                           .time_limit = program_time_limit(),
+                           .memory_limit = memory_share(1)};
+    add_request(options.argv, request);
+    const ProcessResult result = run_process(options);
+    if (result.status == 2 && !result.signal && !result.limit) throw UsageError(said(result));
+    if (!result.ok()) fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result), said(result));
+    return result.output;
 }
 
 Program find_program(const std::string &app, const Cache &cache) {

@@ -81,4 +81,8 @@ using PhaseWords = std::function<void(const std::string &)>;
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
                         const std::function<void(int, int, int)> &progress, const PhaseWords &phase = {});
 
+/// The step of a program as text, after this pass of the compiler or after "all". Nothing is compiled. Errors: the program's
+/// own message; no such pass (names those there are).
+std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass);
+
 }  // namespace cryolite

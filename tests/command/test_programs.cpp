@@ -116,6 +116,20 @@ TEST_CASE("programs: an optimizer that the program does not know is refused, wit
     CHECK(!contains(run_process({.argv = {gpt.path, "--describe", "--optimizer", "sgd"}}).output, "\"beta2\":0"));
 }
 
+TEST_CASE("programs: the step after a pass of the compiler, as text; an unknown pass is refused with those there are") {
+    Scratch scratch;
+    const Program gpt = find_program("gpt", Cache(scratch / "cache"));
+    const BundleRequest small{.params = {{"layers", "1"}, {"heads", "1"}, {"width", "8"}, {"context", "4"}, {"batch", "1"}, {"vocab", "5"}}};
+    const std::string text = step_text(gpt, small, "order");
+    CHECK(text.starts_with("after the pass order\n\n"));
+    CHECK(text.find("h.0.mlp.c_fc.weight@0") != std::string::npos);
+    CHECK(text.find("after the pass fuse") == std::string::npos);
+    CHECK(step_text(gpt, small, "all").find("after the pass fuse\n") != std::string::npos);
+    CHECK_ERROR(step_text(gpt, small, "fusion"), "--ir is 'fusion', expected all or trace or chunk-head");
+    Fake fake("echo oops >&2; exit 1");
+    CHECK_ERROR(step_text(fake.program, {}, "all"), "fake did not show its step");
+}
+
 TEST_CASE("programs: every part of the key makes another bundle, a default that is spelled out "
           "does not") {
     Fake fake;
@@ -294,7 +308,7 @@ TEST_CASE("programs: the compiler's own message, with file and line") {
     const Cache cache(scratch / "cache");
     const fs::path source = scratch / "wrong.cpp";
     write_plainly(source,
-                  "#include \"generators/program.h\"\nint main() { return nothing_like_it; }\n");
+                  "#include \"generators/driver/program.h\"\nint main() { return nothing_like_it; }\n");
     CHECK_ERROR(find_program(source, cache), "wrong.cpp:2:21: error: ");
     CHECK(!fs::exists(cache.folder() / "programs" / "program"));
     const fs::path odd = write_plainly(scratch / "caf\xe9.cpp", "int main() {}\n");

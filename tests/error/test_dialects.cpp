@@ -3,7 +3,7 @@
 #include "dsl/layers/activation.h"
 #include "dsl/layers/layer_norm.h"
 #include "dsl/models/gpt.h"
-#include "generators/dialects.h"
+#include "generators/passes/dialects.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -25,14 +25,14 @@ std::string message_of(const Lines &lines, StepOptions options = {}, Format form
 
 /// The dialect of the kernel that has this stage in the step or the forward pass, and why.
 template <typename M> std::string dialect_of(const Compiled<M> &c, const std::string &stage) {
-    int k = c.kernel("step", stage);
-    if (k < 0) k = c.kernel("forward", stage);
-    REQUIRE(k >= 0);
+    KernelId k = c.kernel("step", stage);
+    if (!k) k = c.kernel("forward", stage);
+    REQUIRE(k);
     return c.program.kernels[k].dialect + ": " + c.program.kernels[k].dialect_why;
 }
 
 std::string update_of(const Compiled<Chain> &c, const std::string &stage) {
-    for (const StageSpec &s : c.program.stages)
+    for (const ir::Op &s : c.program.ops)
         if (s.name == stage) return s.placed + (s.why.empty() ? "" : ": " + s.why);
     return "";
 }

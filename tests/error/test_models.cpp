@@ -114,9 +114,7 @@ std::string build_error(std::function<void()> act, int time_limit = 60) {
         Step step(machine);
         AdamW rule;
         Bad model(std::move(act));
-        StepProgram p;
-        build_step(p, model, rule, {}, step);
-        analyse(p, machine, 1, time_limit);
+        lower({.model = model, .optimizer = rule, .schedule = step, .oracle = reads_by_building(machine, 1, time_limit)});
     });
 }
 
@@ -200,7 +198,7 @@ TEST_CASE("a wrong gradient is seen") {
         void backward(const Call &call, Array dy) override {
             Linear::backward(call, dy);
             Var o("o");
-            d(b)(o) += cast(dy.type(), 1e-3f);
+            d(*b)(o) += cast(dy.type(), 1e-3f);
         }
     };
     Wrong layer("wrong", 5, 3);

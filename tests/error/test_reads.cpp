@@ -59,9 +59,7 @@ std::string message(Given... given) {
         Step step(machine);
         AdamW rule;
         With<L> model(given...);
-        StepProgram p;
-        build_step(p, model, rule, {}, step);
-        analyse(p, machine, 2, 60);
+        lower({.model = model, .optimizer = rule, .schedule = step, .oracle = reads_by_building(machine, 2, 60)});
     });
 }
 std::string shuffled(Shuffle::Index at, int gains = width) { return message<Shuffle>(std::move(at), gains); }

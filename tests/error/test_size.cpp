@@ -1,7 +1,8 @@
 // Steps that cannot fit are refused before anything is compiled; those that fit are not.
 
 #include "dsl/models/gpt.h"
-#include "generators/size.h"
+#include "generators/driver/memory_limit.h"
+#include "tests/support/reads.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -14,9 +15,8 @@ std::string message(std::vector<std::pair<std::string, std::string>> arguments, 
     Step step(machine);
     AdamW rule;
     Gpt model;
-    StepProgram p;
-    build_step(p, model, rule, {}, step);
-    return error_of([&] { check_size(p, {"--layers", "--width"}, memory); });
+    const auto sized = [&](const StepProgram &p) { check_size(p, {"--layers", "--width"}, memory); };
+    return error_of([&] { lower({.model = model, .optimizer = rule, .schedule = step, .oracle = reads_of_kinds, .sized = sized}); });
 }
 
 }  // namespace

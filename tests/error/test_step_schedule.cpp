@@ -140,14 +140,13 @@ TEST_CASE("a gradient inside its update: not with clipping and accumulation, not
 
 TEST_CASE("clipping without a stored gradient: its norm comes from inner products, before the first update") {
     Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); }, {.clip = true});
-    CHECK_FALSE(c.program.buffers[c.program.gradient_buffer[&c.model->up.W]].stored);
+    CHECK_FALSE(gradient_of(c.program, c.model->up.W).stored);
     std::map<std::string, int> norms;
-    for (int k : c.program.plans.at("step"))
-        for (int s : c.program.kernels[k].stages)
-            if (const StageSpec &n = c.program.stages[s]; n.part == Part::norm) norms[n.name] += ghost(n) ? 100 : 1;
+    for (OpId id : c.program.entries.at("step").ops)
+        if (auto *n = ir::as<ir::Norm>(c.program.ops[id])) norms[c.program.ops[id].name] += n->ghost() ? 100 : 1;
     CHECK(norms["norm(up.weight)"] == 100);
     CHECK(norms["norm(down.weight)"] == 1);
-    const auto &plan = c.program.plans.at("step");
+    const auto &plan = c.program.entries.at("step").kernels;
     auto place = [&](const std::string &stage) {
         return std::find(plan.begin(), plan.end(), c.kernel("step", stage)) - plan.begin();
     };
@@ -213,21 +212,24 @@ TEST_CASE("with several workers every part of a parameter is updated by one of t
                     {.clip = true, .update = "backward", .workers = 3});
     std::map<std::string, int64_t> updated, squared;
     std::map<std::string, std::set<int>> owners;
-    for (int k : c.program.plans.at("step"))
-        for (int i : c.program.kernels[k].stages) {
-            const StageSpec &s = c.program.stages[i];
-            if (s.part != Part::next && s.part != Part::norm) continue;
-            CHECK_FALSE(ghost(s));
-            CHECK(s.worker >= 0);
-            (s.part == Part::next ? updated : squared)[s.parameter->path()] += s.count;
-            owners[s.parameter->path()].insert(s.worker);
-            if (s.part == Part::next) CHECK(s.why.find("the gradients of 3 workers are added first") == 0);
-        }
-    for (auto &[w, buffer] : c.program.parameter_buffer) {
-        CHECK(updated[w->path()] == c.program.buffers[buffer].storage().size());
-        CHECK(squared[w->path()] == updated[w->path()]);
-        CHECK(owners[w->path()].size() == (updated[w->path()] >= 3 * 8192 ? 3 : 1));
-        CHECK(c.program.buffers[c.program.gradient_buffer[w]].stored);
+    for (OpId id : c.program.entries.at("step").ops) {
+        const ir::Op &op = c.program.ops[id];
+        auto *norm = ir::as<ir::Norm>(op);
+        const bool update = ir::is<ir::Update>(op);
+        if (!update && !norm) continue;
+        CHECK_FALSE((norm && norm->ghost()));
+        const ir::Shard shard = ir::shard_of(op);
+        CHECK(shard.worker >= 0);
+        const std::string &path = c.program.parameters[ir::parameter_of(op)].path;
+        (update ? updated : squared)[path] += shard.count;
+        owners[path].insert(shard.worker);
+        if (update) CHECK(op.why.find("the gradients of 3 workers are added first") == 0);
+    }
+    for (const ir::Parameter &w : c.program.parameters) {
+        CHECK(updated[w.path] == c.program.values[w.value].storage().size());
+        CHECK(squared[w.path] == updated[w.path]);
+        CHECK(owners[w.path].size() == (updated[w.path] >= 3 * 8192 ? 3 : 1));
+        CHECK(c.program.values[w.gradient].stored);
     }
 }
 
@@ -235,14 +237,14 @@ TEST_CASE("an update at forward leaves the step, and stands before its first use
     Compiled<Gpt> c({{"layers", "1"}, {"heads", "2"}, {"width", "6"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}},
                     [](Gpt &net, Step &s) { s(next(net.blocks[0].up.W)).compute_at(forward); });
     const std::string update = "next(h.0.mlp.c_fc.weight)";
-    CHECK(c.kernel("step", update) == -1);
-    CHECK(c.kernel("flush", update) >= 0);
-    const auto &plan = c.program.plans.at("lazy");
+    CHECK_FALSE(c.kernel("step", update));
+    CHECK(c.kernel("flush", update));
+    const auto &plan = c.program.entries.at("lazy").kernels;
     auto place = [&](const std::string &stage) {
         return std::find(plan.begin(), plan.end(), c.kernel("lazy", stage)) - plan.begin();
     };
     CHECK(place(update) + 1 == place("h.0.mlp.c_fc"));
-    CHECK(plan.size() == c.program.plans.at("forward").size() + 1);
+    CHECK(plan.size() == c.program.entries.at("forward").kernels.size() + 1);
 }
 
 TEST_CASE("an update at forward: not of a gradient that is never stored") {
@@ -308,15 +310,15 @@ TEST_CASE(
     CHECK(c.kernel("forward", "after") != c.kernel("forward", "down"));
     CHECK(c.kernel("step", "d(up.weight)") == c.kernel("step", "next(up.weight)"));
     CHECK(c.kernel("step", "d(down.weight)") != c.kernel("step", "next(down.weight)"));
-    CHECK_FALSE(c.program.buffers[c.program.gradient_buffer[&c.model->up.W]].stored);
-    CHECK(c.program.buffers[c.program.gradient_buffer[&c.model->down.W]].stored);
+    CHECK_FALSE(gradient_of(c.program, c.model->up.W).stored);
+    CHECK(gradient_of(c.program, c.model->down.W).stored);
 }
 
 TEST_CASE("the old weight is read before it is replaced") {
     Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
         for (Linear *l : {&c.up, &c.down, &c.head}) s(d(l->W)).compute_at(next(l->W));
     });
-    const auto &plan = c.program.plans.at("step");
+    const auto &plan = c.program.entries.at("step").kernels;
     auto place = [&](const std::string &stage) {
         return std::find(plan.begin(), plan.end(), c.kernel("step", stage)) - plan.begin();
     };
@@ -347,16 +349,15 @@ TEST_CASE("the head goes with the loss by blocks of rows, where rows do not need
     auto lines = [](Chain &c, Step &s) { s(c.head).compute_at(c.criterion, 32); };
     {
         Compiled<Chain> c({{"batch", "70"}}, lines);
-        CHECK(c.program.blocks.rows == 32);
-        CHECK(c.program.plans.count("evaluate") + c.program.plans.count("predict") == 2);
-        CHECK(c.kernel("forward", "head") < 0);
+        CHECK(c.program.chunks.rows == 32);
+        CHECK(c.program.entries.count("evaluate") + c.program.entries.count("predict") == 2);
+        CHECK_FALSE(c.kernel("forward", "head"));
         int logits = 0;
-        for (int k : c.program.plans.at("step"))
-            for (int s : c.program.kernels[size_t(k)].stages)
-                if (const StageSpec &spec = c.program.stages[size_t(s)]; spec.part == Part::forward && spec.name == "head") {
-                    CHECK(spec.placed == "at loss, 32 rows at a time");
-                    logits++;
-                }
+        for (OpId id : c.program.entries.at("step").ops)
+            if (const ir::Op &op = c.program.ops[id]; ir::is<ir::Forward>(op) && op.name == "head") {
+                CHECK(op.placed == "at loss, 32 rows at a time");
+                logits++;
+            }
         CHECK(logits == 3);
     }
 

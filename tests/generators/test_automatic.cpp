@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "dsl/layers/linear.h"
-#include "generators/compare.h"
-#include "generators/store.h"
+#include "generators/codegen/compare.h"
+#include "generators/codegen/kernel_store.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -97,7 +97,7 @@ AutomaticLoops way(const std::string &name) {
 
 /// The loops that the layer's forward kernel got.
 template <typename M> std::string loops_of(const Compiled<M> &c, const CompileReport &r) {
-    return r.kernels[size_t(c.kernel("forward", "squares"))].loops;
+    return r.kernels[size_t(c.kernel("forward", "squares").index)].loops;
 }
 
 Compiled<Small> small(std::vector<AutomaticLoops> automatic, const std::string &batch = "5") {
@@ -113,7 +113,7 @@ TEST_CASE("automatic: every one of the built-in ways computes what the unschedul
         Compiled<Both> c({{"batch", "5"}}, [&](Both &, Step &s) { s.automatic = {a}; });
         CompileReport r = store.compile(c);
         CHECK(loops_of(c, r) == a.name);
-        CHECK(r.kernels[size_t(c.kernel("step", "d(up)"))].loops == a.name);
+        CHECK(r.kernels[size_t(c.kernel("step", "d(up)").index)].loops == a.name);
         CHECK(store.said == "");
     }
 }
@@ -176,7 +176,7 @@ TEST_CASE("automatic: keys need no scheduler, and change with the algorithm, the
         Compiled<Small> c = small(automatic, batch);
         Halide::Target &t = c.machine.target;
         if (other_target) t.set_feature(Halide::Target::AVX2, !t.has_feature(Halide::Target::AVX2));
-        return c.keys()[size_t(c.kernel("forward", "squares"))];
+        return c.keys()[size_t(c.kernel("forward", "squares").index)];
     };
     AutomaticLoops a = way("Adams2019");
     const std::string first = key({a});
@@ -192,7 +192,7 @@ TEST_CASE("automatic: keys need no scheduler, and change with the algorithm, the
 
 TEST_CASE("compare: what is measured") {
     BuiltKernel k;
-    k.arguments = {{0, 0, Halide::Float(32), {2}, false}, {1, 0, Halide::Float(32), {2}, true}};
+    k.arguments = {{ValueId(0), 0, Halide::Float(32), {2}, false}, {ValueId(1), 0, Halide::Float(32), {2}, true}};
     auto bytes = [](float a, float b) {
         std::string text(8, 0);
         std::memcpy(text.data(), &a, 4), std::memcpy(text.data() + 4, &b, 4);

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "generators/child.h"
+#include "generators/codegen/child.h"
 
 namespace cryolite::test {
 

@@ -54,7 +54,7 @@ TEST_CASE("keys: one line of the schedule changes the kernels it touches, and no
         Compiled<Gpt> c(gpt(2), schedule);
         std::map<std::string, std::string> by_key;
         std::vector<std::string> keys = c.keys();
-        for (size_t k = 0; k < keys.size(); k++) by_key[keys[k]] = c.program.kernels[k].name;
+        for (size_t k = 0; k < keys.size(); k++) by_key[keys[k]] = c.program.kernels[KernelId(int(k))].name;
         return by_key;
     };
     auto a = kernels(schedule_gpt), b = kernels([](Gpt &net, Step &s) {
@@ -75,9 +75,9 @@ TEST_CASE("order: a large model's fused update waits until the pass back has rea
     // Kernels of the pass back between the gradient of a block's input and the update of its c_fc.
     auto between = [](int width) {
         Compiled<Gpt> c(gpt(4, width), schedule_gpt, {.update = "backward"});
-        const std::vector<int> &line = c.program.plans.at("step");
+        const std::vector<KernelId> &line = c.program.entries.at("step").kernels;
         auto at = [&](const char *part) {
-            return int(std::ranges::find_if(line, [&](int k) { return c.program.kernels[k].name.find(part) != std::string::npos; }) - line.begin());
+            return int(std::ranges::find_if(line, [&](KernelId k) { return c.program.kernels[k].name.find(part) != std::string::npos; }) - line.begin());
         };
         return at("next(h.3.mlp.c_fc.weight)") - at("d(h.3.ln_2)");
     };
@@ -96,7 +96,7 @@ TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across 
         const bool across = most > 5 && (format == fp32 || c.machine.dot_products);
         const int expected = across ? most : 5;
         int with = 0;
-        for (const Kernel &k : c.program.kernels) {
+        for (const ir::Kernel &k : c.program.kernels) {
             BuiltKernel built = build_kernel(c.program, k, c.machine);
             built.pipeline.compile_to_lowered_stmt(path, built.inputs, Halide::Text, c.machine.target);
             const bool fused = std::ranges::any_of(std::array{"c_fc", "c_proj", "c_attn", "wte"}, [&](const std::string &layer) {

@@ -1,6 +1,6 @@
 // What a library of kernels expects of the process that loads it, and what comes with it.
 
-#include "generators/link.h"
+#include "generators/codegen/link.h"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -8,8 +8,8 @@
 
 #include <filesystem>
 
-#include "generators/child.h"
-#include "generators/store.h"
+#include "generators/codegen/child.h"
+#include "generators/codegen/kernel_store.h"
 
 namespace cryolite::test {
 

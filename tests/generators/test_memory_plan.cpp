@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "generators/recompute.h"
+#include "generators/driver/budget.h"
+#include "generators/passes/memory.h"
 #include "tests/support/shapes.h"
 #include "tests/support/step.h"
 
@@ -10,44 +11,36 @@ namespace cryolite::test {
 
 namespace {
 
-/// What each kernel touches, without compiling it.
-std::vector<CompiledKernel> described(const StepProgram &p) {
-    std::vector<CompiledKernel> kernels(p.kernels.size());
-    for (size_t k = 0; k < kernels.size(); k++)
-        for (int s : p.kernels[k].stages) {
-            auto add = [&](int part, bool written) {
-                const int b = p.base(part);
-                if (p.buffers[b].stored)
-                    kernels[k].arguments.push_back({b, 0, p.buffers[b].type, {}, written});
-            };
-            for (int b : stage_reads(p, p.stages[s])) add(b, false);
-            for (int b : p.stages[s].writes) add(b, true);
-        }
-    return kernels;
+bool is_remat(const ir::Op &op) {
+    auto *f = ir::as<ir::Forward>(op);
+    return f && f->when == ir::Forward::remat;
 }
 
-/// At each kernel of a plan, after the forward pass, no two activations that are written before and
-/// read at or after it may lie on each other, and none is read before it is written.
-void check_lives(const StepProgram &p, const MemoryPlan &memory,
-                 const std::vector<CompiledKernel> &kernels, const std::string &plan) {
-    std::vector<int> line = p.plans.at("forward");
-    if (plan != "forward")
-        line.insert(line.end(), p.plans.at(plan).begin(), p.plans.at(plan).end());
-    std::map<int, std::pair<int, int>> life;
+/// At each kernel of an entry, after the forward pass, no two activations that are written before and read at or after it
+/// may lie on each other, and none is read before it is written.
+void check_lives(const StepProgram &p, const std::string &entry) {
+    std::vector<OpId> line = p.entries.at("forward").ops;
+    if (entry != "forward") line.insert(line.end(), p.entries.at(entry).ops.begin(), p.entries.at(entry).ops.end());
+    std::map<ValueId, std::pair<int, int>> life;
     std::vector<std::string> read_too_early;
-    for (int t = 0; t < int(line.size()); t++)
-        for (const KernelArgument &a : kernels[size_t(line[size_t(t)])].arguments)
-            if (memory.offset.count(a.buffer)) {
-                if (!a.written && !life.count(a.buffer)) read_too_early.push_back(p.kernels[size_t(line[size_t(t)])].name + ": " + p.buffers[size_t(a.buffer)].name);
-                life.try_emplace(a.buffer, t, t).first->second.second = t;
-            }
-    CHECK_MESSAGE(read_too_early.empty(), plan, ": ", fmt::format("{}", fmt::join(read_too_early, ", ")));
+    for (int t = 0; t < int(line.size()); t++) {
+        const ir::Op &op = p.ops[line[size_t(t)]];
+        auto touch = [&](const ir::Ref &r, bool written) {
+            const ValueId v = p.base(r.value);
+            if (!p.values[v].stored || !p.memory.offset.count(v)) return;
+            if (!written && !life.count(v)) read_too_early.push_back(op.name + ": " + p.values[v].name);
+            life.try_emplace(v, t, t).first->second.second = t;
+        };
+        for (const ir::Ref &r : op.reads) touch(r, false);
+        for (const ir::Ref &w : op.writes) touch(w, true);
+    }
+    CHECK_MESSAGE(read_too_early.empty(), entry, ": ", fmt::format("{}", fmt::join(read_too_early, ", ")));
     int overlaps = 0;
     for (auto &[a, la] : life)
         for (auto &[b, lb] : life) {
             if (a >= b || la.first > lb.second || lb.first > la.second) continue;
-            int64_t x = memory.offset.at(a), y = memory.offset.at(b);
-            overlaps += x < y + p.buffers[b].bytes() && y < x + p.buffers[a].bytes();
+            const int64_t x = p.memory.offset.at(a), y = p.memory.offset.at(b);
+            overlaps += x < y + p.values[b].bytes() && y < x + p.values[a].bytes();
         }
     CHECK(overlaps == 0);
     CHECK(life.size() > 5);
@@ -64,12 +57,11 @@ TEST_CASE("memory plan: what lives at one time lies apart") {
                          {"batch", "3"},
                          {"vocab", "31"}},
                         schedule_gpt, {.accumulate = accumulate});
-        std::vector<CompiledKernel> kernels = described(c.program);
-        MemoryPlan memory = plan_memory(c.program, kernels);
-        for (auto &[plan, list] : c.program.plans) check_lives(c.program, memory, kernels, plan);
-        for (auto &[b, offset] : memory.offset) {
+        const ir::MemoryPlan &memory = c.program.memory;
+        for (auto &[name, entry] : c.program.entries) check_lives(c.program, name);
+        for (auto &[v, offset] : memory.offset) {
             CHECK(offset % 64 == 0);
-            CHECK(offset + c.program.buffers[b].bytes() <= memory.bytes);
+            CHECK(offset + c.program.values[v].bytes() <= memory.bytes);
         }
         CHECK(memory.bytes < memory.unshared);
         CHECK(memory.offset.count(c.program.loss) == 1);
@@ -85,11 +77,9 @@ TEST_CASE("memory plan: what the blocks of a head read is built again before the
         };
         Compiled<Gpt> c({{"layers", "2"}, {"heads", "5"}, {"width", "15"}, {"context", "32"}, {"batch", "3"}, {"vocab", "31"}}, lines,
                         {.accumulate = accumulate});
-        std::vector<CompiledKernel> kernels = described(c.program);
-        MemoryPlan memory = plan_memory(c.program, kernels);
-        for (auto &[plan, list] : c.program.plans) check_lives(c.program, memory, kernels, plan);
-        auto again = [&](const char *plan) {
-            return std::ranges::count_if(c.program.plans.at(plan), [&](int k) { return c.program.stages[c.program.kernels[k].stages[0]].again; });
+        for (auto &[name, entry] : c.program.entries) check_lives(c.program, name);
+        auto again = [&](const char *entry) {
+            return std::ranges::count_if(c.program.entries.at(entry).ops, [&](OpId id) { return is_remat(c.program.ops[id]); });
         };
         CHECK(again("step") == 1);
         CHECK(again("evaluate") == 0);
@@ -99,13 +89,13 @@ TEST_CASE("memory plan: what the blocks of a head read is built again before the
 TEST_CASE("memory plan: on a device, arrays begin where one of its buffers can") {
     Compiled<Gpt> c({{"layers", "1"}, {"heads", "5"}, {"width", "15"}, {"context", "7"}, {"batch", "3"}, {"vocab", "31"}},
                     schedule_gpt, {.clip = true}, fp32, test_target({Halide::Target::OpenCL, Halide::Target::CLDoubles}));
-    MemoryPlan memory = plan_memory(c.program, described(c.program));
-    for (auto &[b, offset] : memory.offset) CHECK(offset % 512 == 0);
+    for (auto &[v, offset] : c.program.memory.offset) CHECK(offset % 512 == 0);
     int norms = 0;
-    for (const StageSpec &s : c.program.stages) {
-        if (s.part != Part::norm) continue;
-        CHECK(s.index * 8 % 512 == 0);
-        CHECK(s.index < c.program.buffers[c.program.norms].shape[0]);
+    for (const ir::Op &op : c.program.ops) {
+        auto *n = ir::as<ir::Norm>(op);
+        if (!n) continue;
+        CHECK(n->slot * 8 % 512 == 0);
+        CHECK(n->slot < c.program.values[c.program.norms].shape[0]);
         norms++;
     }
     CHECK(norms > 10);
@@ -125,12 +115,11 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
         schedule_gpt(model, step);
         lines(model, step);
         KnownReads known;
-        make_step(p, options, bytes, [&](StepProgram &q, const StepOptions &o) {
-            build_step(q, model, rule, o, step);
-            analyse(q, machine, 2, 60, known);
-            partition(q, o);
+        p = lower_within(bytes, options, [&](const StepOptions &o) {
+            return lower({.model = model, .optimizer = rule, .schedule = step, .options = o,
+                          .oracle = reads_by_building(machine, 2, 60), .known = &known});
         });
-        return std::pair(p.blocks.rows, kept_bytes(p) + predict_memory(p).bytes);
+        return std::pair(p.chunks.rows, kept_bytes(p) + p.memory.bytes);
     };
     auto nothing = [](Gpt &, Step &) {};
     auto blocks = [](Gpt &m, Step &s) { s(m.head).compute_at(m.criterion, 256); };
@@ -145,18 +134,18 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
     // What was asked for stays, and more is built again.
     CHECK(made(p[3], fewer, {.head_rows = 256}, nothing, wide).first == 256);
     CHECK(made(p[4], fewer, {}, blocks, wide).first == 256);
-    auto again = [](const StepProgram &q) { return std::ranges::count_if(q.stages, &StageSpec::again); };
+    auto again = [](const StepProgram &q) { return std::ranges::count_if(q.ops, is_remat); };
     CHECK(again(p[3]) > again(p[1]));
     CHECK(made(p[5], fewer, {.same_bits = true}, nothing, wide).first == 256);
     // Of the residual stream every other sum stays.
     const ModelArguments deep{{"layers", "6"}, {"heads", "8"}, {"width", "512"}, {"context", "128"}, {"batch", "4"}, {"vocab", "64"}};
     made(p[8], made(p[9], 0, {}, nothing, deep, bf16).second - (25 << 20), {}, nothing, deep, bf16);
-    std::set<int> sums;
-    for (const StageSpec &s : p[8].stages)
-        if (s.name == "add again") sums.insert(p[8].graph.calls()[size_t(s.call)].output);
+    std::set<ValueId> sums;
+    for (const ir::Op &op : p[8].ops)
+        if (op.name == "add again") sums.insert(p[8].calls[*ir::call_of(op)].output);
     CHECK(sums.size() > 3);
-    for (int sum : sums)
-        for (int v : p[8].graph.calls()[size_t(p[8].graph.values()[size_t(sum)].producer)].inputs) CHECK(!sums.count(v));
+    for (ValueId sum : sums)
+        for (ValueId v : p[8].calls[p[8].values[sum].producer].inputs) CHECK(!sums.count(v));
     // Lines that do not go with blocks keep them away.
     auto fused = [](Gpt &m, Step &s) { s(d(m.token.table)).compute_at(next(m.token.table)); };
     const ModelArguments small{{"layers", "12"}, {"heads", "4"}, {"width", "128"}, {"context", "128"}, {"batch", "8"}, {"vocab", "9000"}};

@@ -6,7 +6,7 @@
 
 #include "dsl/models/digits.h"
 #include "dsl/models/gpt.h"
-#include "generators/store.h"
+#include "generators/codegen/kernel_store.h"
 #include "schedules/cpu/gpt.h"
 #include "tests/support/step.h"
 
@@ -60,9 +60,9 @@ int assemble_all(std::vector<std::pair<std::string, std::string>> arguments, typ
         if (seen.insert(keys[size_t(k)]).second) list.push_back(k);
     int entries = 0;
     run_children(int(list.size()), 2, 120,
-                 [&](int i) { return assemble(build_kernel(c.program, c.program.kernels[size_t(list[size_t(i)])], c.machine), c.machine); },
+                 [&](int i) { return assemble(build_kernel(c.program, c.program.kernels[KernelId(list[size_t(i)])], c.machine), c.machine); },
                  [&](int i, const ChildResult &r) {
-                     INFO(c.program.kernels[size_t(list[size_t(i)])].name);
+                     INFO(c.program.kernels[KernelId(list[size_t(i)])].name);
                      CHECK(r.error == "");
                      CHECK(std::atoi(r.output.c_str()) > 0);
                      entries += std::atoi(r.output.c_str());

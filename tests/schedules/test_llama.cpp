@@ -24,7 +24,7 @@ TEST_CASE("schedules: Llama on aligned shapes") {
 }
 
 TEST_CASE("schedules: Llama in bf16, what GPT has not") {
-    const auto asked = [](const StepProgram &, const Kernel &k) {
+    const auto asked = [](const StepProgram &, const ir::Kernel &k) {
         return k.name.find("self_attn") != std::string::npos || k.name.find("act_fn") != std::string::npos;
     };
     check_kernels(Compiled<Llama>(ragged, schedule_llama, {}, bf16), 4e-3, asked);

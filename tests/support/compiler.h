@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "generators/child.h"
-#include "generators/gradient_check.h"
+#include "generators/codegen/child.h"
+#include "generators/driver/gradient_check.h"
 
 namespace cryolite::test {
 

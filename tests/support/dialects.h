@@ -6,7 +6,8 @@
 #include <mutex>
 
 #include "dialects/dialect.h"
-#include "generators/dialects.h"
+#include "generators/codegen/compile.h"
+#include "generators/passes/dialects.h"
 #include "tests/support/kernels.h"
 
 namespace cryolite::test {
@@ -27,13 +28,13 @@ template <typename M>
 void check_dialect(const Compiled<M> &c, const std::string &name, Compared &compared, double tolerance = 3e-5) {
     static std::set<std::string> seen;
     const std::vector<std::string> keys = c.keys();
-    std::vector<int> list;
-    for (int k = 0; k < int(keys.size()); k++)
-        if (why_not(c.program, c.program.kernels[k], name).empty() && seen.insert(name + keys[k]).second) list.push_back(k);
+    std::vector<KernelId> list;
+    for (KernelId k : c.program.kernels.ids())
+        if (why_not(c.program, c.program.kernels[k], name).empty() && seen.insert(name + keys[size_t(k.index)]).second) list.push_back(k);
     run_children(
         int(list.size()), 2, 300,
         [&](int i) {
-            const Kernel &k = c.program.kernels[list[i]];
+            const ir::Kernel &k = c.program.kernels[list[i]];
             const BuiltKernel built = build_kernel(c.program, k, c.machine);
             const Product product = with_arguments(product_of(c.program, k), built.arguments);
             std::vector<int64_t> elements;

@@ -4,22 +4,22 @@
 #include <functional>
 #include <set>
 
-#include "generators/compare.h"
+#include "generators/codegen/compare.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
 
 /// Whether a kernel computes dX of a product.
-inline bool computes_dx(const StepProgram &p, const Kernel &k) {
-    if (k.anchor < 0 || p.stages[k.anchor].part != Part::d_input) return false;
-    return p.graph.calls()[p.stages[k.anchor].call].layer->product().has_value();
+inline bool computes_dx(const StepProgram &p, const ir::Kernel &k) {
+    auto *g = k.anchor ? ir::as<ir::InputGrad>(p.ops[k.anchor]) : nullptr;
+    return g && p.layer(g->call).product;
 }
 
 /// The farthest that an element of an output lies from that of the unscheduled kernel, relative to the largest of its
 /// array. Builds Funcs: in a child.
 template <typename M>
-double distance_to_unscheduled(const Compiled<M> &c, int kernel, std::string &loops) {
-    const Kernel &k = c.program.kernels[kernel];
+double distance_to_unscheduled(const Compiled<M> &c, KernelId kernel, std::string &loops) {
+    const ir::Kernel &k = c.program.kernels[kernel];
     BuiltKernel built = build_kernel(c.program, k, c.machine);
     if (!built.automatic_keys.empty()) apply_automatic(built, c.step, c.machine);
     loops = built.loops;
@@ -31,12 +31,12 @@ double distance_to_unscheduled(const Compiled<M> &c, int kernel, std::string &lo
 /// checked before are not checked again, nor those that `asked` leaves out.
 template <typename M>
 void check_kernels(const Compiled<M> &c, double tolerance = 3e-5,
-                   const std::function<bool(const StepProgram &, const Kernel &)> &asked = nullptr) {
+                   const std::function<bool(const StepProgram &, const ir::Kernel &)> &asked = nullptr) {
     static std::set<std::string> seen;
     std::vector<std::string> keys = c.keys();
-    std::vector<int> list;
-    for (int k = 0; k < int(keys.size()); k++)
-        if ((!asked || asked(c.program, c.program.kernels[k])) && seen.insert(keys[k]).second) list.push_back(k);
+    std::vector<KernelId> list;
+    for (KernelId k : c.program.kernels.ids())
+        if ((!asked || asked(c.program, c.program.kernels[k])) && seen.insert(keys[size_t(k.index)]).second) list.push_back(k);
     if (asked) CHECK(list.size() > 0);
     run_children(
         int(list.size()), 2, 300,

@@ -4,9 +4,9 @@
 #include <functional>
 
 #include "dsl/optimizers/adamw.h"
-#include "generators/compile.h"
-#include "generators/memory_plan.h"
-#include "generators/partition.h"
+#include "generators/codegen/compile.h"
+#include "generators/driver/reads_oracle.h"
+#include "generators/passes/pipeline.h"
 #include "tests/support/compiler.h"
 
 namespace cryolite::test {
@@ -26,7 +26,7 @@ class Compiled {
 public:
     using Schedule = std::function<void(M &, Step &)>;
 
-    /// Builds and partitions the step of a model with these arguments: {{"layers", "2"}, ...}.
+    /// The step of a model with these arguments, {{"layers", "2"}, ...}, after all passes.
     explicit Compiled(std::vector<std::pair<std::string, std::string>> arguments,
                       Schedule schedule = {}, StepOptions options = {}, Format format = fp32,
                       const Halide::Target &target = test_target())
@@ -35,26 +35,24 @@ public:
         model = std::make_unique<M>();
         model->numerics(format);
         if (schedule) schedule(*model, step);
-        build_step(program, *model, optimizer, options, step);
-        analyse(program, machine, 2, 60);
-        partition(program, options);
+        program = lower({.model = *model, .optimizer = optimizer, .schedule = step, .options = options,
+                         .oracle = reads_by_building(machine, 2, 60)});
     }
 
-    /// The kernel that holds the stage of this name in a plan; -1: none does.
-    int kernel(const std::string &plan, const std::string &stage) const {
-        for (int k : program.plans.at(plan))
-            for (int s : program.kernels[k].stages)
-                if (program.stages[s].name == stage) return k;
-        return -1;
+    /// The kernel that holds the operation of this name in an entry; none: no kernel does.
+    KernelId kernel(const std::string &entry, const std::string &name) const {
+        for (OpId id : program.entries.at(entry).ops)
+            if (program.ops[id].name == name) return program.ops[id].kernel;
+        return {};
     }
     /// The keys of all kernels, without compiling them.
     std::vector<std::string> keys() const {
-        std::vector<std::string> list(program.kernels.size());
+        std::vector<std::string> list(size_t(program.kernels.size()));
         run_children(
             int(list.size()), 2, 60,
-            [&](int k) { return build_kernel(program, program.kernels[k], machine).key; },
+            [&](int k) { return build_kernel(program, program.kernels[KernelId(k)], machine).key; },
             [&](int k, const ChildResult &r) {
-                if (!r.error.empty()) fail("{}: {}", program.kernels[k].name, r.error);
+                if (!r.error.empty()) fail("{}: {}", program.kernels[KernelId(k)].name, r.error);
                 list[k] = r.output;
             });
         return list;
@@ -66,5 +64,10 @@ public:
     std::unique_ptr<M> model;
     StepProgram program;
 };
+
+/// The array of a parameter's gradient.
+inline const ir::Value &gradient_of(const StepProgram &p, const Parameter &w) {
+    return p.values[p.parameters[p.parameter_ids.at(&w)].gradient];
+}
 
 }  // namespace cryolite::test

@@ -51,6 +51,13 @@ only tests/faults tests/faults/
 only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
 only tests/programs generators/cryolite.h
 
+# Inside of the compiler: ir <- passes <- lowering <- codegen <- driver. Of passes, lowering sees the program alone.
+only generators/ir generators/ir/ dsl/shape.h dsl/nature.h dsl/error.h schedules/layout.h
+only generators/passes generators/ir/ generators/passes/ dsl/ schedules/ dialects/table.h
+only generators/lowering generators/ir/ generators/passes/pass.h generators/lowering/ dsl/ schedules/
+only generators/codegen dsl/error.h generators/ir/ generators/passes/ generators/lowering/ generators/codegen/ dialects/product.h
+only generators/programs generators/driver/program.h dsl/ schedules/
+
 # Inside of them.
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/
 forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
@@ -63,13 +70,14 @@ forbid "processes and threads work together through one interface" '# *include *
     '/(local/[^:]*:.*collective/local/|mpi/[^:]*:.*collective/mpi/)' runtime/collective
 
 # What users' programs see: the compiler's own types have a namespace, and what they include names none.
-forbid "the compiler is in cryolite::compiler" '^namespace cryolite ' '^generators/program\.(h|cpp):' generators
-forbid "users' programs see nothing of the compiler" '# *include *"generators/' '"generators/program\.h"' generators/cryolite.h generators/program.h
+forbid "the compiler is in cryolite::compiler" '^namespace cryolite ' '^generators/driver/program\.(h|cpp):' generators
+forbid "users' programs see nothing of the compiler" '# *include *"generators/' '"generators/driver/program\.h"' generators/cryolite.h generators/driver/program.h
 
 # Headers of others.
 halide='# *include *[<"]Halide'
 forbid "the compiler's half sees Halide.h alone of Halide" "$halide" '<Halide\.h>' dsl schedules generators
 forbid "of Halide, the runtime sees its runtime's header" "$halide" '<HalideRuntime\.h>|^runtime/device/opencl/.*<HalideRuntimeOpenCL\.h>' runtime
+forbid "the step as data sees nothing of Halide" "$halide" '^$' generators/ir dsl/shape.h dsl/nature.h dsl/error.h schedules/layout.h
 forbid "an app sees nothing of Halide" "$halide" '^$' apps
 forbid "of Halide, a dialect sees its runtime's header" "$halide" '<HalideRuntime\.h>' dialects
 forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' dsl schedules generators runtime apps

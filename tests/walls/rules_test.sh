@@ -5,9 +5,9 @@
 walls=$1/tests/walls
 
 # A tree that keeps all rules, as empty as can be.
-mkdir -p dialects/onednn dsl/layers schedules/{cpu,gpu} generators runtime/{data,halide,collective/{local,mpi},device/{cpu,opencl}} \
+mkdir -p dialects/onednn dsl/layers schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,driver,programs} runtime/{data,halide,collective/{local,mpi},device/{cpu,opencl}} \
     apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs,faults,fuzz}
-touch generators/{cryolite,program}.h
+touch generators/{cryolite,driver/program}.h dsl/{shape,nature,error}.h schedules/layout.h
 "$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"
 
 broken() { # broken FILE LINE WORDS: a file of this one line breaks the rule of these words
@@ -25,15 +25,21 @@ only='includes of this project only'
 broken dsl/layers/a.h '#include "schedules/group.h"' "dsl $only"
 broken dsl/a.h '#include <runtime/plan.h>' "dsl $only"
 broken dsl/a.h '#  include "error.h"' "dsl $only"
-broken schedules/cpu/a.cpp '#include "generators/step.h"' "schedules $only"
+broken schedules/cpu/a.cpp '#include "generators/passes/pass.h"' "schedules $only"
 broken schedules/a.h '#include "dialects/table.h"' "schedules $only"
 broken generators/a.cpp '#include "runtime/plan.h"' "generators $only"
 broken generators/a.cpp '#include "apps/cryolite/flags.h"' "generators $only"
+broken generators/ir/a.h '#include "dsl/layer.h"' "generators/ir $only"
+broken generators/ir/a.h '#include <Halide.h>' 'the step as data sees nothing of Halide'
+broken generators/passes/a.h '#include "generators/lowering/kernel_builder.h"' "generators/passes $only"
+broken generators/lowering/a.h '#include "generators/passes/pipeline.h"' "generators/lowering $only"
+broken generators/codegen/a.h '#include "generators/driver/write_bundle.h"' "generators/codegen $only"
+broken generators/programs/a.cpp '#include "generators/passes/pass.h"' "generators/programs $only"
 broken generators/a.h 'namespace cryolite {' 'the compiler is in cryolite::compiler'
 broken runtime/a.cpp '#include "dsl/shape.h"' "runtime $only"
-broken runtime/device/opencl/a.cpp '#include "generators/step.h"' "runtime $only"
+broken runtime/device/opencl/a.cpp '#include "generators/passes/pass.h"' "runtime $only"
 broken runtime/collective/mpi/a.cpp '#include "apps/cryolite/flags.h"' "runtime $only"
-broken apps/cryolite/a.cpp '#include "generators/program.h"' "apps $only"
+broken apps/cryolite/a.cpp '#include "generators/driver/program.h"' "apps $only"
 broken apps/gpt/a.cpp '#include "dsl/models/gpt.h"' "apps $only"
 broken apps/digits/a.cpp '#include "tests/runtime/scratch.h"' "apps $only"
 for folder in layers schedules generators error support; do
@@ -71,9 +77,9 @@ broken apps/cryolite/a.cpp '    fmt::print(stderr, "x");' 'words for people neve
 broken runtime/a.cpp '    std::cerr << x;' 'words for people never fail'
 broken dsl/layers/a.h '    y.vectorize(i, 16);' 'no scheduling call'
 broken dsl/a.cpp '    if (t.has_feature(Target::AVX2)) {}' 'does not ask for the target'
-broken generators/program.h '#include "generators/step.h"' 'see nothing of the compiler'
-touch generators/program.h
-broken generators/cryolite.h '#include "generators/step.h"' 'see nothing of the compiler'
+broken generators/driver/program.h '#include "generators/passes/pass.h"' 'see nothing of the compiler'
+touch generators/driver/program.h
+broken generators/cryolite.h '#include "generators/passes/pass.h"' 'see nothing of the compiler'
 touch generators/cryolite.h
 mv runtime/data data
 if "$walls/includes.sh" "$work" > out; then fail "a rule about a folder that is not there holds"; fi

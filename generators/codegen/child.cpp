@@ -1,0 +1,129 @@
+#include "generators/codegen/child.h"
+
+#include <Halide.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+#include "dsl/error.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Child {
+    int index;
+    pid_t pid;
+    int out, err;
+    Clock::time_point start;
+    std::string output, errors;
+    bool late = false;
+};
+
+/// The child's own life: the first byte it sends says whether what follows is a result or a message.
+[[noreturn]] void live(const std::function<std::string(int)> &work, int index, int out, int err) {
+    std::string text;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a child that is killed for its time takes its own children with it
+    dup2(err, STDERR_FILENO);
+    try {
+        text = "+" + work(index);
+    } catch (const Halide::Error &e) {
+        text = std::string("-") + e.what();
+    } catch (const std::exception &e) {
+        text = std::string("-") + e.what();
+    }
+    for (size_t sent = 0; sent < text.size();) {
+        ssize_t n = write(out, text.data() + sent, text.size() - sent);
+        if (n <= 0) _exit(3);
+        sent += size_t(n);
+    }
+    _exit(0);
+}
+
+Child start(const std::function<std::string(int)> &work, int index) {
+    int out[2], err[2];
+    if (pipe(out) || pipe(err)) fail("cannot make a pipe for a compiler process: {}", strerror(errno));
+    pid_t pid = fork();
+    if (pid < 0) fail("cannot start a compiler process: {}", strerror(errno));
+    if (pid == 0) {
+        close(out[0]), close(err[0]);
+        live(work, index, out[1], err[1]);
+    }
+    close(out[1]), close(err[1]);
+    return {index, pid, out[0], err[0], Clock::now(), "", "", false};
+}
+
+/// Reads what has come; true while more may.
+bool drain(int fd, std::string &into) {
+    char bytes[65536];
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n > 0) into.append(bytes, size_t(n));
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+std::string last_lines(const std::string &text, size_t most = 1500) {
+    std::string tail = text.size() > most ? "..." + text.substr(text.size() - most) : text;
+    while (!tail.empty() && tail.back() == '\n') tail.pop_back();
+    return tail;
+}
+
+ChildResult finish(Child &c, int time_limit) {
+    int status = 0;
+    waitpid(c.pid, &status, 0);
+    close(c.out), close(c.err);
+    if (c.late) return {"", fmt::format("it took longer than the limit of {} s", time_limit), true};
+    if (WIFSIGNALED(status))
+        return {"", fmt::format("the compiler process died ({}): {}", strsignal(WTERMSIG(status)),
+                                last_lines(c.errors))};
+    if (c.output.empty() || WEXITSTATUS(status) != 0)
+        return {"", fmt::format("the compiler process ended without a result: {}", last_lines(c.errors))};
+    if (c.output[0] == '-') return {"", last_lines(c.output.substr(1), 4000)};
+    return {c.output.substr(1), ""};
+}
+
+/// Those that run; where one's result ends the work, the others end with it, and write nothing later.
+struct Children : std::vector<Child> {
+    ~Children() {
+        for (Child &c : *this) kill(c.pid, SIGKILL);
+        for (Child &c : *this) waitpid(c.pid, nullptr, 0), close(c.out), close(c.err);
+    }
+};
+
+}  // namespace
+
+void run_children(int count, int jobs, int time_limit, const std::function<std::string(int)> &work,
+                  const std::function<void(int, const ChildResult &)> &done) {
+    Children running;
+    int next = 0;
+    while (next < count || !running.empty()) {
+        while (next < count && int(running.size()) < std::max(1, jobs)) running.push_back(start(work, next++));
+        std::vector<pollfd> fds;
+        for (const Child &c : running) fds.push_back({c.out, POLLIN, 0}), fds.push_back({c.err, POLLIN, 0});
+        poll(fds.data(), fds.size(), 200);
+        for (size_t i = running.size(); i-- > 0;) {
+            Child &c = running[i];
+            bool open = true;
+            if (fds[2 * i + 1].revents) drain(c.err, c.errors);
+            if (fds[2 * i].revents) open = drain(c.out, c.output);
+            if (open && Clock::now() - c.start > std::chrono::seconds(time_limit)) {
+                c.late = true;
+                kill(c.pid, SIGKILL);
+                open = false;
+            }
+            if (open) continue;
+            while (drain(c.err, c.errors)) {}
+            Child ended = std::move(c);
+            running.erase(running.begin() + long(i));
+            done(ended.index, finish(ended, time_limit));
+        }
+    }
+}
+
+}  // namespace cryolite::compiler

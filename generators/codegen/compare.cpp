@@ -1,0 +1,236 @@
+#include "generators/codegen/compare.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "generators/codegen/child.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+using Halide::Target;
+
+/// What an agreement may differ by: the order of additions. A wrong loop is off by whole terms. A sum that is rounded
+/// to bf16, and read again, may land on the other side.
+constexpr double tolerance = 2e-4, tolerance_of_halves = 5e-3;
+constexpr int64_t most_bytes = int64_t(512) << 20;
+
+/// Memory of an argument between two guards. A tile may read past the end, never use or write it.
+struct Memory {
+    static constexpr int64_t guard = 256;
+    std::vector<uint8_t> bytes;
+    uint8_t *data;
+    int64_t size;
+
+    explicit Memory(int64_t size) : bytes(size_t(size + 2 * guard + 64)), size(size) {
+        data = reinterpret_cast<uint8_t *>((uintptr_t(bytes.data()) + guard + 63) / 64 * 64);
+        float poison = NAN;
+        for (int64_t i = 0; i < guard; i += 4)
+            std::memcpy(data - guard + i, &poison, 4), std::memcpy(data + size + i, &poison, 4);
+    }
+    bool whole() const {
+        float poison = NAN;
+        for (int64_t i = 0; i < guard; i += 4)
+            if (std::memcmp(data - guard + i, &poison, 4) || std::memcmp(data + size + i, &poison, 4)) return false;
+        return true;
+    }
+};
+
+double random(uint64_t i) {
+    uint64_t z = (i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return double((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/// What an argument holds before the kernel runs.
+class Filler {
+public:
+    Filler(const StepProgram &p, const KernelArgument &a, bool positive)
+        : p(p), source(p.values[a.value]), a(a), n(Shape(a.extents).size()) {
+        this->positive = positive || source.role == ir::Role::state || source.role == ir::Role::norms ||
+                         source.role == ir::Role::scale;
+    }
+    void fill(uint8_t *data) const {
+        for (int64_t i = 0; i < n; i++) {
+            if (source.role == ir::Role::count) put(data, i, int32_t(3));
+            else if (a.type.is_int()) put(data, i, int32_t(random(seed(i)) * 7));  // a row of any table
+            else if (a.type.is_bfloat()) put(data, i, padding(i) ? uint16_t(0) : half(float(value(i))));
+            else if (a.type == Halide::UInt(16)) put(data, i, padding(i) ? uint16_t(0) : uint16_t(seed(i) * 40503));
+            else if (a.type.bits() == 64) put(data, i, source.role == ir::Role::scalars ? scalar(i) : value(i));
+            else put(data, i, padding(i) ? 0.0f : float(value(i)));
+        }
+    }
+
+private:
+    const StepProgram &p;
+    const ir::Value &source;
+    const KernelArgument &a;
+    const int64_t n;
+    bool positive;
+
+    template <typename T> static void put(uint8_t *data, int64_t i, T x) { std::memcpy(data + i * sizeof x, &x, sizeof x); }
+    uint64_t seed(int64_t i) const { return uint64_t(i + 7919 * a.value.index); }
+    static uint16_t half(float x) { return uint16_t(std::bit_cast<uint32_t>(x) >> 16); }
+    /// Every other one is a multiple of 1/8, so that what a kernel compares is sometimes equal.
+    double value(int64_t i) const {
+        double u = random(seed(i));
+        if (i % 2) u = std::round(u * 8) / 8;
+        return positive ? u + 0.1 : 2 * u - 1;
+    }
+    double scalar(int64_t i) const {
+        const std::string &name = p.scalar_names[size_t(i)];
+        return name == "step" ? 3 : name == "clip" ? 1 : p.scalar_values[size_t(i)];
+    }
+    bool padding(int64_t i) const {
+        const Layout &l = source.layout;
+        if (!l.padded(source.shape) || n != source.storage().size()) return false;
+        int64_t blocks = source.storage()[source.storage().rank() - 1];
+        return i / (n / blocks) * l.panel + i % l.panel >= source.shape[l.dim];
+    }
+};
+
+int64_t bytes_of(const KernelArgument &a) { return Shape(a.extents).size() * a.type.bytes(); }
+
+double element(const Halide::Type &t, const char *data, int64_t i) {
+    auto as = [&](auto x) { return std::memcpy(&x, data + i * int64_t(sizeof x), sizeof x), double(x); };
+    if (t == Halide::Float(32)) return as(0.0f);
+    if (t == Halide::Float(64)) return as(0.0);
+    if (t == Halide::Int(32)) return as(int32_t(0));
+    uint16_t bits = 0;
+    std::memcpy(&bits, data + i * int64_t(sizeof bits), sizeof bits);
+    if (t.is_bfloat()) return std::bit_cast<float>(uint32_t(bits) << 16);
+    fail("arrays of this type cannot be compared; add it to generators/codegen/compare.cpp");
+}
+
+/// Whether this processor has all that a target's code may use.
+bool runs_here(const Target &t) {
+    Target host = Halide::get_host_target();
+    if (t.os != host.os || t.arch != host.arch || t.bits != host.bits) return false;
+    for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoAsserts, Target::NoBoundsQuery}) host.set_feature(f);
+    for (int f = 0; f < Target::FeatureEnd; f++)
+        if (t.has_feature(Target::Feature(f)) && !host.has_feature(Target::Feature(f))) return false;
+    return true;
+}
+
+bool has_halves(const BuiltKernel &built) {
+    for (const KernelArgument &a : built.arguments)
+        if (a.type.is_bfloat()) return true;
+    return false;
+}
+
+/// Whether some array has no finite element: such a comparison says nothing.
+bool hollow(const BuiltKernel &built, const std::string &outputs) {
+    const char *at = outputs.data();
+    for (const KernelArgument &a : built.arguments) {
+        if (!a.written) continue;
+        if (a.type == Halide::UInt(16)) {
+            at += bytes_of(a);
+            continue;
+        }
+        bool finite = false;
+        for (int64_t i = 0; i < Shape(a.extents).size() && !finite; i++) finite = std::isfinite(element(a.type, at, i));
+        if (!finite) return true;
+        at += bytes_of(a);
+    }
+    return false;
+}
+
+}  // namespace
+
+KernelTrial::KernelTrial(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m, bool checked)
+    : p(p), k(k), arguments(built.arguments) {
+    Target target = m.target.with_feature(Target::JIT);
+    for (auto f : {Target::NoRuntime, Target::UserContext}) target.set_feature(f, false);
+    for (auto f : {Target::NoAsserts, Target::NoBoundsQuery}) target.set_feature(f, !checked);
+    Halide::Pipeline pipeline = built.pipeline;
+    callable = pipeline.compile_to_callable(built.inputs, target);
+}
+
+KernelTrial KernelTrial::unscheduled(const StepProgram &p, const ir::Kernel &k, const Machine &m) {
+    BuiltKernel built = build_kernel(p, k, m, false);
+    // Left inlined, a chain of sums would take the product of their lengths.
+    for (Func &f : built.group.funcs())
+        if (f.has_update_definition() || f.dimensions() == 0) f.compute_root();
+    return KernelTrial(p, k, built, m, true);
+}
+
+std::string KernelTrial::run(bool positive) {
+    return run([this](const std::vector<void *> &addresses) {
+        std::vector<Halide::Runtime::Buffer<>> buffers;
+        for (size_t i = 0; i < arguments.size(); i++) buffers.emplace_back(arguments[i].type, addresses[i], arguments[i].extents);
+        Halide::JITUserContext context, *c = &context;
+        std::vector<const void *> argv = {&c};
+        for (auto &b : buffers) argv.push_back(b.raw_buffer());
+        if (callable.call_argv_fast(argv.size(), argv.data()) != 0) fail("'{}' failed", k.name);
+    }, positive);
+}
+
+std::string KernelTrial::run(const std::function<void(const std::vector<void *> &)> &instead, bool positive) {
+    std::deque<Memory> memory;
+    std::vector<void *> addresses;
+    for (const KernelArgument &a : arguments) {
+        Memory &block = memory.emplace_back(bytes_of(a));
+        Filler(p, a, positive).fill(block.data);
+        addresses.push_back(block.data);
+    }
+    instead(addresses);
+    std::string outputs;
+    for (size_t i = 0; i < memory.size(); i++) {
+        if (!memory[i].whole()) fail("'{}' writes past the end of a buffer", k.name);
+        if (arguments[i].written) outputs.append(reinterpret_cast<char *>(memory[i].data), size_t(memory[i].size));
+    }
+    return outputs;
+}
+
+double distance(const BuiltKernel &built, const std::string &expected, const std::string &got) {
+    if (expected.size() != got.size()) fail("{} bytes were written, expected {}", got.size(), expected.size());
+    double worst = 0;
+    const char *e = expected.data(), *g = got.data();
+    for (const KernelArgument &a : built.arguments) {
+        if (!a.written) continue;
+        double largest = 1e-30;
+        int64_t n = Shape(a.extents).size();
+        if (a.type == Halide::UInt(16)) {  // far below what the halves above them may differ by
+            e += bytes_of(a), g += bytes_of(a);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++)
+            if (double x = std::abs(element(a.type, e, i)); std::isfinite(x)) largest = std::max(largest, x);
+        for (int64_t i = 0; i < n; i++) {
+            double x = element(a.type, e, i), y = element(a.type, g, i);
+            if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+            double d = std::abs(x - y) / largest;
+            worst = std::max(worst, std::isfinite(d) ? d : 1e30);
+        }
+        e += bytes_of(a), g += bytes_of(a);
+    }
+    return worst;
+}
+
+std::string compare_with_unscheduled(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m,
+                                     int seconds) {
+    if (!runs_here(m.target)) return fmt::format("this machine cannot run code for {}", m.target.to_string());
+    int64_t bytes = 0;
+    for (const KernelArgument &a : built.arguments) bytes += bytes_of(a);
+    if (bytes > most_bytes) return fmt::format("its arrays take {} MiB, more than {}", bytes >> 20, most_bytes >> 20);
+    KernelTrial scheduled(p, k, built, m, false);  // first: the first compilation in a process takes half a second
+    for (bool positive : {false, true}) {
+        ChildResult expected;
+        run_children(1, 1, seconds, [&](int) { return KernelTrial::unscheduled(p, k, m).run(positive); },
+                     [&](int, const ChildResult &r) { expected = r; });
+        if (expected.late) return fmt::format("it takes more than {} s", seconds);
+        if (!expected.error.empty()) fail("the unscheduled kernel fails: {}", expected.error);
+        if (hollow(built, expected.output)) continue;  // roots and logarithms of negative numbers
+        double d = distance(built, expected.output, scheduled.run(positive));
+        const double allowed = has_halves(built) ? tolerance_of_halves : tolerance;
+        if (!(d <= allowed)) fail("its result is off by {:.2g} of the largest element, tolerance {}", d, allowed);
+        return "";
+    }
+    return "on random inputs its result is not finite";
+}
+
+}  // namespace cryolite::compiler

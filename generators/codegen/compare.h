@@ -1,0 +1,39 @@
+#pragma once
+// Runs a kernel by itself on random inputs: with its loops, and as the algorithm has it. Builds Funcs: in a child.
+
+#include <functional>
+
+#include "generators/lowering/kernel_builder.h"
+
+namespace cryolite::compiler {
+
+/// A kernel compiled in this process.
+class KernelTrial {
+public:
+    /// `checked`: with Halide's own checks of bounds.
+    KernelTrial(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m, bool checked);
+    /// The kernel as the algorithm has it, checked.
+    static KernelTrial unscheduled(const StepProgram &p, const ir::Kernel &k, const Machine &m);
+
+    /// Runs it on random inputs, or positive ones; the bytes of all arrays that it writes, in the order of its
+    /// arguments. Throws where it reads or writes what it must not.
+    std::string run(bool positive = false);
+    /// The same by `instead`, which gets the addresses of the arguments.
+    std::string run(const std::function<void(const std::vector<void *> &)> &instead, bool positive = false);
+
+private:
+    const StepProgram &p;
+    const ir::Kernel &k;
+    std::vector<KernelArgument> arguments;
+    Halide::Callable callable;
+};
+
+/// The farthest that an element of an output lies from what is expected, relative to the largest of its array.
+double distance(const BuiltKernel &built, const std::string &expected, const std::string &got);
+
+/// Throws, with the reason, where a scheduled kernel computes something else than the unscheduled one. Returns a word
+/// where they could not be compared; empty: they agree. The unscheduled one may run for `seconds`.
+std::string compare_with_unscheduled(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m,
+                                     int seconds);
+
+}  // namespace cryolite::compiler

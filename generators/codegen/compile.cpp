@@ -1,0 +1,225 @@
+#include "generators/codegen/compile.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <nlohmann/json.hpp>
+
+#include "generators/codegen/child.h"
+#include "generators/codegen/progress.h"
+#include "generators/codegen/compare.h"
+#include "generators/ir/verify.h"
+#include "generators/passes/dialects.h"
+#include "generators/passes/pipeline.h"
+#include "generators/lowering/hash.h"
+#include "generators/codegen/kernel_store.h"
+
+namespace cryolite::compiler {
+
+using nlohmann::json;
+
+namespace {
+
+std::string words_of(const BuiltKernel &k) {
+    json args = json::array();
+    for (const KernelArgument &a : k.arguments)
+        args.push_back({a.value.index, a.offset, int(a.type.code()), a.type.bits(), a.extents, a.written});
+    static const char *forms[] = {"forward", "d_input", "d_parameter", "update", "norm"};
+    return json{{"key", k.key}, {"automatic", k.automatic_keys}, {"loops", k.loops}, {"layer", k.layer},
+                {"form", forms[int(k.group.form)]}, {"args", args}}.dump();
+}
+
+struct Described {
+    CompiledKernel kernel;
+    std::vector<std::string> automatic_keys;
+};
+
+Described parse(const std::string &text) {
+    json j = json::parse(text);
+    CompiledKernel k{j["key"], j["loops"], j["layer"], j["form"], {}};
+    for (const json &a : j["args"])
+        k.arguments.push_back({ValueId(a[0]), a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
+    return {k, j["automatic"].get<std::vector<std::string>>()};
+}
+
+[[noreturn]] void kernel_error(const ir::Kernel &k, const std::string &why) {
+    fail("kernel '{}': {}", k.name, why);
+}
+
+/// Kernels with one key: compiled once, by the first of them.
+struct Task {
+    std::vector<KernelId> kernels;
+    std::vector<std::string> automatic_keys;  ///< empty: its loops were written
+    int way = 0;                              ///< the automatic loops that are tried now
+    std::string refused;                      ///< those before, and why
+};
+
+class Compiler {
+public:
+    Compiler(const StepProgram &p, const Machine &m, const CompileOptions &options)
+        : p(p), m(m), options(options) {}
+
+    CompileReport describe() {
+        report.distinct = int(tasks().size());
+        return std::move(report);
+    }
+    CompileReport run() {
+        store.emplace(options.store);
+        std::vector<Task> missing;
+        for (Task &t : tasks()) {
+            if (found(t)) report.cached++;
+            else missing.push_back(std::move(t));
+            report.distinct++;
+        }
+        compiled = 0;
+        progress();
+        while (!missing.empty()) missing = compile(missing);
+        return std::move(report);
+    }
+
+private:
+    const StepProgram &p;
+    const Machine &m;
+    const CompileOptions &options;
+    std::optional<KernelStore> store;  ///< opened where kernels are compiled
+    CompileReport report;
+    int compiled = 0;
+
+    const std::vector<AutomaticLoops> &automatic() const { return p.schedule->automatic; }
+    const ir::Kernel &kernel(const Task &t) const { return p.kernels[t.kernels[0]]; }
+    CompiledKernel &result(KernelId k) { return report.kernels[size_t(k.index)]; }
+    const CompiledKernel &result(KernelId k) const { return report.kernels[size_t(k.index)]; }
+    void progress() const {
+        if (options.progress) options.progress(report.cached + compiled, report.distinct, report.cached);
+    }
+
+    /// First the keys, which cost milliseconds: equal kernels are compiled once.
+    std::vector<Task> tasks() {
+        report.kernels.resize(size_t(p.kernels.size()));
+        std::vector<KernelId> list;
+        for (KernelId k : p.kernels.ids())
+            if (p.is_compiled(p.kernels[k])) list.push_back(k);
+        std::map<std::string, Task> by_key;
+        Phase phase("finding equal kernels", int(list.size()));
+        run_children(int(list.size()), options.jobs, options.time_limit,
+                     [&](int i) { return words_of(build_kernel(p, p.kernels[list[size_t(i)]], m)); },
+                     [&](int i, const ChildResult &r) {
+                         phase.step();
+                         const KernelId k = list[size_t(i)];
+                         if (!r.error.empty()) kernel_error(p.kernels[k], r.error);
+                         Described d = parse(r.output);
+                         result(k) = d.kernel;
+                         if (verifies()) verify_built(k);
+                         add_dialects(p.kernels[k], result(k));
+                         if (!result(k).by_halide) return;
+                         Task &t = by_key[d.kernel.key];
+                         t.kernels.push_back(k);
+                         t.automatic_keys = d.automatic_keys;
+                     });
+        std::vector<Task> tasks;
+        for (auto &[key, t] : by_key) {
+            std::ranges::sort(t.kernels);  // children end in any order
+            tasks.push_back(std::move(t));
+        }
+        return tasks;
+    }
+    void verify_built(KernelId k) const {
+        std::vector<ValueId> read, written;
+        for (const KernelArgument &a : result(k).arguments) (a.written ? written : read).push_back(a.value);
+        ir::verify_arguments(p, p.kernels[k], read, written);
+    }
+    void add_dialects(const ir::Kernel &k, CompiledKernel &c) const {
+        std::vector<std::string> names = k.dialects;
+        if (k.dialect != "halide") names = {k.dialect};
+        for (const std::string &name : names) c.dialects.emplace_back(name, with_arguments(product_of(p, k), c.arguments));
+        if (k.dialect == "halide") return;
+        c.by_halide = false, c.loops = k.dialect, c.key = digest(k.dialect + json(c.dialects[0].second).dump());
+    }
+    void settle(const Task &t) {
+        if (t.automatic_keys.empty()) return;
+        for (KernelId k : t.kernels) {
+            result(k).key = t.automatic_keys[size_t(t.way)];
+            result(k).loops = automatic()[size_t(t.way)].name;
+        }
+    }
+    /// Whether the kernel is in the store; with automatic loops, those that were accepted when it was compiled.
+    bool found(Task &t) {
+        if (t.automatic_keys.empty()) return store->has(result(t.kernels[0]).key);
+        for (t.way = 0; t.way < int(t.automatic_keys.size()); t.way++)
+            if (store->has(t.automatic_keys[size_t(t.way)])) return settle(t), true;
+        t.way = 0;
+        return false;
+    }
+
+    /// In a child: a kernel into the store. Automatic loops only if they compute what the algorithm says; returns a
+    /// word where that could not be seen.
+    std::string compile_one(const Task &t) const {
+        BuiltKernel built = build_kernel(p, kernel(t), m);
+        const std::string key = built.key;
+        if (key != result(t.kernels[0]).key)
+            fail("its key changed between two builds ({} and {}): report this", result(t.kernels[0]).key, key);
+        std::string word;
+        if (!t.automatic_keys.empty()) {
+            apply_automatic(built, *p.schedule, m, t.way);
+            word = compare_with_unscheduled(p, kernel(t), built, m, std::max(1, options.time_limit / 4));
+        }
+        store->put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
+        return word;
+    }
+    /// Compiles each, and returns those whose automatic loops were refused, to be tried with the next.
+    std::vector<Task> compile(const std::vector<Task> &tasks) {
+        std::vector<Task> refused;
+        run_children(int(tasks.size()), options.jobs, options.time_limit,
+                     [&](int n) { return compile_one(tasks[n]); },
+                     [&](int n, const ChildResult &r) {
+                         const Task &t = tasks[n];
+                         if (r.error.empty()) {
+                             if (!r.output.empty()) not_compared(t, r.output);
+                             settle(t);
+                             compiled++;
+                         } else {
+                             refused.push_back(refuse(t, r.error));
+                         }
+                         progress();  // also a sign of life
+                     });
+        return refused;
+    }
+    void not_compared(const Task &t, const std::string &why) const {
+        fmt::print(stderr, "note: kernel '{}': loops by {} were not compared with the unscheduled kernel: {}\n",
+                   kernel(t).name, automatic()[size_t(t.way)].name, why);
+    }
+    Task refuse(Task t, const std::string &why) const {
+        if (t.automatic_keys.empty()) kernel_error(kernel(t), why);
+        t.refused += fmt::format("\n  {}: {}", automatic()[size_t(t.way)].name, why);
+        if (++t.way == int(t.automatic_keys.size()))
+            kernel_error(kernel(t), "no automatic loop schedule serves it; write one and name it with s.loops<" +
+                                        result(t.kernels[0]).layer + ">(...)" + t.refused);
+        fmt::print(stderr, "note: kernel '{}': loops by {} are refused, next is {}: {}\n", kernel(t).name,
+                   automatic()[size_t(t.way - 1)].name, automatic()[size_t(t.way)].name, why);
+        return t;
+    }
+};
+
+}  // namespace
+
+Product with_arguments(Product q, const std::vector<KernelArgument> &arguments) {
+    auto place = [&](int &value, bool written) {
+        for (int a = 0; value >= 0 && a < int(arguments.size()); a++)
+            if (arguments[size_t(a)].value.index == value && arguments[size_t(a)].written == written) return void(value = a);
+        if (value >= 0) fail("a kernel has no argument for what its product {}: report this", written ? "stores" : "reads");
+    };
+    for (int *read : {&q.weight, &q.x, &q.dy}) place(*read, false);
+    place(q.stores, true);
+    for (Product::Then &t : q.then) place(t.reads, false), place(t.stores, true);
+    return q;
+}
+
+CompileReport describe_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options) {
+    return Compiler(p, m, options).describe();
+}
+
+CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options) {
+    return Compiler(p, m, options).run();
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,178 @@
+// Which activations the backward pass builds again, so that a step fits into a budget of bytes.
+
+#include "generators/driver/budget.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "generators/passes/memory.h"
+#include "generators/driver/memory_limit.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+// Of the machine, only the ratio of the two matters: a core with vector units of 512 bits, and its share of DRAM.
+constexpr double flops_per_second = 100e9, bytes_per_second = 15e9;
+
+/// A call and, where it adds what is never stored, the calls that compute that.
+struct Candidate {
+    std::vector<CallId> calls;
+    double seconds = 0, seconds_per_byte = 0;
+};
+
+double seconds(const StepProgram &p, const ir::Call &c) {
+    double moved = double(p.values[c.output].bytes());
+    for (ValueId v : c.inputs) moved += double(p.values[v].bytes());
+    return c.flops / flops_per_second + moved / bytes_per_second;
+}
+
+/// The calls that a call's inputs come from.
+std::vector<CallId> sources(const StepProgram &p, CallId call) {
+    std::vector<CallId> list;
+    for (ValueId v : p.calls[call].inputs)
+        if (const CallId from = p.values[v].producer) list.push_back(from);
+    return list;
+}
+
+/// With a sum goes what it adds, where that is never stored.
+Candidate candidate(const StepProgram &p, CallId c) {
+    Candidate it{{c}};
+    for (CallId from : sources(p, c))
+        if (p.is_sum(c) && !p.values[p.calls[from].output].stored) it.calls.push_back(from);
+    for (CallId call : it.calls) it.seconds += seconds(p, p.calls[call]);
+    it.seconds_per_byte = it.seconds / double(p.values[p.calls[c].output].bytes());
+    return it;
+}
+
+/// Of two sums of a residual stream that follow each other the cheaper one may go: what is materialised again begins at a
+/// sum nearby, not at the model's input.
+void keep_every_other_sum(const StepProgram &p, std::vector<Candidate> &list) {
+    auto reads = [&](CallId c, CallId of) { const auto from = sources(p, c); return std::ranges::count(from, of) > 0; };
+    std::vector<CallId> gone;
+    std::erase_if(list, [&](const Candidate &candidate) {
+        const CallId c = candidate.calls[0];
+        if (!p.is_sum(c)) return false;
+        for (CallId g : gone)
+            if (reads(c, g) || reads(g, c)) return true;
+        gone.push_back(c);
+        return false;
+    });
+}
+
+/// The calls whose outputs wait for the backward pass, cheapest first; among equals, the earliest of the model, which
+/// would wait longest.
+std::vector<Candidate> candidates(const StepProgram &p) {
+    std::set<ValueId> read;
+    for (OpId id : ops_of(p, "step"))
+        for (const ir::Ref &r : p.ops[id].reads) read.insert(p.base(r.value));
+    std::vector<Candidate> list;
+    for (CallId c : p.calls.ids()) {
+        const ValueId v = p.calls[c].output;
+        if (v == p.loss || v == p.output || !read.count(v) || !p.values[v].stored) continue;
+        if (p.chunks.calls.count(c)) continue;  // gone after each block as it is
+        list.push_back(candidate(p, c));
+    }
+    std::ranges::stable_sort(list, {}, &Candidate::seconds_per_byte);
+    keep_every_other_sum(p, list);
+    return list;
+}
+
+int64_t predicted(const StepProgram &p) { return kept_bytes(p) + p.workers * p.memory.bytes; }
+
+/// A step that fits, and the time that it is predicted to take more than one without a limit.
+struct Fit {
+    StepOptions options;
+    double seconds = 0;
+};
+
+class Planner {
+public:
+    Planner(StepProgram &p, int64_t bytes, const Lower &lower) : p(p), bytes(bytes), lower(lower), usual(p.chunks) {}
+
+    std::optional<Fit> best;
+    int64_t least = std::numeric_limits<int64_t>::max();  ///< of all that were tried
+
+    /// With the head in blocks of other rows; nothing where a line of the schedule says which, or does not go with blocks.
+    void with_head(StepOptions options, int head_rows) {
+        options.head_rows = head_rows, options.remat.clear();
+        try {
+            with(options);
+        } catch (const Error &) {
+            return;
+        }
+        const bool cheap = !best || more_blocks() < best->seconds;
+        if (cheap && tried.insert(p.chunks.rows).second) search(options);
+    }
+    /// As few values materialised again as will do.
+    void search(StepOptions options) {
+        const std::vector<Candidate> list = candidates(p);
+        const double blocks = more_blocks();
+        if (predicted(p) <= bytes) return keep(options, blocks);
+        double again = 0;  // seconds
+        auto first = [&](size_t n) {
+            options.remat.clear(), again = 0;
+            for (size_t i = 0; i < n; i++) {
+                options.remat.insert(list[i].calls.begin(), list[i].calls.end());
+                again += list[i].seconds;
+            }
+        };
+        auto fit = [&](size_t n) { return first(n), with(options); };
+        // More of them is not always less: what is built again lives beside what it is built from.
+        size_t low = 0, high = list.size();
+        bool fits = fit(high);
+        while (low + 1 < high) {
+            const size_t middle = (low + high) / 2;
+            const bool now = fit(middle);
+            fits |= now;
+            (now ? high : low) = middle;
+        }
+        if (!fits) return;
+        first(high);
+        keep(options, blocks + again);
+    }
+
+private:
+    StepProgram &p;
+    const int64_t bytes;
+    const Lower &lower;
+    const ir::ChunkedHead usual;
+    std::set<int> tried = {usual.rows};
+
+    bool with(const StepOptions &options) {
+        p = lower(options);
+        const int64_t now = predicted(p);
+        least = std::min(least, now);
+        return now <= bytes;
+    }
+    void keep(const StepOptions &options, double time) {
+        if (!best || time < best->seconds) best = {options, time};
+    }
+    /// Of blocks beyond the usual: each reads and writes the gradients of the head once more. It reads the weight again,
+    /// too, but beside its multiply-adds.
+    double more_blocks() const {
+        auto blocks = [](const ir::ChunkedHead &b) { return b.rows ? int(b.calls.size()) / 2 : 1; };  // head and loss of each
+        double moved = 0;
+        for (ParamId w : p.chunks.head ? p.layers[p.chunks.head].parameters : std::vector<ParamId>())
+            moved += 2.0 * double(p.values[p.parameters[w].gradient].bytes());
+        return (blocks(p.chunks) - blocks(usual)) * moved / bytes_per_second;
+    }
+};
+
+}  // namespace
+
+StepProgram lower_within(int64_t bytes, const StepOptions &options, const Lower &lower) {
+    StepProgram p = lower(options);
+    if (bytes <= 0 || predicted(p) <= bytes) return p;
+    Planner planner(p, bytes, lower);
+    planner.search(options);
+    for (int rows : {128, 64, 32})
+        if (options.head_rows < 0 && !options.same_bits) planner.with_head(options, rows);
+    if (!planner.best)
+        fail("the step does not fit into {} ({} bytes): with all that can be built again it takes {} ({} bytes); allow that, or use "
+             "a smaller batch, context or model", bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least);
+    return lower(planner.best->options);
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,110 @@
+#include "generators/driver/check.h"
+
+#include <set>
+
+#include "generators/driver/gradient_check.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+constexpr double tolerance = 1e-6;
+
+/// The inputs of a call with fewer rows: the outermost dimension cut to `outer`, those between it
+/// and the channels to `inner`. What is lost is repetition only.
+std::vector<Shape> cut(const Graph &g, const Graph::Call &c, int outer, int inner) {
+    std::vector<Shape> shapes;
+    for (int v : c.inputs) {
+        const Graph::Value &value = g.values()[v];
+        Shape s = value.shape;
+        int channels = value.type.is_float() ? 1 : 0;
+        for (int d = channels; d < s.rank(); d++)
+            s = s.with(d, std::min(s[d], d == s.rank() - 1 ? outer : inner));
+        shapes.push_back(s);
+    }
+    return shapes;
+}
+
+bool accepts(const Layer &layer, const std::vector<Shape> &shapes) {
+    try {
+        layer.shape(shapes);
+        return true;
+    } catch (const std::exception &) {
+        return false;
+    }
+}
+
+/// Small enough to be quick without a schedule; a layer that refuses a cut shape is given its own.
+std::vector<Shape> small_shapes(const Graph &g, const Graph::Call &c) {
+    constexpr double enough = 2e7;
+    constexpr int all = 1 << 30;
+    const int cuts[][2] = {{3, 18}, {3, 3}, {3, all}, {all, all}};
+    std::vector<Shape> fits;
+    for (auto [outer, inner] : cuts) {
+        std::vector<Shape> s = cut(g, c, outer, inner);
+        if (!accepts(*c.layer, s)) continue;
+        if (c.layer->flops(s[0]) <= enough) return s;
+        if (fits.empty() || s[0].size() < fits[0].size()) fits = s;
+    }
+    return fits;
+}
+
+std::string signature(const Graph &g, const Graph::Call &c) {
+    std::string s = c.layer->kind();
+    for (int v : c.inputs) s += fmt::format(" {}", g.values()[v].shape.str());
+    for (const Parameter *w : c.layer->parameters()) s += fmt::format(" {}", w->shape().str());
+    return s;
+}
+
+/// Integers are indices: below the number of rows of the table they select, or of the classes they
+/// name.
+int bound_of_ids(const Graph &g, const Graph::Call &c) {
+    for (const Parameter *w : c.layer->parameters()) return w->shape()[w->shape().rank() - 1];
+    for (int v : c.inputs)
+        if (g.values()[v].type.is_float()) return g.values()[v].shape[0];
+    return 2;
+}
+
+/// Prints a line for each gradient of one call; whether all agree.
+bool check_call(const Graph &g, const Graph::Call &c) {
+    LayerTester tester(*c.layer);
+    std::vector<Shape> shapes = small_shapes(g, c);
+    for (size_t k = 0; k < shapes.size(); k++)
+        g.values()[c.inputs[k]].type.is_float() ? tester.input(shapes[k])
+                                                : tester.ids(shapes[k], bound_of_ids(g, c));
+    bool ok = true;
+    try {
+        for (const GradientError &e : tester.check()) {
+            bool good = e.differences <= tolerance;
+            fmt::print("{:<24} {:<16} {:<12} {:8.1e}  {}\n", c.layer->path, c.layer->kind(), e.name,
+                       e.differences, good ? "ok" : "FAILED");
+            ok &= good;
+        }
+    } catch (const Error &e) {
+        const std::string said = e.what();
+        const bool of_types = said.find("float64") != std::string::npos;
+        fmt::print("{:<24} {:<16} {:<12} {:>8}  FAILED: {}{}\n", c.layer->path, c.layer->kind(), "", "", said,
+                   of_types ? "; layers are checked in float64: write a number beside an array as cast(x.type(), 0)" : "");
+        ok = false;
+    }
+    std::fflush(stdout);
+    return ok;
+}
+
+}  // namespace
+
+int check_gradients(Model &model) {
+    Graph g;
+    Tensor x = model.input(g), targets = model.targets(g);
+    model.loss(model.forward(x), targets);
+    std::set<std::string> seen;
+    int failed = 0;
+    for (const Graph::Call &c : g.calls())
+        if (seen.insert(signature(g, c)).second) failed += !check_call(g, c);
+    fmt::print("{} distinct layers, {}\n", seen.size(),
+               failed ? fmt::format("{} FAILED", failed)
+                      : "all gradients agree with finite differences");
+    return failed ? 1 : 0;
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,245 @@
+#include "generators/driver/gradient_check.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "generators/codegen/child.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+using Halide::Buffer, Halide::ImageParam, Halide::Pipeline;
+
+/// splitmix64: the same numbers everywhere.
+class Random {
+public:
+    explicit Random(uint64_t seed) : state(seed) {}
+    uint64_t bits() {
+        uint64_t z = (state += 0x9e3779b97f4a7c15u);
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+        return z ^ (z >> 31);
+    }
+    double uniform() { return double(bits() >> 11) * 0x1p-53; }
+    /// In -1 ... 1, but not near 0.
+    double value() {
+        double u = 2 * uniform() - 1;
+        return u + (u < 0 ? -0.05 : 0.05);
+    }
+
+private:
+    uint64_t state;
+};
+
+/// An array that the layer reads, with the memory behind it.
+struct Source {
+    std::string name;      ///< "x0", "weight"
+    std::string gradient;  ///< what the layer calls the gradient of it
+    Array array;
+    ImageParam image;
+    std::vector<double> floats;
+    std::vector<int32_t> ints;
+
+    Source(const std::string &name, const std::string &symbol, Halide::Type type,
+           const Shape &shape)
+        : name(name), image(type, shape.rank()) {
+        Func f(symbol);
+        f(Halide::_) = image(Halide::_);
+        array = Array(f, shape);
+        gradient = "d_" + f.name();
+        if (type.is_float())
+            floats.resize(size_t(shape.size()));
+        else
+            ints.resize(size_t(shape.size()));
+        attach();
+    }
+    /// Again after a move, the memory stays where it is.
+    void attach() {
+        const std::vector<int> &e = array.shape.extents();
+        if (floats.empty())
+            image.set(Buffer<>(Buffer<int32_t>(ints.data(), e)));
+        else
+            image.set(Buffer<>(Buffer<double>(floats.data(), e)));
+    }
+};
+
+/// Every sum in a loop of its own; what is pure is inlined, or is a root if a sum reads it often.
+void schedule(const std::vector<Func> &outputs) {
+    std::map<std::string, Halide::Internal::Function> all;
+    for (const Func &f : outputs) all.merge(Halide::Internal::find_transitive_calls(f.function()));
+    for (auto &[name, f] : all)
+        if (f.has_update_definition() || f.dimensions() == 0) Func(f).compute_root();
+}
+
+double norm(const std::vector<double> &v) {
+    double s = 0;
+    for (double x : v) s += x * x;
+    return std::sqrt(s);
+}
+
+class Bench {
+public:
+    Bench(Layer &layer, uint64_t seed) : layer(layer), random(seed) {}
+
+    void add(const Shape &s, const std::vector<double> &values, int bound) {
+        int k = int(shapes.size()), rank = layer.input_rank(k) ? layer.input_rank(k) : s.rank();
+        std::string name = fmt::format("x{}", k);
+        Halide::Type type = bound ? Halide::Int(32) : Halide::Float(64);
+        inputs.emplace_back(name, name, type, s.folded(rank));
+        shapes.push_back(s);
+        Source &in = inputs.back();
+        if (!values.empty() && int64_t(values.size()) != s.size())
+            fail("[{}] input {} of shape {} is given {} values", layer.path, k, s.str(),
+                 values.size());
+        for (size_t i = 0; i < in.ints.size(); i++)
+            in.ints[i] = values.empty() ? int(random.bits() % uint64_t(bound)) : int(values[i]);
+        for (size_t i = 0; i < in.floats.size(); i++)
+            in.floats[i] = values.empty() ? random.value() : values[i];
+    }
+
+    /// Binds the parameters and builds the forward pipeline.
+    void build() {
+        for (Parameter *w : layer.parameters()) {
+            weights.emplace_back(w->name(), w->symbol(), Halide::Float(64), w->shape());
+            for (double &x : weights.back().floats) x = random.value();
+            weights.back().gradient = "d_" + w->name();
+        }
+        for (Source &s : inputs) s.attach(), call.inputs.push_back(s.array);
+        for (size_t k = 0; k < weights.size(); k++)
+            weights[k].attach(), layer.parameters()[k]->bind(weights[k].array);
+        Shape out = layer.shape(shapes);
+        shape = out.folded(layer.output_rank() ? layer.output_rank() : out.rank());
+        y = layer.forward(call.inputs);
+        expect(y, shape.rank(), "the result");
+        schedule({y});
+        forward = Pipeline(y);
+    }
+    std::vector<double> run() {
+        std::vector<double> values(size_t(shape.size()));
+        Buffer<double> out(values.data(), shape.extents());
+        forward.realize(out);
+        return values;
+    }
+
+    std::vector<GradientError> measure(bool with_derived) {
+        Source dy("dy", "dy", Halide::Float(64), shape), stored("y", "y", Halide::Float(64), shape);
+        for (double &x : dy.floats) x = random.value();
+        stored.floats = run();
+        stored.attach(), dy.attach();
+        call.output = stored.array;
+        std::map<std::string, Func> written = layer.gradient(call, dy.array), derived;
+        if (with_derived) derived = layer.derived_gradient(call, dy.array);
+        std::vector<GradientError> errors;
+        for (auto *list : {&inputs, &weights})
+            for (Source &s : *list) {
+                if (s.floats.empty()) continue;
+                GradientError e{"d(" + s.name + ")"};
+                std::vector<double> g = gradient(written, s);
+                e.differences = differences(s, g, dy.floats);
+                if (with_derived) e.derived = distance(g, gradient(derived, s));
+                errors.push_back(e);
+            }
+        return errors;
+    }
+
+private:
+    Layer &layer;
+    Random random;
+    std::vector<Shape> shapes;
+    std::vector<Source> inputs, weights;
+    Call call;
+    Shape shape;  ///< of the output, as the layer sees it
+    Func y;
+    Pipeline forward;
+
+    void expect(const Func &f, int rank, const std::string &what) const {
+        if (!f.defined()) fail("[{}] {}: {} is not defined", layer.path, layer.kind(), what);
+        if (f.dimensions() != rank)
+            fail("[{}] {}: {} has {} dimensions, expected {}", layer.path, layer.kind(), what,
+                 f.dimensions(), rank);
+        if (f.type() != Halide::Float(64))
+            fail("[{}] {}: {} of float64 inputs has another number type; take it from the input: "
+                 "cast(x.type(), ...)",
+                 layer.path, layer.kind(), what);
+    }
+    std::vector<double> gradient(const std::map<std::string, Func> &d, const Source &s) {
+        auto it = d.find(s.gradient);
+        if (it == d.end())
+            fail("[{}] {}::backward defines no gradient of '{}'", layer.path, layer.kind(), s.name);
+        Func f = it->second;
+        expect(f, s.array.shape.rank(), "the gradient of '" + s.name + "'");
+        schedule({f});
+        std::vector<double> values(s.floats.size());
+        Buffer<double> out(values.data(), s.array.shape.extents());
+        Pipeline(f).realize(out);
+        return values;
+    }
+
+    /// The worst of two random directions v: (L(x + hv) - L(x - hv)) / 2h against g v, L = sum(y
+    /// R).
+    double differences(Source &s, const std::vector<double> &g, const std::vector<double> &R) {
+        constexpr double h = 1e-5;
+        double worst = 0;
+        for (int direction = 0; direction < 2; direction++) {
+            std::vector<double> v(s.floats.size()), before = s.floats;
+            double along = 0, measured = 0, size = 0;
+            for (size_t i = 0; i < v.size(); i++) v[i] = random.value(), along += g[i] * v[i];
+            auto shifted = [&](double by) {
+                for (size_t i = 0; i < v.size(); i++) s.floats[i] = before[i] + by * v[i];
+                return run();
+            };
+            std::vector<double> above = shifted(h), below = shifted(-h);
+            s.floats = before;
+            s.attach();
+            for (size_t i = 0; i < R.size(); i++) {
+                measured += R[i] * (above[i] - below[i]) / (2 * h);
+                size += std::abs(R[i] * above[i]);
+            }
+            double scale = std::max({norm(g), std::abs(measured), 1e-6 * size, 1e-300});
+            double error = std::abs(measured - along) / scale;
+            worst = std::isfinite(error) ? std::max(worst, error) : INFINITY;
+        }
+        return worst;
+    }
+    static double distance(const std::vector<double> &a, const std::vector<double> &b) {
+        std::vector<double> d(a.size());
+        for (size_t i = 0; i < a.size(); i++) d[i] = a[i] - b[i];
+        return norm(d) / std::max(norm(a), 1e-300);
+    }
+};
+
+}  // namespace
+
+std::vector<GradientError> LayerTester::measure() const {
+    Bench bench(layer, seed);
+    for (const Given &g : given) bench.add(g.shape, g.values, g.bound);
+    bench.build();
+    return bench.measure(with_derived);
+}
+
+std::vector<double> LayerTester::output() const {
+    Bench bench(layer, seed);
+    for (const Given &g : given) bench.add(g.shape, g.values, g.bound);
+    bench.build();
+    return bench.run();
+}
+
+std::vector<GradientError> LayerTester::check(int time_limit) const {
+    std::vector<GradientError> errors;
+    auto work = [&](int) {
+        nlohmann::json list = nlohmann::json::array();
+        for (const GradientError &e : measure())
+            // JSON has no infinity.
+            list.push_back(
+                {e.name, std::isfinite(e.differences) ? e.differences : 1e300, e.derived});
+        return list.dump();
+    };
+    run_children(1, 1, time_limit, work, [&](int, const ChildResult &r) {
+        if (!r.error.empty()) fail("{}", r.error);
+        for (auto &e : nlohmann::json::parse(r.output)) errors.push_back({e[0], e[1], e[2]});
+    });
+    return errors;
+}
+
+}  // namespace cryolite::compiler

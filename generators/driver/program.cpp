@@ -1,0 +1,250 @@
+#include "generators/driver/program.h"
+
+#include <unistd.h>
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "dialects/table.h"
+#include "dsl/optimizers/adamw.h"
+#include "dsl/optimizers/lars.h"
+#include "dsl/optimizers/lion.h"
+#include "dsl/optimizers/sgd.h"
+#include "generators/driver/check.h"
+#include "generators/codegen/link.h"
+#include "generators/codegen/progress.h"
+#include "generators/driver/budget.h"
+#include "generators/driver/memory_limit.h"
+#include "generators/codegen/kernel_store.h"
+#include "generators/driver/reads_oracle.h"
+#include "generators/driver/write_bundle.h"
+#include "generators/ir/printer.h"
+#include "generators/passes/memory.h"
+#include "generators/passes/pipeline.h"
+
+namespace cryolite::compiler {
+
+using nlohmann::json;
+
+namespace {
+
+// One line for each optimizer; a program adds its own.
+std::vector<std::pair<std::string, std::unique_ptr<Optimizer> (*)()>> optimizers = {
+    {"adamw", rule<AdamW>},
+    {"sgd", rule<Sgd>},
+    {"lion", rule<Lion>},
+    {"lars", rule<Lars>},
+};
+
+std::vector<std::string> optimizer_names() {
+    std::vector<std::string> names;
+    for (auto &[name, make] : optimizers) names.push_back(name);
+    return names;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
+    for (auto &[name, make] : optimizers)
+        if (name == given) return make();
+    throw UsageError(fmt::format("--optimizer is '{}', expected {}", given, fmt::join(optimizer_names(), " or ")));
+}
+
+struct Request {
+    bool describe = false, check = false;
+    std::string bundle, store, plan_only, ir, target = "host", device = "cpu", update = "auto", dialect = "halide", optimizer, precision = "fp32", group = "auto";
+    std::vector<std::string> params;
+    bool clip = false, accumulate = false, any_size = false;
+    int64_t budget = 0;
+    bool same_bits = false;
+    int workers = 1, head_rows = -1;
+    int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
+};
+
+int describe(const Request &r, const ProgramInfo &info, const Model &model) {
+    json j = {{"name", info.name}, {"task", model.task()}, {"optimizer", info.optimizer},
+              {"optimizers", optimizer_names()}};
+    j["params"] = json::array();
+    for (const Arguments::Known &k : Arguments::current().known)
+        j["params"].push_back({{"name", k.name}, {"type", k.type}, {"value", k.value}, {"help", k.help}});
+    j["presets"] = json::array();
+    for (auto &[name, flags] : info.presets) j["presets"].push_back({{"name", name}, {"flags", flags}});
+    auto optimizer = make_optimizer(r.optimizer);
+    for (const Scalar *s : optimizer->scalars()) j["scalars"][s->name] = s->value;
+    fmt::print("{}\n", j.dump());
+    return 0;
+}
+
+Halide::Target kernel_target(const std::string &text, const std::string &device) {
+    using Halide::Target;
+    static const std::map<std::string, std::vector<Target::Feature>> devices = {
+        {"cpu", {}},
+        {"opencl", {Target::OpenCL, Target::CLDoubles}},
+        {"cuda", {Target::CUDA, Target::CUDACapability80}},
+    };
+    auto features = devices.find(device);
+    if (features == devices.end()) throw UsageError(fmt::format("--device is '{}', expected cpu, opencl or cuda", device));
+    Target t(text);
+    for (Target::Feature f : features->second) t.set_feature(f);
+    for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery}) t.set_feature(f);
+    // On a device, what its runtime answers is an assertion too: that there is memory for a temporary.
+    t.set_feature(Target::NoAsserts, device == "cpu");
+    return t;
+}
+
+/// The flags that decide how large a model is.
+std::vector<std::string> model_sizes() {
+    std::vector<std::string> names;
+    for (const Arguments::Known &k : Arguments::current().known)
+        if (k.type == "int") names.push_back("--" + k.name);
+    return names;
+}
+
+/// Where activations are, from what the kernels really read and write.
+ir::MemoryPlan plan_compiled(const StepProgram &p, const CompileReport &compiled) {
+    std::vector<std::vector<ValueId>> touched;
+    for (const CompiledKernel &k : compiled.kernels) {
+        touched.emplace_back();
+        for (const KernelArgument &a : k.arguments) touched.back().push_back(a.value);
+    }
+    return place_activations(p, touched);
+}
+
+/// Keeps the program's text after each pass, or after one of them.
+class Texts {
+public:
+    explicit Texts(const std::string &pass) : pass(pass) {
+        std::vector<std::string> names = {"all", "trace"};
+        for (const NamedPass &known : passes()) names.push_back(known.name);
+        if (std::ranges::count(names, pass) == 0) throw UsageError(fmt::format("--ir is '{}', expected {}", pass, fmt::join(names, " or ")));
+    }
+    void add(const StepProgram &p, const std::string &after) {
+        if (after == "trace") text.clear();  // a budget lowers a step several times: the last is it
+        if (pass == "all" || pass == after) text += fmt::format("after the pass {}\n\n{}\n", after, ir::text_of(p));
+    }
+    std::string text;
+
+private:
+    const std::string pass;
+};
+
+int build(const Request &r, Model &model, ScheduleModel schedule) {
+    Machine machine = Machine::of(kernel_target(r.target, r.device));
+    std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
+    StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers,
+                        .groups = r.group == "auto", .head_rows = r.head_rows, .same_bits = r.same_bits, .dialect = r.dialect};
+    const double bytes = r.any_size ? INFINITY : machine_memory();
+    Step step(machine);
+    schedule(model, step);
+    if (!options.groups)  // of layers: those of updates stay
+        std::erase_if(step.placements, [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
+    if (r.ir.empty()) Phase::report = [](const std::string &what, int done, int total) {
+        fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
+        fflush(stdout);
+    };
+    KnownReads known;
+    Context cx{.model = model, .optimizer = *optimizer, .schedule = step, .oracle = reads_by_building(machine, r.jobs, r.time_limit),
+               .known = &known, .sized = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); }};
+    std::optional<Texts> texts;
+    if (!r.ir.empty()) {
+        texts.emplace(r.ir);
+        cx.after = [&](const StepProgram &q, const std::string &pass) { texts->add(q, pass); };
+    }
+    const StepProgram p = lower_within(r.budget ? r.budget : step.bytes_allowed, options, [&](const StepOptions &o) {
+        cx.options = o;
+        return lower(cx);
+    });
+    if (texts) return fmt::print("{}", texts->text), 0;
+    CompileOptions how{r.store, r.jobs, r.time_limit, [](int done, int total, int cached) {
+                           fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());
+                           fflush(stdout);
+                       }};
+    CompileReport compiled = r.plan_only.empty() ? compile_kernels(p, machine, how) : describe_kernels(p, machine, how);
+    const ir::MemoryPlan memory = plan_compiled(p, compiled);
+    if (!r.plan_only.empty()) return write_whole(r.plan_only, plan_json(p, model, compiled, memory).dump()), 0;
+    std::filesystem::create_directories(r.bundle);
+    link_kernels(compiled, how, machine.target, r.bundle);
+    write_whole(r.bundle + "/plan.json", plan_json(p, model, compiled, memory).dump());
+    return 0;
+}
+
+int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
+    for (const std::string &text : r.params) {
+        auto at = text.find('=');
+        if (at == std::string::npos) fail("--param '{}' is not NAME=VALUE", text);
+        Arguments::current().given.push_back({text.substr(0, at), text.substr(at + 1)});
+    }
+    std::unique_ptr<Model> model = make();
+    for (auto &[name, text] : Arguments::current().given) {
+        bool known = false;
+        for (const Arguments::Known &k : Arguments::current().known) known |= k.name == name;
+        if (!known) fail("the model has no parameter --{}", name);
+    }
+    if (r.dialect != "halide" && !find_dialect(r.dialect))
+        throw UsageError(fmt::format("--dialect is '{}', expected {}", r.dialect, dialect_names()));
+    if (r.precision != "fp32" && r.precision != "bf16")
+        throw UsageError(fmt::format("--precision is '{}', expected fp32 or bf16", r.precision));
+    if (r.precision == "bf16" && r.device != "cpu")
+        throw UsageError(fmt::format("--precision bf16 is for --device cpu: kernels for {} have no bf16 yet; use fp32", r.device));
+    if (r.precision == "bf16") model->numerics(bf16);
+    if (r.describe) return describe(r, info, *model);
+    if (r.check) return check_gradients(*model);
+    if (r.plan_only.empty() && r.ir.empty() && (r.bundle.empty() || r.store.empty())) fail("--bundle and --store name the folders to write to");
+    return build(r, *model, schedule);
+}
+
+}  // namespace
+
+}  // namespace cryolite::compiler
+
+namespace cryolite {
+
+int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
+    using namespace compiler;
+    Request r;
+    r.optimizer = info.optimizer;
+    optimizers.insert(optimizers.end(), info.optimizers.begin(), info.optimizers.end());
+    CLI::App app{"Cryolite generator program: " + info.name};
+    app.add_flag("--describe", r.describe, "print the model's parameters as JSON");
+    app.add_flag("--check", r.check, "check the gradients of every layer against finite differences");
+    app.add_option("--bundle", r.bundle, "folder to write kernels.so and plan.json to");
+    app.add_option("--plan-only", r.plan_only, "file to write the plan to, with the keys of its kernels: nothing is compiled");
+    app.add_option("--ir", r.ir, "print the step after this pass of the compiler, or after all of them: nothing is compiled");
+    app.add_option("--store", r.store, "folder of compiled kernels");
+    app.add_option("--target", r.target, "Halide target");
+    app.add_option("--device", r.device, "cpu, opencl or cuda");
+    app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
+    app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
+    app.add_option("--update", r.update, "auto, separate, backward or forward");
+    app.add_option("--dialect", r.dialect, dialect_names() + ": what computes products, where it can");
+    app.add_option("--precision", r.precision, "fp32 or bf16");
+    app.add_option("--group", r.group, "auto, or none: every layer in a kernel of its own")->check(CLI::IsMember({"auto", "none"}));
+    app.add_option("--head-rows", r.head_rows, "of a block of the head and its loss; 0: whole, -1: whole while that is small");
+    app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
+    app.add_flag("--same-bits", r.same_bits, "a budget changes no order of additions");
+    app.add_option("--workers", r.workers, "data-parallel replicas, each with its own part of the batch")
+        ->check(CLI::Range(1, 1024));
+    app.add_flag("--any-size", r.any_size, "also a step that this machine has not enough memory for");
+    app.add_flag("--clip", r.clip, "clip gradients by their global norm");
+    app.add_flag("--accumulate", r.accumulate, "several micro-batches in a step");
+    app.add_option("--jobs", r.jobs, "compiler processes at a time");
+    app.add_option("--time-limit", r.time_limit, "seconds for one kernel");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        return run(r, info, make, schedule);
+    } catch (const UsageError &e) {
+        fmt::print(stderr, "{}: {}\n", info.name, e.what());
+        return 2;
+    } catch (const Halide::Error &e) {
+        fmt::print(stderr, "{}: {}\n", info.name, e.what());
+    } catch (const std::exception &e) {
+        fmt::print(stderr, "{}: {}\n", info.name, e.what());
+    }
+    return 1;
+}
+
+}  // namespace cryolite

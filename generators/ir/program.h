@@ -1,0 +1,148 @@
+#pragma once
+// A training step as data: the model's calls, the arrays, the operations, what was asked of them and what came of it.
+
+#include <map>
+#include <set>
+
+#include "dsl/nature.h"
+#include "generators/ir/op.h"
+
+namespace cryolite::ir {
+
+/// What passes know of a layer.
+struct Layer {
+    std::string path, kind;
+    Nature nature = Nature::anchor;
+    bool scatters = false, by_rows = false, mean_of_rows = false;  ///< as the layer says of itself
+    bool half_inputs = false, half_output = false, half_products = false;  ///< its line of the cast table
+    std::vector<ParamId> parameters = {};  ///< its own, then those that it shares
+    std::vector<ParamId> factored = {};    ///< whose gradients it writes as outer products
+    struct Product {
+        ParamId weight, bias;
+        int out_dim;  ///< dimension of the weight that outputs are
+    };
+    std::optional<Product> product = {};
+    bool remat = false;  ///< a line of the schedule ends its storage with the forward pass
+
+    bool factors(ParamId w) const;
+};
+
+struct Call {
+    LayerId layer;
+    std::vector<ValueId> inputs;
+    ValueId output;
+    double flops = 0, input_grad_flops = 0, param_grad_flops = 0;
+};
+
+struct Parameter {
+    std::string path, name;
+    Shape shape = {};
+    bool split = false;  ///< a split master: the bf16 high half is what products read, the low 16 bits are the remainder
+    bool deferred = false;  ///< its update waits for its next use
+    ValueId value = {}, gradient = {}, remainder = {};
+    std::vector<ValueId> states = {};
+    std::vector<ValueId> shares = {};  ///< by worker: their gradients, where the update adds them itself
+    std::vector<Shard> shards = {};
+    struct Slots {
+        int first = 0, count = 0;
+    };
+    Slots gradient_norm = {}, weight_norm = {};  ///< entries of the norms whose sum is the squared norm
+};
+
+/// Operations that share a loop nest.
+struct Kernel {
+    std::string name = {};
+    std::string pass = {};       ///< forward, backward, update, rebuild
+    std::vector<OpId> ops = {};  ///< in order
+    OpId anchor = {};            ///< owns the loop nest; none: it is pointwise
+    std::vector<OpId> side_products = {};          ///< what else of it would own one by itself
+    std::string dialect = "halide", dialect_why = {};  ///< of a product: what computes it, and why
+    std::vector<std::string> dialects = {};            ///< of a product of Halide's: what else may
+};
+
+/// What a line of the schedule names: a layer's output h, its adjoint d(h), d(w), next(w), or a pass.
+struct Stage {
+    enum Kind { value, adjoint, gradient, next, pass } kind = value;
+    LayerId layer = {};
+    ParamId parameter = {};
+    std::string text = {};  ///< as it is written
+};
+
+/// A request of the step schedule.
+struct Line {
+    enum How { root, at, with, dialect } how = root;
+    Stage stage = {}, target = {};
+    int rows = 0;              ///< of a block, where the target's loops are over blocks of rows
+    std::string dialect_name = {};
+    bool met = false;          ///< some operation was placed by it
+
+    /// As written after the stage: ".compute_at(next(h.0.up.weight))"
+    std::string placement() const { return placement(how); }
+    std::string placement(How other) const;
+};
+
+/// What the runtime may call: the operations of a plan, in order.
+struct Entry {
+    enum Mode { always, training, evaluation } mode = always;
+    std::vector<OpId> ops = {};
+    std::vector<KernelId> kernels = {};  ///< once operations have been fused
+};
+
+/// Where the activations of a step live in one arena.
+struct MemoryPlan {
+    std::map<ValueId, int64_t> offset;  ///< bytes from the start of the arena
+    int64_t bytes = 0;                  ///< size of the arena
+    int64_t unshared = 0;               ///< what the same values would take without sharing
+};
+
+/// The head and its loss by blocks of rows: the model's loss is the mean of theirs.
+struct ChunkedHead {
+    LayerId head = {}, loss = {};
+    int rows = 0;                      ///< of a block; 0: the head is computed whole
+    CallId whole_head = {}, whole_loss = {};  ///< one is for predictions only, the other for nothing
+    std::set<CallId> calls = {};
+
+    /// Whether a line asks for it.
+    bool takes(const Line &l) const {
+        return head && loss && l.stage.kind == Stage::value && l.stage.layer == head && l.target.kind == Stage::value && l.target.layer == loss;
+    }
+};
+
+struct Program {
+    Table<Layer, LayerId> layers;
+    Table<Call, CallId> calls;
+    Table<Parameter, ParamId> parameters;
+    Table<Value, ValueId> values;  ///< those of the model first
+    Table<Op, OpId> ops;
+    Table<Kernel, KernelId> kernels;
+    std::map<std::string, Entry> entries;
+    std::vector<Line> lines;
+    bool distributed = false;  ///< a line adds gradients over workers
+
+    ValueId loss, output, scalars, norms, scale;
+    ValueId count;  ///< updates done, and withheld; none: none can be withheld
+    std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, then the optimizer's
+    std::vector<double> scalar_values;
+    int norms_apart = 1;     ///< entries between one norm and the next: where a device can begin an array
+    int gradient_norms = 0;  ///< the first entries of the norms
+    int workers = 1;
+    bool guarded = false;    ///< an update is withheld where a gradient is not finite
+    ChunkedHead chunks;
+    MemoryPlan memory;
+
+    const Layer &layer(CallId c) const { return layers[calls[c].layer]; }
+    /// What holds the elements of a value: itself, or the one that it is a part of.
+    ValueId base(ValueId v) const { return values[v].part_of ? values[v].part_of : v; }
+    /// The value that an operation reads for one of the model.
+    ValueId operand(const Op &op, ValueId v) const { return in_backward(op) && values[v].remat ? values[v].remat : v; }
+    /// Whether the compiler makes its code: not that of what the runtime does itself.
+    bool is_compiled(const Kernel &k) const { return !is<Reduce>(ops[k.ops.at(0)]); }
+    /// How much of its inputs an element of an operation's result needs.
+    Nature nature(const Op &op) const;
+    bool is_sum(CallId c) const { return layer(c).nature == Nature::sum; }
+};
+
+/// Gives what each operation of an entry reads and writes its version, counted from the entry's beginning.
+void number_versions(Program &p, Entry &e);
+
+}  // namespace cryolite::ir

@@ -1,0 +1,100 @@
+#include "generators/lowering/half_products.h"
+
+#include <algorithm>
+
+#include "dsl/numerics.h"
+#include "schedules/views.h"
+
+namespace cryolite::compiler {
+
+using namespace Halide;
+
+namespace {
+
+/// What a call of `f` computes, written out.
+Expr written_out(const Internal::Call &call, const Func &f) {
+    std::map<std::string, Expr> args;
+    for (size_t d = 0; d < call.args.size(); d++) args[f.args()[d].name()] = call.args[d];
+    return Internal::substitute(args, f.value());
+}
+
+bool uses(const Expr &e, const std::string &variable) { return Internal::expr_uses_var(e, variable); }
+
+/// Whether the element after one at an even place `k` is stored, be it padding: a panel holds both.
+bool next_is_stored(Expr e, const std::string &k) {
+    const auto *call = e.as<Internal::Call>();
+    while (call && call->call_type == Internal::Call::Halide) {
+        Func f{Internal::Function(call->func)};
+        if (f.has_update_definition() || f.outputs() != 1) return false;
+        e = written_out(*call, f);
+        call = e.as<Internal::Call>();
+    }
+    if (!call || call->call_type != Internal::Call::Image) return false;
+    return std::ranges::any_of(call->args, [&](const Expr &at) {
+        const auto *mod = at.as<Internal::Mod>();
+        const auto size = mod ? Internal::as_const_int(mod->b) : std::nullopt;
+        return size && *size % 2 == 0 && uses(mod->a, k);
+    });
+}
+
+/// factor(p, x, k): the terms 2 k + p of a factor; past the last one, zero, or a panel's padding.
+Func pairs(const std::string &name, const Expr &factor, const std::string &of, const std::string &k, int terms,
+           const Halves &halves) {
+    Func f(name);
+    Var p("p"), x("x"), pair("k");
+    Expr term = 2 * pair + p;
+    auto element = [&](const Expr &at) { return narrowed(Internal::substitute({{of, x}, {k, at}}, factor), halves); };
+    Expr e = element(term);
+    if (terms % 2 && !next_is_stored(e, pair.name())) {
+        e = element(min(term, terms - 1));
+        e = reinterpret(BFloat(16), select(term < terms, reinterpret<uint16_t>(e), cast<uint16_t>(0)));
+    }
+    f(p, x, pair) = e;
+    return f;
+}
+
+}  // namespace
+
+Expr narrowed(const Expr &e, const Halves &halves) {
+    if (const auto *call = e.as<Internal::Call>(); call && call->call_type == Internal::Call::Halide) {
+        if (auto half = halves.find(call->name); half != halves.end()) return half->second(call->args);
+        Func f{Internal::Function(call->func)};
+        if (view_of(f)) return narrowed(written_out(*call, f), halves);
+    }
+    return rounded(e);
+}
+
+Func with_half_factors(const Func &f, const Halves &halves) {
+    if (const Internal::Call *call = view_of(f)) {
+        Func behind{Internal::Function(call->func)}, seen = with_half_factors(behind, halves);
+        if (seen.name() == behind.name()) return f;
+        Func again(base_name(f.name()));
+        again(f.args()) = seen(call->args);
+        return again;
+    }
+    if (f.num_update_definitions() != 1 || f.outputs() != 1 || f.dimensions() != 2) return f;
+    const Internal::Definition &update = f.function().update(0);
+    const auto &rvars = update.schedule().rvars();
+    const auto *sum = f.update_value().as<Internal::Add>();
+    const auto *product = sum ? sum->b.as<Internal::Mul>() : nullptr;
+    if (!product || rvars.size() != 1 || !Internal::is_const_one(update.predicate())) return f;
+    std::vector<std::string> at;
+    for (const Expr &e : f.update_args())
+        if (const auto *v = e.as<Internal::Variable>()) at.push_back(v->name);
+    if (at.size() != 2) return f;
+    Expr a = product->a, b = product->b;
+    if (uses(a, at[1])) std::swap(a, b);
+    if (uses(a, at[1]) || uses(b, at[0])) return f;
+    const auto terms = Internal::as_const_int(Internal::simplify(rvars[0].extent));
+    if (!terms) return f;
+    Func A = pairs("a_pairs", a, at[0], rvars[0].var, int(*terms), halves);
+    Func B = pairs("b_pairs", b, at[1], rvars[0].var, int(*terms), halves);
+    Func result(base_name(f.name()));
+    RDom k(0, 2, 0, int(*terms + 1) / 2, "k");
+    Var x = f.args()[0], y = f.args()[1];
+    result(x, y) = f.value();
+    result(x, y) += cast<float>(A(k.x, x, k.y)) * cast<float>(B(k.x, y, k.y));
+    return result;
+}
+
+}  // namespace cryolite::compiler

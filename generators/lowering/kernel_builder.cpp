@@ -1,0 +1,210 @@
+#include "generators/lowering/kernel_builder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "generators/lowering/hash.h"
+#include "generators/lowering/kernel_outputs.h"
+#include "generators/lowering/on_device.h"
+#include "generators/lowering/bounds_check.h"
+#include "schedules/table.h"
+#include "schedules/views.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+using namespace Halide;
+
+/// One pipeline of a kernel's outputs, with its arguments and what its loop schedule needs to know.
+class KernelBuilder {
+public:
+    KernelBuilder(const StepProgram &p, const ir::Kernel &k)
+        : p(p), k(k), values(p, k), outputs(KernelOutputs(p, k, values).list) {
+        gather_outputs();
+        describe_group();
+        bind_arguments();
+        check_reads();
+    }
+    BuiltKernel built;
+
+private:
+    const StepProgram &p;
+    const ir::Kernel &k;
+    KernelValues values;
+    std::vector<KernelOutput> outputs;
+
+    void gather_outputs();
+    void describe_group();
+    void bind_arguments();
+    void check_reads() const;
+    std::string name_of(ValueId value) const;
+};
+
+Func tuple_of(const std::vector<KernelOutput> &list) {
+    Func out("out");
+    std::vector<Var> v = storage_vars(int(list[0].extents.size()));
+    std::vector<Expr> elements;
+    for (const KernelOutput &o : list) elements.push_back(o.element(v));
+    if (elements.size() == 1) out(v) = elements[0];
+    else out(v) = Tuple(elements);
+    return out;
+}
+
+/// Results of one shape are a Tuple, the stored stage; the others stand beside it.
+void KernelBuilder::gather_outputs() {
+    Group &g = built.group;
+    auto volume = [](const KernelOutput &o) { return Shape(o.extents).size(); };
+    const KernelOutput &main = *std::ranges::max_element(outputs, {}, volume);
+    std::vector<KernelOutput> same, others;
+    for (const KernelOutput &o : outputs)
+        (o.extents == main.extents && o.whole.defined() == main.whole.defined() ? same : others).push_back(o);
+    g.in_place = main.in_place;
+    g.extents = main.extents;
+    g.out = main.whole.defined() ? main.whole : tuple_of(same);
+    outputs = same;
+    for (const KernelOutput &o : others) {
+        g.others.push_back(o.whole.defined() ? o.whole : tuple_of({o}));
+        outputs.push_back(o);
+    }
+}
+
+void KernelBuilder::describe_group() {
+    Group &g = built.group;
+    g.name = k.name;
+    const ir::Op *anchor = k.anchor ? &p.ops[k.anchor] : nullptr;
+    if (const auto call = anchor ? ir::call_of(*anchor) : std::nullopt)
+        for (ParamId w : p.layer(*call).parameters)
+            if (p.parameters[w].shape.rank() > 1) g.panel = p.values[p.parameters[w].value].layout.panel;
+    bool seen = false;
+    std::set<std::string> used = {g.out.name()};
+    for (const Func &f : g.funcs()) used.insert(f.name());
+    for (auto &[s, f] : values.defined) {
+        if (!used.count(f.name()) && s != anchor) continue;  // offered to a gradient that does not read it
+        if (s == anchor) g.anchor = behind_views(f), seen = true;
+        else (seen ? g.epilogue : g.prologue).push_back(f);
+    }
+    const ir::Op &op = anchor ? *anchor : p.ops[k.ops[0]];
+    g.form = ir::is<ir::InputGrad>(op)   ? Form::d_input
+             : ir::is<ir::ParamGrad>(op) ? Form::d_parameter
+             : ir::is<ir::Update>(op)    ? Form::update
+             : ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ? Form::norm
+                                                                     : Form::forward;
+}
+
+/// Keeps the arguments that the pipeline really reads, in their order; sets the outputs' bounds.
+void KernelBuilder::bind_arguments() {
+    Group &g = built.group;
+    std::vector<Func> outs = {g.out};
+    outs.insert(outs.end(), g.others.begin(), g.others.end());
+    int o = 0;
+    for (Func &f : outs) {
+        bool first = true;  // the buffers of a Tuple share the extents of its first
+        for (OutputImageParam &b : f.output_buffers()) {
+            const KernelOutput &out = outputs.at(o++);
+            int stride = 1;
+            for (int d = 0; d < int(out.extents.size()); d++) {
+                if (first) b.dim(d).set_bounds(0, out.extents[d]);
+                b.dim(d).set_estimate(0, out.extents[d]);
+                b.dim(d).set_stride(stride);
+                stride *= out.extents[d];
+            }
+            b.set_host_alignment(out.value == p.norms ? 8 : 64);
+            first = false;
+        }
+    }
+    built.pipeline = Pipeline(outs);
+    std::set<std::string> used;
+    for (const Argument &a : built.pipeline.infer_arguments()) used.insert(a.name);
+    for (const KernelInputs::Image &i : values.in.images) {
+        if (!used.count(i.param.name())) continue;
+        const ir::Value &b = p.values[i.value];
+        if (!b.stored)
+            fail("'{}' reads '{}', which the step schedule never stores and which is too expensive to build "
+                 "again; place it with compute_with, or at root", k.name, b.name);
+        built.inputs.push_back(i.param);
+        built.arguments.push_back({i.value, i.offset, halide_type(b.type), i.extents, false});
+    }
+    for (const KernelOutput &out : outputs)
+        built.arguments.push_back({out.value, out.offset, halide_type(p.values[out.value].type), out.extents, true});
+    // One worker's part of a parameter, of its gradient and of its state.
+    const ir::Op &first = p.ops[k.ops[0]];
+    if (const ir::Shard shard = ir::shard_of(first); shard.worker >= 0)
+        for (KernelArgument &a : built.arguments)
+            if (p.values[a.value].parameter == ir::parameter_of(first)) a.offset = int(shard.begin);
+}
+
+/// Compiled kernels check no index: one outside its array is refused here, while the algorithm has no schedule yet.
+void KernelBuilder::check_reads() const {
+    std::vector<KnownArray> read, written;
+    for (const KernelInputs::Image &i : values.in.images)
+        if (auto a = values.in.arrays.find(i.value); a != values.in.arrays.end())
+            read.push_back({a->second, a->second.shape.extents(), name_of(i.value)});
+    written.push_back({built.group.out, built.group.extents, name_of(outputs[0].value)});
+    for (size_t j = 0, n = built.group.others.size(); j < n; j++) {
+        const KernelOutput &o = outputs[outputs.size() - n + j];
+        written.push_back({built.group.others[j], o.extents, name_of(o.value)});
+    }
+    if (std::string where = touched_outside(written, read); !where.empty())
+        fail("{}; indices begin at 0: clamp the index, or build the layer for this extent", where);
+}
+
+/// What a layer calls a value: "[h.0.norm] RmsNorm: input 0 (h.0.x)".
+std::string KernelBuilder::name_of(ValueId value) const {
+    const ir::Value &v = p.values[value];
+    for (OpId id : k.ops) {
+        const ir::Op &op = p.ops[id];
+        const auto call = ir::call_of(op);
+        if (!call) continue;
+        const ir::Layer &l = p.layer(*call);
+        const std::string layer = fmt::format("[{}] {}: ", l.path, l.kind);
+        if (v.parameter && std::ranges::count(l.parameters, v.parameter))
+            return fmt::format("{}{}parameter '{}'", layer, op.writes[0].value == value ? "the gradient of " : "", p.parameters[v.parameter].name);
+        if (op.writes[0].value == value) return layer + "its result";
+        if (auto use = ir::use_of(op); use && use->dy == value) return layer + "the adjoint of its output";
+        const auto &inputs = p.calls[*call].inputs;
+        for (size_t j = 0; j < inputs.size(); j++)
+            if (inputs[j] == value) return fmt::format("{}input {} ({})", layer, j, v.name);
+    }
+    return "'" + v.name + "'";
+}
+
+}  // namespace
+
+BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, bool scheduled) {
+    BuiltKernel built = KernelBuilder(p, k).built;
+    if (scheduled) {
+        const auto call = k.anchor ? ir::call_of(p.ops[k.anchor]) : std::nullopt;
+        const Layer *anchor = call ? &p.source(*call) : nullptr;
+        built.layer = anchor ? anchor->kind() : "";
+        if (auto written = written_loops(built.group, anchor, *p.schedule)) {
+            share_numbers(built.group, m);
+            written->apply(built.group, m);
+            for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
+            built.loops = written->name;
+        } else {
+            // What an autoscheduler makes of an algorithm follows from its parameters.
+            for (const AutomaticLoops &way : p.schedule->automatic)
+                built.automatic_keys.push_back(kernel_key(built, m, way.str()));
+        }
+    }
+    built.key = built.automatic_keys.empty() ? kernel_key(built, m) : built.automatic_keys[0];
+    return built;
+}
+
+void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way) {
+    const AutomaticLoops &loops = step.automatic.at(size_t(way));
+    share_numbers(k.group, m);
+    loops.apply(loops, k.group, k.pipeline, m);
+    k.loops = loops.name;
+    k.key = k.automatic_keys.at(size_t(way));
+}
+
+void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object) {
+    Halide::Pipeline pipeline = k.pipeline;
+    Halide::Module module = pipeline.compile_to_module(k.inputs, "cryolite_" + k.key, m.target);
+    if (m.gpu()) check_on_device(module, k, m.device);
+    module.compile({{OutputFileType::object, object}});
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,39 @@
+#pragma once
+// Builds the Halide pipeline of one kernel. Runs in a child process that holds no other Func.
+
+#include "generators/passes/pass.h"
+
+namespace cryolite::compiler {
+
+/// An argument of a kernel: which value it is bound to, and how the kernel sees it.
+struct KernelArgument {
+    ValueId value;
+    int offset = 0;  ///< elements
+    Halide::Type type;
+    std::vector<int> extents;  ///< dense, innermost first
+    bool written = false;
+};
+
+struct BuiltKernel {
+    Group group;
+    Halide::Pipeline pipeline;
+    std::vector<Halide::Argument> inputs;
+    std::vector<KernelArgument> arguments;  ///< in the order of the compiled function
+    std::string loops;                      ///< name of the loop schedule that was applied
+    std::string layer;                      ///< type of the layer that owns the loop nest, where one does
+    std::string key;                        ///< digest of algorithm, schedule, arguments and target
+    /// Where nobody wrote loops: the keys of the kernel with each of the step's automatic ones. The first is `key`.
+    std::vector<std::string> automatic_keys;
+};
+
+/// `scheduled` false: the algorithm as it is, for comparison. A kernel with automatic keys is left unscheduled:
+/// autoschedulers take seconds, keys milliseconds.
+BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, bool scheduled = true);
+
+/// Gives a kernel that has automatic keys the loops of this one.
+void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way = 0);
+
+/// Compiles to an object file; the function is "cryolite_" + key.
+void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object);
+
+}  // namespace cryolite::compiler

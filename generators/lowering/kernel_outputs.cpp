@@ -1,0 +1,197 @@
+#include "generators/lowering/kernel_outputs.h"
+
+#include "generators/lowering/strict_arithmetic.h"
+#include "generators/lowering/scatter.h"
+
+namespace cryolite::compiler {
+
+using namespace Halide;
+
+namespace {
+
+/// An element of a logical Func at storage indices; zero in the padding of a panel.
+Expr at_storage(const Func &f, const ir::Value &b, const std::vector<Var> &v) {
+    std::vector<Expr> at = b.layout.to_logical(as_exprs(v));
+    if (!b.layout.padded(b.shape)) return f(at);
+    int d = b.layout.dim, n = b.shape[d];
+    Expr inside = at[d] < n;
+    at[d] = min(at[d], n - 1);
+    return select(inside, f(at), cast(f.type(), 0));
+}
+
+}  // namespace
+
+KernelOutputs::KernelOutputs(const StepProgram &p, const ir::Kernel &k, KernelValues &values)
+    : p(p), k(k), values(values), in(values.in) {
+    for (OpId id : k.ops) store(p.ops[id]);
+    if (list.empty()) fail("[{}] stores nothing", k.name);
+}
+
+void KernelOutputs::store(const ir::Op &op) {
+    if (auto *u = ir::as<ir::Update>(op)) update(op, *u);
+    else if (auto *n = ir::as<ir::Norm>(op)) norm(op, *n);
+    else if (auto *s = ir::as<ir::GradientScale>(op)) scale(*s);
+    else if (auto *g = ir::as<ir::ParamGrad>(op)) gradient(op, *g);
+    else value(op);
+}
+
+void KernelOutputs::value(const ir::Op &op) {
+    const ValueId v = op.writes[0].value;
+    if (!p.values[v].stored) return;
+    const Array &a = in.arrays.at(v);
+    // A Func that leaves its pure definition undefined writes each element by its updates: it is the output.
+    const Func stored = a.half.value_or(a);
+    bool complete = ir::is<ir::InputGrad>(op) && k.ops.size() == 1 && starts_undefined(stored);
+    auto element = [stored](const std::vector<Var> &at) -> Expr { return stored(as_exprs(at)); };
+    list.push_back({v, a.shape.extents(), element, complete ? stored : Func()});
+}
+
+void KernelOutputs::gradient(const ir::Op &op, const ir::ParamGrad &g) {
+    const ValueId id = op.writes[0].value;
+    const ir::Value &b = p.values[id];
+    if (values.find<ir::Update>(g.w) || !b.stored) return;
+    std::vector<Var> v = storage_vars(b.storage().rank());
+    Func f = in.arrays.at(id);
+    KernelOutput o{id, b.storage().extents(), [f, &b](auto &v) { return at_storage(f, b, v); }};
+    o.in_place = g.accumulate;
+    if (is_scatter(f)) {
+        o.whole = scatter_into_storage(f, b.layout, v, g.accumulate);
+    } else if (g.accumulate) {
+        o.whole = Func("sum");
+        o.whole(v) = undef<float>();
+        o.whole(v) = o.whole(as_exprs(v)) + at_storage(f, b, v);
+    }
+    list.push_back(o);
+}
+
+/// The gradient made in this kernel, with what earlier micro-batches and the embedding of a tied table add.
+Expr KernelOutputs::gradient_in_update(ParamId id, const std::vector<int> &extents, const std::vector<Var> &v) {
+    const ir::Parameter &w = p.parameters[id];
+    const ir::Value &stored = p.values[w.value];
+    Expr g = at_storage(in.arrays.at(w.gradient), stored, v);
+    if (values.find<ir::ParamGrad>(id)->accumulate) g = in.image(w.gradient, extents, "earlier")(as_exprs(v)) + g;
+    if (auto rows = values.scattered.find(id); rows != values.scattered.end())
+        g = scatter_into_panels(rows->second, stored.layout, v, g)(as_exprs(v));
+    return g;
+}
+
+Expr KernelOutputs::whole_gradient(const ir::Update &u, const std::vector<int> &extents, const std::vector<Var> &v) {
+    const ir::Parameter &w = p.parameters[u.w];
+    if (in.arrays.count(w.gradient)) return gradient_in_update(u.w, extents, v);
+    if (w.shares.empty()) return in.image(w.gradient, extents, "g")(as_exprs(v));
+    Expr g;
+    for (ValueId share : w.shares) {  // in the order of the workers
+        Expr one = in.image(share, extents, fmt::format("g{}", p.values[share].worker))(as_exprs(v));
+        g = g.defined() ? g + one : one;
+    }
+    return g;
+}
+
+/// The optimizer's rule, in place on the parameter and its states, over storage.
+void KernelOutputs::update(const ir::Op &op, const ir::Update &u) {
+    const ir::Parameter &w = p.parameters[u.w];
+    const Shape storage = p.values[w.value].storage();
+    std::vector<int> extents = storage.extents();
+    if (!in.arrays.count(w.gradient)) extents = {int(u.shard.worker >= 0 ? u.shard.count : storage.size())};
+    std::vector<Var> v = storage_vars(int(extents.size()));
+    Func next("next");
+    std::vector<Expr> nothing;
+    for (const ir::Ref &r : op.writes) nothing.push_back(undef(halide_type(p.values[r.value].type)));
+    next(v) = Tuple(nothing);
+    FuncRef old = next(v);
+    auto element = [&](int j) -> Expr {
+        if (op.writes.size() == 1) return old;
+        return j == 0 && w.remainder ? MasterExpr{old[0], old[int(op.writes.size()) - 1]}.whole() : Expr(old[j]);
+    };
+    Expr g = whole_gradient(u, extents, v);
+    if (u.scaled) g *= scale_word(0);
+    std::vector<Expr> news = rule(u, element, g);
+    // Withheld: every bit as it was.
+    for (int j = 0; p.guarded && j < int(news.size()); j++) news[j] = select(scale_word(1) > 0, news[j], element(j));
+    if (w.remainder) {
+        MasterExpr split = MasterExpr::split(news[0]);
+        news[0] = split.half;
+        news.push_back(split.remainder);
+    }
+    next(v) = Tuple(news);
+    for (const ir::Ref &r : op.writes) list.push_back({r.value, extents, nullptr, next, true});
+}
+
+Expr KernelOutputs::norm_for_rule(const ir::Update &u, Norm::Of of) {
+    const ir::Parameter &w = p.parameters[u.w];
+    Expr square = cast<double>(0);
+    const int apart = p.norms_apart;
+    const auto &slots = of == Norm::weight ? w.weight_norm : w.gradient_norm;
+    const char *name = of == Norm::weight ? "weight_norm" : "gradient_norm";
+    for (int j = 0; j < slots.count; j++) square += in.slice(p.norms, slots.first, slots.count * apart, name)(j * apart);
+    if (of == Norm::weight) return p.optimizer->once(sqrt(square));
+    Expr norm = sqrt(max(square, cast<double>(0)));
+    return p.optimizer->once(u.scaled ? norm * cast<double>(scale_word(0)) : norm);
+}
+
+template <typename Element>
+std::vector<Expr> KernelOutputs::rule(const ir::Update &u, const Element &element, const Expr &g) {
+    Optimizer &o = *p.optimizer;
+    o.decays = p.parameters[u.w].shape.rank() > 1;
+    o.step = p.guarded ? cast<double>(in.image(p.count, {2}, "count")(0)) : values.scalar(0);
+    for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = values.scalar(3 + j);
+    for (int j = 0; j < int(o.states().size()); j++) o.states()[j]->now = element(j + 1);
+    for (Norm *n : o.norms()) n->now = norm_for_rule(u, n->of);
+    std::vector<Expr> news = {o(element(0), g)};
+    for (const State *state : o.states()) news.push_back(state->now);
+    // The same bits wherever the rule is placed: no multiply-add made here and not there.
+    for (Expr &e : news) e = strict(e);
+    return news;
+}
+
+void KernelOutputs::norm(const ir::Op &op, const ir::Norm &n) {
+    if (n.ghost()) {
+        const Func norm = values.ghost_norms.at(&op);
+        const bool bounded = std::holds_alternative<ir::CauchySchwarzBound>(n.how);  // of elements that are floats
+        list.push_back({p.norms, {1}, [norm, bounded](auto &v) -> Expr {
+            return bounded ? cast<double>(cast<float>(norm(v[0]))) : Expr(norm(v[0])); }, {}, false, n.slot});
+        return;
+    }
+    const ir::Parameter &w = p.parameters[n.w];
+    const ValueId of = n.of_weight() ? w.value : w.gradient;
+    int size = int(n.shard.worker >= 0 ? n.shard.count : p.values[of].storage().size());
+    Func g = in.image(of, {size}, "g");
+    if (n.of_weight() && w.remainder) {
+        Func rest = in.image(w.remainder, {size}, "remainder"), whole("whole");
+        Var i("i");
+        whole(i) = MasterExpr{g(i), rest(i)}.whole();
+        g = whole;
+    }
+    Func norm("norm");
+    RDom i(0, size, "i");
+    Var u("u");
+    norm(u) += g(i) * g(i);
+    list.push_back({p.norms, {1}, [norm](auto &v) -> Expr { return cast<double>(norm(v[0])); }, {}, false, n.slot});
+    values.defined.push_back({&op, norm});
+}
+
+/// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; guarded, also whether the norm is finite, and
+/// the updates done and withheld.
+void KernelOutputs::scale(const ir::GradientScale &s) {
+    int n = p.gradient_norms;
+    Func square("square"), scale("scale");
+    RDom i(0, n, "i");
+    Var u("u");
+    square(u) += in.image(p.norms, {n}, "norms")(i);
+    scale(u) = cast<float>(min(cast<double>(1), values.scalar(2) / (sqrt(max(square(u), cast<double>(0))) + Expr(1e-6))));
+    if (!p.guarded) {
+        list.push_back({p.scale, {1}, [scale](auto &v) -> Expr { return scale(v[0]); }});
+        return;
+    }
+    // Of bits as they are stored: the compiler takes what it has computed itself for finite.
+    Expr bits = reinterpret<uint64_t>(in.image(p.norms, {n}, "norms")(i));
+    Func infinite("infinite"), next("next");
+    infinite(u) += cast<int32_t>(((bits >> 52) & cast<uint64_t>(0x7ff)) == 0x7ff);
+    Expr finite = infinite(0) == 0;
+    next(u) = Tuple(undef<float>(), undef<int32_t>());
+    next(u) = Tuple(select(u == 0, s.clip ? scale(0) : cast<float>(1), cast<float>(finite)),
+                    next(u)[1] + cast<int32_t>(finite == (u == 0)));
+    for (ValueId v : {p.scale, p.count}) list.push_back({v, {2}, nullptr, next, true});
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,148 @@
+#include "generators/lowering/kernel_values.h"
+
+#include "dsl/ghost_norm.h"
+#include "generators/lowering/scatter.h"
+#include "schedules/views.h"
+
+namespace cryolite::compiler {
+
+using namespace Halide;
+
+namespace {
+
+/// A Func that leaves its pure definition undefined, writing bf16.
+Func undefined_half(const Func &f) {
+    Func g(base_name(f.name()));
+    g(f.args()) = undef(BFloat(16));
+    g(f.update_args()) = rounded(f.update_value());
+    return g;
+}
+
+}  // namespace
+
+bool starts_undefined(const Func &f) {
+    const auto *call = f.value().as<Internal::Call>();
+    return f.has_update_definition() && f.outputs() == 1 && call && call->is_intrinsic(Internal::Call::undef);
+}
+
+KernelValues::KernelValues(const StepProgram &p, const ir::Kernel &k)
+    : in(p, k, [this](const ir::Op &op) { define(op); }), p(p), k(k) {
+    for (OpId id : k.ops) define(p.ops[id]);
+}
+
+Expr KernelValues::scalar(int index) { return in.image(p.scalars, {int(p.scalar_names.size())}, "scalars")(index); }
+
+/// But for updates, which are defined where they are stored.
+void KernelValues::define(const ir::Op &op) {
+    auto *n = ir::as<ir::Norm>(op);
+    if (auto *f = ir::as<ir::Forward>(op)) forward(op, f->call);
+    else if (n && n->ghost()) ghost_norm(op, *n);
+    else if (auto use = ir::use_of(op)) gradient(op, *use);
+    else if (ir::is<ir::AddAdjoints>(op)) sum(op);
+}
+
+std::vector<Array> KernelValues::inputs(const ir::Op &op, CallId c) {
+    std::vector<Array> x;
+    for (ValueId v : p.calls[c].inputs) x.push_back(in.array(p.operand(op, v), fmt::format("x{}", x.size())));
+    return x;
+}
+
+void KernelValues::forward(const ir::Op &op, CallId c) {
+    const ValueId out = op.writes[0].value;
+    std::vector<Array> x = inputs(op, c);
+    in.bind_parameters(c);
+    Func y = half_products(c, p.source(c).forward(x));
+    check_arity(op, y, in.rank(out));
+    in.arrays[out] = in.kept(out, y, seen_shape(out));
+    defined.push_back({&op, y});
+}
+
+Func KernelValues::half_products(CallId c, const Func &f) const {
+    return p.layer(c).half_products ? with_half_factors(f, in.halves) : f;
+}
+
+void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const {
+    if (!f.defined()) fail("[{}] defines no result", op.name);
+    if (f.dimensions() != rank)
+        fail("[{}] the result has {} dimensions, but its layer says rank {}", op.name, f.dimensions(), rank);
+}
+
+void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
+    Layer &layer = p.source(use.call);
+    ::cryolite::Call seen;
+    seen.inputs = inputs(op, use.call);
+    const ValueId out = p.operand(op, p.calls[use.call].output), result = op.writes[0].value;
+    seen.output = in.array(out, "y");
+    in.bind_parameters(use.call);
+    std::map<std::string, Func> d = layer.gradient(seen, adjoint(use.dy, out));
+    auto *of_input = ir::as<ir::InputGrad>(op);
+    const ParamId w = ir::parameter_of(op);
+    const std::string of = of_input ? seen.inputs[size_t(of_input->input)].name() : p.parameters[w].name;
+    auto it = d.find("d_" + of);
+    if (it == d.end() || !it->second.defined())
+        fail("[{}] {}::backward defines no gradient of its {}", layer.path, layer.kind(), of_input ? "input" : "parameter '" + of + "'");
+    Func f = half_products(use.call, it->second);
+    const bool sums = !ir::addends_of(op).empty();
+    if (p.values[result].type == ir::bfloat16 && !sums && f.num_update_definitions() == 1 && starts_undefined(f)) f = undefined_half(f);
+    check_arity(op, f, of_input ? in.rank(result) : p.parameters[w].shape.rank());
+    defined.push_back({&op, f});
+    if (sums) f = with_addends(op, f);
+    if (!of_input && is_scatter(f) && find<ir::Update>(w)) scattered[w] = f;
+    else in.arrays[result] = in.kept(result, f, of_input ? seen_shape(result) : p.values[result].shape);
+}
+
+Factors KernelValues::factors(const ir::Op &op, ParamId w, const ir::Use &use) {
+    ::cryolite::Call seen;
+    for (ValueId v : p.calls[use.call].inputs) seen.inputs.push_back(in.array(p.operand(op, v), "x"));
+    Factors both = p.source(use.call).factors(p.source(w), seen, in.array(use.dy, "dy"));
+    if (p.layer(use.call).half_products)
+        for (Factor *one : {&both.first, &both.second}) one->f = rounded_factor(one->f);
+    return both;
+}
+
+/// As the product reads it.
+Func KernelValues::rounded_factor(const Func &f) const {
+    Func g("factor");
+    std::vector<Var> v = storage_vars(f.dimensions());
+    g(v) = widened(narrowed(f(as_exprs(v)), in.halves));
+    return g;
+}
+
+void KernelValues::ghost_norm(const ir::Op &op, const ir::Norm &n) {
+    Func norm;
+    if (auto *bound = std::get_if<ir::CauchySchwarzBound>(&n.how)) {
+        norm = GhostBound(factors(op, n.w, bound->of)).bound;
+    } else {
+        auto &gram = std::get<ir::Gram>(n.how);
+        const bool same = gram.a.call == gram.b.call;
+        Factors a = factors(op, n.w, gram.a), b = same ? a : factors(op, n.w, gram.b);
+        norm = GhostNorm(a, b, same).norm;
+    }
+    ghost_norms[&op] = norm;
+    defined.push_back({&op, norm});
+}
+
+/// The adjoint of the output; that of the loss itself is the scale given at run time.
+Array KernelValues::adjoint(ValueId given, ValueId out) {
+    if (given != p.scalars) return in.array(given, "dy");
+    Func dy("dy");
+    Var u("u");
+    dy(u) = cast<float>(scalar(1));
+    return Array(dy, p.values[out].shape.folded(1));
+}
+
+Func KernelValues::with_addends(const ir::Op &op, const Func &f) {
+    Func total("total");
+    std::vector<Var> v = storage_vars(in.rank(op.writes[0].value));
+    Expr e = f.defined() ? Expr(f(as_exprs(v))) : Expr(0.0f);
+    for (ValueId addend : ir::addends_of(op)) e += in.array(addend, "addend")(as_exprs(v));
+    total(v) = e;
+    return total;
+}
+
+void KernelValues::sum(const ir::Op &op) {
+    const ValueId out = op.writes[0].value;
+    in.arrays[out] = in.kept(out, with_addends(op, Func()), seen_shape(out));
+}
+
+}  // namespace cryolite::compiler

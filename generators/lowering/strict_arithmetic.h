@@ -1,0 +1,11 @@
+#pragma once
+
+#include <Halide.h>
+
+namespace cryolite::compiler {
+
+/// The same expression with sums and products that no compiler contracts or puts in another order. Quotients and roots
+/// stay free: exact ones take longer than streaming a parameter does.
+Halide::Expr strict(const Halide::Expr &e);
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,141 @@
+// The head and its loss by blocks of rows: a block's logits are used up before the next one's exist.
+
+#include <algorithm>
+
+#include "generators/passes/legality.h"
+#include "generators/passes/pipeline.h"
+#include "generators/passes/trace.h"
+#include "schedules/defaults.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+/// y = sum over k of weight[k] x_k, of numbers.
+struct WeightedSum : Layer {
+    std::vector<double> weights;
+
+    explicit WeightedSum(std::vector<double> w) : Layer("loss"), weights(std::move(w)) {}
+    Nature nature() const override { return Nature::pointwise; }
+    int rank() const override { return 1; }
+    Func forward(const std::vector<Array> &x) override {
+        Func y("y");
+        Var u("u");
+        Expr sum = weight(x[0], 0) * x[0](u);
+        for (size_t k = 1; k < x.size(); k++) sum += weight(x[k], k) * x[k](u);
+        y(u) = sum;
+        return y;
+    }
+    void backward(const Call &call, Array dy) override {
+        Var u("u");
+        for (size_t k = 0; k < call.inputs.size(); k++) d(call.inputs[k])(u) = weight(dy, k) * dy(u);
+    }
+
+private:
+    Expr weight(const Array &like, size_t k) const { return cast(like.type(), Expr(weights[k])); }
+};
+
+class ChunkHead {
+public:
+    ChunkHead(StepProgram &p, const Context &cx)
+        : p(p), cx(cx), head(p.values[p.output].producer), loss(p.values[p.loss].producer) {}
+
+    void run() {
+        if (!head || !loss || p.calls[loss].inputs.empty()) return;
+        p.chunks.head = p.calls[head].layer, p.chunks.loss = p.calls[loss].layer;
+        const int block = block_rows(), rows = int(p.values[p.output].shape.size() / p.values[p.output].shape[0]);
+        if (!block || block >= rows) return;
+        p.chunks.rows = block, p.chunks.whole_head = head, p.chunks.whole_loss = loss;
+        const int first = p.calls.size();
+        call_blocks(block, rows);
+        take_calls(p);
+        for (int c = first; c < p.calls.size(); c++) p.chunks.calls.insert(CallId(c));
+        p.values[p.loss].name = p.traced_name(p.loss);
+        p.loss = p.calls[CallId(p.calls.size() - 1)].output;
+        p.values[p.loss].name = "loss";
+        place_calls();
+    }
+
+private:
+    StepProgram &p;
+    const Context &cx;
+    const CallId head, loss;
+
+    bool read_by_another(ValueId v, CallId reader) const {
+        return std::ranges::any_of(p.calls.ids(), [&](CallId c) { return c != reader && std::ranges::count(p.calls[c].inputs, v); });
+    }
+    /// Why these two calls cannot go block by block.
+    Reason hindrance() const {
+        const ir::Call &h = p.calls[head], &l = p.calls[loss];
+        int reads = 0;
+        for (const ir::Call &c : p.calls) reads += int(std::ranges::count(c.inputs, h.output));
+        if (reads != 1) return rules::head_has_readers;
+        if (l.inputs.at(0) != h.output) return {rules::loss_reads_head, p.layer(loss).path};
+        if (!p.layer(loss).mean_of_rows) return {rules::loss_is_mean, p.layer(loss).path};
+        if (!p.layer(head).by_rows || h.inputs.size() != 1) return rules::head_by_rows;
+        if (read_by_another(h.inputs[0], head)) return rules::head_input_has_readers;
+        if (!p.values[h.inputs[0]].producer) return rules::head_reads_input;
+        return {};
+    }
+    /// The rows of a block; 0: all at once.
+    int block_rows() const {
+        const Reason why = hindrance();
+        const auto line = std::ranges::find_if(p.lines, [&](const ir::Line &l) {
+            return l.how != ir::Line::dialect && l.stage.kind == ir::Stage::value && l.stage.layer == p.chunks.head;
+        });
+        // Parts of arrays begin where a kernel's arguments can, the smallest of 2 bytes for a row.
+        const int alignment = std::max(32, cx.schedule.machine.alignment / 4), asked = cx.options.head_rows;
+        if (line == p.lines.end()) {
+            if (why) return 0;
+            return asked < 0 ? head_block_rows(p.values[p.output].shape.size() * 4) : (asked + alignment - 1) / alignment * alignment;
+        }
+        if (line->how != ir::Line::at || !p.chunks.takes(*line)) return 0;
+        if (why) refuse(*line, why, ".compute_root()");
+        if (line->rows % alignment || line->rows < 0) {
+            ir::Line legal = *line;
+            legal.rows = std::max(line->rows / alignment, 1) * alignment;
+            refuse(*line, {rules::blocks_begin, alignment}, legal.placement());
+        }
+        return line->rows ? line->rows : 256;
+    }
+    void call_blocks(int block, int rows) {
+        Graph &g = p.graph;
+        Layer &h = p.source(head), &l = p.source(loss);
+        std::vector<Tensor> losses;
+        std::vector<double> weights;
+        auto part = [&](ValueId v, int rank, int begin, int count) { return g.rows(g.tensor(v.index), rank, begin, count); };
+        for (int begin = 0; begin < rows; begin += block) {
+            const int count = std::min(block, rows - begin);
+            std::vector<Tensor> read = {g.call(h, {part(p.calls[head].inputs[0], h.input_rank(0), begin, count)})};
+            for (size_t k = 1; k < p.calls[loss].inputs.size(); k++)
+                read.push_back(part(p.calls[loss].inputs[k], l.input_rank(int(k)), begin, count));
+            losses.push_back(g.call(l, read));
+            weights.push_back(double(count) / rows);
+        }
+        g.call(g.own(std::make_unique<WeightedSum>(weights)), losses);
+    }
+    /// The whole head serves predictions, its loss nobody; blocks come when the model is evaluated, and in the backward pass.
+    void place_calls() {
+        auto &forward = p.entries.at("forward").ops;
+        auto of = [&](CallId c) { return [&, c](OpId id) { return ir::as<ir::Forward>(p.ops[id])->call == c; }; };
+        p.entries["predict"] = {.mode = ir::Entry::evaluation, .ops = {*std::ranges::find_if(forward, of(head))}};
+        std::erase_if(forward, of(head));
+        std::erase_if(forward, of(loss));
+        p.entries["evaluate"].mode = ir::Entry::evaluation;
+        for (CallId c : p.chunks.calls) add_op(p, "evaluate", block_op(p, c, ir::Forward::in_forward));
+    }
+};
+
+}  // namespace
+
+ir::Op block_op(const StepProgram &p, CallId c, ir::Forward::When when) {
+    ir::Op op = forward_op(p, c, when);
+    op.name = p.traced_name(p.calls[c].output);
+    if (p.calls[c].layer == p.chunks.head)
+        op.placed = fmt::format("at {}, {} rows at a time", p.layer(p.chunks.whole_loss).path, p.chunks.rows);
+    return op;
+}
+
+void chunk_head(StepProgram &p, const Context &cx) { ChunkHead(p, cx).run(); }
+
+}  // namespace cryolite::compiler

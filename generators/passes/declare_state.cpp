@@ -1,0 +1,55 @@
+// The arrays that outlive a step: parameters in the layouts that the schedule chooses, their gradients, the optimizer's state;
+// and the numbers that a step is given and tells.
+
+#include "generators/passes/pipeline.h"
+#include "schedules/defaults.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+void declare(StepProgram &p, const Context &cx, ParamId id) {
+    ir::Parameter &w = p.parameters[id];
+    const Parameter *source = &p.source(id);
+    auto chosen = cx.schedule.layouts.find(source);
+    const Layout layout = chosen != cx.schedule.layouts.end() ? chosen->second : default_layout(p.graph, *source, cx.schedule.machine);
+    auto add = [&](const std::string &name, ir::Role role, ir::DataType type = ir::float32, int worker = -1) {
+        return p.values.add({.name = name, .role = role, .type = type, .shape = w.shape, .layout = layout, .parameter = id, .worker = worker});
+    };
+    w.value = add(w.path, ir::Role::parameter, w.split ? ir::bfloat16 : ir::float32);
+    w.gradient = add(w.path, ir::Role::gradient);
+    for (const State *s : cx.optimizer.states()) w.states.push_back(add(w.path + "." + s->name, ir::Role::state));
+    // A norm of the sum has to be known first, and the update reads what was stored for that.
+    for (int worker = 0; p.workers > 1 && !cx.takes_norms(p) && worker < p.workers; worker++)
+        w.shares.push_back(add(w.path, ir::Role::share, ir::float32, worker));
+    if (w.split) w.remainder = add(w.path + ".remainder", ir::Role::remainder, ir::uint16);
+}
+
+void declare_scalars(StepProgram &p, const Context &cx) {
+    p.scalar_names = {"step", "loss_scale", "clip"};
+    p.scalar_values = {1, 1, 0};
+    for (const Scalar *s : cx.optimizer.scalars()) p.scalar_names.push_back(s->name), p.scalar_values.push_back(s->value);
+    auto add = [&](const std::string &name, ir::Role role, ir::DataType type, int n) {
+        return p.values.add({.name = name, .role = role, .type = type, .shape = {n}});
+    };
+    p.scalars = add("scalars", ir::Role::scalars, ir::float64, int(p.scalar_names.size()));
+    p.norms = add("norms", ir::Role::norms, ir::float64, p.parameters.size());
+    p.scale = add("scale", ir::Role::scale, ir::float32, p.guarded ? 2 : 1);
+    if (p.guarded) p.count = add("count", ir::Role::count, ir::int32, 2);
+}
+
+}  // namespace
+
+void declare_state(StepProgram &p, const Context &cx) {
+    std::set<std::string> names;
+    for (ParamId w : p.parameters.ids()) {
+        if (!names.insert(p.parameters[w].path).second)
+            fail("two parameters are named {}: give their layers different paths", p.parameters[w].path);
+        declare(p, cx, w);
+    }
+    declare_scalars(p, cx);
+    for (ir::Op &op : p.ops) op.reads = offered(p, op);
+    if (cx.sized) cx.sized(p);
+}
+
+}  // namespace cryolite::compiler

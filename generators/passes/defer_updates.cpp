@@ -1,0 +1,61 @@
+// Updates that are placed at forward: they leave the step for the next forward pass ("lazy"), each before the first use of
+// its parameter; "flush" does them alone.
+
+#include <algorithm>
+
+#include "generators/passes/pipeline.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+/// The parameters whose updates are to wait, and what says so.
+std::map<ParamId, std::string> asked(const StepProgram &p, const Context &cx) {
+    std::map<ParamId, std::string> why;
+    if (cx.options.update == "forward")
+        for (ParamId w : p.parameters.ids()) why[w] = "--update forward";
+    auto of_update = [](const ir::Line &l) {
+        return l.how != ir::Line::dialect && (l.stage.kind == ir::Stage::next || l.stage.kind == ir::Stage::gradient);
+    };
+    for (const ir::Line &l : p.lines)
+        if (of_update(l)) why.erase(l.stage.parameter);
+    for (const ir::Line &l : p.lines)
+        if (of_update(l) && l.stage.kind == ir::Stage::next && l.how == ir::Line::at && l.target.kind == ir::Stage::pass)
+            why[l.stage.parameter] = "a line of the step schedule";
+    return why;
+}
+
+}  // namespace
+
+void defer_updates(StepProgram &p, const Context &cx) {
+    const std::map<ParamId, std::string> why = asked(p, cx);
+    if (why.empty()) return;
+    std::map<ParamId, std::vector<OpId>> updates;
+    auto &step = p.entries.at("step").ops;
+    ir::Entry lazy, flush;
+    for (OpId id : step)
+        if (auto *u = ir::as<ir::Update>(p.ops[id]); u && why.count(u->w)) {
+            p.parameters[u->w].deferred = true;
+            p.ops[id].placed = "at forward", p.ops[id].why = why.at(u->w);
+            updates[u->w].push_back(id);
+            flush.ops.push_back(p.ops.add(p.ops[id]));
+        }
+    std::erase_if(step, [&](OpId id) { return ir::is<ir::Update>(p.ops[id]) && p.parameters[ir::parameter_of(p.ops[id])].deferred; });
+    auto take = [&](ParamId w) {
+        if (auto u = updates.find(w); u != updates.end()) {
+            lazy.ops.insert(lazy.ops.end(), u->second.begin(), u->second.end());
+            updates.erase(u);
+        }
+    };
+    for (OpId id : ops_of(p, "forward")) {
+        for (ParamId w : p.layer(*ir::call_of(p.ops[id])).parameters) take(w);
+        lazy.ops.push_back(p.ops.add(p.ops[id]));
+    }
+    // What the head alone uses, where its blocks come with the backward pass.
+    for (ParamId w : p.parameters.ids()) take(w);
+    for (ir::Entry *e : {&lazy, &flush}) number_versions(p, *e);
+    p.entries["lazy"] = lazy, p.entries["flush"] = flush;
+    number_versions(p, p.entries.at("step"));
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,117 @@
+// Reverse mode over the calls: an adjoint for each value that the loss depends on, a gradient for each parameter.
+
+#include <algorithm>
+
+#include "generators/passes/pipeline.h"
+#include "generators/passes/trace.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+class Differentiate {
+public:
+    Differentiate(StepProgram &p, const std::string &entry, bool accumulate) : p(p), entry(entry), accumulate(accumulate) {}
+
+    void run() {
+        p.entries[entry].mode = ir::Entry::training;
+        for (int i = p.calls.size(); i-- > 0;) backward(CallId(i));
+        if (p.chunks.rows) forward_block(p.values[p.loss].producer);
+    }
+
+private:
+    StepProgram &p;
+    const std::string entry;
+    const bool accumulate;  ///< onto what earlier micro-batches have left
+    std::map<ValueId, std::vector<ValueId>> pending;  ///< what adds up to the adjoint of a value
+    std::map<ValueId, ValueId> whole_adjoint;         ///< of a value: the array whose parts are the adjoints of its parts
+    std::set<CallId> made;                            ///< calls of blocks whose outputs are there
+    std::set<ParamId> used;
+
+    void backward(CallId c) {
+        const ir::Call call = p.calls[c];
+        const ValueId dy = adjoint(call.output);
+        if (!dy) return;
+        if (call.output != p.loss) forward_block(c);
+        for (int k = 0; k < int(call.inputs.size()); k++)
+            if (differentiable(call.inputs[size_t(k)])) input_grad(c, k, dy);
+        for (ParamId w : p.layers[call.layer].parameters) param_grad(c, w, dy);
+    }
+    bool differentiable(ValueId v) const {
+        const ir::Value &whole = p.values[p.base(v)];
+        return whole.producer && (whole.type.kind == ir::DataType::floating || whole.type.kind == ir::DataType::bfloat);
+    }
+    /// A call of a block, and what it reads of the same block, where the backward pass first needs it.
+    void forward_block(CallId c) {
+        if (!p.chunks.calls.count(c) || !made.insert(c).second) return;
+        for (ValueId v : p.calls[c].inputs)
+            if (CallId producer = p.values[v].producer) forward_block(producer);
+        add_op(p, entry, block_op(p, c, ir::Forward::in_backward));
+    }
+    /// The array that holds the whole adjoint of a value; none where the loss does not depend on it.
+    ValueId adjoint(ValueId v) {
+        if (v == p.loss) return p.scalars;
+        auto it = pending.find(v);
+        if (it == pending.end()) return {};
+        if (it->second.size() == 1) return it->second[0];
+        ir::Op op{.name = "d(" + p.traced_name(v) + ")", .kind = ir::AddAdjoints{v, it->second}};
+        const ValueId sum = add_activation(p, op.name, p.values[v].shape, p.values[v].adjoint);
+        op.writes = {{sum}};
+        add_op(p, entry, op);
+        return sum;
+    }
+    void input_grad(CallId c, int k, ValueId dy) {
+        const ValueId v = p.calls[c].inputs[size_t(k)];
+        if (p.is_sum(c)) return pending[v].push_back(dy);
+        ir::Op op{.name = "d(" + p.traced_name(v) + ")", .kind = ir::InputGrad{c, k, dy, pending[v]}};
+        const ValueId dx = adjoint_array(op.name, v);
+        op.writes = {{dx}}, op.flops = p.calls[c].input_grad_flops;
+        pending[p.base(v)] = {p.base(dx)};
+        add_op(p, entry, op);
+    }
+    /// Of a part of a value: that part of the value's adjoint. Its parts have one reader each, and it has no other.
+    ValueId adjoint_array(const std::string &name, ValueId v) {
+        const ValueId whole = p.values[v].part_of;
+        if (!whole) return add_activation(p, name, p.values[v].shape, p.values[v].adjoint);
+        if (!whole_adjoint.count(whole))
+            whole_adjoint[whole] =
+                add_activation(p, "d(" + p.traced_name(whole) + ")", p.values[whole].shape, p.values[whole].adjoint);
+        const ValueId part = add_activation(p, name, p.values[v].shape, {});
+        become_part(p, part, whole_adjoint[whole], p.values[v].begin);
+        return part;
+    }
+    void param_grad(CallId c, ParamId w, ValueId dy) {
+        const bool first = used.insert(w).second;
+        ir::Op op{.name = "d(" + p.parameters[w].path + ")", .kind = ir::ParamGrad{c, w, dy, accumulate || !first}};
+        op.writes = {{p.parameters[w].gradient}};
+        op.flops = p.parameters[w].shape.rank() > 1 ? p.calls[c].param_grad_flops : 0;
+        add_op(p, entry, op);
+    }
+};
+
+/// Every parameter that a layer of the model declares must be met by the trace, and the loss must depend on it.
+void check_used(const StepProgram &p) {
+    for (const Parameter *w : Parameter::living())
+        if (!p.parameter_ids.count(w))
+            fail("[{}] is never used: the model does not call its layer; call it, or remove it", w->path());
+    std::set<ParamId> trained;
+    for (const ir::Op &op : p.ops)
+        if (auto *g = ir::as<ir::ParamGrad>(op)) trained.insert(g->w);
+    for (ParamId w : p.parameters.ids())
+        if (!trained.count(w))
+            fail("[{}] has no gradient: the loss does not depend on it; remove it or use its layer", p.parameters[w].path);
+}
+
+}  // namespace
+
+void differentiate(StepProgram &p, const Context &cx) {
+    if (cx.options.accumulate) {
+        Differentiate(p, "first", false).run();
+        Differentiate(p, "accumulate", true).run();
+    }
+    Differentiate(p, "step", cx.options.accumulate).run();
+    check_used(p);
+    for (auto &[name, entry] : p.entries) number_versions(p, entry);
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,113 @@
+// How operations come to share a kernel: defaults, then the lines of the step schedule, each proved legal or refused.
+
+#include <algorithm>
+
+#include "generators/passes/entry_view.h"
+#include "generators/passes/legality.h"
+#include "generators/passes/pipeline.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+class Fuse {
+public:
+    Fuse(StepProgram &p, const std::string &entry) : p(p), e(p, entry) {
+        for (OpId id : e.entry.ops) p.ops[id].kernel = p.kernels.add({.ops = {id}});
+    }
+    void defaults() {
+        for (OpId id : e.entry.ops) {
+            if (auto *f = ir::as<ir::Forward>(p.ops[id]); f && p.is_sum(f->call)) join_residual(id, *f);
+            if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) join_sibling(id, *g);
+        }
+    }
+    void apply(ir::Line &l) {
+        for (OpId s : e.named(l.stage))
+            for (OpId t : e.named(l.target)) l.met |= place(l, s, t);
+    }
+
+private:
+    StepProgram &p;
+    EntryView e;
+    std::map<CallId, std::vector<OpId>> gradients;
+
+    /// x + f(...): the addition joins the kernel of f when nothing else in the pass reads f.
+    void join_residual(OpId s, const ir::Forward &f) {
+        const auto &inputs = p.calls[f.call].inputs;
+        for (size_t k = inputs.size(); k-- > 0;) {
+            const ValueId v = p.operand(p.ops[s], inputs[k]);
+            const OpId maker = p.base(v) == v ? e.writer(v) : OpId();
+            if (!maker || p.nature(p.ops[maker]) != Nature::anchor || e.readers(v).size() != 1) continue;
+            if (p.source(*ir::call_of(p.ops[maker])).rank() != 2) continue;
+            p.values[v].stored = false;
+            p.ops[maker].placed = "at " + p.ops[s].name;
+            return e.join(s, maker, "with");
+        }
+    }
+    /// Gradients of one call over the same rows and of the same shape share a loop nest.
+    void join_sibling(OpId s, const ir::ParamGrad &g) {
+        auto &earlier = gradients[g.call];
+        if (p.layer(g.call).nature != Nature::anchor && !g.accumulate)
+            for (OpId t : earlier)
+                if (const auto *other = ir::as<ir::ParamGrad>(p.ops[t]);
+                    !other->accumulate && p.parameters[other->w].shape == p.parameters[g.w].shape) {
+                    e.join(s, t, "with");
+                    break;
+                }
+        earlier.push_back(s);
+    }
+    /// False where neither reads the other: another call of the same layers.
+    bool place(const ir::Line &l, OpId s, OpId t) {
+        if (s == t) refuse(l, rules::same_stage, ".compute_root()");
+        const bool before = e.feeds(s, t);
+        if (!before && !e.feeds(t, s)) return false;
+        // Materialised again, it may have readers in the backward pass: then it is stored, at root.
+        if (auto *f = ir::as<ir::Forward>(p.ops[s]); l.how == ir::Line::at && f && f->when == ir::Forward::remat)
+            for (OpId r : e.readers(p.ops[s].writes[0].value))
+                if (p.ops[r].kernel != p.ops[t].kernel) return true;
+        // What each has been joined with comes along.
+        const OpId first = before ? s : t, later = before ? t : s;
+        const bool apart = p.ops[s].kernel != p.ops[t].kernel;
+        if (apart && e.mate(first, Nature::anchor)) {
+            if (e.mate(later, Nature::anchor)) refuse(l, rules::one_loop_nest, ".compute_root()");
+            if (OpId norm = e.mate(later, Nature::rowwise)) refuse(l, {rules::whole_rows, p.ops[norm].name}, ".compute_root()");
+        }
+        if (l.how == ir::Line::with && apart && !e.mate(first, Nature::anchor))
+            if (OpId anchor = e.mate(later, Nature::anchor))
+                refuse(l, {rules::prologue_is_not_stored, p.ops[anchor].name}, ".compute_root()");
+        if (l.how == ir::Line::at) not_stored(l, s, t, first, later);
+        e.join(s, t, l.how == ir::Line::at ? "at" : "with");
+        return true;
+    }
+    /// What is never stored may have no reader outside its kernel, but those that can compute it again.
+    void not_stored(const ir::Line &l, OpId s, OpId t, OpId first, OpId later) {
+        // A product reads what comes before it many times, and cannot store it.
+        const bool storable = e.mate(first, Nature::anchor) || !e.mate(later, Nature::anchor);
+        const std::string nearest = storable ? l.placement(ir::Line::with) : l.placement(ir::Line::root);
+        for (const ir::Ref &w : p.ops[s].writes) {
+            if (w.value == p.output || w.value == p.loss) refuse(l, rules::result_is_stored, nearest);
+            for (OpId r : e.readers(w.value))
+                if (p.ops[r].kernel != p.ops[t].kernel && p.ops[r].kernel != p.ops[s].kernel)
+                    refuse(l, {rules::read_elsewhere, p.ops[r].name}, nearest);
+            p.values[w.value].stored = false;
+        }
+    }
+};
+
+bool of_layers(const ir::Line &l) { return l.stage.kind == ir::Stage::value || l.stage.kind == ir::Stage::adjoint; }
+
+}  // namespace
+
+void fuse(StepProgram &p, const Context &cx) {
+    for (ir::Line &l : p.lines) l.met |= l.how == ir::Line::root || p.chunks.takes(l);
+    for (auto &[name, entry] : p.entries) {
+        Fuse pass(p, name);
+        if (cx.options.groups) pass.defaults();
+        for (ir::Line &l : p.lines)
+            if (of_layers(l) && (l.how == ir::Line::at || l.how == ir::Line::with) && !p.chunks.takes(l)) pass.apply(l);
+    }
+    for (const ir::Line &l : p.lines)
+        if (of_layers(l) && l.how != ir::Line::dialect && !l.met) refuse(l, rules::reads_nothing, ".compute_root()");
+}
+
+}  // namespace cryolite::compiler

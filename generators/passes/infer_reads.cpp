@@ -1,0 +1,89 @@
+// Which values an operation really reads: a gradient is offered all that its layer's call saw, and uses some of it.
+
+#include <algorithm>
+#include <typeinfo>
+
+#include "generators/passes/pipeline.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+/// Operations with equal signatures read the same places of what they are offered: the type of their layer and the shapes
+/// of its call decide.
+class Signature {
+public:
+    Signature(const StepProgram &p, const ir::Op &op) : p(p), op(op) {
+        // The slot of a norm is its place among all norms, which says nothing of what it reads.
+        text = fmt::format("{} {} {}", ir::kind_name(op), what(), ir::addends_of(op).size());
+        for (ValueId a : ir::addends_of(op)) format(a);
+        for (const ir::Ref &w : op.writes) format(w.value);
+        if (auto c = ir::call_of(op)) call(*c);
+        else if (ParamId w = ir::parameter_of(op)) text += p.parameters[w].shape.str();
+    }
+    std::string text;
+
+private:
+    const StepProgram &p;
+    const ir::Op &op;
+
+    void format(ValueId v) { text += fmt::format(" {}", p.values[v].type.bits); }
+    std::string what() const {
+        if (auto *g = ir::as<ir::InputGrad>(op)) return std::to_string(g->input);
+        if (auto *g = ir::as<ir::ParamGrad>(op)) {
+            const auto &own = p.layer(g->call).parameters;
+            return fmt::format("{} {}", std::ranges::find(own, g->w) - own.begin(), g->accumulate);
+        }
+        auto *n = ir::as<ir::Norm>(op);
+        return n ? p.parameters[n->w].name + (n->of_weight() ? " of weight" : "") : "";
+    }
+    void call(CallId id) {
+        const ir::Call &c = p.calls[id];
+        const auto use = ir::use_of(op);
+        text += fmt::format(" {} {}", typeid(p.source(id)).name(), use && use->dy == p.scalars);
+        for (ValueId v : c.inputs) text += p.values[v].shape.str(), format(v);
+        text += fmt::format(" {}", p.layer(id).half_products);
+        format(c.output);
+        if (use) format(use->dy);
+        for (ParamId w : p.layer(id).parameters) text += p.parameters[w].name + p.parameters[w].shape.str();
+        auto *n = ir::as<ir::Norm>(op);
+        if (auto *gram = n ? std::get_if<ir::Gram>(&n->how) : nullptr)
+            text += fmt::format(" and {} {}{}{}", gram->a.call == gram->b.call, typeid(p.source(gram->b.call)).name(),
+                                p.values[p.calls[gram->b.call].inputs[0]].shape.str(), gram->a.dy == gram->b.dy);
+        else if (n)
+            text += " bound";
+    }
+};
+
+}  // namespace
+
+void infer_reads(StepProgram &p, const Context &cx) {
+    std::vector<std::string> signatures;
+    for (const ir::Op &op : p.ops) signatures.push_back(Signature(p, op).text);
+    KnownReads here, &known = cx.known ? *cx.known : here;
+    std::map<std::string, OpId> unknown;  // one of those that are alike
+    for (OpId id : p.ops.ids())
+        if (const std::string &text = signatures[size_t(id.index)]; !known.count(text)) unknown.emplace(text, id);
+    std::vector<OpId> asked;
+    for (auto &[text, id] : unknown) asked.push_back(id);
+    const auto answers = asked.empty() ? std::vector<std::vector<ValueId>>() : cx.oracle(p, asked);
+    for (size_t i = 0; i < asked.size(); i++) {
+        auto &reads = known[signatures[size_t(asked[i].index)]];
+        for (const ir::Ref &r : p.ops[asked[i]].reads) reads.push_back(std::ranges::count(answers[i], r.value) > 0);
+    }
+    for (OpId id : p.ops.ids()) {
+        ir::Op &op = p.ops[id];
+        const std::vector<bool> &reads = known.at(signatures[size_t(id.index)]);
+        std::vector<ir::Ref> kept;
+        for (size_t i = 0; i < reads.size(); i++)
+            if (reads[i]) kept.push_back(op.reads[i]);
+        // What it adds to is read in place, as an output.
+        if (auto *g = ir::as<ir::ParamGrad>(op); g && g->accumulate) kept.push_back(op.reads.back());
+        // Its own share among those of the workers.
+        if (auto *u = ir::as<ir::Update>(op); u && !p.parameters[u->w].shares.empty()) kept.push_back({p.parameters[u->w].gradient});
+        op.reads = kept;
+    }
+    for (auto &[name, entry] : p.entries) number_versions(p, entry);
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,90 @@
+#pragma once
+// Why something that was asked for is not legal, or does not pay: every rule has a name, and its words stand here alone.
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "dsl/error.h"
+#include "generators/ir/program.h"
+
+namespace cryolite::compiler {
+
+struct Rule {
+    const char *name, *words;
+};
+
+/// A rule that forbids something, with its words filled in; empty: nothing does.
+struct Reason {
+    std::string rule, words;
+
+    Reason() = default;
+    template <typename... Values> Reason(const Rule &r, const Values &...values)
+        : rule(r.name), words(fmt::format(fmt::runtime(r.words), values...)) {}
+    explicit operator bool() const { return !rule.empty(); }
+};
+
+namespace rules {
+
+// The head and its loss by blocks of rows.
+inline constexpr Rule
+    head_has_readers{"head-has-readers", "another layer reads it too"},
+    loss_reads_head{"loss-reads-head", "'{}' does not read it"},
+    loss_is_mean{"loss-is-mean", "'{}' is not a mean over rows (Layer::mean_of_rows)"},
+    head_by_rows{"head-by-rows", "its rows depend on each other (Layer::by_rows)"},
+    head_input_has_readers{"head-input-has-readers", "another layer reads what it reads"},
+    head_reads_input{"head-reads-input", "it reads the model's input"},
+    blocks_begin{"blocks-begin", "blocks begin where kernels can, at multiples of {} rows"};
+
+// Fusion of values and adjoints.
+inline constexpr Rule
+    same_stage{"same-stage", "it is the same stage"},
+    one_loop_nest{"one-loop-nest", "both own a loop nest, as every layer does whose nature() is not pointwise or rowwise"},
+    whole_rows{"whole-rows", "'{}' needs whole rows of a result that is made in tiles"},
+    prologue_is_not_stored{"prologue-is-not-stored", "the loops of '{}' read it many times, and cannot store it"},
+    result_is_stored{"result-is-stored", "it is a result of the model"},
+    read_elsewhere{"read-elsewhere", "'{}' reads it too"},
+    reads_nothing{"reads-nothing", "neither of the two reads the other"};
+
+// Where updates are.
+inline constexpr Rule
+    own_update{"own-update", "a gradient can only be placed inside the update of its own parameter"},
+    gradient_read_once{"gradient-read-once", "the update reads each element of the gradient once"},
+    operands_gone{"operands-gone", "its update is placed at forward, when the operands of the gradient are gone"},
+    placed_by_gradient{"placed-by-gradient", "an update is placed by placing its gradient, or at forward"},
+    sum_of_workers{"sum-of-workers", "the gradients of {} workers are added first, and each worker updates its part of the sum"},
+    not_a_product{"not-a-product",
+                  "the gradient is computed together with others of its layer, or of all rows at once, in loops that hold no update"},
+    scattered{"scattered", "the gradient adds at places that depend on data, so no element of it is whole before the last row"},
+    sum_of_blocks{"sum-of-blocks", "the head's rows come in blocks of {}, and the gradient is the sum of theirs"},
+    sum_of_products{"sum-of-products", "the parameter is used by {} products, and its gradient is their sum"},
+    scattered_rows{"scattered-rows", "rows scattered into a tied table need it in panels"},
+    not_known_finite{"not-known-finite", "an update is withheld where a gradient is not finite, which is not yet known"},
+    norm_of_sum{"norm-of-sum",
+                "clipping by the global norm needs the norm of the sum over micro-batches, which has to be stored for that"},
+    norm_first{"norm-first", "clipping by the global norm needs the gradient's norm before the first update, and its layer does not write "
+                             "the gradient as outer products (Layer::factors)"},
+    rule_takes_norm_of_sum{"rule-takes-norm-of-sum", "the rule '{}' takes the gradient's norm before it changes the first element, and "
+                                                     "that of the sum over micro-batches needs the sum stored"},
+    rule_takes_norm{"rule-takes-norm", "the rule '{}' takes the gradient's norm before it changes the first element, and "
+                                       "its layer does not write the gradient as outer products (Layer::factors)"},
+    old_weight{"old-weight", "'{}' reads the weight as it was before its update"},
+    dialect_makes_gradient{"dialect-makes-gradient", "{}: {} makes the gradient, and has no updates in its loops"},
+    never_pays{"never-pays", "fusing is not known to pay for a {}"},
+    too_many_rows{"too-many-rows", "{} rows: fusing pays up to {}"};
+
+// Dialects.
+inline constexpr Rule
+    no_product{"no-product", "it is no product"},
+    in_loops_of{"in-loops-of", "'{}' owns the loops that it is in"},
+    not_in_step{"not-in-step", "it is no value, adjoint or gradient of this step"},
+    dialect_cannot{"dialect-cannot", "{}"};
+
+}  // namespace rules
+
+/// Throws: the line, why it is not legal, and the nearest that is.
+[[noreturn]] inline void refuse(const ir::Line &l, const Reason &why, const std::string &nearest) {
+    fail("s({}){} is refused: {}; the nearest legal line is s({}){}", l.stage.text, l.placement(), why.words, l.stage.text, nearest);
+}
+
+}  // namespace cryolite::compiler

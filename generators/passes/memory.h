@@ -1,0 +1,13 @@
+#pragma once
+
+#include "generators/passes/pass.h"
+
+namespace cryolite::compiler {
+
+/// Gives every activation that some kernel touches an offset, so that no two that are alive at one time overlap: largest
+/// first, each at the lowest place that is free during its life. `touched`: by kernel.
+ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched);
+/// Bytes of what outlives a step: parameters and optimizer state, and each worker's stored gradients and inputs.
+int64_t kept_bytes(const StepProgram &p);
+
+}  // namespace cryolite::compiler

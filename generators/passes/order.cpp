@@ -1,0 +1,148 @@
+// The order of an entry's kernels: all is written before it is read, and what the caches still hold is used soon.
+
+#include <algorithm>
+
+#include "generators/passes/entry_view.h"
+#include "generators/passes/pipeline.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+class Order {
+public:
+    Order(StepProgram &p, const std::string &entry) : p(p), e(p, entry), after(size_t(p.kernels.size())), waits(after.size()) {
+        for (OpId id : e.entry.ops) {
+            const KernelId k = p.ops[id].kernel;
+            std::ranges::sort(p.kernels[k].ops, {}, [&](OpId op) { return e.place(op); });
+            if (p.kernels[k].ops[0] == id) kernels.push_back(k);
+        }
+    }
+    /// Kahn's algorithm; among kernels that are ready, the one whose priority comes first.
+    void run() {
+        add_dependences();
+        count_weights_read();
+        std::set<std::pair<double, KernelId>> ready;
+        std::map<KernelId, double> priorities;
+        for (KernelId k : kernels)
+            if (priorities[k] = priority(p.kernels[k].ops); !waits[size_t(k.index)]) ready.insert({priorities[k], k});
+        while (!ready.empty()) {
+            const KernelId k = ready.begin()->second;
+            ready.erase(ready.begin());
+            e.entry.kernels.push_back(k);
+            for (KernelId later : after[size_t(k.index)])
+                if (!--waits[size_t(later.index)]) ready.insert({priorities[later], later});
+        }
+        if (e.entry.kernels.size() < kernels.size()) fail_cycle();
+        e.entry.ops.clear();
+        for (KernelId k : e.entry.kernels) {
+            describe(p.kernels[k]);
+            e.entry.ops.insert(e.entry.ops.end(), p.kernels[k].ops.begin(), p.kernels[k].ops.end());
+        }
+    }
+
+private:
+    StepProgram &p;
+    EntryView e;
+    std::vector<KernelId> kernels;  ///< in the order of their first operations
+    std::vector<std::set<KernelId>> after;
+    std::vector<int> waits;
+    std::vector<std::pair<double, int64_t>> weights_read;  ///< by place: bytes read so far by the pass back
+
+    [[noreturn]] void fail_cycle() const {
+        auto stuck = std::ranges::find_if(kernels, [&](KernelId k) { return waits[size_t(k.index)] > 0; });
+        fail("the step schedule joins '{}' with stages that both precede and follow a kernel between them; compute one of them at "
+             "root", p.ops[p.kernels[*stuck].ops[0]].name);
+    }
+    void add(const std::vector<OpId> &earlier, OpId later) {
+        const KernelId t = p.ops[later].kernel;
+        for (OpId s : earlier)
+            if (const KernelId k = p.ops[s].kernel; k != t) waits[size_t(t.index)] += after[size_t(k.index)].insert(t).second;
+    }
+    /// What an operation reads comes before it; a state that it writes anew has been read by those that need the old version.
+    void add_dependences() {
+        std::map<ValueId, std::vector<OpId>> wrote, read;
+        for (OpId t : e.entry.ops) {
+            const ir::Op &op = p.ops[t];
+            for (const ir::Ref &r : op.reads) add(wrote[p.base(r.value)], t);
+            for (const ir::Ref &w : op.writes)
+                if (p.values[w.value].is_state()) add(read[w.value], t), add(wrote[w.value], t);
+            for (const ir::Ref &r : op.reads) read[p.base(r.value)].push_back(t);
+            for (const ir::Ref &w : op.writes) wrote[p.base(w.value)].push_back(t);
+        }
+    }
+    /// Bytes of the weights that gradients of inputs read, up to and with the operation at each place.
+    void count_weights_read() {
+        int64_t all = 0;
+        for (OpId id : e.entry.ops) {
+            if (!ir::is<ir::InputGrad>(p.ops[id])) continue;
+            for (const ir::Ref &r : p.ops[id].reads)
+                if (p.values[r.value].role == ir::Role::parameter) all += p.values[r.value].bytes();
+            weights_read.emplace_back(e.place(id), all);
+        }
+    }
+    /// Where a fused update made at `place` would like to run: when the passes back through later layers have read so much
+    /// that its weight, which all cores have just read, is in none of their caches. A core that writes what lies in the cache
+    /// of another waits for each line, and longest where they share none (docs/decisions.md 47). A model that fits into
+    /// caches keeps its order.
+    double out_of_caches(double place) const {
+        constexpr int64_t far = 64 << 20;
+        if (weights_read.empty() || weights_read.back().second <= far) return place;
+        const auto later = std::ranges::upper_bound(weights_read, place, {}, &std::pair<double, int64_t>::first);
+        const int64_t before = later == weights_read.begin() ? 0 : std::prev(later)->second;
+        const auto enough = std::ranges::upper_bound(later, weights_read.end(), before + far, {}, &std::pair<double, int64_t>::second);
+        return std::max(place, (enough == weights_read.end() ? weights_read.back() : *enough).first + 0.5);
+    }
+    /// When a kernel would like to run, as a place in the entry: at that of its last operation; norms, fused updates of small
+    /// models and those of a worker's shard right after what they read was made, while that is in the cache.
+    double priority(const std::vector<OpId> &list) const {
+        bool soon = false, in_product = false;
+        double last = 0, made = 0;
+        for (OpId id : list) {
+            const ir::Op &op = p.ops[id];
+            soon |= ir::is<ir::Norm>(op) || (ir::is<ir::Update>(op) && (list.size() > 1 || p.workers > 1));
+            in_product |= ir::is<ir::ParamGrad>(op);
+            last = std::max<double>(last, e.place(id));
+            for (const ir::Ref &r : op.reads)
+                if (OpId w = e.writer(r.value); w && !std::ranges::count(list, w)) made = std::max(made, e.place(w) + 0.5);
+        }
+        if (!soon) return last;
+        return in_product ? out_of_caches(made) : made;
+    }
+    void describe(ir::Kernel &k) {
+        for (OpId id : k.ops) {
+            const ir::Op &op = p.ops[id];
+            auto *f = ir::as<ir::Forward>(op);
+            const bool update = ir::is<ir::Update>(op) || ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op);
+            k.pass = f && f->when == ir::Forward::remat ? "rebuild" : f ? "forward" : update ? "update" : "backward";
+            k.name += (k.name.empty() ? "" : " + ") + op.name;
+        }
+        choose_anchor(k);
+    }
+    /// The first operation that owns a loop nest, else the first that needs whole rows.
+    void choose_anchor(ir::Kernel &k) {
+        for (OpId id : k.ops) {
+            const Nature n = p.nature(p.ops[id]);
+            const bool row = n == Nature::rowwise && !k.anchor;
+            const bool own = n == Nature::anchor && (!k.anchor || p.nature(p.ops[k.anchor]) == Nature::rowwise);
+            if (row || own) k.anchor = id;
+        }
+        for (OpId id : k.ops)
+            if (id != k.anchor && p.nature(p.ops[id]) == Nature::anchor) k.side_products.push_back(id);
+    }
+};
+
+}  // namespace
+
+void order_kernels(StepProgram &p, const Context &) {
+    ir::Table<ir::Kernel, KernelId> kernels;
+    for (auto &[name, entry] : p.entries) Order(p, name).run();
+    for (auto &[name, entry] : p.entries)
+        for (KernelId &k : entry.kernels) {
+            k = kernels.add(p.kernels[k]);
+            for (OpId id : kernels[k].ops) p.ops[id].kernel = k;
+        }
+    p.kernels = kernels;
+}
+
+}  // namespace cryolite::compiler

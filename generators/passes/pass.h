@@ -1,0 +1,79 @@
+#pragma once
+// What a pass is given: the program, and the context that none of them changes.
+
+#include <functional>
+
+#include "dsl/model.h"
+#include "dsl/optimizer.h"
+#include "generators/ir/program.h"
+#include "schedules/step_schedule.h"
+
+namespace cryolite::compiler {
+
+using ir::CallId, ir::KernelId, ir::LayerId, ir::OpId, ir::ParamId, ir::ValueId;
+
+/// A program with the layers and parameters that its numbers stand for.
+struct StepProgram : ir::Program {
+    Graph graph;                                ///< its calls and values have the numbers that the program's have
+    std::map<const Layer *, LayerId> layer_ids;
+    std::map<const Parameter *, ParamId> parameter_ids;
+    std::vector<Parameter *> trained;           ///< by ParamId
+    Optimizer *optimizer = nullptr;
+    const Step *schedule = nullptr;
+    Format format = fp32;
+
+    const std::string &traced_name(ValueId v) const { return graph.values()[size_t(v.index)].name; }
+    Layer &source(CallId c) const { return *graph.calls()[size_t(c.index)].layer; }
+    Parameter &source(ParamId w) const { return *trained[size_t(w.index)]; }
+};
+
+/// What the command asked of the step, beyond the model's own parameters.
+struct StepOptions {
+    bool clip = false;        ///< clip gradients by their global norm
+    bool accumulate = false;  ///< several micro-batches in a step
+    std::string update = "separate";
+    int workers = 1;          ///< whose gradients are added
+    bool groups = true;       ///< layers share kernels
+    int head_rows = -1;       ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
+    bool same_bits = false;   ///< a budget changes no order of additions
+    std::string dialect = "halide";  ///< what computes products where no line says it and it can
+    std::set<CallId> remat = {};  ///< calls whose output is materialised again, beside those that the schedule names
+};
+
+/// Which of the values that it is offered each of these operations reads.
+using ReadsOracle = std::function<std::vector<std::vector<ValueId>>(const StepProgram &, const std::vector<OpId> &)>;
+/// By an operation's signature: which of its offered values it reads, in their order.
+using KnownReads = std::map<std::string, std::vector<bool>>;
+
+struct Context {
+    Model &model;
+    Optimizer &optimizer;
+    const Step &schedule;
+    StepOptions options = {};
+    ReadsOracle oracle;
+    KnownReads *known = nullptr;  ///< what the oracle has said; null: it is asked anew
+    /// Called once all arrays of the model and its state are known, to refuse what cannot fit.
+    std::function<void(const StepProgram &)> sized = {};
+    /// Called after each pass with its name.
+    std::function<void(const StepProgram &, const std::string &)> after = {};
+
+    /// Whether updates wait for the norms of gradients.
+    bool takes_norms(const StepProgram &p) const { return options.clip || p.guarded || optimizer.takes(cryolite::Norm::gradient); }
+};
+
+using Pass = void (*)(StepProgram &, const Context &);
+
+/// Adds an operation to an entry.
+OpId add_op(StepProgram &p, const std::string &entry, ir::Op op);
+/// The operations of an entry; none where there is no such entry.
+const std::vector<OpId> &ops_of(const StepProgram &p, const std::string &entry);
+/// An array between operations.
+ValueId add_activation(StepProgram &p, const std::string &name, const Shape &shape, ir::DataType type);
+/// Makes a value rows of another one.
+void become_part(StepProgram &p, ValueId part, ValueId whole, int64_t begin);
+/// All that an operation may read, by its kind: what the layer of its call is offered.
+std::vector<ir::Ref> offered(const StepProgram &p, const ir::Op &op);
+Halide::Type halide_type(const ir::DataType &t);
+ir::DataType data_type(const Halide::Type &t);
+
+}  // namespace cryolite::compiler

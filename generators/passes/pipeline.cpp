@@ -1,0 +1,56 @@
+#include "generators/passes/pipeline.h"
+
+#include <cstdlib>
+
+#include "generators/ir/verify.h"
+#include "generators/passes/trace.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+constexpr NamedPass list[] = {
+    {"chunk-head", chunk_head, "the head and its loss by blocks of rows, where asked for or where logits are large"},
+    {"assign-formats", assign_formats, "which arrays are bf16"},
+    {"declare-state", declare_state, "parameters in their layouts, gradients, the optimizer's state, scalars"},
+    {"differentiate", differentiate, "adjoints and gradients, in reverse"},
+    {"emit-updates", emit_updates, "norms, the factor of clipping, the optimizer's rule"},
+    {"shard-updates", shard_updates, "each worker's part of norms and updates"},
+    {"infer-reads", infer_reads, "what each operation really reads of what it is offered"},
+    {"rematerialise", rematerialise, "values that the backward pass computes again"},
+    {"drop-dead", drop_dead, "of these, what nobody reads"},
+    {"defer-updates", defer_updates, "updates that wait for the next use of their parameter"},
+    {"fuse", fuse, "operations that share a kernel: defaults, then the schedule's lines"},
+    {"place-updates", place_updates, "updates in the kernels of their gradients, where that is legal and pays"},
+    {"select-norms", select_norms, "norms of stored gradients, or those that need none stored"},
+    {"order", order_kernels, "kernels, so that all is written before it is read"},
+    {"sum-over-workers", sum_over_workers, "gradients are added as soon as they are whole"},
+    {"select-dialects", select_dialects, "what computes each product"},
+    {"plan-memory", plan_memory, "where activations are in one arena"},
+};
+
+}  // namespace
+
+std::span<const NamedPass> passes() { return list; }
+
+bool verifies() {
+#ifdef CRYOLITE_VERIFY
+    return true;
+#else
+    static const char *asked = std::getenv("CRYOLITE_VERIFY");
+    return asked && *asked && *asked != '0';
+#endif
+}
+
+StepProgram lower(const Context &cx) {
+    StepProgram p = trace(cx);
+    if (cx.after) cx.after(p, "trace");
+    for (const NamedPass &pass : list) {
+        pass.run(p, cx);
+        if (verifies()) ir::verify(p, pass.name);
+        if (cx.after) cx.after(p, pass.name);
+    }
+    return p;
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,46 @@
+#pragma once
+// The passes, and what runs them in their order.
+
+#include <span>
+
+#include "generators/passes/pass.h"
+
+namespace cryolite::compiler {
+
+struct NamedPass {
+    const char *name;
+    Pass run;
+    const char *does;  ///< a line for people
+};
+
+/// In their order: pipeline.cpp.
+std::span<const NamedPass> passes();
+
+/// The step of a model: its trace, taken through every pass. After each the program is verified, where that is on.
+/// Errors: what a pass refuses, with the reason and the nearest that is legal.
+StepProgram lower(const Context &cx);
+/// Whether programs are verified: in builds that say so, and with CRYOLITE_VERIFY=1.
+bool verifies();
+
+void chunk_head(StepProgram &p, const Context &cx);
+void assign_formats(StepProgram &p, const Context &cx);
+void declare_state(StepProgram &p, const Context &cx);
+void differentiate(StepProgram &p, const Context &cx);
+void emit_updates(StepProgram &p, const Context &cx);
+void shard_updates(StepProgram &p, const Context &cx);
+void infer_reads(StepProgram &p, const Context &cx);
+void rematerialise(StepProgram &p, const Context &cx);
+void drop_dead(StepProgram &p, const Context &cx);
+void defer_updates(StepProgram &p, const Context &cx);
+void fuse(StepProgram &p, const Context &cx);
+void place_updates(StepProgram &p, const Context &cx);
+void select_norms(StepProgram &p, const Context &cx);
+void order_kernels(StepProgram &p, const Context &cx);
+void sum_over_workers(StepProgram &p, const Context &cx);
+void select_dialects(StepProgram &p, const Context &cx);
+void plan_memory(StepProgram &p, const Context &cx);
+
+/// What a call of a block of the head is in an entry.
+ir::Op block_op(const StepProgram &p, CallId c, ir::Forward::When when);
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,153 @@
+// Where the update of each parameter is computed: in the kernel of its gradient, or after all of the backward pass.
+
+#include <algorithm>
+
+#include "generators/passes/dialects.h"
+#include "generators/passes/entry_view.h"
+#include "generators/passes/legality.h"
+#include "generators/passes/pipeline.h"
+#include "schedules/defaults.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+class PlaceUpdates {
+public:
+    PlaceUpdates(StepProgram &p, const Context &cx) : p(p), cx(cx), e(p, "step"), uses(size_t(p.parameters.size())) {
+        for (OpId id : e.entry.ops) {
+            if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) of(g->w).gradients.push_back(id);
+            if (auto *u = ir::as<ir::Update>(p.ops[id])) of(u->w).update = id;
+        }
+    }
+    void defaults() {
+        const std::string asked = "--update " + cx.options.update;
+        const bool wanted = cx.options.update == "backward" || cx.options.update == "auto";
+        for (OpId id : e.entry.ops) {
+            auto *u = ir::as<ir::Update>(p.ops[id]);
+            if (!u || asked_root(u->w)) continue;
+            Reason why;
+            if (wanted) why = hindrance(u->w);
+            if (wanted && !why) why = made_elsewhere(u->w);
+            if (cx.options.update == "auto" && !why) why = pays_not(u->w);
+            p.ops[id].why = why ? why.words : asked, p.ops[id].rule = why.rule;
+            if (wanted && !why) fuse_update(u->w, asked);
+        }
+    }
+    void apply(const ir::Line &l) {
+        const ParamId w = l.stage.parameter;
+        if (l.stage.kind == ir::Stage::next) {
+            if (l.how == ir::Line::at && l.target.kind == ir::Stage::pass) return;  // `defer_updates` has moved it
+            refuse(l, rules::placed_by_gradient, ".compute_root()");
+        }
+        const std::string own = ".compute_at(next(" + p.parameters[w].path + "))";
+        if (l.target.kind != ir::Stage::next || l.target.parameter != w) refuse(l, rules::own_update, own);
+        if (l.how != ir::Line::at) refuse(l, rules::gradient_read_once, own);
+        if (p.parameters[w].deferred) refuse(l, rules::operands_gone, ".compute_root()");
+        if (Reason why = hindrance(w)) refuse(l, why, ".compute_root()");
+        fuse_update(w, "a line of the step schedule");
+    }
+
+private:
+    struct Uses {
+        std::vector<OpId> gradients;  ///< operations that make the parameter's gradient, in order
+        OpId update;
+    };
+    StepProgram &p;
+    const Context &cx;
+    EntryView e;
+    std::vector<Uses> uses;
+
+    Uses &of(ParamId w) { return uses[size_t(w.index)]; }
+    CallId call(OpId g) const { return ir::as<ir::ParamGrad>(p.ops[g])->call; }
+
+    bool asked_root(ParamId w) const {
+        return std::ranges::any_of(p.lines, [&](const ir::Line &l) {
+            return l.how == ir::Line::root && l.stage.parameter == w && (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next);
+        });
+    }
+    /// Why the gradient of `w` cannot live inside its update.
+    Reason hindrance(ParamId w) {
+        if (p.workers > 1) return {rules::sum_of_workers, p.workers};
+        int products = 0, scattered = 0;
+        bool factored = true;
+        for (OpId g : of(w).gradients) {
+            const ir::Layer &layer = p.layer(call(g));
+            scattered += layer.scatters;
+            products += !layer.scatters && layer.nature == Nature::anchor;
+            factored &= layer.factors(w);
+        }
+        if (products + scattered < int(of(w).gradients.size())) return rules::not_a_product;
+        if (products == 0) return rules::scattered;
+        if (products > 1 && p.chunks.rows) return {rules::sum_of_blocks, p.chunks.rows};
+        if (products > 1) return {rules::sum_of_products, products};
+        if (scattered && p.values[p.parameters[w].value].layout.row_major()) return rules::scattered_rows;
+        if (Reason why = unknown_norm(factored)) return why;
+        for (OpId r : e.readers(p.parameters[w].value))
+            if (auto *g = ir::as<ir::ParamGrad>(p.ops[r]); g && g->w != w) return {rules::old_weight, p.ops[r].name};
+        return {};
+    }
+    /// Whether all is finite is met as clipping is: by norms, which tell it.
+    Reason unknown_norm(bool factored) const {
+        const bool sum = cx.options.accumulate;
+        if (!cx.options.clip && p.guarded && (sum || !factored)) return rules::not_known_finite;
+        if (cx.options.clip && sum) return rules::norm_of_sum;
+        if (cx.options.clip && !factored) return rules::norm_first;
+        if (!cx.optimizer.takes(cryolite::Norm::gradient)) return {};
+        if (sum) return {rules::rule_takes_norm_of_sum, cx.optimizer.name()};
+        return factored ? Reason() : Reason(rules::rule_takes_norm, cx.optimizer.name());
+    }
+    /// Which dialect was asked for the product that makes the gradient, and can: its loops hold no update.
+    Reason made_elsewhere(ParamId w) {
+        for (OpId g : of(w).gradients) {
+            const ir::Kernel alone{.name = p.ops[g].name, .pass = "backward", .ops = {g}, .anchor = g};
+            const AskedDialect asked = asked_dialect(p, cx.options, alone);
+            if (asked.dialect != "halide" && why_not(p, alone, asked.dialect).empty())
+                return {rules::dialect_makes_gradient, asked.why, asked.dialect};
+        }
+        return {};
+    }
+    /// Why a fused update takes longer than a separate one.
+    Reason pays_not(ParamId w) {
+        for (OpId g : of(w).gradients) {
+            const Layer &layer = p.source(call(g));
+            if (layer.scatters()) continue;  // rides with the product of a tied table
+            const Shape &x = p.values[p.calls[call(g)].inputs[0]].shape;
+            const int most = fused_update_rows(layer, cx.options.clip || cx.optimizer.takes(cryolite::Norm::gradient));
+            const int rows = int(x.size() / x[0]);
+            if (most == 0) return {rules::never_pays, layer.kind()};
+            if (rows > most) return {rules::too_many_rows, rows, most};
+        }
+        return {};
+    }
+    void fuse_update(ParamId w, const std::string &why) {
+        if (!cx.options.accumulate) p.values[p.parameters[w].gradient].stored = false;
+        ir::Op &update = p.ops[of(w).update];
+        for (OpId g : of(w).gradients) e.join(g, of(w).update, "at");
+        update.why = why, update.placed = "with its gradient", update.rule.clear();
+    }
+};
+
+}  // namespace
+
+void place_updates(StepProgram &p, const Context &cx) {
+    PlaceUpdates pass(p, cx);
+    pass.defaults();
+    for (ir::Line &l : p.lines)
+        if (l.how != ir::Line::dialect && l.how != ir::Line::root && (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next))
+            pass.apply(l), l.met = true;
+}
+
+/// Of the two ways to a norm keeps the one whose operand exists.
+void select_norms(StepProgram &p, const Context &) {
+    auto unwanted = [&](OpId id) {
+        auto *n = ir::as<ir::Norm>(p.ops[id]);
+        return n && !n->of_weight() && n->ghost() == p.values[p.parameters[n->w].gradient].stored;
+    };
+    auto &ops = p.entries.at("step").ops;
+    for (OpId id : ops)
+        if (unwanted(id)) std::erase(p.kernels[p.ops[id].kernel].ops, id), p.ops[id].kernel = {};
+    std::erase_if(ops, unwanted);
+}
+
+}  // namespace cryolite::compiler

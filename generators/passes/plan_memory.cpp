@@ -1,0 +1,116 @@
+// Where activations are in one arena: what does not live at one time may share its place.
+
+#include <algorithm>
+#include <array>
+
+#include "generators/passes/memory.h"
+#include "generators/passes/pipeline.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+constexpr int64_t slack = 256;  // the tile of a padded panel reads past the last element, and drops what it read
+constexpr size_t most_entries = 8;
+
+struct Life {
+    int first = -1, last = -1;
+    void touch(int t) {
+        if (first < 0) first = t;
+        last = t;
+    }
+    bool overlaps(const Life &o) const {
+        return first >= 0 && o.first >= 0 && first <= o.last && o.first <= last;
+    }
+};
+
+/// A value's lives on the time lines of the entries.
+struct Lives {
+    std::array<Life, most_entries> of;
+    bool any = false;
+    bool overlap(const Lives &o) const {
+        for (size_t e = 0; e < most_entries; e++)
+            if (of[e].overlaps(o.of[e])) return true;
+        return false;
+    }
+};
+
+/// Every entry but those that hold the forward pass begins after it.
+std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched) {
+    std::vector<Lives> lives(size_t(p.values.size()));
+    const auto &forward = p.entries.at("forward").kernels;
+    size_t n = 0;
+    for (auto &[name, entry] : p.entries) {
+        std::vector<KernelId> line;
+        if (name != "lazy") line = forward;
+        if (name != "forward") line.insert(line.end(), entry.kernels.begin(), entry.kernels.end());
+        for (int t = 0; t < int(line.size()); t++)
+            for (ValueId v : touched.at(size_t(line[size_t(t)].index)))
+                if (p.values[v].role == ir::Role::activation) {
+                    Lives &l = lives[size_t(p.base(v).index)];
+                    l.of.at(n).touch(t), l.any = true;
+                }
+        // The results are read after the last kernel.
+        const bool of_output = name == "forward" || name == "lazy" || name == "predict";
+        for (ValueId result : {p.loss, p.output})
+            if (Life &life = lives[size_t(result.index)].of.at(n); life.first >= 0 && (of_output || result == p.loss)) life.touch(int(line.size()));
+        n++;
+    }
+    return lives;
+}
+
+}  // namespace
+
+ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched) {
+    const std::vector<Lives> alive = lives(p, touched);
+    const int64_t alignment = p.schedule->machine.alignment;
+    struct Placed {
+        ValueId value;
+        int64_t bytes, at;
+    };
+    std::vector<Placed> list;
+    for (ValueId v : p.values.ids())
+        if (alive[size_t(v.index)].any) list.push_back({v, p.values[v].bytes(), 0});
+    std::ranges::stable_sort(list, std::greater(), &Placed::bytes);
+    ir::MemoryPlan plan;
+    for (size_t n = 0; n < list.size(); n++) {
+        Placed &now = list[n];
+        now.bytes = (now.bytes + slack + alignment - 1) / alignment * alignment;
+        std::vector<std::pair<int64_t, int64_t>> taken;  // begin, end
+        for (size_t o = 0; o < n; o++)
+            if (alive[size_t(now.value.index)].overlap(alive[size_t(list[o].value.index)])) taken.push_back({list[o].at, list[o].at + list[o].bytes});
+        std::ranges::sort(taken);
+        for (auto &[begin, end] : taken) {
+            if (now.at + now.bytes <= begin) break;
+            now.at = std::max(now.at, end);
+        }
+        plan.offset[now.value] = now.at;
+        plan.bytes = std::max(plan.bytes, now.at + now.bytes);
+        plan.unshared += now.bytes;
+    }
+    return plan;
+}
+
+int64_t kept_bytes(const StepProgram &p) {
+    int64_t bytes = 0;
+    for (const ir::Value &v : p.values) {
+        const bool of_each = v.role == ir::Role::gradient || v.role == ir::Role::input;
+        if (v.stored && !v.part_of && v.role != ir::Role::activation && v.role != ir::Role::share) bytes += v.bytes() * (of_each ? p.workers : 1);
+    }
+    return bytes;
+}
+
+/// From what operations read and write; the driver plans once more when it knows what compiled kernels do.
+void plan_memory(StepProgram &p, const Context &) {
+    std::vector<std::vector<ValueId>> touched;
+    for (const ir::Kernel &k : p.kernels) {
+        auto &list = touched.emplace_back();
+        for (OpId id : k.ops)
+            for (auto *refs : {&p.ops[id].reads, &p.ops[id].writes})
+                for (const ir::Ref &r : *refs)
+                    if (p.values[r.value].stored) list.push_back(r.value);
+    }
+    p.memory = place_activations(p, touched);
+}
+
+}  // namespace cryolite::compiler

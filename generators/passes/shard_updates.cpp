@@ -1,0 +1,80 @@
+// With several workers each updates its shards of the parameters, and takes the norms of these; and every norm gets its slot.
+
+#include <algorithm>
+
+#include "generators/passes/pipeline.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+constexpr int64_t worth = 8192;    // elements of a shard: about a microsecond of adding
+constexpr int64_t alignment = 64;  // of kernels' arguments, in elements of 2 bytes at least
+
+/// A large parameter in equal shards, a small one, which is not worth as many messages, whole to whoever has least.
+void divide(StepProgram &p) {
+    std::vector<int64_t> load(size_t(p.workers));
+    for (ir::Parameter &w : p.parameters) {  // as the trace met them: the same in every process
+        const int64_t n = p.values[w.value].storage().size();
+        const int64_t each = (n / p.workers + alignment - 1) / alignment * alignment;
+        if (each < worth) {
+            const auto least = std::ranges::min_element(load);
+            w.shards = {{int(least - load.begin()), 0, n}};
+            *least += n;
+            continue;
+        }
+        for (int k = 0; k < p.workers; k++) {
+            const int64_t begin = k * each, end = k + 1 < p.workers ? begin + each : n;
+            w.shards.push_back({k, begin, end - begin});
+            load[size_t(k)] += end - begin;
+        }
+    }
+}
+
+void set_shard(ir::Op &op, const ir::Shard &shard) {
+    if (auto *n = ir::as<ir::Norm>(op)) n->shard = shard;
+    if (auto *u = ir::as<ir::Update>(op)) u->shard = shard;
+}
+
+/// Norms and updates once for each shard.
+void shard(StepProgram &p) {
+    std::vector<OpId> ops;
+    for (OpId id : p.entries.at("step").ops) {
+        ops.push_back(id);
+        if (!ir::is<ir::Norm>(p.ops[id]) && !ir::is<ir::Update>(p.ops[id])) continue;
+        const auto &shards = p.parameters[ir::parameter_of(p.ops[id])].shards;
+        for (size_t k = 1; k < shards.size(); k++) {
+            ir::Op op = p.ops[id];
+            set_shard(op, shards[k]);
+            ops.push_back(p.ops.add(op));
+        }
+        set_shard(p.ops[id], shards[0]);
+    }
+    p.entries.at("step").ops = ops;
+}
+
+/// Places in the array of norms, those of gradients first.
+void number_norms(StepProgram &p, const Machine &m) {
+    if (m.gpu()) p.norms_apart = m.alignment / ir::float64.bytes();
+    int slots = 0;
+    for (OpId id : ops_of(p, "step"))
+        if (auto *n = ir::as<ir::Norm>(p.ops[id])) {
+            ir::Parameter &w = p.parameters[n->w];
+            auto &of = n->of_weight() ? w.weight_norm : w.gradient_norm;
+            if (of.count++ == 0) of.first = slots;
+            n->slot = slots;
+            slots += p.norms_apart;
+            if (!n->of_weight()) p.gradient_norms = slots;
+        }
+    if (slots) p.values[p.norms].shape = {slots};
+}
+
+}  // namespace
+
+void shard_updates(StepProgram &p, const Context &cx) {
+    if (p.workers > 1) divide(p), shard(p);
+    number_norms(p, cx.schedule.machine);
+    for (auto &[name, entry] : p.entries) number_versions(p, entry);
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,43 @@
+// With several workers: a gradient is summed over them as soon as it is whole, shard by shard, unless its update adds them.
+
+#include <algorithm>
+
+#include "generators/passes/pipeline.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+KernelId add_reduce(StepProgram &p, ParamId w, const ir::Shard &shard) {
+    const ir::Parameter &param = p.parameters[w];
+    ir::Op op{.name = "sum(d(" + param.path + "))", .kind = ir::Reduce{w, shard}, .writes = {{param.gradient}}};
+    op.reads = offered(p, op);
+    op.why = p.distributed ? "a line of the step schedule" : fmt::format("--workers {}", p.workers);
+    const OpId id = p.ops.add(op);
+    return p.ops[id].kernel = p.kernels.add({.name = op.name, .pass = "update", .ops = {id}, .dialect = "runtime"});
+}
+
+}  // namespace
+
+void sum_over_workers(StepProgram &p, const Context &) {
+    if (p.workers == 1) return;
+    ir::Entry &step = p.entries.at("step");
+    std::map<KernelId, std::set<ParamId>> whole;  // after which kernel which gradients are
+    std::map<ParamId, KernelId> last;
+    for (KernelId k : step.kernels)
+        for (OpId id : p.kernels[k].ops)
+            if (auto *g = ir::as<ir::ParamGrad>(p.ops[id]); g && p.parameters[g->w].shares.empty()) last[g->w] = k;
+    for (auto &[w, k] : last) whole[k].insert(w);
+    std::vector<KernelId> kernels;
+    for (KernelId k : step.kernels) {
+        kernels.push_back(k);
+        for (ParamId w : whole[k])
+            for (const ir::Shard &shard : p.parameters[w].shards) kernels.push_back(add_reduce(p, w, shard));
+    }
+    step.kernels = kernels;
+    step.ops.clear();
+    for (KernelId k : kernels) step.ops.insert(step.ops.end(), p.kernels[k].ops.begin(), p.kernels[k].ops.end());
+    number_versions(p, step);
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,113 @@
+// From a model to a program: which layer is called on which values, what layers say of themselves, and the schedule's lines.
+
+#include "generators/passes/trace.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+LayerId layer_id(StepProgram &p, const Layer &layer) {
+    if (auto known = p.layer_ids.find(&layer); known != p.layer_ids.end()) return known->second;
+    const Casts casts = layer.casts_in(p.format);
+    ir::Layer l{.path = layer.path, .kind = layer.kind(), .nature = layer.nature(), .scatters = layer.scatters(),
+                .by_rows = layer.by_rows(), .mean_of_rows = layer.mean_of_rows(), .half_inputs = casts.inputs,
+                .half_output = casts.output, .half_products = casts.products};
+    for (Parameter *w : layer.parameters()) {
+        auto [at, fresh] = p.parameter_ids.emplace(w, ParamId(p.parameters.size()));
+        if (fresh) p.parameters.add({.path = w->path(), .name = w->name(), .shape = w->shape()}), p.trained.push_back(w);
+        l.parameters.push_back(at->second);
+        if (layer.factored(*w)) l.factored.push_back(at->second);
+    }
+    if (auto product = layer.product())
+        l.product = {p.parameter_ids.at(product->weight), product->bias ? p.parameter_ids.at(product->bias) : ParamId(), product->out_dim};
+    return p.layer_ids[&layer] = p.layers.add(l);
+}
+
+std::vector<ValueId> ids(const std::vector<int> &values) {
+    std::vector<ValueId> list;
+    for (int v : values) list.push_back(ValueId(v));
+    return list;
+}
+
+class Lines {
+public:
+    explicit Lines(const StepProgram &p) : p(p) {}
+
+    ir::Stage stage(const Stage &s) const {
+        ir::Stage to{.kind = kind(s.kind), .text = s.str()};
+        if (auto l = p.layer_ids.find(s.layer); l != p.layer_ids.end()) to.layer = l->second;
+        if (auto w = p.parameter_ids.find(s.parameter); w != p.parameter_ids.end()) to.parameter = w->second;
+        return to;
+    }
+    ir::Line line(const Stage &s, const Placement &where) const {
+        const ir::Line::How how = where.how == Placement::root ? ir::Line::root : where.how == Placement::at ? ir::Line::at : ir::Line::with;
+        return {.how = how, .stage = stage(s), .target = how == ir::Line::root ? ir::Stage() : stage(where.target), .rows = where.rows};
+    }
+
+private:
+    const StepProgram &p;
+    static ir::Stage::Kind kind(Stage::Kind k) {
+        switch (k) {
+        case Stage::value: return ir::Stage::value;
+        case Stage::adjoint: return ir::Stage::adjoint;
+        case Stage::gradient: return ir::Stage::gradient;
+        case Stage::next: return ir::Stage::next;
+        default: return ir::Stage::pass;
+        }
+    }
+};
+
+void take_lines(StepProgram &p) {
+    const Lines lines(p);
+    for (auto &[stage, where] : p.schedule->placements) p.lines.push_back(lines.line(stage, where));
+    for (auto &[stage, dialect] : p.schedule->dialects)
+        p.lines.push_back({.how = ir::Line::dialect, .stage = lines.stage(stage), .dialect_name = dialect});
+    for (const Layer *layer : p.schedule->rebuilt)
+        if (auto at = p.layer_ids.find(layer); at != p.layer_ids.end()) p.layers[at->second].remat = true;
+    p.distributed = p.schedule->distributed;
+}
+
+}  // namespace
+
+void take_calls(StepProgram &p) {
+    const auto &values = p.graph.values();
+    for (int v = p.values.size(); v < int(values.size()); v++) {
+        const Graph::Value &g = values[size_t(v)];
+        const ir::Role role = g.producer < 0 ? ir::Role::input : ir::Role::activation;
+        p.values.add({.name = g.name, .role = role, .type = data_type(g.type), .shape = g.shape, .producer = CallId(g.producer)});
+        if (g.part_of >= 0) become_part(p, ValueId(v), ValueId(g.part_of), g.begin);
+    }
+    const auto &calls = p.graph.calls();
+    for (int c = p.calls.size(); c < int(calls.size()); c++) {
+        const Graph::Call &g = calls[size_t(c)];
+        const Shape &x = values[size_t(g.inputs.at(0))].shape;
+        p.calls.add({layer_id(p, *g.layer), ids(g.inputs), ValueId(g.output), g.layer->flops(x),
+                     g.layer->gradient_flops(x, true), g.layer->gradient_flops(x, false)});
+    }
+}
+
+ir::Op forward_op(const StepProgram &p, CallId c, ir::Forward::When when) {
+    const ir::Call &call = p.calls[c];
+    const bool remat = when == ir::Forward::remat;
+    ir::Op op{.name = p.layers[call.layer].path + (remat ? " again" : ""), .kind = ir::Forward{c, when}};
+    op.writes = {{remat ? p.values[call.output].remat : call.output}};
+    op.flops = call.flops;
+    return op;
+}
+
+StepProgram trace(const Context &cx) {
+    StepProgram p;
+    p.optimizer = &cx.optimizer, p.schedule = &cx.schedule;
+    p.format = cx.model.format(), p.guarded = p.format == bf16, p.workers = cx.options.workers;
+    Tensor x = cx.model.input(p.graph), t = cx.model.targets(p.graph);
+    Tensor y = cx.model.forward(x), loss = cx.model.loss(y, t);
+    if (loss.shape().size() != 1) fail("the model's loss has shape {}, expected one number", loss.shape().str());
+    take_calls(p);
+    p.output = ValueId(y.id()), p.loss = ValueId(loss.id());
+    p.values[p.loss].name = "loss", p.values[p.output].name = "output";
+    take_lines(p);
+    for (CallId c : p.calls.ids()) add_op(p, "forward", forward_op(p, c, ir::Forward::in_forward));
+    return p;
+}
+
+}  // namespace cryolite::compiler

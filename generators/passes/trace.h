@@ -1,0 +1,16 @@
+#pragma once
+
+#include "generators/passes/pass.h"
+
+namespace cryolite::compiler {
+
+/// Calls the model on tensors: a program of values, calls, and a forward operation for each call; and the lines of the
+/// schedule. Errors: a loss that is not one number.
+StepProgram trace(const Context &cx);
+
+/// Takes over what the trace's graph has more than the program: for passes that call layers.
+void take_calls(StepProgram &p);
+/// The operation that a call is in the forward pass.
+ir::Op forward_op(const StepProgram &p, CallId c, ir::Forward::When when);
+
+}  // namespace cryolite::compiler

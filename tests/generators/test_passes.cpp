@@ -1,0 +1,135 @@
+// What each pass makes of small models, as text: nothing is compiled and no Func is built. CRYOLITE_UPDATE_GOLDENS=1 writes
+// the texts anew, for a look at what has changed.
+
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include "dsl/models/gpt.h"
+#include "dsl/optimizers/lars.h"
+#include "generators/ir/printer.h"
+#include "generators/passes/trace.h"
+#include "schedules/cpu/gpt.h"
+#include "tests/support/reads.h"
+#include "tests/support/shapes.h"
+#include "tests/support/step.h"
+
+namespace cryolite::test {
+
+namespace {
+
+struct Net : Classifier {
+    Linear up{"up", 6, 48}, down{"down", 48, 6}, head{"head", 6, classes};
+    Relu relu{"relu"};
+    LayerNorm norm{"norm", 6};
+    Shape features() const override { return {6}; }
+    Tensor forward(Tensor x) override {
+        Tensor h = norm(x);
+        return head(h + down(relu(up(h))));
+    }
+};
+
+using Lines = std::vector<std::string>;
+
+Lines lines_of(const std::string &text) {
+    Lines lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+}
+
+/// What came and went, by the longest common subsequence.
+std::string changes(const Lines &a, const Lines &b) {
+    std::vector<std::vector<int>> common(a.size() + 1, std::vector<int>(b.size() + 1));
+    for (size_t i = a.size(); i-- > 0;)
+        for (size_t j = b.size(); j-- > 0;)
+            common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
+    std::string text;
+    for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
+        if (i < a.size() && j < b.size() && a[i] == b[j]) i++, j++;
+        else if (i < a.size() && (j == b.size() || common[i + 1][j] >= common[i][j + 1])) text += "- " + a[i++] + "\n";
+        else text += "+ " + b[j++] + "\n";
+    }
+    return text;
+}
+
+Machine fixed_machine(const std::string &device = "") {
+    return Machine::of(Halide::Target("x86-64-linux-avx-avx2-avx512-avx512_skylake-f16c-fma-sse41" + device));
+}
+
+/// The program after the trace, then what each pass changes in it.
+template <typename M, typename Rule = AdamW>
+std::string history(const std::string &batch, const StepOptions &options, const std::function<void(M &, Step &)> &lines = {}, Format format = fp32) {
+    Arguments::current() = {{{"batch", batch}, {"classes", "3"}}, {}};
+    const Machine machine = fixed_machine();
+    Step step(machine);
+    M model;
+    model.numerics(format);
+    Rule rule;
+    if (lines) lines(model, step);
+    std::string text;
+    Lines before;
+    lower({.model = model, .optimizer = rule, .schedule = step, .options = options, .oracle = reads_of_kinds,
+           .after = [&](const StepProgram &p, const std::string &pass) {
+               Lines now = lines_of(ir::text_of(p));
+               text += "== " + pass + "\n" + changes(before, now);
+               before = now;
+           }});
+    return text;
+}
+
+void check_golden(const std::string &name, const std::string &text) {
+    const std::string path = std::string(CRYOLITE_SOURCE_DIR) + "/tests/generators/passes/" + name + ".txt";
+    if (std::getenv("CRYOLITE_UPDATE_GOLDENS")) std::ofstream(path) << text;
+    std::stringstream kept;
+    kept << std::ifstream(path).rdbuf();
+    INFO(name, ": CRYOLITE_UPDATE_GOLDENS=1 writes it anew\n", changes(lines_of(kept.str()), lines_of(text)));
+    CHECK(kept.str() == text);
+}
+
+}  // namespace
+
+TEST_CASE("passes: what each changes in the step of a small model") {
+    check_golden("separate", history<Net>("4", {}));
+    check_golden("backward_clipped", history<Net>("4", {.clip = true, .update = "backward"}));
+    check_golden("half", history<Net>("4", {.update = "backward"}, {}, bf16));
+    check_golden("workers", history<Net, Lars>("4", {.workers = 2}));
+    check_golden("accumulate_deferred", history<Net>("4", {.accumulate = true, .update = "forward"}));
+    check_golden("blocks_remat_lines", history<Net>("64", {}, [](Net &net, Step &s) {
+                     s(net.relu).compute_with(net.up);
+                     s(net.relu).store_at(forward);
+                     s(d(net.relu)).compute_at(d(net.up));
+                     s(net.head).compute_at(net.criterion, 32);
+                 }));
+}
+
+TEST_CASE("passes: a step is lowered in milliseconds once reads are known") {
+    const auto seconds = [](const ModelArguments &sizes) {
+        Arguments::current() = {sizes, {}};
+        const Machine machine = fixed_machine();
+        Step step(machine);
+        Gpt model;
+        AdamW rule;
+        schedule_gpt(model, step);
+        KnownReads known;
+        const Context cx{.model = model, .optimizer = rule, .schedule = step, .options = {.update = "auto"}, .oracle = reads_of_kinds, .known = &known};
+        double least = 1e9;
+        for (int run = 0; run < 4; run++) {
+            const std::clock_t start = std::clock();
+            StepProgram p = trace(cx);
+            for (const NamedPass &pass : passes()) pass.run(p, cx);  // without the verifier
+            least = std::min(least, double(std::clock() - start) / CLOCKS_PER_SEC);
+        }
+        MESSAGE("lowered in ", 1e3 * least, " ms");
+        return least;
+    };
+    const double gpt2 = seconds({{"layers", "12"}, {"heads", "12"}, {"width", "768"}, {"context", "1024"}, {"batch", "1"}, {"vocab", "50257"}});
+    const double xl = seconds({{"layers", "48"}, {"heads", "25"}, {"width", "1600"}, {"context", "1024"}, {"batch", "1"}, {"vocab", "50257"}});
+#ifdef NDEBUG
+    CHECK(gpt2 < 0.020);
+    CHECK(xl < 0.100);
+#endif
+}
+
+}  // namespace cryolite::test
