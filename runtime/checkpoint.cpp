@@ -77,9 +77,13 @@ std::string mistake_of(const fs::path &folder, Depth depth) {
 
 }  // namespace
 
+fs::path checkpoint_path(const fs::path &run, uint64_t step) {
+    return folder_of(run) / fmt::format("{}{:06}", prefix, step);
+}
+
 Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
                             const std::vector<CheckpointFile> &files) {
-    const Checkpoint checkpoint{folder_of(run) / fmt::format("{}{:06}", prefix, step), step};
+    const Checkpoint checkpoint{checkpoint_path(run, step), step};
     TemporaryFolder folder(checkpoint.path);
     nlohmann::json entries = nlohmann::json::object();
     for (const CheckpointFile &file : files) {

@@ -31,6 +31,9 @@ struct Checkpoint {
 Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
                             const std::vector<CheckpointFile> &files);
 
+/// RUN/checkpoints/step-000123
+fs::path checkpoint_path(const fs::path &run, uint64_t step);
+
 /// All that are there, newest first, verified or not; none when `run` has none.
 std::vector<Checkpoint> list_checkpoints(const fs::path &run);
 

@@ -266,14 +266,35 @@ void Executor::check(const Line &line, const CallFailure &failure, size_t first)
 void Executor::run(const Line &line, std::span<double> seconds) {
     if (seconds.empty()) return check(line, device_.run(line.ready), 0);
     using Clock = std::chrono::steady_clock;
+    run_each(line, [&](size_t call, bool, const std::function<void()> &work) {
+        const auto start = Clock::now();
+        work();
+        seconds[call] += std::chrono::duration<double>(Clock::now() - start).count();
+    });
+}
+
+void Executor::run_each(const Line &line, const Around &around) {
     KernelCall alone;
     for (size_t i = 0; i < line.ready.size(); i++) {
         alone.function = line.ready[i].function, alone.argv = line.ready[i].argv, alone.gate = line.ready[i].gate;
-        auto start = Clock::now();
-        check(line, device_.run({&alone, 1}), i);
-        device_.finish();
-        seconds[size_t(line.call_of[i])] += std::chrono::duration<double>(Clock::now() - start).count();
+        const bool computes = alone.function != offer && alone.function != publish && alone.function != nothing;
+        around(size_t(line.call_of[i]), computes, [&] {
+            check(line, device_.run({&alone, 1}), i);
+            device_.finish();
+        });
     }
+}
+
+void Executor::clear_results() {
+    const std::vector<std::byte> zeros(1 << 20);
+    auto clear = [&](const DeviceMemory &memory) {
+        for (size_t begin = 0; begin < memory.bytes; begin += zeros.size())
+            device_.upload(memory, begin, zeros.data(), std::min(zeros.size(), memory.bytes - begin));
+    };
+    clear(arena_);
+    for (size_t b = 0; b < memory_.size(); b++)
+        if (const std::string &role = plan().buffers[b].role; role == "gradient" || role == "norms" || role == "scale")
+            clear(memory_[b]);
 }
 
 DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {

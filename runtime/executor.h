@@ -34,6 +34,12 @@ public:
     /// Runs every kernel of the plan, each after those whose results it needs. Errors name the kernel. `seconds`, where
     /// given, gets the time of each call added: then they run one by one.
     void run(const Line &line, std::span<double> seconds = {});
+    /// Runs the calls of a plan one after the other. `around` gets each by its place in the plan and has to do its
+    /// `work`, which may be to tell other workers, or to wait for them; `computes`: it writes what the call writes.
+    using Around = std::function<void(size_t call, bool computes, const std::function<void()> &work)>;
+    void run_each(const Line &line, const Around &around);
+    /// Zeroes what every step computes anew: activations, gradients and their norms.
+    void clear_results();
 
     /// Whole buffers in storage order, or `bytes` from `offset`.
     void upload(int buffer, const void *from, size_t bytes, size_t offset = 0);

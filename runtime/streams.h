@@ -10,8 +10,8 @@
 
 namespace cryolite {
 
-/// Opens /dev/null where descriptor 0, 1 or 2 was closed at the start, so that no file of a run gets its number and then
-/// the lines meant for it. Reading or writing the stream still fails, as before.
+/// Opens /dev/null where descriptor 0, 1 or 2 was closed at the start, so that no file of a run gets its number and
+/// then the lines meant for it. Reading or writing the stream still fails, as before.
 void hold_standard_streams();
 
 struct StreamResult {

@@ -128,13 +128,6 @@ void Trainer::get(int buffer, std::span<float> row_major) {
     to_row_major(b, storage_, row_major);
 }
 
-uint64_t Trainer::withheld() {
-    if (count_ < 0) return 0;
-    int32_t count[2] = {};
-    executor().download(count, count_, sizeof count);
-    return uint64_t(count[1]);
-}
-
 TensorShape Trainer::shape_of(int buffer) const {
     const std::vector<int> &s = plan().buffers[size_t(buffer)].shape;
     return TensorShape(s.rbegin(), s.rend());
@@ -196,6 +189,7 @@ void Trainer::feed(int worker, const Batch &batch, int part) {
 
 void Trainer::run(int worker, const char *name, size_t &call) {
     const Executor::Line &line = executors_[size_t(worker)]->line(name);
+    if (!watches_.empty()) return watches_[size_t(worker)].run(name);
     std::span<double> seconds;
     std::vector<double> unwanted;  // all run call by call, the first is looked at
     if (profile_ && worker == 0) {
@@ -208,11 +202,16 @@ void Trainer::run(int worker, const char *name, size_t &call) {
     call += line.calls.size();
 }
 
+/// A plan whose calls are not timed.
+void Trainer::run_all(int worker, const char *name) {
+    if (!watches_.empty()) return watches_[size_t(worker)].run(name);
+    executors_[size_t(worker)]->run(executors_[size_t(worker)]->line(name));
+}
+
 /// The forward pass, and the head's own plan, where it has them: "evaluate" for the loss, "predict" for the output.
 void Trainer::run_head(int worker, const char *head) {
-    Executor &e = *executors_[size_t(worker)];
-    e.run(e.line("forward"));
-    if (e.has(head)) e.run(e.line(head));
+    run_all(worker, "forward");
+    if (executors_[size_t(worker)]->has(head)) run_all(worker, head);
 }
 
 double Trainer::loss(int worker) {
@@ -266,6 +265,7 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
     }
     for (auto &e : executors_) e->device().finish();  // the only time that a step waits for its devices
     steps_++;
+    count_withheld();
     std::ranges::fill(values_, 0.0);
     for (size_t w = 0; w < executors_.size(); w++)
         for (int k = 0; k < accumulate; k++) values_[size_t(first()) + w] += losses_[w * size_t(accumulate) + size_t(k)];
@@ -276,7 +276,7 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
 void Trainer::flush() {
     if (!pending_) return;
     all([&](int w) {
-        executors_[size_t(w)]->run(executors_[size_t(w)]->line("flush"));
+        run_all(w, "flush");
         executors_[size_t(w)]->device().finish();
     });
     pending_ = false;
@@ -353,8 +353,8 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
         row_major_.resize(size_t(w.elements()));
         get(b, row_major_);
         if (const int64_t at = not_finite(row_major_); at >= 0 && role == "parameter")
-            fail("the weights are not finite any more: '{}' has the value {} at index {}; a lower --lr, a longer --warmup "
-                 "or --clip 1 may help", w.name, row_major_[size_t(at)], at);
+            throw NotFiniteWeight(fmt::format("the weights are not finite any more: '{}' has the value {} at index {}",
+                                              w.name, row_major_[size_t(at)], at));
         file.write(w.name, std::span<const float>(row_major_));
     }
     if (counted) {
@@ -390,6 +390,7 @@ void Trainer::read_state(const fs::path &path) {
     const TensorEntry &count = file.at(updates_tensor, {2});
     if (count.dtype != Dtype::i32) fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
     for (auto &e : executors_) e->upload(count_, count.data.data(), count.data.size());  // each has its own copy
+    withheld_ = withheld();
 }
 
 }  // namespace cryolite

@@ -7,10 +7,16 @@
 #include "runtime/collective/processes.h"
 #include "runtime/crew.h"
 #include "runtime/data/loader.h"
-#include "runtime/executor.h"
+#include "runtime/error.h"
+#include "runtime/not_finite.h"
 #include "runtime/safetensors.h"
 
 namespace cryolite {
+
+/// A weight that is to be written is infinite or no number; it is named.
+struct NotFiniteWeight : Error {
+    using Error::Error;
+};
 
 class Trainer {
 public:
@@ -49,8 +55,19 @@ public:
     void get(int buffer, std::span<float> row_major);
     /// Updates that were withheld, in the life of the weights, because a gradient was not finite.
     uint64_t withheld();
+    /// Those of the last steps, in a row, up to now; `set_withheld_in_a_row` goes on with the number of a checkpoint.
+    uint64_t withheld_in_a_row() const { return in_a_row_; }
+    void set_withheld_in_a_row(uint64_t n) { in_a_row_ = n; }
 
-    /// Errors: a weight that is not finite, by name.
+    /// The optimizer's state, and the counts of steps and updates, are as before the first step; the weights are not.
+    void forget_steps();
+    /// From now on every call is followed by a look at what it wrote: slow, and the same bits. The results of the last
+    /// step are gone.
+    void watch_values();
+    /// The first value since then, over all workers, that was not finite. The same in every process; waits for all.
+    std::optional<NotFinite> first_not_finite();
+
+    /// Errors: NotFiniteWeight.
     std::string write_parameters(const fs::path &path);
     std::string write_state(const fs::path &path);
     /// What a process that writes no files does while rank 0 writes both: sends its part of the state.
@@ -78,7 +95,8 @@ private:
     std::vector<uint16_t> half_, remainder_;
     void drop_staging();
     std::vector<double> *profile_ = nullptr;
-    uint64_t steps_ = 0;
+    std::vector<FiniteWatch> watches_;  ///< by worker of this process, where values are watched
+    uint64_t steps_ = 0, withheld_ = 0, in_a_row_ = 0;
     bool pending_ = false;  ///< updates wait for the next forward pass
     int input_ = -1, targets_ = -1;
     int count_ = -1;        ///< updates done and withheld; -1: none can be
@@ -91,7 +109,9 @@ private:
     void check_size(const Batch &batch) const;
     void feed(int worker, const Batch &batch, int part);
     void run(int worker, const char *plan, size_t &call);
+    void run_all(int worker, const char *plan);
     void run_head(int worker, const char *head);
+    void count_withheld();
     double loss(int worker);
     double padded_loss(int worker, const Batch &batch, int part, int rows);
     double summed(std::span<double> values);

@@ -91,7 +91,7 @@ private:
         if (index == 0) first_step_s_ = since_start();
         if (!timed) return;
         times_.add(seconds);
-        const StepEvent e{times_.count(), loss, tokens_ / seconds, seconds, lr};
+        const StepEvent e{times_.count(), loss, tokens_ / seconds, seconds, lr, trainer().withheld_in_a_row()};
         if (s_.json) print_line(to_json(e));
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
         progress_.step({e, s_.steps(), flops_ / seconds / (peak_ * 1e9),

@@ -27,9 +27,8 @@ std::string compile_json(int kernels, int cached, double seconds) {
 }
 
 std::string to_json(const StepEvent &e) {
-    return fmt::format(R"({{"event":"step","step":{},"loss":{},"tok_s":{},"step_s":{},"lr":{}}})",
-                       e.step, number(e.loss, 9), number(e.tok_s, 6), number(e.step_s, 6),
-                       number(e.lr, 9));
+    return fmt::format(R"({{"event":"step","step":{},"loss":{},"tok_s":{},"step_s":{},"lr":{},"withheld":{}}})", e.step,
+                       number(e.loss, 9), number(e.tok_s, 6), number(e.step_s, 6), number(e.lr, 9), e.withheld);
 }
 
 std::string to_json(const EvalEvent &e) {

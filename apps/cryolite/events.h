@@ -14,6 +14,7 @@ struct StepEvent {
     uint64_t step = 0;  ///< from 1
     double loss = 0;    ///< mean over micro-batches, before the update
     double tok_s = 0, step_s = 0, lr = 0;
+    uint64_t withheld = 0;  ///< updates in a row, up to this step's, that a gradient was not finite for
 };
 
 struct EvalEvent {
@@ -40,8 +41,8 @@ struct NoReader : Error {
     using Error::Error;
 };
 
-/// One line to stdout, at once, from rank 0 alone. Errors: NoReader, or what else failed (a full disk): the line may then
-/// be there in part, and the next one begins on a line of its own.
+/// One line to stdout, at once, from rank 0 alone. Errors: NoReader, or what else failed (a full disk): the line may
+/// then be there in part, and the next one begins on a line of its own.
 void print_line(const std::string &json);
 
 }  // namespace cryolite

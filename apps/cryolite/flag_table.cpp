@@ -14,7 +14,8 @@ const std::vector<Flag> &flag_table() {
     using enum OnResume;
     static const std::vector<Flag> table = {
         {"accumulate", "N", step, "micro-batches in a step (1)", fixed},
-        {"precision", "FORMAT", step, "fp32, or bf16: products and what they read; sums and masters fp32 (fp32)", fixed},
+        {"precision", "FORMAT", step,
+         "fp32, or bf16: products and what they read; sums and masters fp32 (fp32)", fixed},
         {"clip", "NORM", step, "largest norm of the gradient; 0: off (0)", fixed},
         {"optimizer", "NAME", step, "adamw, sgd, lion or lars (the program's own)", fixed},
         {"lr", "RATE", step, "learning rate after the warm-up", free},

@@ -104,10 +104,11 @@ void Progress::step(const Step &s) {
     shown_ = now;
     const std::string fraction =
         s.fraction > 0 ? fmt::format("  {:.0f} % of peak", 100 * s.fraction) : "";
+    const std::string withheld = s.event.withheld ? fmt::format("  {} updates withheld", s.event.withheld) : "";
     const std::string width = std::to_string(s.steps);
     const std::string line = fmt::format(
-        "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  {} {}/s  {:.1f} ms{}  {}  {} left", step,
-        width.size(), width, s.event.loss, s.event.lr, rate_text(s.event.tok_s), s.unit,
+        "step {:>{}}/{}  loss {:.4f}{}  lr {:.2e}  {} {}/s  {:.1f} ms{}  {}  {} left", step,
+        width.size(), width, s.event.loss, withheld, s.event.lr, rate_text(s.event.tok_s), s.unit,
         1e3 * s.event.step_s, fraction, human_bytes(resident_bytes()), clock_text(s.left_s));
     if (live_)
         show_live(line);

@@ -113,6 +113,9 @@ RunFolder::resume_point(const std::function<void(const std::string &)> &skipped)
         if (j.at("format") != state_format)
             fail("{} is of another release ({})", file.string(), j.at("format").dump());
         p.position = j.at("position");
+        p.withheld = j.value("withheld", uint64_t{0});
+        if (p.withheld == 0) p.good = p.step;
+        else if (j.at("good").is_number()) p.good = j["good"];
         p.data = j.at("data"), p.program = j.at("program");
         p.settings = j.at("settings").get<std::map<std::string, std::string>>();
         p.settings["steps"] = std::to_string(j.at("steps").get<uint64_t>());
@@ -171,6 +174,8 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
     const json about = {{"format", state_format},
                         {"step", state.step},
                         {"position", state.position},
+                        {"withheld", state.withheld},
+                        {"good", state.good ? json(*state.good) : json(nullptr)},
                         {"steps", state.settings->steps()},
                         {"data", state.data->digest},
                         {"program", state.program->id},
@@ -182,7 +187,8 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
         {"state.json", text(about.dump(2) + "\n")}};
     const Checkpoint written = write_checkpoint(path_, state.step, files);
     damaged_.erase(state.step);
-    prune_checkpoints(path_, written, state.settings->keep, damaged_);  // before the copies take their room
+    if (state.withheld == 0)
+        prune_checkpoints(path_, written, state.settings->keep, damaged_);  // before the copies take their room
     for (const char *name : {"model.safetensors", "config.json"})
         copy_result(written.path / name, path_ / name);
     return written.path;
@@ -202,25 +208,30 @@ void RunFolder::write_sample(const std::string &text) const {
 
 namespace {
 
-/// Every flag whose value is not that of the checkpoint, with that one.
-void for_changed(const TrainSettings &s, const ResumePoint &point,
-                 const std::function<void(const std::string &flag, OnResume, const std::string &now, const std::string &before)> &work) {
+struct Change {
+    std::string flag, before, now;
+    OnResume on_resume;
+};
+
+/// Every flag whose value is not that of the checkpoint.
+std::vector<Change> changes(const TrainSettings &s, const ResumePoint &point) {
+    std::vector<Change> list;
     for (auto &[flag, value] : flags_of(s)) {
         const auto before = point.settings.find(flag);
         if (before == point.settings.end() || value == "nan" || before->second == value) continue;
         const Flag *known = find_flag(flag);
-        work(flag, known ? known->on_resume : OnResume::fixed, value, before->second);
+        list.push_back({flag, before->second, value, known ? known->on_resume : OnResume::fixed});
     }
+    return list;
 }
 
 }  // namespace
 
 void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &point) {
-    for_changed(s, point, [&](const std::string &flag, OnResume may, const std::string &now, const std::string &before) {
-        if (may == OnResume::fixed)
-            fail_usage("--{} is {}, but the run in {} was made with {}: leave it out, or begin another run with another --out",
-                       flag, now, s.out.string(), before);
-    });
+    for (const Change &c : changes(s, point))
+        if (c.on_resume == OnResume::fixed)
+            fail_usage("--{} is {}, but the run in {} was made with {}: leave it out, or begin another run with another "
+                       "--out", c.flag, c.now, s.out.string(), c.before);
     if (data.digest != point.data)
         fail_usage("the data ({}) is not what the run in {} was trained on: give the same --data, "
                    "or another --out",
@@ -229,9 +240,8 @@ void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &
 
 std::map<std::string, std::string> changed_flags(const TrainSettings &s, const ResumePoint &point) {
     std::map<std::string, std::string> words;
-    for_changed(s, point, [&](const std::string &flag, OnResume, const std::string &now, const std::string &before) {
-        words[flag] = fmt::format("--{} {} -> {}", flag, before, now);
-    });
+    for (const Change &c : changes(s, point))
+        words[c.flag] = fmt::format("--{} {} -> {}", c.flag, c.before, c.now);
     return words;
 }
 

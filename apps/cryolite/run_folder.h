@@ -18,6 +18,8 @@ struct ResumePoint {
     fs::path checkpoint;
     uint64_t step = 0;
     uint64_t position = 0;                        ///< the next micro-batch
+    uint64_t withheld = 0;                        ///< updates in a row, up to this step's
+    std::optional<uint64_t> good;                 ///< step of the last checkpoint at which none was
     std::string data, program;                    ///< digests
     std::map<std::string, std::string> settings;  ///< as `flags_of` has them
 };
@@ -25,6 +27,8 @@ struct ResumePoint {
 /// What a checkpoint needs beside the trainer's tensors.
 struct RunState {
     uint64_t step = 0, position = 0;
+    uint64_t withheld = 0;         ///< as a ResumePoint has them
+    std::optional<uint64_t> good;
     const TrainSettings *settings = nullptr;
     const RunData *data = nullptr;
     const Program *program = nullptr;
@@ -51,7 +55,8 @@ public:
     void record(const StepEvent &e);
     void record(const EvalEvent &e);
 
-    /// A checkpoint, and the run's model.safetensors and config.json, which are the newest one's.
+    /// A checkpoint, and the run's model.safetensors and config.json, which are the newest one's. Older ones are
+    /// removed, unless updates are withheld: one of them may be the last that can be used.
     fs::path write(Trainer &trainer, const RunState &state);
     void write_plot(const std::string &title) const;
     void write_sample(const std::string &text) const;
@@ -69,8 +74,8 @@ private:
     void read_metrics();
 };
 
-/// Throws UsageError naming the first flag whose value a resume may not change (OnResume), and which differs from the one
-/// that the run was made with. Numbers that are not known yet are not compared.
+/// Throws UsageError naming the first flag that a resume may not change (OnResume) and whose value is not the one that
+/// the run was made with. Numbers that are not known yet are not compared.
 void check_same(const TrainSettings &settings, const RunData &data, const ResumePoint &point);
 
 /// Those that it may change and has: "--lr 0.001 -> 0.0003", by flag.

@@ -53,9 +53,8 @@ int team_threads(const TrainSettings &s, const std::vector<int> &cores) {
 
 }  // namespace
 
-std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request,
-                                          Progress &progress, bool notes,
-                                          const std::function<void(const std::string &json)> &emit) {
+std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress, bool notes,
+                                          const Emit &emit) {
     // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
     defer_signals();
     const Cache cache(s.cache);

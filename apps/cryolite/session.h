@@ -12,10 +12,11 @@
 namespace cryolite {
 
 /// The bundle of these settings, compiled now or found in the cache, with the compile event.
-/// Completes the settings with the optimizer's own numbers. `notes`: with what the plan lacks, for people. `emit` gets the
-/// event where there is --json.
-std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request, Progress &progress, bool notes = true,
-                                          const std::function<void(const std::string &json)> &emit = print_line);
+/// Completes the settings with the optimizer's own numbers. `notes`: with what the plan lacks, for people. `emit` gets
+/// the event where there is --json.
+using Emit = std::function<void(const std::string &json)>;
+std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request, Progress &progress,
+                                          bool notes = true, const Emit &emit = print_line);
 
 struct Session {
     std::shared_ptr<const Bundle> bundle;

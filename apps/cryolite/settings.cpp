@@ -71,7 +71,7 @@ void read_step(TrainSettings &s, const Request &r) {
     s.rate.high = use("lr") ? v.positive("lr", 0) : NAN;
     s.rate.low = use("min-lr") ? v.real("min-lr", 0) : NAN;
     if (s.rate.low > s.rate.high) {
-        // What a stronger place says of --lr, such as the command line of a resume, holds of a weaker one's --min-lr too.
+        // A --lr of a stronger place, such as the command line of a resume, lowers the --min-lr of a weaker one.
         if (v.chosen("min-lr") && !v.stronger("lr", "min-lr"))
             v.refuse("min-lr", fmt::format("at most --lr, {}", s.rate.high));
         s.rate.low = s.rate.high;
@@ -203,8 +203,8 @@ std::map<std::string, std::string> flags_of(const TrainSettings &s) {
     m["workers"] = whole(uint64_t(s.workers)), m["threads"] = s.threads ? whole(uint64_t(s.threads)) : "all";
     m["steps"] = whole(s.rate.steps), m["seed"] = whole(s.seed), m["order"] = s.sequential ? "sequential" : "random";
     m["checkpoint-every"] = whole(s.checkpoint_every), m["keep"] = whole(uint64_t(s.keep));
-    m["eval-every"] = whole(s.eval_every), m["val"] = s.validation.empty() ? "none" : fs::absolute(s.validation).string();
-    m["give-up-after"] = whole(s.give_up_after);
+    m["eval-every"] = whole(s.eval_every), m["give-up-after"] = whole(s.give_up_after);
+    m["val"] = s.validation.empty() ? "none" : fs::absolute(s.validation).string();
     if (s.text) m["tokenizer"] = s.tokenizer;
     return m;
 }

@@ -10,6 +10,7 @@
 #include "apps/cryolite/commands.h"
 #include "apps/cryolite/evaluate.h"
 #include "apps/cryolite/interrupt.h"
+#include "apps/cryolite/replay.h"
 #include "apps/cryolite/run_folder.h"
 #include "apps/cryolite/sampler.h"
 #include "apps/cryolite/session.h"
@@ -50,7 +51,10 @@ private:
     std::unique_ptr<Session> session_;
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
-    uint64_t start_ = 0, withheld_ = 0, saved_ = ~uint64_t{0}, evaluated_ = ~uint64_t{0};
+    uint64_t start_ = 0, evaluated_ = ~uint64_t{0};
+    std::optional<uint64_t> saved_;  ///< step of the last checkpoint
+    std::optional<uint64_t> good_;   ///< of the last one that no withheld update preceded
+    uint64_t saved_position_ = 0;    ///< the next micro-batch, when the last one was written
     bool stopping_ = false, lost_lines_ = false;
     double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_;
@@ -114,12 +118,11 @@ private:
     }
 
     void go_on(const ResumePoint &point) {
-        trainer().load_parameters(point.checkpoint / "model.safetensors",
-                                  [](const std::string &name) { return name; });
-        trainer().read_state(point.checkpoint / "optimizer.safetensors");
+        read_tensors(point.checkpoint);
         trainer().set_steps(point.step);
-        start_ = saved_ = evaluated_ = point.step;
-        withheld_ = trainer().withheld();
+        trainer().set_withheld_in_a_row(point.withheld);
+        start_ = evaluated_ = point.step;
+        saved_ = point.step, good_ = point.good, saved_position_ = point.position;
         progress_.say(
             fmt::format("going on after step {} from {}", point.step, point.checkpoint.string()));
         if (const auto changed = changed_flags(s_, point); !changed.empty()) {
@@ -152,20 +155,22 @@ private:
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         if (times_.empty()) first_step_s_ = since_start();
         const uint64_t step = index + 1;
+        const uint64_t withheld = trainer().withheld_in_a_row();
         if (!std::isfinite(loss)) diverged(step, "loss", loss);
-        if (const uint64_t withheld = trainer().withheld(); withheld != withheld_) {
-            withheld_ = withheld;
-            progress_.say(fmt::format("step {}: a gradient is not finite; the update is withheld ({} so far)", step, withheld));
-        }
+        if (withheld == 1)
+            progress_.say(fmt::format("step {}: a gradient is not finite; the update is withheld, and no checkpoint is "
+                                      "written until there is one again", step));
         times_.add(seconds);
-        const StepEvent e{step, loss, tokens_ / seconds, seconds, lr};
+        const StepEvent e{step, loss, tokens_ / seconds, seconds, lr, withheld};
         record(e);
         emit(to_json(e));
         // After the first step, which should not wait for it.
         if (peak_ == 0) peak_ = session_->measure_peak(s_);
         show(e);
+        if (s_.give_up_after && withheld >= s_.give_up_after) give_up(step);
         if (s_.eval_every && step % s_.eval_every == 0 && data_.has_validation()) validate(step);
-        if (s_.checkpoint_every && step % s_.checkpoint_every == 0) save(step);
+        // While updates are withheld, the weights stay what they were.
+        if (s_.checkpoint_every && step % s_.checkpoint_every == 0 && withheld == 0) save(step);
         stopping_ = trainer().any(interrupted());
     }
 
@@ -197,21 +202,84 @@ private:
             progress_.say(e.what());
             interrupt();
         } catch (const Error &e) {
-            if (!lost_lines_) progress_.say(fmt::format("{}; the run goes on, and its metrics.jsonl has the lines", e.what()));
+            if (!lost_lines_)
+                progress_.say(fmt::format("{}; the run goes on, and its metrics.jsonl has the lines", e.what()));
             lost_lines_ = true;
         }
     }
 
-    [[noreturn]] void diverged(uint64_t step, const char *what, double value) {
+    [[noreturn]] void diverged(uint64_t step, const char *what, double value, bool evaluating = false) {
+        stop_at(fmt::format("the {} is {} at step {}", what, std::isnan(value) ? "nan" : "infinite", step), step,
+                saved_, evaluating);
+    }
+
+    [[noreturn]] void give_up(uint64_t step) {
+        const uint64_t row = trainer().withheld_in_a_row();
+        stop_at(fmt::format("the updates of steps {} to {} were withheld, as gradients were not finite: {} in a row "
+                            "(--give-up-after {})", step - row + 1, step, row, s_.give_up_after), step, good_);
+    }
+
+    /// Nothing more can be learned from here. Says since when, and where to go on: after the checkpoint of step `from`.
+    [[noreturn]] void stop_at(const std::string &why, uint64_t step, std::optional<uint64_t> from,
+                              bool evaluating = false) {
         folder_.write_plot(title());
-        fail("the {} is {} at step {}; {}. A lower --lr, a longer --warmup or --clip 1 may help",
-             what, std::isnan(value) ? "nan" : "infinite", step, last_checkpoint());
+        const std::string first = first_not_finite(step, evaluating);
+        std::string go_on = "no checkpoint was written before: begin again with a lower --lr";
+        if (from)
+            go_on = fmt::format("the last good checkpoint is {}. To go on from it with a lower rate: {} --lr RATE",
+                                checkpoint_path(folder_.path(), *from).string(), resume_words());
+        if (from && from != saved_)
+            go_on += fmt::format("; before that, remove {}, whose updates were withheld",
+                                 checkpoint_path(folder_.path(), *saved_).string());
+        fail("{}.{} {}. A longer --warmup or --clip 1 may help, too", why,
+             first.empty() ? "" : fmt::format(" The first value that is not finite is {};", first), go_on);
+    }
+
+    /// Words for the first value of the run that was not finite, up to `step`; empty where none is found.
+    std::string first_not_finite(uint64_t step, bool evaluating) {
+        ReplayedSteps again{.last = step, .evaluate = evaluating};
+        defer_signals(processes().rank() > 0 ? nullptr : "\nending without the search\n");
+        try {
+            // A step whose update was withheld has left the weights as they were.
+            if (!evaluating && trainer().withheld_in_a_row() > 0) {
+                again.done = step - 1, again.position = loader_->position() - uint64_t(s_.accumulate);
+            } else {
+                if (!go_back()) return "";
+                again.done = saved_.value_or(0), again.position = saved_position_;
+            }
+            const std::string steps = again.done == step       ? "the evaluation"
+                                      : again.done + 1 == step ? fmt::format("step {}", step)
+                                                               : fmt::format("steps {} to {}", again.done + 1, step);
+            progress_.say(fmt::format("looking for the first value that is not finite: {} again", steps));
+            return find_not_finite(trainer(), data_, s_, again, [&](uint64_t at) {
+                progress_.busy(fmt::format("step {} of {} again", at, step));
+                return trainer().any(interrupted());
+            });
+        } catch (const Error &e) {
+            progress_.say(fmt::format("the first value that is not finite was not found: {}", e.what()));
+            return "";
+        }
+    }
+
+    /// The weights and state of the last checkpoint or, before there is one, of the beginning; false: not every process
+    /// sees it.
+    bool go_back() {
+        if (!saved_) return trainer().forget_steps(), begin_weights(trainer(), s_, request_), true;
+        const fs::path path = checkpoint_path(folder_.path(), *saved_);
+        std::error_code ignored;
+        if (trainer().any(!fs::exists(path, ignored))) return false;
+        read_tensors(path);
+        return true;
+    }
+
+    void read_tensors(const fs::path &checkpoint) {
+        trainer().load_parameters(checkpoint / "model.safetensors", [](const std::string &name) { return name; });
+        trainer().read_state(checkpoint / "optimizer.safetensors");
     }
 
     std::string last_checkpoint() const {
-        if (saved_ == ~uint64_t{0}) return "none was written before";
-        return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(),
-                           saved_);
+        if (!saved_) return "none was written before";
+        return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), *saved_);
     }
 
     void validate(uint64_t step) {
@@ -220,7 +288,7 @@ private:
             evaluate(trainer(), data_, s_, step, [this] { return stopped(); });
         if (!e) return;
         evaluated_ = step;
-        if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss);
+        if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss, true);
         folder_.record(*e);
         emit(to_json(*e));
         const std::string accuracy =
@@ -231,13 +299,18 @@ private:
     }
 
     void save(uint64_t step) {
+        const uint64_t withheld = trainer().withheld_in_a_row();
+        const std::optional<uint64_t> good = withheld == 0 ? step : good_;
         try {
-            folder_.write(trainer(), {step, loader_->position(), &s_, &data_, &request_.program});
+            folder_.write(trainer(), {step, loader_->position(), withheld, good, &s_, &data_, &request_.program});
+        } catch (const NotFiniteWeight &e) {
+            if (processes().size() == 1) stop_at(e.what(), step, saved_);
+            throw;
         } catch (const Error &e) {
             fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step,
                  last_checkpoint(), resume_words());
         }
-        saved_ = step;
+        saved_ = step, good_ = good, saved_position_ = loader_->position();
     }
 
     int end_early(uint64_t step) {
@@ -259,6 +332,9 @@ private:
                 clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
                 1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
                 100 * done.fraction_of_peak, human_bytes(peak_memory())));
+        if (const uint64_t withheld = trainer().withheld_in_a_row())
+            progress_.say(fmt::format("warning: the last {} updates were withheld, as gradients were not finite; the "
+                                      "weights are those of step {}", withheld, step - withheld));
         defer_signals();  // no step is left to stop after
         if (data_.sample && data_.tokenizer && processes().rank() == 0) sample();
         progress_.say(fmt::format("the run is in {}", folder_.path().string()));

@@ -1,0 +1,58 @@
+#!/bin/bash
+# Runs whose numbers are not finite any more: withheld updates and where they end, the first value that had it, and how to
+# go on. usage: not_finite_test.sh SOURCE BUILD
+. "$1/tests/support/script.sh"
+
+tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 100 --threads 1 --eval-every 0 --checkpoint-every 10)
+train() { "$command" train "${tiny[@]}" --cache "$work/cache" "$@"; }
+resume() { "$command" train --resume --threads 1 --cache "$work/cache" "$@"; }
+ended() { # ended STATUS EXPECTED WHAT
+    [ "$1" = "$2" ] || fail "$3: exit status $1, expected $2: $(tail -1 err)"
+}
+says() { grep -qE -- "$1" err || fail "expected '$1': $(tail -2 err)"; }
+withheld() { sed 's/.*"withheld":\([0-9]*\)}/\1/' "$1" | tail -"$2" | tr '\n' ' '; }
+
+# --- bf16: a gradient that is not finite withholds its update ----------------------------------------
+bf16=(--precision bf16 --lr 100 --steps 400)
+train "${bf16[@]}" --json --out lost > lost.json 2> err
+ended $? 1 "a rate of 100"
+says "updates of steps [0-9]+ to [0-9]+ were withheld, as gradients were not finite: 50 in a row \(--give-up-after 50\)"
+says "The first value that is not finite is (inf|-inf|nan), at element [0-9]+ of .*, which '[a-z0-9._()+ ]+' of the [a-z]+ pass"
+last=$(grep -c '"event":"step"' lost.json)
+good=$(ls lost/checkpoints | tail -1)
+[ "$(withheld lost.json 51)" = "$(seq -s ' ' 0 50) " ] || fail "withheld updates are not counted: $(withheld lost.json 51)"
+[ "$(tail -1 lost/metrics.jsonl)" = "$(tail -1 lost.json)" ] || fail "metrics.jsonl has another last line"
+says "the last good checkpoint is lost/checkpoints/$good\. To go on .*--out lost --resume --lr"
+[ "$((10#${good#step-}))" -le $((last - 50)) ] || fail "the checkpoint $good is of withheld updates ($last)"
+resume --out lost --lr 1e-3 --steps $((last + 10)) > out 2> err
+ended $? 0 "another rate"
+says "going on after step $((10#${good#step-})) from"
+says "changed from here on: .*--lr 100 -> 0.001"
+
+# What is written while updates are withheld pushes out no checkpoint, and a resume goes on counting.
+train "${bf16[@]}" --steps $((last - 20)) --keep 1 --out parts > out 2> err
+ended $? 0 "30 withheld updates"
+says "warning: the last 30 updates were withheld"
+[ "$(ls parts/checkpoints | tr '\n' ' ')" = "$good step-$(printf %06d $((last - 20))) " ] || fail "checkpoints: $(ls parts/checkpoints)"
+resume --out parts --steps 400 > out 2> err
+ended $? 1 "the withheld updates of both parts"
+says "updates of steps $((last - 49)) to $last were withheld.*is parts/checkpoints/$good\. .* remove parts/checkpoints/step-"
+resume --out parts --steps $((last + 20)) --give-up-after 0 --json > parts.json 2> err
+ended $? 0 "--give-up-after 0"
+[ "$(withheld parts/metrics.jsonl 1)" = "70 " ] || fail "--give-up-after 0: $(withheld parts/metrics.jsonl 1)"
+
+# --- fp32: nothing is withheld -----------------------------------------------------------------------
+train --lr 1e30 --warmup 1 --min-lr 0 --clip 0 --steps 100 --out burst > out 2> err
+ended $? 1 "a rate of 1e30"
+says "^cryolite: the loss is (nan|infinite) at step [0-9]+\. The first value that is not finite is (inf|-inf|nan), at element"
+says "no checkpoint was written before"
+train --steps 20 --out later > out 2> err
+resume --out later --lr 1e25 --steps 60 > out 2> err
+ended $? 1 "a rate of 1e25 from step 20 on"
+says "looking for the first value that is not finite: steps? 21"
+says "The first value .*, in step 2[0-9]; the last good checkpoint is later/checkpoints/step-000020\."
+resume --out later --lr 1e-3 --steps 30 > out 2> err
+ended $? 0 "a lower rate after that"
+
+[ $failures = 0 ] && echo "not_finite_test: all fine"
+exit $((failures > 0))
