@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "dsl/derive.h"
 #include "dsl/layers/add.h"
 
 namespace cryolite {
@@ -118,25 +119,29 @@ std::map<std::string, Func> Layer::derived_gradient(const Call &call, const Arra
 }
 
 void Layer::derive(const Call &call, const Array &dy) {
-    // The region is {min, max - min}: one less than the extent (Halide 21, whatever its header says).
-    Halide::Region region;
-    for (int e : call.output.shape.extents()) region.push_back(Halide::Range(0, e - 1));
-    // Halide asks for the adjoint past the edges wherever a layer reads its neighbours: there it is zero.
-    Func inside = dy;
-    if (nature() != Nature::pointwise) {
-        Halide::Region whole;
-        for (int e : dy.shape.extents()) whole.push_back(Halide::Range(0, e));
-        inside = Halide::BoundaryConditions::constant_exterior(dy, Halide::Internal::make_zero(dy.type()), whole);
-    }
-    // Through the algorithm itself: the stored output has no history.
-    Halide::Derivative adjoint = Halide::propagate_adjoints(forward(call.inputs), inside, region);
-    auto take = [&](const Func &of, const std::string &name) {
-        if (gradient_.count(name) || !of.type().is_float()) return;
-        Func f = adjoint(of);
-        if (f.defined()) gradient_.emplace(name, f);
+    // Those that are written stay.
+    std::vector<Source> sources;
+    std::vector<std::string> names;
+    auto add = [&](const Array &x, const std::string &name) {
+        names.push_back("d_" + name);
+        sources.push_back({x, x.type().is_float() && !gradient_.count(names.back())});
     };
-    for (const Array &x : call.inputs) take(x, "d_" + x.name());
-    for (Parameter *w : parameters_) take(w->func(), "d_" + w->name());
+    for (const Array &x : call.inputs) add(x, x.name());
+    for (Parameter *w : parameters_) add(Array(w->func(), w->shape()), w->name());
+    auto refuse = [&](const std::string &why) {
+        fail("[{0}] {1}: its gradient is not derived: {2}; or write {1}::backward", path, kind(), why);
+    };
+    // Through the algorithm itself: the stored output has no history.
+    const Func y = forward(call.inputs);
+    try {
+        derive_gradients(y, dy, sources);
+    } catch (const Underivable &e) {
+        refuse(e.what());
+    } catch (const Halide::Error &e) {
+        refuse(std::string("Halide says: ") + e.what());
+    }
+    for (size_t k = 0; k < sources.size(); k++)
+        if (sources[k].wanted) gradient_.emplace(names[k], sources[k].gradient);
 }
 
 }  // namespace cryolite

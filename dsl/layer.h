@@ -12,6 +12,7 @@
 #include "dsl/nature.h"
 #include "dsl/numerics.h"
 #include "dsl/parameter.h"
+#include "dsl/stop_gradient.h"
 
 namespace cryolite {
 

@@ -1,0 +1,39 @@
+#pragma once
+// Reverse mode within one expression.
+
+#include <Halide.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace cryolite {
+
+/// What is not derived, and what to write instead: `Layer::derive` adds whose gradient it is.
+struct Underivable : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// Whether a gradient flows through this read of a Func.
+using Active = std::function<bool(const Halide::Internal::Call &read)>;
+
+/// What an expression adds to the adjoint of a Func at the place of one read.
+struct Partial {
+    Halide::Expr read;  ///< the call
+    Halide::Expr adjoint;
+    const Halide::Internal::Call &call() const { return *read.as<Halide::Internal::Call>(); }
+};
+
+/// The adjoints of all active reads in `value`, from its own. Steps (integers, floor) have slope 0, the greater of two equal
+/// values is the first. Throws Underivable where an operation on an active read has no rule.
+std::vector<Partial> partials(const Halide::Expr &value, const Halide::Expr &adjoint, const Active &active);
+
+/// Whether an expression reads one of these as a value, not as an index.
+bool reads(const Halide::Expr &value, const Active &of);
+
+/// An expression or a name as a message shows it: as it is written, and not too long.
+std::string shown(const Halide::Expr &e);
+std::string shown(const std::string &text);
+
+}  // namespace cryolite
