@@ -13,8 +13,7 @@ using Read = Halide::Internal::Call;
 
 namespace {
 
-template <typename... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args &&...args) {
+template <typename... Args> [[noreturn]] void refuse(fmt::format_string<Args...> text, Args &&...args) {
     throw Underivable(fmt::format(text, std::forward<Args>(args)...));
 }
 
@@ -22,8 +21,8 @@ template <typename... Args>
 struct Node {
     Function f;
     bool source = false, active = false;
-    std::vector<Range> box = {};                    ///< where it is read or written
-    std::vector<std::vector<Addition>> to = {};     ///< what its readers add to its adjoint, by value of its Tuple
+    std::vector<Range> box = {};                 ///< where it is read or written
+    std::vector<std::vector<Addition>> to = {};  ///< what its readers add to its adjoint, by value of its Tuple
     std::vector<Func> adjoint = {};
 };
 
@@ -132,7 +131,8 @@ private:
             if (is_own(n, d, k)) all.push_back({n.f.args()[k], n.box[k]});
         for (const ReductionVariable &r : d.schedule().rvars()) {
             auto least = as_const_int(simplify(r.min)), extent = as_const_int(simplify(r.extent));
-            if (!least || !extent) refuse("the extent of the reduction '{}' of Func '{}' is no constant", shown(r.var), shown(n.f.name()));
+            if (!least || !extent)
+                refuse("the extent of the reduction '{}' of Func '{}' is no constant", shown(r.var), shown(n.f.name()));
             all.push_back({r.var, {*least, *least + *extent - 1}});
         }
         return all;
@@ -166,10 +166,12 @@ private:
         for (size_t k = 0; k < args.size(); k++) {
             const Range at = range_of(args[k], over);
             if (at.extent() < 1)
-                refuse("Func '{}' reads `{}`, whose index {} has no bounds that are known: clamp it", shown(reader.f.name()),
-                       shown(read), shown(args[k]));
-            if (n.box.size() <= k) n.box.push_back(at);
-            else widen(n.box[k], at);
+                refuse("Func '{}' reads `{}`, whose index {} has no bounds that are known: clamp it",
+                       shown(reader.f.name()), shown(read), shown(args[k]));
+            if (n.box.size() <= k)
+                n.box.push_back(at);
+            else
+                widen(n.box[k], at);
         }
     }
 
@@ -210,9 +212,11 @@ private:
         Expr before;  // the adjoint of the same element's earlier value; undefined: it is not read
         std::vector<Partial> elsewhere, others;
         for (const Partial &p : partials(value, after, active)) {
-            const bool own = p.call().name == n.f.name(), here = own && p.call().value_index == int(i) && same_place(p.call(), d);
-            if (here) before = before.defined() ? before + p.adjoint : p.adjoint;
-            else (own ? elsewhere : others).push_back(p);
+            const bool own = p.call().name == n.f.name();
+            if (own && p.call().value_index == int(i) && same_place(p.call(), d))
+                before = before.defined() ? before + p.adjoint : p.adjoint;
+            else
+                (own ? elsewhere : others).push_back(p);
         }
         if (before.defined()) before = simplify(before);
         const bool keeps = before.defined() && equal(before, simplify(after));
@@ -231,7 +235,8 @@ private:
             next(v) = select(written(n, d, v), make_zero(value.type()), n.adjoint[i](v));
         } else {
             for (size_t k = 0; k < d.args().size(); k++)
-                if (!is_own(n, d, k) || !d.schedule().rvars().empty() || !is_const_one(d.predicate())) refuse_old(n, value);
+                if (!is_own(n, d, k) || !d.schedule().rvars().empty() || !is_const_one(d.predicate()))
+                    refuse_old(n, value);
             std::map<std::string, Expr> names;
             for (size_t k = 0; k < v.size(); k++) names[n.f.args()[k]] = v[k];
             next(v) = substitute(names, before);
@@ -246,10 +251,13 @@ private:
     [[noreturn]] static void refuse_old(const Node &n, const Expr &value) {
         const std::string name = shown(n.f.name());
         if (value.as<Max>() || value.as<Min>() || value.as<Select>())
-            refuse("Func '{0}' keeps the greatest or least of what it meets, `{1}`: where it only shifts or scales other values "
-                   "(the row maximum of a softmax), read it as stop_gradient({0}(...))", name, shown(value));
-        refuse("Func '{}' is updated by `{}`, whose slope depends on values that the update replaces: give the new values "
-               "a Func of their own", name, shown(value));
+            refuse(
+                "Func '{0}' keeps the greatest or least of what it meets, `{1}`: where it only shifts or scales other "
+                "values (the row maximum of a softmax), read it as stop_gradient({0}(...))",
+                name, shown(value));
+        refuse("Func '{}' is updated by `{}`, whose slope depends on values that the update replaces: give the new "
+               "values a Func of their own",
+               name, shown(value));
     }
     /// Whether an earlier definition passes anything on.
     bool flows_before(const Node &n, int u, size_t i) const {
@@ -264,7 +272,7 @@ private:
         const std::vector<Loop> over = loops(n, d);
         std::set<std::string> moving;
         for (const Expr &at : d.args()) moving.insert(shifted(at, over).variable);
-        return std::ranges::all_of(d.schedule().rvars(), [&](const ReductionVariable &r) { return moving.count(r.var) > 0; });
+        return std::ranges::all_of(d.schedule().rvars(), [&](auto &r) { return moving.count(r.var) > 0; });
     }
     /// Whether the element at `v` is one of those that an update replaces, all of a box.
     static Expr written(const Node &n, const Definition &d, const std::vector<Var> &v) {
@@ -282,13 +290,14 @@ private:
         return simplify(all);
     }
     [[noreturn]] static void refuse_places(const Node &n, const Definition &d) {
-        refuse("Func '{}' is replaced in part at `{}`, places of which it is not known that they are a box and each written once: "
-               "define the parts by one select", shown(n.f.name()),
-               shown(Read::make(Halide::Int(32), n.f.name(), d.args(), Read::Halide)));
+        refuse("Func '{}' is replaced in part at `{}`, places of which it is not known that they are a box and each "
+               "written once: define the parts by one select",
+               shown(n.f.name()), shown(Read::make(Halide::Int(32), n.f.name(), d.args(), Read::Halide)));
     }
 
     /// f(t + a) from f(t + b), b < a, in the order of the last reduction variable: the adjoint goes the other way.
-    void scan(Node &n, int u, size_t i, const std::vector<Partial> &reads, const std::vector<Partial> &others, bool sums) {
+    void scan(Node &n, int u, size_t i, const std::vector<Partial> &reads, const std::vector<Partial> &others,
+              bool sums) {
         const Definition &d = n.f.update(u);
         const std::vector<ReductionVariable> &rvars = d.schedule().rvars();
         const std::vector<Loop> over = loops(n, d);
@@ -297,7 +306,8 @@ private:
         auto earlier = [&](const Read &read) {
             for (size_t k = 0; k < read.args.size(); k++) {
                 const Shifted to = shifted(d.args()[k], over), from = shifted(read.args[k], over);
-                if (to.variable == rvars.back().var && from.variable == to.variable && from.offset < to.offset) return true;
+                if (to.variable == rvars.back().var && from.variable == to.variable && from.offset < to.offset)
+                    return true;
             }
             return false;
         };
@@ -325,8 +335,10 @@ private:
         }
     }
     [[noreturn]] static void refuse_scan(const Node &n, const Expr &value) {
-        refuse("Func '{}' is updated by `{}`, which reads other elements of the Func: only a scan f(t + 1) from f(t) is derived, "
-               "its reduction's last variable being t, as the last update", shown(n.f.name()), shown(value));
+        refuse(
+            "Func '{}' is updated by `{}`, which reads other elements of the Func: only a scan f(t + 1) from f(t) is "
+            "derived, its reduction's last variable being t, as the last update",
+            shown(n.f.name()), shown(value));
     }
 };
 

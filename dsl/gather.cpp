@@ -34,7 +34,8 @@ const Range *find(const std::vector<Loop> &loops, const std::string &variable) {
 
 std::optional<Linear> linear(const Expr &e, const std::vector<Loop> &loops) {
     if (auto n = as_const_int(e)) return Linear{*n};
-    if (const auto *v = e.as<Variable>()) return find(loops, v->name) ? std::optional(Linear{0, {{v->name, 1}}}) : std::nullopt;
+    if (const auto *v = e.as<Variable>())
+        return find(loops, v->name) ? std::optional(Linear{0, {{v->name, 1}}}) : std::nullopt;
     auto both = [&](const Expr &a, const Expr &b, int64_t times) -> std::optional<Linear> {
         auto left = linear(a, loops), right = linear(b, loops);
         if (!left || !right) return std::nullopt;
@@ -57,8 +58,9 @@ struct Place {
     Linear form;
     enum { as_it_is, quotient_of, remainder_of } kind = as_it_is;
     int64_t divisor = 1;
-    std::string digit;                 ///< the loop that a quotient or a remainder leaves open
-    std::vector<std::string> solved;   ///< in the order of falling coefficients; none: the index stays the place of an update
+    std::string digit;  ///< the loop that a quotient or a remainder leaves open
+    std::vector<std::string>
+        solved;  ///< in the order of falling coefficients; none: the index stays the place of an update
 };
 
 /// One addition, solved for the indices `v` of the Func that it adds to.
@@ -144,7 +146,8 @@ private:
     /// The loops that no index determines become a reduction.
     void reduce() {
         for (const Loop &l : a.loops)
-            if (std::ranges::none_of(places, [&](const Place &p) { return std::ranges::count(p.solved, l.variable) > 0; }))
+            if (std::ranges::none_of(places,
+                                     [&](const Place &p) { return std::ranges::count(p.solved, l.variable) > 0; }))
                 open.push_back(l);
         if (open.empty() && is_const_one(a.condition)) return;
         everywhere = false;
@@ -223,7 +226,8 @@ private:
 
 }  // namespace
 
-Func sum_at_places(const std::string &name, Type type, const std::vector<Range> &box, const std::vector<Addition> &additions) {
+Func sum_at_places(const std::string &name, Type type, const std::vector<Range> &box,
+                   const std::vector<Addition> &additions) {
     std::vector<Var> v;
     for (size_t d = 0; d < box.size(); d++) v.emplace_back("i" + std::to_string(d));
     std::vector<Solution> solutions;

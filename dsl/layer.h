@@ -99,7 +99,7 @@ public:
     virtual Func forward(const std::vector<Array> &x) { return forward(x.at(0)); }
     virtual Func forward(Array x);
     /// Defines d(x) for its inputs and d(w) for its parameters from the adjoint `dy` of its output.
-    /// Left out, the gradient is derived by Halide's `propagate_adjoints`.
+    /// Left out, the gradient is derived from `forward` (dsl/derive.h); what has no rule there is an error that says so.
     virtual void backward(const Call &call, Array dy) { derive(call, dy); }
 
     /// Whether the gradient of a parameter (its own or a shared one) is given by `factors`: exact clipping can then do
@@ -114,7 +114,7 @@ public:
     std::string kind() const;
     /// Builds the gradient and returns its Funcs: by the name of the input's Func or the parameter's name.
     std::map<std::string, Func> gradient(const Call &call, const Array &dy);
-    /// The same, derived by Halide even where a gradient is written: for comparison.
+    /// The same, derived even where a gradient is written: for comparison.
     std::map<std::string, Func> derived_gradient(const Call &call, const Array &dy);
 
 protected:

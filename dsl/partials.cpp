@@ -32,7 +32,8 @@ Expr times(const Expr &adjoint, const Expr &slope) {
     if (const auto *choice = adjoint.as<Select>())
         if (is_const_zero(choice->true_value) || is_const_zero(choice->false_value))
             return select(choice->condition, times(choice->true_value, slope), times(choice->false_value, slope));
-    if (const auto *choice = slope.as<Select>(); choice && (is_const_zero(choice->true_value) || is_const_zero(choice->false_value)))
+    if (const auto *choice = slope.as<Select>();
+        choice && (is_const_zero(choice->true_value) || is_const_zero(choice->false_value)))
         return select(choice->condition, times(adjoint, choice->true_value), times(adjoint, choice->false_value));
     if (const auto *quotient = slope.as<Div>()) return times(adjoint, quotient->a) / quotient->b;
     return adjoint * slope;
@@ -124,38 +125,49 @@ private:
         const std::vector<Expr> &x = op->args;
         if (op->is_intrinsic({C::likely, C::likely_if_innermost, C::promise_clamped, C::unsafe_promise_clamped}))
             found = {{x[0], one(x[0])}};
-        else if (op->is_intrinsic({C::return_second, C::require})) found = {{x[1], one(x[1])}};
-        else if (op->is_intrinsic(C::strict_add)) found = {{x[0], one(x[0])}, {x[1], one(x[1])}};
-        else if (op->is_intrinsic(C::strict_sub)) found = {{x[0], one(x[0])}, {x[1], number(x[1], -1)}};
-        else if (op->is_intrinsic(C::strict_mul)) found = {{x[0], x[1]}, {x[1], x[0]}};
-        else if (op->is_intrinsic(C::strict_div)) found = {{x[0], one(whole) / x[1]}, {x[1], -whole / x[1]}};
-        else if (op->is_intrinsic(C::strict_min)) choose(x[0] <= x[1], x[0], x[1]);
-        else if (op->is_intrinsic(C::strict_max)) choose(x[0] >= x[1], x[0], x[1]);
-        else if (op->is_intrinsic(C::abs)) found = {{x[0], sign(x[0])}};
+        else if (op->is_intrinsic({C::return_second, C::require}))
+            found = {{x[1], one(x[1])}};
+        else if (op->is_intrinsic(C::strict_add))
+            found = {{x[0], one(x[0])}, {x[1], one(x[1])}};
+        else if (op->is_intrinsic(C::strict_sub))
+            found = {{x[0], one(x[0])}, {x[1], number(x[1], -1)}};
+        else if (op->is_intrinsic(C::strict_mul))
+            found = {{x[0], x[1]}, {x[1], x[0]}};
+        else if (op->is_intrinsic(C::strict_div))
+            found = {{x[0], one(whole) / x[1]}, {x[1], -whole / x[1]}};
+        else if (op->is_intrinsic(C::strict_min))
+            choose(x[0] <= x[1], x[0], x[1]);
+        else if (op->is_intrinsic(C::strict_max))
+            choose(x[0] >= x[1], x[0], x[1]);
+        else if (op->is_intrinsic(C::abs))
+            found = {{x[0], sign(x[0])}};
         else if (op->is_intrinsic(C::lerp) && x[2].type().is_float())
             found = {{x[0], one(x[2]) - x[2]}, {x[1], x[2]}, {x[2], x[1] - x[0]}};
         else if (op->is_intrinsic(C::mux))
             for (size_t k = 1; k < x.size(); k++)  // the last serves every index beyond
-                found.push_back({x[k], where(k + 1 < x.size() ? x[0] == int(k) - 1 : x[0] < 0 || x[0] >= int(k) - 1, x[k])});
-        else if (!op->is_intrinsic({C::undef, C::round})) refuse_call(op);
+                found.push_back(
+                    {x[k], where(k + 1 < x.size() ? x[0] == int(k) - 1 : x[0] < 0 || x[0] >= int(k) - 1, x[k])});
+        else if (!op->is_intrinsic({C::undef, C::round}))
+            refuse_call(op);
     }
-    static Expr sign(const Expr &x) {
-        return select(x > zero(x), one(x), x < zero(x), number(x, -1), zero(x));
-    }
+    static Expr sign(const Expr &x) { return select(x > zero(x), one(x), x < zero(x), number(x, -1), zero(x)); }
     void choose(const Expr &condition, const Expr &a, const Expr &b) {
         found = {{a, where(condition, a)}, {b, select(condition, zero(b), one(b))}};
     }
     void refuse_bits(const Reinterpret *op) const {
         if (!reads(op->value, active)) return;
-        throw Underivable(fmt::format("`{}` takes a value by its bits, of which there is no derivative (fast_exp, fast_log, "
-                                      "fast_pow, fast_sin and fast_cos do so): call exp, log, pow, sin or cos, or say "
-                                      "stop_gradient where the value only shifts or scales", shown(op)));
+        throw Underivable(
+            fmt::format("`{}` takes a value by its bits, of which there is no derivative (fast_exp, fast_log, "
+                        "fast_pow, fast_sin and fast_cos do so): call exp, log, pow, sin or cos, or say "
+                        "stop_gradient where the value only shifts or scales",
+                        shown(op)));
     }
     void refuse_call(const Internal::Call *op) const {
         for (const Expr &x : op->args)
             if (reads(x, active))
-                throw Underivable(fmt::format("`{}`: there is no rule for the derivative of {}; write it with other functions",
-                                              shown(op), shown(op->name)));
+                throw Underivable(
+                    fmt::format("`{}`: there is no rule for the derivative of {}; write it with other functions",
+                                shown(op), shown(op->name)));
     }
 };
 
@@ -168,8 +180,10 @@ private:
     const Active &of;
     using IRGraphVisitor::visit;
     void visit(const Internal::Call *op) override {
-        if (op->call_type == Internal::Call::Halide || op->call_type == Internal::Call::Image) found |= of(*op);
-        else IRGraphVisitor::visit(op);
+        if (op->call_type == Internal::Call::Halide || op->call_type == Internal::Call::Image)
+            found |= of(*op);
+        else
+            IRGraphVisitor::visit(op);
     }
 };
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <new>
 
 #include "dsl/error.h"
 
@@ -27,7 +28,8 @@ struct Child {
     bool late = false;
 };
 
-/// The child's own life: the first byte it sends says whether what follows is a result or a message.
+/// The child's own life: the first byte it sends says whether what follows is a result (+) or a message (-, and ! where it ends
+/// for want of memory).
 [[noreturn]] void live(const std::function<std::string(int)> &work, int index, int out, int err) {
     std::string text;
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a child that is killed for its time takes its own children with it
@@ -36,6 +38,8 @@ struct Child {
         text = "+" + work(index);
     } catch (const Halide::Error &e) {
         text = std::string("-") + e.what();
+    } catch (const std::bad_alloc &) {
+        text = "!the compiler process ran out of memory";
     } catch (const std::exception &e) {
         text = std::string("-") + e.what();
     }
@@ -80,10 +84,10 @@ ChildResult finish(Child &c, int time_limit) {
     close(c.out), close(c.err);
     if (c.late) return {"", fmt::format("it took longer than the limit of {} s", time_limit), true};
     if (WIFSIGNALED(status))
-        return {"", fmt::format("the compiler process died ({}): {}", strsignal(WTERMSIG(status)),
-                                last_lines(c.errors))};
+        return {"", fmt::format("the compiler process died ({}): {}", strsignal(WTERMSIG(status)), last_lines(c.errors)), false, true};
     if (c.output.empty() || WEXITSTATUS(status) != 0)
-        return {"", fmt::format("the compiler process ended without a result: {}", last_lines(c.errors))};
+        return {"", fmt::format("the compiler process ended without a result: {}", last_lines(c.errors)), false, true};
+    if (c.output[0] == '!') return {"", c.output.substr(1), false, true};
     if (c.output[0] == '-') return {"", last_lines(c.output.substr(1), 4000)};
     return {c.output.substr(1), ""};
 }

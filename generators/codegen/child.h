@@ -11,6 +11,7 @@ struct ChildResult {
     std::string output;  ///< what the work returned
     std::string error;   ///< empty: it went well
     bool late = false;   ///< it took longer than its limit
+    bool died = false;   ///< it ended by a signal, without a result or without memory
 };
 
 /// Runs `work(i)` for i in 0..count-1 in forked children, `jobs` at a time, each within `time_limit` seconds.

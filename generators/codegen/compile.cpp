@@ -5,7 +5,7 @@
 #include <optional>
 #include <nlohmann/json.hpp>
 
-#include "generators/codegen/child.h"
+#include "generators/codegen/blame.h"
 #include "generators/codegen/progress.h"
 #include "generators/codegen/compare.h"
 #include "generators/ir/verify.h"
@@ -106,7 +106,7 @@ private:
                      [&](int i, const ChildResult &r) {
                          phase.step();
                          const KernelId k = list[size_t(i)];
-                         if (!r.error.empty()) kernel_error(p.kernels[k], r.error);
+                         if (!r.error.empty()) kernel_error(p.kernels[k], r.error + blame(r, p, p.kernels[k]));
                          Described d = parse(r.output);
                          result(k) = d.kernel;
                          if (verifies()) verify_built(k);
@@ -178,7 +178,7 @@ private:
                              settle(t);
                              compiled++;
                          } else {
-                             refused.push_back(refuse(t, r.error));
+                             refused.push_back(refuse(t, r.error + blame(r, p, kernel(t))));
                          }
                          progress();  // also a sign of life
                      });

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "generators/codegen/child.h"
+#include "generators/codegen/blame.h"
 
 namespace cryolite::compiler {
 
@@ -236,7 +236,7 @@ std::vector<GradientError> LayerTester::check(int time_limit) const {
         return list.dump();
     };
     run_children(1, 1, time_limit, work, [&](int, const ChildResult &r) {
-        if (!r.error.empty()) fail("{}", r.error);
+        if (!r.error.empty()) fail("{}{}", r.error, blame(r, layer.path, layer.kind()));
         for (auto &e : nlohmann::json::parse(r.output)) errors.push_back({e[0], e[1], e[2]});
     });
     return errors;

@@ -12,7 +12,7 @@ namespace cryolite::compiler {
 struct GradientError {
     std::string name;        ///< "d(x0)", "d(weight)"
     double differences = 0;  ///< from central finite differences along random directions
-    double derived = -1;     ///< from what Halide derives; -1: not asked for
+    double derived = -1;     ///< from the derived gradient; -1: not asked for
 };
 
 /// Runs a layer by itself on random values:

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "generators/codegen/child.h"
+#include "generators/codegen/blame.h"
 #include "generators/codegen/progress.h"
 #include "generators/lowering/kernel_builder.h"
 
@@ -56,7 +56,10 @@ private:
         };
         run_children((int(list.size()) + most - 1) / most, jobs, limit, work, [&](int slice, const ChildResult &r) {
             if (!r.error.empty() && most > 1) return void(failed.insert(failed.end(), begin(slice), end(slice)));
-            if (!r.error.empty()) fail("'{}': {}", alone(*begin(slice)).name, r.error);
+            if (!r.error.empty()) {
+                const ir::Kernel k = alone(*begin(slice));
+                fail("'{}': {}{}", k.name, r.error, blame(r, p, k));
+            }
             const json all = json::parse(r.output);
             for (auto i = begin(slice); i != end(slice); ++i) {
                 phase.step();

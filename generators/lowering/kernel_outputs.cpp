@@ -54,7 +54,7 @@ void KernelOutputs::gradient(const ir::Op &op, const ir::ParamGrad &g) {
     Func f = in.arrays.at(id);
     KernelOutput o{id, b.storage().extents(), [f, &b](auto &v) { return at_storage(f, b, v); }};
     o.in_place = g.accumulate;
-    if (is_scatter(f)) {
+    if (is_scatter(f, b.layout)) {
         o.whole = scatter_into_storage(f, b.layout, v, g.accumulate);
     } else if (g.accumulate) {
         o.whole = Func("sum");

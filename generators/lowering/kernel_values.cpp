@@ -1,5 +1,7 @@
 #include "generators/lowering/kernel_values.h"
 
+#include <algorithm>
+
 #include "dsl/ghost_norm.h"
 #include "generators/lowering/scatter.h"
 #include "schedules/views.h"
@@ -16,6 +18,18 @@ Func undefined_half(const Func &f) {
     g(f.args()) = undef(BFloat(16));
     g(f.update_args()) = rounded(f.update_value());
     return g;
+}
+
+/// A layer that is given a value twice makes a gradient of each, by the names of its inputs.
+std::vector<Array> told_apart(std::vector<Array> x) {
+    for (size_t k = 1; k < x.size(); k++) {
+        const auto before = x.begin() + long(k);
+        if (std::find_if(x.begin(), before, [&](const Array &a) { return a.name() == x[k].name(); }) == before) continue;
+        Func again(base_name(x[k].name()));
+        again(Halide::_) = x[k](Halide::_);
+        x[k] = Array(again, x[k].shape);
+    }
+    return x;
 }
 
 }  // namespace
@@ -70,7 +84,7 @@ void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const 
 void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
     Layer &layer = p.source(use.call);
     ::cryolite::Call seen;
-    seen.inputs = inputs(op, use.call);
+    seen.inputs = told_apart(inputs(op, use.call));
     const ValueId out = p.operand(op, p.calls[use.call].output), result = op.writes[0].value;
     seen.output = in.array(out, "y");
     in.bind_parameters(use.call);
@@ -87,7 +101,7 @@ void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
     check_arity(op, f, of_input ? in.rank(result) : p.parameters[w].shape.rank());
     defined.push_back({&op, f});
     if (sums) f = with_addends(op, f);
-    if (!of_input && is_scatter(f) && find<ir::Update>(w)) scattered[w] = f;
+    if (!of_input && is_scatter(f, p.values[result].layout) && find<ir::Update>(w)) scattered[w] = f;
     else in.arrays[result] = in.kept(result, f, of_input ? seen_shape(result) : p.values[result].shape);
 }
 

@@ -4,11 +4,14 @@ namespace cryolite::compiler {
 
 using namespace Halide;
 
-bool is_scatter(const Func &f) {
-    if (f.num_update_definitions() != 1) return false;
-    for (const Expr &at : f.update_args(0))
-        if (!at.as<Internal::Variable>()) return true;
-    return false;
+bool is_scatter(const Func &f, const Layout &layout) {
+    if (f.outputs() != 1 || f.num_update_definitions() != 1 || !Internal::is_const_zero(f.value())) return false;
+    const Internal::Definition &update = f.function().update(0);
+    std::vector<int> places;
+    for (int d = 0; d < int(update.args().size()); d++)
+        if (!update.args()[size_t(d)].as<Internal::Variable>()) places.push_back(d);
+    return places.size() == 1 && (layout.row_major() || places[0] == layout.dim) && update.schedule().rvars().size() == 1 &&
+           Internal::is_const_one(update.predicate());
 }
 
 namespace {

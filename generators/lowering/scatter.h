@@ -8,8 +8,9 @@
 
 namespace cryolite::compiler {
 
-/// Whether the update of `f` stores at indices that depend on data.
-bool is_scatter(const Halide::Func &f);
+/// Whether `f` is one sum, over one variable, that adds at a computed place of one dimension: that of the layout's panels.
+/// What adds at places in another way is a Func like any other.
+bool is_scatter(const Halide::Func &f, const Layout &layout);
 
 /// The same sum over storage indices `v`; `accumulate`: onto what the output holds, else onto zero.
 Halide::Func scatter_into_storage(const Halide::Func &f, const Layout &layout,

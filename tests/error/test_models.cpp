@@ -97,6 +97,18 @@ struct HasWrongRank : Small {
     Tensor forward(Tensor x) override { return head(odd(x)); }
 };
 
+/// A gradient that ends its compiler process.
+struct Fatal : Layer {
+    std::function<void()> act;
+    explicit Fatal(std::function<void()> act) : Layer("fatal"), act(std::move(act)) {}
+    Func forward(Array x) override {
+        Func y("y");
+        y(Halide::_) = x(Halide::_);
+        return y;
+    }
+    void backward(const Call &, Array) override { act(); }
+};
+
 template <typename M>
 std::string message(std::vector<std::pair<std::string, std::string>> arguments = {}, const StepOptions &options = {}) {
     return error_of([&] { Compiled<M> c(arguments, {}, options); });
@@ -190,6 +202,29 @@ TEST_CASE("a layer that crashes, aborts, ends the process, throws or loops") {
           "it took longer than the limit of 1 s");
     names(build_error([] { Expr nothing, sum = nothing + 1; }),
           "undefined Expr");  // Halide's own words
+}
+
+TEST_CASE("a gradient whose compiler process dies: the layer is named, not the one whose output it belongs to") {
+    auto names = [](std::function<void()> act, const std::string &how) {
+        struct Bad : Small {
+            Fatal fatal;
+            explicit Bad(std::function<void()> act) : fatal(std::move(act)) {}
+            Tensor forward(Tensor x) override { return fatal(head(x)); }
+        };
+        const std::string advice = "; it was making the gradient of [fatal] Fatal: if that is derived, write Fatal::backward";
+        Arguments::current() = {};
+        Machine machine = Machine::of(test_target());
+        Step step(machine);
+        AdamW rule;
+        Bad model(act);
+        CHECK(error_of([&] {
+                  const ReadsOracle oracle = reads_by_building(machine, 1, 60);
+                  lower({.model = model, .optimizer = rule, .schedule = step, .oracle = oracle});
+              }) == "'d(head)': " + how + advice);
+        CHECK(error_of([&] { LayerTester(model.fatal).input({5, 3}).check(); }) == how + advice);
+    };
+    names([] { raise(SIGSEGV); }, "the compiler process died (Segmentation fault): ");
+    names([] { throw std::bad_alloc(); }, "the compiler process ran out of memory");
 }
 
 TEST_CASE("a wrong gradient is seen") {

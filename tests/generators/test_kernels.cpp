@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "dsl/models/gpt.h"
+#include "generators/lowering/kernel_values.h"
 #include "schedules/cpu/gpt.h"
 #include "tests/support/kernels.h"
 #include "tests/support/shapes.h"
@@ -137,6 +138,55 @@ TEST_CASE("compile: a damaged kernel in the store is compiled again") {
     CHECK(compile_kernels(c.program, c.machine, options).cached == first.distinct);
     std::string remove = std::string("rm -rf ") + folder;
     CHECK(std::system(remove.c_str()) == 0);
+}
+
+namespace {
+
+/// z = x + 2 y; its gradient is derived.
+struct Weighted : Layer2 {
+    using Layer2::Layer2;
+    Func forward(Array x, Array y) override {
+        Func z("z");
+        Var c("c"), r("r");
+        z(c, r) = x(c, r) + 2 * y(c, r);
+        return z;
+    }
+};
+struct GivenTwice : Classifier {
+    Linear up{"up", 5, classes};
+    Weighted weighted{"weighted"};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override {
+        Tensor h = up(x);
+        return weighted(h, h);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a value that a layer is given twice has the gradient of each") {
+    Compiled<GivenTwice> c({});
+    const StepProgram &p = c.program;
+    int inputs = 0;
+    for (OpId id : p.ops.ids()) {
+        const ir::Op &op = p.ops[id];
+        const auto *gradient = ir::as<ir::InputGrad>(op);
+        if (!gradient || p.layer(gradient->call).kind != "Weighted") continue;
+        inputs++;
+        const std::string first = in_child([&] {
+            KernelValues values(p, {.name = op.name, .ops = {id}});
+            for (KernelInputs::Image &image : values.in.images) {
+                Halide::Buffer<float> ones(image.extents);
+                ones.fill(1);
+                image.param.set(ones);
+            }
+            Array d = values.in.arrays.at(op.writes[0].value);
+            return fmt::format("{}", Halide::Buffer<float>(d.realize(d.shape.extents()))(0, 0));
+        });
+        // Of an adjoint of ones; what the other input gave is added.
+        CHECK(first == std::to_string(1 + gradient->input + int(gradient->addends.size())));
+    }
+    CHECK(inputs == 2);
 }
 
 }  // namespace cryolite::test

@@ -16,7 +16,8 @@ struct Small : Layer {
     Shape result;
     Algorithm algorithm;
 
-    Small(Shape result, Algorithm algorithm) : Layer("odd"), result(std::move(result)), algorithm(std::move(algorithm)) {}
+    Small(Shape result, Algorithm algorithm)
+        : Layer("odd"), result(std::move(result)), algorithm(std::move(algorithm)) {}
     Shape shape(const std::vector<Shape> &) const override { return result; }
     int rank() const override { return 0; }
     Func forward(Inputs x) override { return algorithm(x); }
@@ -145,9 +146,10 @@ TEST_CASE("derived: a maximum is refused where it is no constant") {
         return maximum(S(n, t, h, s));
     });
     const std::string m = error_of([&] { tester(layer, of_attention).check(); });
-    CHECK(m == "[odd] Small: its gradient is not derived: Func 'maximum' keeps the greatest or least of what it meets, "
-               "`max(maximum(t, h, s), S(n.x, t, h, s))`: where it only shifts or scales other values (the row maximum of a "
-               "softmax), read it as stop_gradient(maximum(...)); or write Small::backward");
+    CHECK(m ==
+          "[odd] Small: its gradient is not derived: Func 'maximum' keeps the greatest or least of what it meets, "
+          "`max(maximum(t, h, s), S(n.x, t, h, s))`: where it only shifts or scales other values (the row maximum of a "
+          "softmax), read it as stop_gradient(maximum(...)); or write Small::backward");
 }
 
 TEST_CASE("derived: diagonals, strides, edges, constants and rows chosen by data") {
@@ -174,8 +176,9 @@ TEST_CASE("derived: diagonals, strides, edges, constants and rows chosen by data
         return y;
     });
     check({{7, 5}, {3, 3}}, {7, 5}, [](Inputs x) {
-        Func y("y"), outside = Halide::BoundaryConditions::constant_exterior(x[0], cast(x[0].type(), 0), {{0, 7}, {0, 5}}),
-                edge = Halide::BoundaryConditions::repeat_edge(x[0], {{0, 7}, {0, 5}});
+        Func y("y"),
+            outside = Halide::BoundaryConditions::constant_exterior(x[0], cast(x[0].type(), 0), {{0, 7}, {0, 5}}),
+            edge = Halide::BoundaryConditions::repeat_edge(x[0], {{0, 7}, {0, 5}});
         RDom k(0, 3, 0, 3, "k");
         y(a, b) += (outside(a + k.x - 1, b + k.y - 1) + edge(a, b + k.y - 1)) * x[1](k.x, k.y);
         return y;
@@ -270,9 +273,13 @@ TEST_CASE("derived: functions") {
     check_elements([&](Expr x) { return asin(x / 2) * acos(x / 2) + atan(x) * atan2(x, positive(x)); });
     check_elements([&](Expr x) { return asinh(x) + acosh(positive(x) + 1) * atanh(x / 2); });
     check_elements([&](Expr x) { return pow(positive(x), x) + pow(x, 3) + x % cast(x.type(), 0.3f); });
-    check_elements([&](Expr x) { return max(x, x * x) + min(x, 0) - clamp(x, cast(x.type(), -0.5f), cast(x.type(), 0.5f)) + abs(x); });
+    check_elements([&](Expr x) {
+        return max(x, x * x) + min(x, 0) - clamp(x, cast(x.type(), -0.5f), cast(x.type(), 0.5f)) + abs(x);
+    });
     check_elements([&](Expr x) { return lerp(x, x * x, sin(x)) + select(x > 0, sqrt(x), 3 * x) + floor(x) * x; });
-    check_elements([&](Expr x) { return Halide::mux(a % 3, {x, x * x, sin(x)}) + Halide::strict_float(x * x - x / (x + 5)); });
+    check_elements([&](Expr x) {
+        return Halide::mux(a % 3, {x, x * x, sin(x)}) + Halide::strict_float(x * x - x / (x + 5));
+    });
     check_elements([&](Expr x) { return cast<double>(cast<float>(cast<int>(x * 3))) * x; });
     // The root's slope is infinite where it is not taken.
     check({{5}}, {5}, [](Inputs x) {
@@ -283,7 +290,9 @@ TEST_CASE("derived: functions") {
 }
 
 TEST_CASE("derived: what is refused names the Func and the expression") {
-    auto scalar = [](const std::function<Func(Array)> &f) { return refusal({{6, 3}}, {3}, [=](Inputs x) { return f(x[0]); }); };
+    auto scalar = [](const std::function<Func(Array)> &f) {
+        return refusal({{6, 3}}, {3}, [=](Inputs x) { return f(x[0]); });
+    };
     auto contains = [](const std::string &message, const std::string &part) {
         CAPTURE(message);
         CHECK(message.find("[odd] Small: its gradient is not derived: ") == 0);
@@ -296,7 +305,8 @@ TEST_CASE("derived: what is refused names the Func and the expression") {
                  product(b) *= x(r, b);
                  return product;
              }),
-             "Func 'product' is updated by `(product(b)*x0(r.x, b))`, whose slope depends on values that the update replaces: give "
+             "Func 'product' is updated by `(product(b)*x0(r.x, b))`, whose slope depends on values that the update "
+             "replaces: give "
              "the new values a Func of their own; or write Small::backward");
     contains(scalar([](Array x) {
                  Func y("y");
@@ -329,7 +339,8 @@ TEST_CASE("derived: what is refused names the Func and the expression") {
                  y(r / 2) = x(r, 0);
                  return y;
              }),
-             "Func 'y' is replaced in part at `y(r.x/2)`, places of which it is not known that they are a box and each written once");
+             "Func 'y' is replaced in part at `y(r.x/2)`, places of which it is not known that they are a box and each "
+             "written once");
     contains(scalar([](Array x) {
                  Func y("y");
                  RDom r(0, 3, "r");
@@ -340,7 +351,8 @@ TEST_CASE("derived: what is refused names the Func and the expression") {
              "Func 'y' is updated by `(y(2 - r.x)*x0(r.x, 0))`, which reads other elements of the Func: only a scan");
     contains(scalar([](Array x) {
                  Func y("y");
-                 y(b) = Halide::Internal::Call::make(x.type(), "cbrt", {Expr(x(0, b))}, Halide::Internal::Call::PureExtern);
+                 y(b) = Halide::Internal::Call::make(x.type(), "cbrt", {Expr(x(0, b))},
+                                                     Halide::Internal::Call::PureExtern);
                  return y;
              }),
              "`cbrt(x0(0, b))`: there is no rule for the derivative of cbrt");
@@ -350,7 +362,8 @@ TEST_CASE("derived: what is refused names the Func and the expression") {
         RDom r(0, 6, "r");
         product(b) = cast(x[0].type(), 1);
         product(b) *= cast(x[0].type(), cast<int>(x[0](r, b)) + 2);
-        y(b) = stop_gradient(product)(b) * x[0](0, b) + x[0](1, b) * stop_gradient(cast(x[0].type(), cast<int>(x[0](2, b) * 3)));
+        y(b) = stop_gradient(product)(b) * x[0](0, b) +
+               x[0](1, b) * stop_gradient(cast(x[0].type(), cast<int>(x[0](2, b) * 3)));
         return y;
     });
     check_gradients(tester(layer, {{6, 3}}));
