@@ -1,27 +1,21 @@
 #include "runtime/crew.h"
 
-#include "runtime/error.h"
-#include "runtime/threads.h"
+#include <chrono>
 
 namespace cryolite {
 
-Crew::Crew(int workers) {
-    try {
-        for (int w = 0; workers > 1 && w < workers; w++)
-            threads_.push_back(start_thread(fmt::format("worker {} of {}", w, workers), [this, w] { serve(w); }));
-    } catch (...) {
-        stop();
-        throw;
-    }
+Crew::Crew(int workers) : working_(new std::atomic<bool>[size_t(workers)]()) {
+    if (workers > 1)
+        for (int w = 0; w < workers; w++) threads_.emplace_back([this, w] { serve(w); });
 }
 
-Crew::~Crew() { stop(); }
-
-void Crew::stop() {
+Crew::~Crew() {
     stop_ = true;
     round_++;
     round_.notify_all();
-    for (std::thread &t : threads_) t.join();
+    for (size_t w = 0; w < threads_.size(); w++)
+        if (working_[w]) threads_[w].detach();
+        else threads_[w].join();
 }
 
 void Crew::serve(int worker) {
@@ -31,20 +25,45 @@ void Crew::serve(int worker) {
         try {
             (*work_)(worker);
         } catch (...) {
-            if (!has_failed_.exchange(true)) failure_ = std::current_exception();
+            if (!failing_.exchange(true)) {
+                failure_ = std::current_exception();
+                has_failed_ = true;
+            }
             if (*failed_) (*failed_)();
         }
-        if (--left_ == 0) left_.notify_one();
+        working_[size_t(worker)] = false;
+        if ((--left_ & ~alarmed) == 0) left_.notify_one();
     }
 }
 
-void Crew::run(const std::function<void(int)> &work, const std::function<void()> &failed) {
+void Crew::alarm() {
+    left_ |= alarmed;
+    left_.notify_one();
+}
+
+bool Crew::only_lost(const std::function<bool(int)> &lost) const {
+    for (size_t w = 0; w < threads_.size(); w++)
+        if (working_[w] && !(lost && lost(int(w)))) return false;
+    return true;
+}
+
+void Crew::run(const std::function<void(int)> &work, const std::function<void()> &failed,
+               const std::function<bool(int)> &lost) {
     if (threads_.empty()) return work(0);
-    work_ = &work, failed_ = &failed, has_failed_ = false;
-    left_ = int(threads_.size());
+    work_ = &work, failed_ = &failed, failing_ = has_failed_ = false;
+    for (size_t w = 0; w < threads_.size(); w++) working_[w] = true;
+    left_ += int(threads_.size());
     round_++;
     round_.notify_all();
-    for (int left = left_; left > 0; left = left_) left_.wait(left);
+    for (int left = left_; (left & ~alarmed) > 0 && !left_behind_; left = left_) {
+        if (!(left & alarmed)) {
+            left_.wait(left);
+        } else if (only_lost(lost)) {
+            left_behind_ = (left_ & ~alarmed) > 0;
+        } else {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+    }
     if (has_failed_) std::rethrow_exception(failure_);
 }
 

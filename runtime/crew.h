@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -11,26 +12,35 @@ namespace cryolite {
 
 class Crew {
 public:
-    /// One worker needs no thread: it works on the caller's. Errors: the system gives no thread.
+    /// One worker needs no thread: it works on the caller's.
     explicit Crew(int workers);
     ~Crew();
     Crew(const Crew &) = delete;
 
     /// work(w) on the thread of every worker w; waits for all. Throws the first exception, after `failed` was called by
-    /// the thread that met it, so that the others can be told.
-    void run(const std::function<void(int)> &work, const std::function<void()> &failed = {});
+    /// the thread that met it, so that the others can be told. Those that are `lost` are not waited for after `alarm`:
+    /// their work may still go on, so the crew can do no more, and what it works on must not go.
+    void run(const std::function<void(int)> &work, const std::function<void()> &failed = {},
+             const std::function<bool(int)> &lost = {});
+    /// Some worker may be lost: `run` asks. By any thread.
+    void alarm();
+    /// Whether `run` has left a worker behind.
+    bool left_behind() const { return left_behind_; }
 
 private:
+    static constexpr int alarmed = 1 << 30;  ///< beside the number in `left_`
     std::vector<std::thread> threads_;
     std::atomic<uint64_t> round_{0};
     std::atomic<int> left_{0};
-    std::atomic<bool> stop_{false}, has_failed_{false};
+    std::unique_ptr<std::atomic<bool>[]> working_;  ///< by worker
+    std::atomic<bool> stop_{false}, failing_{false}, has_failed_{false};
     const std::function<void(int)> *work_ = nullptr;
     const std::function<void()> *failed_ = nullptr;
     std::exception_ptr failure_;
+    bool left_behind_ = false;
 
     void serve(int worker);
-    void stop();
+    bool only_lost(const std::function<bool(int)> &lost) const;
 };
 
 }  // namespace cryolite

@@ -32,7 +32,9 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
     if (collective && device_.name() != "cpu")
         fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker", device_.name());
     allocate();
-    if (collective_) declare();
+    if (!collective_) return;
+    collective_->signs.works = [&device] { return device.works(); };
+    declare();
 }
 
 Executor::~Executor() {
@@ -44,6 +46,15 @@ Executor::~Executor() {
 /// Whether the workers of a process have one memory for it.
 bool Executor::shared(const PlanBuffer &b) const {
     return b.role == "parameter" || b.role == "remainder" || b.role == "state" || b.role == "norms";
+}
+
+bool Executor::changes_checkpoint(const PlanCall &c) const {
+    for (size_t i = 0; i < c.args.size(); i++) {
+        const std::string &role = plan().buffers[size_t(c.args[i].buffer)].role;
+        const bool saved = role == "parameter" || role == "remainder" || role == "state" || role == "count";
+        if (saved && plan().writes(c, i)) return true;
+    }
+    return false;
 }
 
 void Executor::allocate() {
@@ -180,6 +191,28 @@ std::function<Gate()> when(bool (Collective::*ready)(int), const End &end) {
     };
 }
 
+/// Of a call that changes what a checkpoint holds: opens as `otherwise` does, unless a worker has failed.
+std::function<Gate()> update_when(Collective *collective, std::function<Gate()> otherwise) {
+    return [collective, otherwise = std::move(otherwise)] {
+        const Gate gate = otherwise ? otherwise() : Gate::open;
+        return gate == Gate::open && !collective->begin_update() ? Gate::broken : gate;
+    };
+}
+
+/// A worker owes signs of life while it runs a plan.
+class AtWork {
+public:
+    explicit AtWork(Collective *collective) : collective_(collective) { set(true); }
+    ~AtWork() { set(false); }
+    AtWork(const AtWork &) = delete;
+
+private:
+    Collective *collective_;
+    void set(bool at_work) {
+        if (collective_) collective_->signs.at_work.store(at_work, std::memory_order_release);
+    }
+};
+
 }  // namespace
 
 /// A call waits for the earlier ones that write what it touches, or touch what it writes. Buffers of the arena may
@@ -228,15 +261,18 @@ void Executor::order(Line &line) const {
     for (size_t later = 0; later < line.calls.size(); later++) {
         Line::Call &c = line.calls[later];
         Place at{};
+        const bool updates = collective_ && changes_checkpoint(*c.plan);
         if (c.shared < 0) {
             at.first = at.run = at.done = add_ready(int(later), c.function, c.argv.data());
+            if (updates) line.ready[size_t(at.run)].gate = update_when(collective_, {});
         } else {
             End &e = *end++;
             at.first = add_ready(int(later), offer, e.argv);
             int last = at.first;
             if (c.plan->worker == collective_->worker) {
                 at.run = c.plan->sum > 0 ? add_ready(int(later), add, e.argv) : add_ready(int(later), c.function, c.argv.data());
-                line.ready[size_t(at.run)].gate = when(&Collective::offered, e);
+                const auto offered = when(&Collective::offered, e);
+                line.ready[size_t(at.run)].gate = updates ? update_when(collective_, offered) : offered;
                 last = add_ready(int(later), publish, e.argv);
                 after(at.first, at.run), after(at.run, last);
             }
@@ -259,11 +295,13 @@ void Executor::order(Line &line) const {
 void Executor::check(const Line &line, const CallFailure &failure, size_t first) const {
     if (failure.call < 0) return;
     const std::string &name = line.calls[size_t(line.call_of[first + size_t(failure.call)])].plan->name;
+    if (failure.code == gate_broken) collective_->watch.check();
     if (failure.code == gate_broken) fail("'{}' waited for another worker, which has failed", name);
     fail("kernel '{}' failed with code {}: {}", name, failure.code, device_.last_error());
 }
 
 void Executor::run(const Line &line, std::span<double> seconds) {
+    const AtWork at_work(collective_);
     if (seconds.empty()) return check(line, device_.run(line.ready), 0);
     using Clock = std::chrono::steady_clock;
     run_each(line, [&](size_t call, bool, const std::function<void()> &work) {

@@ -63,6 +63,7 @@ private:
     void resolve(Line &line, const PlanCall &c, int shared);
     void order(Line &line) const;
     bool shared(const PlanBuffer &b) const;
+    bool changes_checkpoint(const PlanCall &c) const;
     halide_buffer_t bound(const PlanCall::Bound &a, const std::string &type);
     void check(const Line &line, const CallFailure &failure, size_t first) const;
     void place(int buffer, DeviceMemory &memory, size_t &offset) const;

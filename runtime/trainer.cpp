@@ -26,13 +26,14 @@ int64_t not_finite(std::span<const float> values) {
 }
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes)
+Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
+                 double patience)
     : processes_(processes), crew_(int(devices.size())), scalars_(bundle->plan.scalar_values) {
     if (processes.size() > 1) {
         if (devices.size() > 1) fail("a process of several is one worker, not {}", devices.size());
         collectives_.push_back(processes.collective());
     } else if (devices.size() > 1) {
-        collectives_ = local_collectives(int(devices.size()));
+        collectives_ = local_collectives(int(devices.size()), patience, [this] { crew_.alarm(); });
     }
     for (size_t w = 0; w < devices.size(); w++)
         executors_.push_back(std::make_unique<Executor>(bundle, *devices[w], collectives_.empty() ? nullptr : collectives_[w].get(),
@@ -63,10 +64,16 @@ void Trainer::share_state() {
 
 /// work(w) on every worker of this process.
 void Trainer::all(const std::function<void(int)> &work) {
-    crew_.run(work, [this] {
+    auto give_up = [this] {
         for (auto &c : collectives_) c->give_up();
-    });
+    };
+    crew_.run(work, give_up, [this](int w) { return collectives_[0]->watch.lost(w); });
+    if (collectives_.empty()) return;
+    if (crew_.left_behind()) collectives_[0]->watch.check();
+    collectives_[0]->settle();
 }
+
+bool Trainer::settled() const { return !pending_ && !collectives_.empty() && collectives_[0]->settled(); }
 
 int Trainer::batch() const { return plan().buffers[size_t(targets_)].shape.back() * workers(); }
 int Trainer::rows_per_example() const { return int(plan().buffers[size_t(targets_)].elements() / own_batch()); }

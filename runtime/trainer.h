@@ -21,8 +21,11 @@ struct NotFiniteWeight : Error {
 class Trainer {
 public:
     Trainer(std::shared_ptr<const Bundle> bundle, Device &device) : Trainer(std::move(bundle), {&device}, known_processes()) {}
-    /// A worker for each device, as many as the bundle is for; or one in each of several processes.
-    Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes);
+    /// A worker for each device, as many as the bundle is for; or one in each of several processes. Whatever waits for
+    /// another worker throws LostWorker when that one has given no sign of life for `patience` seconds (of this process;
+    /// `processes` have their own).
+    Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
+            double patience = default_patience);
 
     /// Draws every parameter by its rule: a pure function of the seed and the parameter's name.
     void initialise(uint64_t seed);
@@ -37,6 +40,11 @@ public:
     double step(const std::function<const Batch &()> &next, int accumulate);
     uint64_t steps() const { return steps_; }
     void set_steps(uint64_t n) { steps_ = n; }
+
+    /// After LostWorker: whether parameters and state are those after `steps()` steps, all of them here, and can be written.
+    bool settled() const;
+    /// After LostWorker: whether a thread that is lost may still use this trainer and its devices, so that they must stay.
+    bool left_behind() const { return crew_.left_behind(); }
 
     /// Does the updates that the step schedule has put off to the next forward pass. Evaluating, and reading or writing
     /// weights, does so by itself.
@@ -85,9 +93,9 @@ public:
 
 private:
     Processes &processes_;
+    Crew crew_;
     std::vector<std::unique_ptr<Collective>> collectives_;  ///< by worker of this process; none where there is one in all
     std::vector<std::unique_ptr<Executor>> executors_;
-    Crew crew_;
     std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have
     std::vector<double> scalars_, values_;
     std::vector<float> output_, row_major_, storage_;

@@ -36,6 +36,7 @@ public:
             fail_usage("--peers compares single micro-batches: leave out --accumulate");
         if (s_.peers && known_processes().size() > 1)
             fail_usage("--peers under mpirun: PyTorch would run in every process; use --workers N without mpirun");
+        processes().set_patience(s_.patience);
         s_.validation.clear();
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
     }

@@ -61,6 +61,7 @@ std::string config_toml(const TrainSettings &s) {
     line("device", toml_string(s.device));
     line("workers", std::to_string(s.workers));
     if (s.threads) line("threads", std::to_string(s.threads));
+    line("patience", toml_string(fmt::format("{}s", s.patience)));
     out += "\n# Run\n";
     line("steps", std::to_string(s.rate.steps));
     line("seed", std::to_string(s.seed));

@@ -38,6 +38,8 @@ const std::vector<Flag> &flag_table() {
          "data-parallel replicas, each with its part of the batch (1; under mpirun: its processes)", free},
         {"threads", "N", schedule,
          "threads of each worker (all cores that this process may use, divided among its workers)", free},
+        {"patience", "TIME", schedule,
+         "that a worker may give no sign of life before the run ends; 90s, 5m (60s)", free},
         {"steps", "N", run, "steps in all (train: 1000, or the preset's; bench: 20)", free},
         {"seed", "N", run, "of the first weights and the order of the data (1)", fixed},
         {"data", "FILE", run, "text, a token shard, or a .csv/.csv.gz table (the embedded data)", fixed},

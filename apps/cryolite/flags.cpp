@@ -100,7 +100,7 @@ Defaults defaults_of(const Request &r, const std::string &preset) {
 
 /// What no plan depends on: `explain` takes these flags, and its help leaves them out.
 bool of_a_run(const std::string &flag) {
-    static const std::set<std::string> names = {"lr", "min-lr", "warmup", "steps", "seed", "val", "order", "init"};
+    static const std::set<std::string> names = {"lr", "min-lr", "warmup", "steps", "seed", "val", "order", "init", "patience"};
     return names.contains(flag);
 }
 

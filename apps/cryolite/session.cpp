@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 
 #include "apps/cryolite/dialects.h"
 #include "apps/cryolite/notes.h"
@@ -101,7 +102,17 @@ Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bund
         devices.push_back(make_device(bundle->plan.device, threads, {begin, begin + (apart ? threads : 0)}));
         list.push_back(devices.back().get());
     }
-    trainer = std::make_unique<Trainer>(bundle, list, all);
+    trainer = std::make_unique<Trainer>(bundle, list, all, s.patience);
+}
+
+Session::~Session() {
+    if (!trainer || workers == 1 || std::uncaught_exceptions() == 0) return;
+    struct Kept {
+        std::unique_ptr<Trainer> trainer;
+        std::vector<std::unique_ptr<Device>> devices;
+    };
+    static const Kept *kept = nullptr;
+    kept = new Kept{std::move(trainer), std::move(devices)};
 }
 
 std::string Session::team_words() const {

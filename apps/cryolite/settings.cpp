@@ -118,6 +118,7 @@ void read_schedule(TrainSettings &s, const Values &v, Command command) {
     if (s.workers > 1 && s.device != "cpu")
         fail_usage("--device {} has one worker yet, not {}: workers add gradients in the host's memory", s.device, s.workers);
     s.threads = int(v.whole("threads", 1, 1024, 0));
+    s.patience = v.seconds("patience", default_patience);
 }
 
 void read_run(TrainSettings &s, const Values &v) {

@@ -6,6 +6,7 @@
 
 #include "apps/cryolite/flags.h"
 #include "apps/cryolite/rate.h"
+#include "runtime/collective/watch.h"
 #include "runtime/plan.h"
 
 namespace cryolite {
@@ -27,6 +28,7 @@ struct TrainSettings {
     std::map<std::string, double> numbers;
     int workers = 1;  ///< data-parallel replicas: threads of this process, or all processes of mpirun
     int threads = 0;  ///< of each worker; 0: all cores, divided among workers
+    double patience = default_patience;  ///< seconds that a worker may give no sign of life
     uint64_t seed = 1;
     fs::path data, validation, init, out, cache;
     std::string tokenizer = "char";

@@ -26,9 +26,20 @@ class Training {
 public:
     explicit Training(const std::vector<std::string> &arguments)
         : request_(read_request(Command::train, arguments)), s_(understand(request_)),
-          data_(open_data(s_, request_)), folder_(s_, processes().rank() == 0) {}
+          data_(open_data(s_, request_)), folder_(s_, processes().rank() == 0) {
+        processes().set_patience(s_.patience);
+    }
 
     int run() {
+        try {
+            return train();
+        } catch (const LostWorker &e) {
+            end_without(e);
+        }
+    }
+
+private:
+    int train() {
         begin();
         uint64_t step = start_;
         while (step < s_.steps() && !stopped()) one_step(step++);
@@ -41,7 +52,6 @@ public:
         return 0;
     }
 
-private:
     using Clock = std::chrono::steady_clock;
     Request request_;
     TrainSettings s_;
@@ -52,6 +62,7 @@ private:
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
     uint64_t start_ = 0, evaluated_ = ~uint64_t{0};
+    uint64_t position_ = 0;          ///< the next micro-batch, after the last whole step
     std::optional<uint64_t> saved_;  ///< step of the last checkpoint
     std::optional<uint64_t> good_;   ///< of the last one that no withheld update preceded
     uint64_t saved_position_ = 0;    ///< the next micro-batch, when the last one was written
@@ -64,7 +75,9 @@ private:
     bool stopped() const { return processes().size() > 1 ? stopping_ : interrupted(); }
     std::string title() const { return fmt::format("{} on {}", model_name(request_), data_.name); }
     std::string resume_words() const {
-        return fmt::format("cryolite train --out {} --resume", folder_.path().string());
+        const int ranks = processes().size();
+        return fmt::format("{}cryolite train --out {} --resume", ranks > 1 ? fmt::format("mpirun -n {} ", ranks) : "",
+                           folder_.path().string());
     }
 
     void begin() {
@@ -95,7 +108,8 @@ private:
         if (const auto steps = trainer().of_all(double(start_)); std::ranges::count(steps, steps[0]) != std::ssize(steps))
             fail("the processes of this run see different checkpoints in {}: --out has to be a folder that their hosts share",
                  folder_.path().string());
-        loader_ = std::make_unique<Loader>(data_.source(s_), point ? point->position : 0);
+        position_ = point ? point->position : 0;
+        loader_ = std::make_unique<Loader>(data_.source(s_), position_);
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(trainer().plan(), s_.accumulate);
         // One of several processes speaks.
@@ -153,6 +167,7 @@ private:
         const double loss =
             trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        position_ = loader_->position();
         if (times_.empty()) first_step_s_ = since_start();
         const uint64_t step = index + 1;
         const uint64_t withheld = trainer().withheld_in_a_row();
@@ -302,7 +317,7 @@ private:
         const uint64_t withheld = trainer().withheld_in_a_row();
         const std::optional<uint64_t> good = withheld == 0 ? step : good_;
         try {
-            folder_.write(trainer(), {step, loader_->position(), withheld, good, &s_, &data_, &request_.program});
+            folder_.write(trainer(), {step, position_, withheld, good, &s_, &data_, &request_.program});
         } catch (const NotFiniteWeight &e) {
             if (processes().size() == 1) stop_at(e.what(), step, saved_);
             throw;
@@ -310,7 +325,16 @@ private:
             fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step,
                  last_checkpoint(), resume_words());
         }
-        saved_ = step, good_ = good, saved_position_ = loader_->position();
+        saved_ = step, good_ = good, saved_position_ = position_;
+    }
+
+    /// A worker is lost: what is here of the last whole step is saved.
+    [[noreturn]] void end_without(const LostWorker &lost) {
+        if (session_ && trainer().settled()) {
+            folder_.write_plot(title());
+            if (saved_ != trainer().steps() && trainer().withheld_in_a_row() == 0) save(trainer().steps());
+        }
+        fail("{}; {}. To go on: {}", lost.what(), last_checkpoint(), resume_words());
     }
 
     int end_early(uint64_t step) {

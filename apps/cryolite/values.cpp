@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include "runtime/error.h"
 
@@ -66,6 +67,21 @@ uint64_t Values::bytes(const std::string &flag, const std::string &words) const 
     value *= scale;
     if (!(value >= 1 && value < 0x1p63)) refuse(flag, expected);  // also nan
     return uint64_t(value);
+}
+
+double Values::seconds(const std::string &flag, double otherwise) const {
+    const std::string *text = find(flag);
+    if (!text) return otherwise;
+    const char *expected = "a time from 0.1s to 1000h, such as 90s, 1.5m or 2h";
+    double value = 0;
+    const char *const end = text->data() + text->size();
+    auto [rest, error] = std::from_chars(text->data(), end, value, std::chars_format::fixed);
+    static const std::map<std::string_view, double> units = {{"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    const auto unit = units.find(std::string_view(rest, size_t(end - rest)));
+    if (error != std::errc() || unit == units.end()) refuse(flag, expected);
+    value *= unit->second;
+    if (!(value >= 0.1 && value <= 3.6e6)) refuse(flag, expected);  // also nan
+    return value;
 }
 
 double Values::number(const std::string &flag, const std::string &expected) const {

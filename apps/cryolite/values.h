@@ -44,6 +44,7 @@ public:
     double real(const std::string &flag, double otherwise) const;  ///< finite, not negative
     double positive(const std::string &flag, double otherwise) const;
     double fraction(const std::string &flag, double otherwise) const;  ///< in [0, 1)
+    double seconds(const std::string &flag, double otherwise) const;  ///< "90s", "1.5m"; at least 0.1 s
     bool yes(const std::string &flag) const;
     std::string word(const std::string &flag, const std::vector<std::string> &words,
                      const std::string &otherwise) const;

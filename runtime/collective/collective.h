@@ -1,11 +1,13 @@
 #pragma once
 // What the workers of a step do together: reduce-scatter of gradients, all-gather of what owners computed, all-reduce of
 // a few numbers. Every worker holds an end of it. Nothing here waits but `all_gather`: calls say that they may begin, and
-// their plan begins them when they may.
+// their plan begins them when they may. A watch notices a worker that gives no sign of life; then nothing begins any more.
 
 #include <cstddef>
 #include <span>
 #include <vector>
+
+#include "runtime/collective/watch.h"
 
 namespace cryolite {
 
@@ -20,11 +22,14 @@ struct Piece {
 /// others see it published. In the next run everything is ready again.
 class Collective {
 public:
-    Collective(int worker, int workers) : worker(worker), workers(workers) {}
+    Collective(int worker, int workers, Signs &signs, const Watch &watch)
+        : worker(worker), workers(workers), signs(signs), watch(watch) {}
     Collective(const Collective &) = delete;
     virtual ~Collective() = default;
 
     const int worker, workers;
+    Signs &signs;  ///< of this worker; its executor says what they are
+    const Watch &watch;
 
     /// Reduce-scatter: `owner` gets to see the `share` of every worker. All-gather: all get what it writes to the places of
     /// `result`. Either may be empty. Returns its number.
@@ -41,12 +46,20 @@ public:
     /// This worker's share may be overwritten, and the result is there; to the owner: all have it.
     virtual bool published(int number) = 0;
 
-    /// The value of every worker becomes known to all; values[worker] is this one's. Waits.
+    /// The value of every worker becomes known to all; values[worker] is this one's. Waits. Errors: LostWorker.
     virtual void all_gather(std::span<double> values) = 0;
 
     /// This worker has failed: what waits for it elsewhere ends.
     virtual void give_up() = 0;
+    /// Whether a worker has failed or is lost.
     virtual bool broken() const = 0;
+
+    /// Something that a checkpoint holds is about to change. False: it must not, for a worker has failed or is lost.
+    virtual bool begin_update() = 0;
+    /// All workers have ended their lines: what a checkpoint holds is that of a whole step.
+    virtual void settle() = 0;
+    /// Whether this process has all that a checkpoint holds, as the last whole step left it; asked when a worker is lost.
+    virtual bool settled() const = 0;
 };
 
 }  // namespace cryolite

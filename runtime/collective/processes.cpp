@@ -47,6 +47,9 @@ Processes &known_processes() {
     return known ? *known : alone;
 }
 
-void leave_processes() { known.reset(); }
+void leave_processes() {
+    known_processes().barrier();
+    known.reset();
+}
 
 }  // namespace cryolite

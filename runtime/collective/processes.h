@@ -22,6 +22,8 @@ public:
     virtual int rank() const { return 0; }
     virtual int size() const { return 1; }
 
+    /// A process that gives no sign of life for as long is lost: whoever waits for it gets LostWorker.
+    virtual void set_patience(double seconds) { (void)seconds; }
     /// The end of this process, which is one worker then.
     virtual std::unique_ptr<Collective> collective() { return nullptr; }
     /// Waits for all, without keeping a core busy.
@@ -39,7 +41,7 @@ public:
 Processes &processes();
 /// The same, where `processes` has been called; else this process alone.
 Processes &known_processes();
-/// Takes leave of the others, once all is done: before the libraries end that this needs.
+/// Takes leave of the others, once all is done: before the libraries end that this needs. Errors: LostWorker.
 void leave_processes();
 
 }  // namespace cryolite

@@ -63,6 +63,9 @@ public:
     /// Seconds that the device's threads have waited for each other so far, added over `threads()`.
     virtual double idle_seconds() const = 0;
     virtual int threads() const = 0;
+    /// Whether a call of `run` has gone on since this was asked last, or waits for other workers only. Asked by one thread,
+    /// of devices that several workers may have.
+    virtual bool works() { return true; }
     /// What kernels get as their user context.
     virtual void *context() = 0;
     /// Waits until everything that was started is done; throws the first error that was met.

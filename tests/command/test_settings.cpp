@@ -134,6 +134,10 @@ TEST_CASE("bad values are refused by name") {
         {{{"recompute", "inf"}}, "--recompute is \"inf\""},
         {{{"recompute", "1e9"}}, "--recompute is \"1e9\""},
         {{{"recompute", "99999999TB"}}, "--recompute is \"99999999TB\""},
+        {{{"patience", "0s"}}, "--patience is \"0s\", expected a time from 0.1s to 1000h, such as 90s"},
+        {{{"patience", "soon"}}, "--patience is \"soon\""},
+        {{{"patience", "10 s"}}, "--patience is \"10 s\""},
+        {{{"patience", "9999h"}}, "--patience is \"9999h\""},
         {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or halide or onednn"},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: kernels are compiled for it, and `explain` shows them"},
@@ -155,6 +159,12 @@ TEST_CASE("a budget may have a unit, as sizes are printed") {
         {"2350000000", 2350000000}, {"40MB", 40000000}, {"1.5 GiB", 3ull << 29}, {"12kB", 12000}, {"1TB", 1000000000000}};
     for (auto &[text, bytes] : table) CHECK(settings({{"recompute", text}}).budget == bytes);
     CHECK(settings({}).budget == 0);
+}
+
+TEST_CASE("a time may have a unit") {
+    const std::map<std::string, double> table = {{"90s", 90}, {"1.5m", 90}, {"2h", 7200}, {"250ms", 0.25}, {"7", 7}};
+    for (auto &[text, seconds] : table) CHECK(settings({{"patience", text}}).patience == doctest::Approx(seconds));
+    CHECK(settings({}).patience == default_patience);
 }
 
 TEST_CASE("every worker has its part of the batch") {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "runtime/error.h"
 
@@ -25,12 +26,15 @@ struct Shared {
 
 struct Group {
     std::deque<Shared> shared;
-    std::atomic<bool> broken{false};
+    std::deque<Signs> signs;  ///< by worker
+    std::atomic<bool> broken{false}, updating{false};
+    std::optional<Watch> watch;  ///< the first to end
 };
 
 class LocalCollective : public Collective {
 public:
-    LocalCollective(int worker, int workers, std::shared_ptr<Group> group) : Collective(worker, workers), group_(std::move(group)) {}
+    LocalCollective(int worker, int workers, const std::shared_ptr<Group> &group)
+        : Collective(worker, workers, group->signs[size_t(worker)], *group->watch), group_(group) {}
 
     int declare(int owner, std::span<float> share, const std::vector<Piece> &) override {
         const int number = declared_++;
@@ -65,7 +69,16 @@ public:
     void all_gather(std::span<double>) override {}
 
     void give_up() override { group_->broken = true; }
-    bool broken() const override { return group_->broken.load(std::memory_order_relaxed); }
+    bool broken() const override { return group_->broken || watch.any_lost(); }
+
+    // These two and `broken` are sequentially consistent: either the update sees that a worker is lost, or whoever saves
+    // after that sees the update.
+    bool begin_update() override {
+        group_->updating = true;
+        return !broken();
+    }
+    bool settled() const override { return !group_->updating; }
+    void settle() override { group_->updating = false; }
 
 private:
     std::shared_ptr<Group> group_;
@@ -76,8 +89,12 @@ private:
 
 }  // namespace
 
-std::vector<std::unique_ptr<Collective>> local_collectives(int workers) {
+std::vector<std::unique_ptr<Collective>> local_collectives(int workers, double patience, std::function<void()> lost) {
     auto group = std::make_shared<Group>();
+    group->signs.resize(size_t(workers));
+    auto alive = [g = group.get()](int w) { return g->signs[size_t(w)].given(); };
+    auto name = [](int w) { return fmt::format("worker {}", w); };
+    group->watch.emplace(Watch::Workers{workers, alive, name, std::move(lost)}, patience);
     std::vector<std::unique_ptr<Collective>> ends;
     for (int w = 0; w < workers; w++) ends.push_back(std::make_unique<LocalCollective>(w, workers, group));
     return ends;

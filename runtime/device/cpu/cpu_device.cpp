@@ -62,6 +62,7 @@ public:
     CallFailure run(std::span<const KernelCall> calls) override { return team_.run(calls); }
     double idle_seconds() const override { return team_.idle_seconds(); }
     int threads() const override { return team_.threads; }
+    bool works() override { return team_.works(); }
     void *context() override { return &team_; }
     void finish() override {}
     std::string last_error() override { return team_.error(); }

@@ -42,36 +42,40 @@ void on_threads(int threads, const Work &work) {
 #endif
 }
 
+}  // namespace
+
 /// Spins for some microseconds, then lets others have the core; counts the time.
-class Patience {
+class Team::Wait {
 public:
-    explicit Patience(std::atomic<int64_t> &nanoseconds) : nanoseconds_(nanoseconds) {}
-    ~Patience() { reset(); }
-    void wait() {
-        if (turns_ == 0) began_ = Clock::now();
+    explicit Wait(Diary &diary) : diary_(diary) {}
+    ~Wait() { end(); }
+    void turn() {
+        if (turns_ == 0) {
+            began_ = Clock::now();
+            diary_.waiting.store(true, std::memory_order_relaxed);
+        }
         if (++turns_ < 4000) pause();
         else sched_yield();
     }
-    void reset() {
+    void end() {
         if (turns_ == 0) return;
         auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count();
-        nanoseconds_.store(nanoseconds_.load(std::memory_order_relaxed) + passed, std::memory_order_relaxed);
+        diary_.idle.store(diary_.idle.load(std::memory_order_relaxed) + passed, std::memory_order_relaxed);
+        diary_.waiting.store(false, std::memory_order_relaxed);
         turns_ = 0;
     }
 
 private:
     using Clock = std::chrono::steady_clock;
-    std::atomic<int64_t> &nanoseconds_;
+    Diary &diary_;
     Clock::time_point began_;
     int turns_ = 0;
 };
 
-}  // namespace
-
 int team_thread() { return own_index; }
 
 Team::Team(int threads, std::vector<int> cores)
-    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads * most_calls)]), idle_(new Idle[size_t(threads)]),
+    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads * most_calls)]), diaries_(new Diary[size_t(threads)]),
       cores_(std::move(cores)), pinned_(size_t(threads)) {}
 
 /// The calling thread stays on its core. Where the system refuses, it goes where the system likes.
@@ -97,8 +101,23 @@ std::string Team::error() const {
 
 double Team::idle_seconds() const {
     double sum = 0;
-    for (int t = 0; t < threads; t++) sum += 1e-9 * double(idle_[size_t(t)].nanoseconds.load());
+    for (int t = 0; t < threads; t++) sum += 1e-9 * double(diaries_[size_t(t)].idle.load());
     return sum;
+}
+
+void Team::note_done() {
+    std::atomic<uint64_t> &done = diaries_[size_t(own_index)].done;
+    done.store(done.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+bool Team::works() {
+    uint64_t done = 0;
+    bool all_wait = true;
+    for (int t = 0; t < threads; t++) {
+        done += diaries_[size_t(t)].done.load(std::memory_order_relaxed);
+        all_wait &= diaries_[size_t(t)].waiting.load(std::memory_order_relaxed);
+    }
+    return std::exchange(done_before_, done) != done || all_wait;
 }
 
 CallFailure Team::run(std::span<const KernelCall> calls) {
@@ -136,16 +155,16 @@ void Team::serve(int index) {
 
 template <class Done>
 void Team::work_until(Done done) {
-    Patience patience(idle_[size_t(own_index)].nanoseconds);
+    Wait wait(diaries_[size_t(own_index)]);
     while (!done()) {
         if (Iteration i = claim_any(); i.loop) {
-            patience.reset();
+            wait.end();
             run(i);
         } else if (int call = calls_in < most_calls ? begin_call() : -1; call >= 0) {
-            patience.reset();
+            wait.end();
             lead(call);
         } else {
-            patience.wait();
+            wait.turn();
         }
     }
 }
@@ -184,6 +203,7 @@ void Team::lead(int call) {
     calls_in++;
     const int code = c.function(c.argv);
     calls_in--, own_call = outer;
+    note_done();
     if (code) {
         int none = -1;
         if (failed_.compare_exchange_strong(none, call)) failed_code_ = code;
@@ -214,6 +234,7 @@ void Team::run(const Iteration &i) {
     const int code = i.claimed.task(this, i.claimed.index, i.claimed.closure);
     if (code) i.loop->code.store(code, std::memory_order_relaxed);
     in_loop = false;
+    note_done();
     i.loop->finished.fetch_add(1, std::memory_order_release);
 }
 

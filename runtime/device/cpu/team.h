@@ -57,6 +57,8 @@ public:
     int loop(halide_task_t task, int first, int count, uint8_t *closure);
     /// Seconds that threads have waited for each other in `run`, added over threads.
     double idle_seconds() const;
+    /// Whether a thread has ended a call or an iteration since this was asked last, or all of them wait. By one thread.
+    bool works();
 
     const int threads;
     std::vector<Pool> pools;  ///< one for each thread, so that no lock is needed
@@ -65,13 +67,17 @@ public:
     std::string error() const;
 
 private:
-    struct alignas(64) Idle {
-        std::atomic<int64_t> nanoseconds{0};
+    /// What a thread writes down of itself.
+    struct alignas(64) Diary {
+        std::atomic<int64_t> idle{0};      ///< nanoseconds
+        std::atomic<uint64_t> done{0};     ///< calls and iterations
+        std::atomic<bool> waiting{false};
     };
 
     static constexpr int most_calls = 2;  ///< that a thread is in: one while it waits for a loop of the other
     std::unique_ptr<Loop[]> loops_;       ///< by thread and call
-    std::unique_ptr<Idle[]> idle_;
+    std::unique_ptr<Diary[]> diaries_;    ///< by thread
+    uint64_t done_before_ = 0;            ///< by all threads, when `works` was asked last
     std::span<const KernelCall> calls_;
     std::vector<std::atomic<int>> waits_;  ///< by call: needs that are not done; begun, or its gate being asked
     std::atomic<int> first_{0};            ///< all calls before it have begun
@@ -97,6 +103,8 @@ private:
     int begin_call();
     Iteration claim_any();
     void run(const Iteration &i);
+    void note_done();
+    class Wait;
 };
 
 /// The index of the calling thread in its team; 0 outside of one.
