@@ -52,6 +52,8 @@ const std::vector<Flag> &flag_table() {
         {"checkpoint-every", "STEPS", folder, "0: only at the end (500)", free},
         {"give-up-after", "N", folder,
          "stop when so many updates in a row were withheld, as a gradient was not finite; 0: never (50)", free},
+        {"restarts", "N", folder, "after a failure, go on from the newest checkpoint, so many times (0)", free, false},
+        {"launch", "COMMAND", folder, "starts the workers as processes: \"mpirun -n {workers}\"", free, false},
         {"keep", "N", folder, "checkpoints to keep (2)", free},
         {"eval-every", "STEPS", folder, "evaluate as often, and at the end; 0: never (250)", free},
         {"cache", "DIR", run, "compiled kernels ($XDG_CACHE_HOME/cryolite)", free},

@@ -19,19 +19,6 @@ namespace {
 
 constexpr const char *state_format = "cryolite run 1";
 
-/// runs/gpt-20250131-235959, with a number where two begin in the same second.
-fs::path default_folder(const std::string &app) {
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    localtime_r(&now, &local);
-    char date[32];
-    std::strftime(date, sizeof date, "%Y%m%d-%H%M%S", &local);
-    const std::string name = fmt::format("{}-{}", fs::path(app).stem().string(), date);
-    fs::path path = fs::path("runs") / name;
-    for (int n = 2; fs::exists(path); n++) path = fs::path("runs") / fmt::format("{}-{}", name, n);
-    return path;
-}
-
 void make_folder(const fs::path &path) {
     std::error_code error;
     if (fs::exists(path, error) && !fs::is_directory(path, error))
@@ -67,6 +54,18 @@ void copy_result(const fs::path &from, const fs::path &to) {
 }
 
 }  // namespace
+
+fs::path default_folder(const std::string &app) {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    localtime_r(&now, &local);
+    char date[32];
+    std::strftime(date, sizeof date, "%Y%m%d-%H%M%S", &local);
+    const std::string name = fmt::format("{}-{}", fs::path(app).stem().string(), date);
+    fs::path path = fs::path("runs") / name;
+    for (int n = 2; fs::exists(path); n++) path = fs::path("runs") / fmt::format("{}-{}", name, n);
+    return path;
+}
 
 RunFolder::RunFolder(const TrainSettings &s, bool writes)
     : path_(s.out.empty() ? default_folder(s.app) : s.out), writes_(writes) {

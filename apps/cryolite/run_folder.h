@@ -13,6 +13,9 @@
 
 namespace cryolite {
 
+/// runs/gpt-20250131-235959, with a number where two begin in the same second.
+fs::path default_folder(const std::string &app);
+
 /// Where a run goes on.
 struct ResumePoint {
     fs::path checkpoint;

@@ -111,8 +111,8 @@ Session::~Session() {
         std::unique_ptr<Trainer> trainer;
         std::vector<std::unique_ptr<Device>> devices;
     };
-    static const Kept *kept = nullptr;
-    kept = new Kept{std::move(trainer), std::move(devices)};
+    static auto *const kept = new std::vector<Kept>;
+    kept->push_back({std::move(trainer), std::move(devices)});
 }
 
 std::string Session::team_words() const {

@@ -122,6 +122,12 @@ void read_schedule(TrainSettings &s, const Values &v, Command command) {
 }
 
 void read_run(TrainSettings &s, const Values &v) {
+    s.restarts = int(v.whole("restarts", 0, 1000, 0)), s.launch = v.text("launch");
+    if (!s.launch.empty() && s.launch.find("{workers}") == std::string::npos)
+        v.refuse("launch", "a command with {workers} for their number, such as \"mpirun -n {workers}\"");
+    if (known_processes().size() > 1 && (s.restarts > 0 || !s.launch.empty()))
+        fail_usage("--restarts and --launch start the processes themselves: without mpirun before them, cryolite train "
+                   "--workers {} --restarts N --launch \"mpirun -n {{workers}}\"", known_processes().size());
     s.seed = v.whole("seed", 0, ~uint64_t{0} >> 1, 1);
     s.data = v.text("data"), s.validation = v.text("val"), s.init = v.text("init");
     s.out = v.text("out"), s.cache = v.text("cache");

@@ -28,6 +28,8 @@ struct TrainSettings {
     std::map<std::string, double> numbers;
     int workers = 1;  ///< data-parallel replicas: threads of this process, or all processes of mpirun
     int threads = 0;  ///< of each worker; 0: all cores, divided among workers
+    int restarts = 0;                     ///< after failures
+    std::string launch;                   ///< what starts the workers as processes, with {workers} for their number
     double patience = default_patience;  ///< seconds that a worker may give no sign of life
     uint64_t seed = 1;
     fs::path data, validation, init, out, cache;

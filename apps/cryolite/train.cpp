@@ -14,6 +14,7 @@
 #include "apps/cryolite/run_folder.h"
 #include "apps/cryolite/sampler.h"
 #include "apps/cryolite/session.h"
+#include "apps/cryolite/supervisor.h"
 #include "runtime/collective/processes.h"
 #include "runtime/error.h"
 #include "runtime/peak.h"
@@ -24,9 +25,9 @@ namespace {
 
 class Training {
 public:
-    explicit Training(const std::vector<std::string> &arguments)
-        : request_(read_request(Command::train, arguments)), s_(understand(request_)),
-          data_(open_data(s_, request_)), folder_(s_, processes().rank() == 0) {
+    Training(Request request, TrainSettings settings)
+        : request_(std::move(request)), s_(std::move(settings)), data_(open_data(s_, request_)),
+          folder_(s_, processes().rank() == 0) {
         processes().set_patience(s_.patience);
     }
 
@@ -385,7 +386,10 @@ private:
 
 int run_train(const std::vector<std::string> &arguments) {
     processes();
-    return Training(arguments).run();
+    Request request = read_request(Command::train, arguments);
+    TrainSettings settings = understand(request);
+    if (supervised(settings)) return run_supervised(settings, arguments);
+    return Training(std::move(request), std::move(settings)).run();
 }
 
 }  // namespace cryolite

@@ -1,6 +1,7 @@
 // Flags to settings: where values come from, and what is refused.
 
 #include "apps/cryolite/settings.h"
+#include "apps/cryolite/supervisor.h"
 #include "apps/cryolite/config_file.h"
 #include "apps/cryolite/session.h"
 #include "tests/runtime/scratch.h"
@@ -165,6 +166,12 @@ TEST_CASE("a time may have a unit") {
     const std::map<std::string, double> table = {{"90s", 90}, {"1.5m", 90}, {"2h", 7200}, {"250ms", 0.25}, {"7", 7}};
     for (auto &[text, seconds] : table) CHECK(settings({{"patience", text}}).patience == doctest::Approx(seconds));
     CHECK(settings({}).patience == default_patience);
+}
+
+TEST_CASE("a supervisor hands on what was typed, but for its own flags") {
+    const std::vector<std::string> typed = {"gpt", "--out", "a", "--steps=3", "--restarts=2", "--resume", "--workers", "2", "--json"};
+    const std::vector<std::string> rest = {"gpt", "--steps=3", "--json"};
+    CHECK(without_flags(typed, {"restarts", "out", "workers", "resume="}) == rest);
 }
 
 TEST_CASE("every worker has its part of the batch") {

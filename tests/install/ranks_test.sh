@@ -9,7 +9,7 @@ if ! [ -e "$2/bin/libcryolite_mpi.so" ] || ! command -v mpirun > /dev/null; then
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 tiny=(--layers 1 --heads 2 --width 32 --context 16 --batch 4 --threads 1 --eval-every 0 --checkpoint-every 20
-    --steps 3000 --patience 2s --cache "$work/cache" --json)
+    --steps 2000 --patience 2s --cache "$work/cache" --json)
 mpi=(mpirun --oversubscribe -n 2)
 losses() { sed -n 's/.*"event":"step",\(.*"loss":[0-9.e-]*\).*/\1/p' "$@" | sort -u -t: -k2n; }
 
@@ -25,7 +25,8 @@ begin() { # begin RUN: in the background, until it has a checkpoint
     "${mpi[@]}" "$command" train "${tiny[@]}" --out "$1" > "$1.json" 2> "$1.err" &
     run=$!
     local k=0
-    while [ ! -e "$1/checkpoints/step-000020" ] && [ $((k++)) -lt 3000 ]; do sleep 0.02; done
+    # Old checkpoints go: waiting for one by its name could miss it.
+    while [ -z "$(ls "$1/checkpoints" 2> /dev/null | grep -E '^step-[0-9]+$')" ] && [ $((k++)) -lt 1000 ]; do sleep 0.02; done
 }
 ends() { # ends RUN STATUS WORDS: within half a minute, on a machine that does something else
     local t0=$SECONDS got

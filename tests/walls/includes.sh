@@ -62,7 +62,7 @@ only generators/programs generators/driver/program.h dsl/ schedules/
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/
 forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
 only runtime/data runtime/data/ runtime/error.h runtime/files.h runtime/rng.h runtime/threads.h
-only runtime/collective runtime/collective/ runtime/error.h
+only runtime/collective runtime/collective/ runtime/error.h runtime/streams.h
 only runtime/device runtime/device/ runtime/error.h runtime/threads.h
 forbid "a device knows of the CPU's team and of no other device" '# *include *"runtime/device/[a-z]+/' \
     '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/team\.h)|make_device\.cpp:)' runtime/device

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/streams.h"
+
 namespace cryolite {
 
 Ranks::Ranks() {
@@ -87,7 +89,7 @@ void Ranks::take_leave() {
     const auto wait_for = [&](const Peer &peer, auto done) {
         for (; !done(); usleep(200)) {
             if (Clock::now() < limit) continue;
-            fmt::print(stderr, "cryolite: {} does not take its leave within {:g} s (--patience)\n", peer.name, patience_);
+            tell("cryolite: {} does not take its leave within {:g} s (--patience)", peer.name, patience_);
             abort(1);
         }
     };
