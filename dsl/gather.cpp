@@ -120,7 +120,7 @@ private:
         const Range all = span(p.form);
         open.push_back({p.digit, div ? Range{0, *by - 1} : Range{quotient(all.least, *by), quotient(all.most, *by)}});
     }
-    /// How many values these variables have together, sorted by falling coefficient; 0 where two of them give one index.
+    /// How many values these variables, which it sorts by falling coefficient, have together; 0 where two give one index.
     int64_t determined(const Place &p, std::vector<std::string> &set) const {
         auto weight = [&](const std::string &name) { return std::abs(p.form.terms.at(name)); };
         std::ranges::stable_sort(set, std::greater{}, weight);
@@ -211,7 +211,7 @@ private:
             at.push_back(solved ? Expr(v[d]) : now(places[d].index));
             everywhere &= solved;
             if (solved) continue;
-            // Bounds of an index may be wider than what it takes; an index out of data is trusted, as in the layer itself.
+            // Bounds of an index may be wider than what it takes; one out of data is trusted, as in the layer itself.
             const Range lies = range_of(places[d].index, a.loops);
             if (lies.extent() > 0 && !lies.within(box[d]))
                 condition = condition && at[d] >= whole(box[d].least) && at[d] <= whole(box[d].most);

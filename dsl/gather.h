@@ -33,8 +33,8 @@ struct Addition {
 /// The Func that is the sum of all of these, zero elsewhere; it is asked for inside `box` only.
 ///
 /// Each dimension's index is solved for loop variables where it is linear in them, a quotient or a remainder of that:
-/// f(h * 8 + d) += e(h, d) becomes f(i) = e(i / 8, i % 8). Loops that are left become a reduction, and a place that is not
-/// solved (x(ids(r)), x(r, r)) stays the place of its update.
+/// f(h * 8 + d) += e(h, d) becomes f(i) = e(i / 8, i % 8). Loops that are left become a reduction, and a place that is
+/// not solved (x(ids(r)), x(r, r)) stays the place of its update.
 Halide::Func sum_at_places(const std::string &name, Halide::Type type, const std::vector<Range> &box,
                            const std::vector<Addition> &additions);
 

@@ -25,8 +25,8 @@ struct Partial {
     const Halide::Internal::Call &call() const { return *read.as<Halide::Internal::Call>(); }
 };
 
-/// The adjoints of all active reads in `value`, from its own. Steps (integers, floor) have slope 0, the greater of two equal
-/// values is the first. Throws Underivable where an operation on an active read has no rule.
+/// The adjoints of all active reads in `value`, from its own. Steps (integers, floor) have slope 0, the greater of two
+/// equal values is the first. Throws Underivable where an operation on an active read has no rule.
 std::vector<Partial> partials(const Halide::Expr &value, const Halide::Expr &adjoint, const Active &active);
 
 /// Whether an expression reads one of these as a value, not as an index.

@@ -10,7 +10,7 @@ std::string blame(const ChildResult &r, const std::string &path, const std::stri
 }
 
 std::string blame(const ChildResult &r, const ir::Program &p, const ir::Kernel &k) {
-    for (OpId id : k.ops)
+    for (ir::OpId id : k.ops)
         if (ir::is<ir::InputGrad>(p.ops[id]) || ir::is<ir::ParamGrad>(p.ops[id])) {
             const ir::Layer &layer = p.layer(*ir::call_of(p.ops[id]));
             return blame(r, layer.path, layer.kind);
