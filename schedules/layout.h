@@ -22,7 +22,7 @@ struct Layout {
         std::vector<int> e = {panel};
         for (int d = 0; d < logical.rank(); d++)
             if (d != dim) e.push_back(logical[d]);
-        e.push_back((logical[dim] + panel - 1) / panel);
+        e.push_back((logical[dim] - 1) / panel + 1);
         return Shape(e);
     }
     /// Storage indices, numbers or expressions, of the element at logical indices `at`.

@@ -1,5 +1,7 @@
 #include "schedules/step_schedule.h"
 
+#include <algorithm>
+
 namespace cryolite {
 
 std::string Stage::str() const {
@@ -53,6 +55,24 @@ void Step::Line::place(const Placement &p) {
     for (auto &[s, old] : step.placements)
         if (s == stage) return void(old = p);
     step.placements.push_back({stage, p});
+}
+
+void Step::layout(const Parameter &w, Layout l) {
+    constexpr int64_t most = (int64_t{1} << 31) - (1 << 20);  // kernels index elements with 32 bits
+    const Shape &shape = w.shape();
+    const int last = shape.rank() - 1, dim = last < 0 ? 0 : std::clamp(l.dim, 0, last);
+    int width = l.panel;
+    std::string why;
+    if (l.panel < 0) why = "a panel has one element or more", width = 1;
+    else if (!l.row_major() && last < 0) why = "the parameter is one number";
+    else if (!l.row_major() && dim != l.dim) why = fmt::format("the parameter has shape {}, so its dimensions are 0 to {}", shape.str(), last);
+    else if (const int64_t n = l.storage(shape).size(); n >= most)
+        why = fmt::format("with its padding the parameter has {} elements, but a kernel's array has less than 2^31", n), width = shape[dim];
+    const std::string nearest = last < 0 ? "row_major()" : fmt::format("panels({}, {})", width, dim);
+    if (!why.empty())
+        fail("s.layout({}, panels({}, {})) is refused: {}; the nearest legal line is s.layout({}, {})", w.path(), l.panel, l.dim, why,
+             w.path(), nearest);
+    layouts[&w] = l;
 }
 
 }  // namespace cryolite

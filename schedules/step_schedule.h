@@ -98,8 +98,9 @@ public:
     Line operator()(const Stage &stage) { return Line(*this, stage); }
     /// The bytes that a step may take, parameters and optimizer state among them; 0: any.
     void budget(double bytes) { bytes_allowed = int64_t(bytes); }
-    /// Storage of a parameter, its gradient and its optimizer state.
-    void layout(const Parameter &w, Layout l) { layouts[&w] = l; }
+    /// Storage of a parameter, its gradient and its optimizer state. Errors: panels of a dimension that it has not,
+    /// or so wide that no kernel can have them.
+    void layout(const Parameter &w, Layout l);
     /// The loop schedule of kernels of this form whose anchor is a layer of this type:
     /// `s.loops<RmsNorm>(Form::forward, rms_norm)`. It serves whatever device the kernel is compiled for: where
     /// `machine.gpu()`, give one of blocks and threads, or none, and plain loops serve.

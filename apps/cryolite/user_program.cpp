@@ -79,9 +79,6 @@ std::vector<std::string> compile_command(const json &flags, const fs::path &sour
     add("-I", flags.at("include"));
     for (const std::string path : flags.at("system_include"))
         if (!path.empty()) words.insert(words.end(), {"-isystem", path});
-    // Halide.h takes seconds to read: where the build compiled it ahead, that is used.
-    if (fs::exists(std::string(flags.at("precompiled")) + ".gch"))
-        words.insert(words.end(), {"-include", flags.at("precompiled")});
     words.insert(words.end(), {"-MMD", "-MT", "program", "-MF", folder / "includes.d", "-o",
                                folder / "program", source});
     add("", flags.at("libraries"));

@@ -10,9 +10,8 @@ namespace cryolite::compiler {
 using namespace Halide;
 
 std::vector<Var> storage_vars(int n) {
-    static const char *names[] = {"i0", "i1", "i2", "i3", "i4", "i5"};
     std::vector<Var> v;
-    for (int d = 0; d < n; d++) v.emplace_back(names[d]);
+    for (int d = 0; d < n; d++) v.emplace_back(fmt::format("i{}", d));
     return v;
 }
 

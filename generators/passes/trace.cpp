@@ -57,7 +57,22 @@ private:
     }
 };
 
+/// Refuses a line that names a layer which the model never calls.
+void check_called(const StepProgram &p) {
+    auto check = [&](const Stage &line, const std::string &rest, const Stage &named) {
+        if (named.layer && !p.layer_ids.count(named.layer))
+            fail("s({}){} is refused: the model never calls '{}'; call it, or remove the line", line.str(), rest, named.layer->path);
+    };
+    for (auto &[stage, where] : p.schedule->placements) {
+        check(stage, where.line(), stage);
+        if (where.how != Placement::root) check(stage, where.line(), where.target);
+    }
+    for (const Layer *layer : p.schedule->rebuilt) check(*layer, ".store_at(forward)", *layer);
+    for (auto &[stage, dialect] : p.schedule->dialects) check(stage, ".dialect(" + dialect + ")", stage);
+}
+
 void take_lines(StepProgram &p) {
+    check_called(p);
     const Lines lines(p);
     for (auto &[stage, where] : p.schedule->placements) p.lines.push_back(lines.line(stage, where));
     for (auto &[stage, dialect] : p.schedule->dialects)

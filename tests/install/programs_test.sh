@@ -25,6 +25,14 @@ learns classifier 0.2 "$programs/classifier.cpp" --data "$1/apps/digits/data/dig
 "$command" check "$programs/smoother.cpp" --cache "$work/cache" > out 2>&1 || fail "check: $(cat out)"
 "$command" explain "$programs/smoother.cpp" --cache "$work/cache" > plan 2> err || fail "explain: $(tail -1 err)"
 grep -q "next(hidden.weight)" plan || fail "explain does not show the fused update"
+# The compiler warns of what the user wrote, and of nothing that it inlined from the standard library.
+sed 's/"block\." + std::to_string(i)/"b" + std::to_string(i) + ".x"/; s/    MyModel() {/    MyModel() {\n        int unused;/' \
+    "$programs/my_model.cpp" > warned.cpp
+grep -q '"b" + std::to_string(i) + ".x"' warned.cpp || fail "my_model.cpp has other names now"
+"$command" explain warned.cpp --no-such-flag --cache "$work/cache" > out 2> err && fail "a flag that is not there is taken"
+[ "$(grep -c 'warning: ' err)" = 1 ] || fail "one warning is expected: $(cat err)"
+grep -q "warned.cpp:.*warning: unused variable 'unused'\|warned.cpp:.*warning: unused variable ‘unused’" err ||
+    fail "the user's own mistake: $(cat err)"
 sed 's/"reach"/"threads"/' "$programs/smoother.cpp" > clash.cpp
 "$command" explain clash.cpp --cache "$work/cache" > out 2> err && fail "a GeneratorParam took the name of a flag"
 grep -q "the GeneratorParam 'threads' of clash.cpp has the name of a flag of cryolite; give it another" err || fail "a clash of names: $(tail -1 err)"

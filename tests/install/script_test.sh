@@ -36,7 +36,7 @@ make_tool() { # make_tool PATH BODY
 make_copy() { # make_copy FOLDER
     copy=$1
     mkdir -p "$copy"
-    for part in cryolite cmake CMakeLists.txt dsl schedules generators runtime apps tests; do
+    for part in cryolite cmake CMakeLists.txt dsl schedules dialects generators runtime apps tests; do
         cp -R "$source/$part" "$copy/"
     done
     make_tool "$copy/stub/cryolite" 'echo "cwd=$PWD root=$CRYOLITE_ROOT start=$CRYOLITE_START args=$#:$*"'
@@ -55,6 +55,11 @@ if [ -e "'"$copy"'/build/mpi" ]; then : > "'"$copy"'/build/bin/libcryolite_mpi.s
     for what in command tests; do echo "$copy" > "$copy/build/.packages-$what"; done
 }
 
+# Whatever holds code that the command is made of.
+source_folders() {
+    (cd "$source" && find [a-z]*/ -path 'build*' -prune -o \( -name '*.h' -o -name '*.cpp' \) -print | cut -d/ -f1 | grep -vx tests | sort -u)
+}
+
 builds_when_needed() {
     run "$copy/cryolite" train --steps 3
     check "the first start" is $status 0
@@ -64,10 +69,12 @@ builds_when_needed() {
     run "$copy/cryolite" train
     check "the second start builds nothing" is "$(tool_calls)" ""
     check "and says nothing" is "$(cat "$scratch/err")" ""
-    sleep 0.01
-    touch "$copy/dsl/layer.h"
-    run "$copy/cryolite"
-    check "a newer source is built" is "$(tool_calls)" "ninja command"
+    for folder in $(source_folders); do
+        sleep 0.01
+        touch "$copy/$folder/newer.h"
+        run "$copy/cryolite"
+        check "a newer source in $folder is built" is "$(tool_calls)" "ninja command"
+    done
     sleep 0.01
     touch "$copy/dsl/layer.h"
     CRYOLITE_WATCH_SECONDS=0.5 NINJA_SLEEPS=2 run "$copy/cryolite"
