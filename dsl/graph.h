@@ -30,6 +30,9 @@ private:
 
 /// x + y, elementwise (a residual connection).
 Tensor operator+(const Tensor &x, const Tensor &y);
+/// k x, elementwise. Errors: k is not finite.
+Tensor operator*(double k, const Tensor &x);
+inline Tensor operator*(const Tensor &x, double k) { return k * x; }
 
 class Graph {
 public:

@@ -7,6 +7,7 @@
 
 #include "dsl/derive.h"
 #include "dsl/layers/add.h"
+#include "dsl/layers/times.h"
 
 namespace cryolite {
 
@@ -17,6 +18,11 @@ Tensor operator+(const Tensor &x, const Tensor &y) {
     Graph &g = x.graph();
     auto &add = static_cast<Add &>(g.own(std::make_unique<Add>()));
     return add(x, y);
+}
+
+Tensor operator*(double k, const Tensor &x) {
+    auto &times = static_cast<Times &>(x.graph().own(std::make_unique<Times>(k)));
+    return times(x);
 }
 
 Tensor Graph::input(const std::string &name, const Shape &shape, Halide::Type type) {

@@ -70,6 +70,11 @@ PlanCall call_of(const json &j) {
     return c;
 }
 
+Plan::Evaluation evaluation_of(const json &j) {
+    if (j.contains("hindrance")) return {-1, -1, j["hindrance"]};
+    return {whole<int>(j.at("loss")), whole<int>(j.at("row_weights")), ""};
+}
+
 }  // namespace
 
 std::string Plan::format_of(const std::string &text) {
@@ -90,6 +95,7 @@ Plan Plan::parse(const std::string &text, const std::string &origin) {
         p.device = j.value("device", p.device);
         p.task = j.at("task"), p.arena = whole<int64_t>(j.at("arena")), p.arena_unshared = whole<int64_t>(j.at("arena_unshared"));
         p.loss = whole<int>(j.at("loss")), p.output = whole<int>(j.at("output"));
+        p.evaluation = evaluation_of(j.at("evaluation"));
         p.scalar_names = j.at("scalars").get<std::vector<std::string>>();
         p.scalar_values = j.at("scalar_values").get<std::vector<double>>();
         for (const json &b : j.at("buffers")) p.buffers.push_back(buffer_of(b));

@@ -83,13 +83,18 @@ struct Plan {
     int workers = 1;             ///< data-parallel replicas; batches are those of one
     int64_t arena = 0, arena_unshared = 0;
     int loss = -1, output = -1;
+    /// The loss of the rows that have a weight, in the plan "evaluate"; -1: there is none, and why.
+    struct Evaluation {
+        int loss = -1, row_weights = -1;
+        std::string hindrance;
+    } evaluation;
     std::vector<std::string> scalar_names;
     std::vector<double> scalar_values;
     std::vector<PlanBuffer> buffers;
     std::vector<PlanKernel> kernels;
     std::map<std::string, std::vector<PlanCall>> plans;
 
-    static constexpr int format = 2;  ///< of the file
+    static constexpr int format = 3;  ///< of the file
     /// The format that a file's text says it has, "?" where it says none.
     static std::string format_of(const std::string &text);
     /// Reads and checks a plan; errors name the file and what is wrong in it.

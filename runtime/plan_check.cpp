@@ -103,6 +103,17 @@ void check_call(const Plan &p, const PlanCall &c) {
     for (size_t i = 0; i < c.args.size(); i++) check_argument(p, c, c.args[i], k.args[i]);
 }
 
+/// The weights of rows are written, and the loss is read, by what is said of them here alone.
+void check_evaluation(const Plan &p) {
+    const auto &[loss, weights, hindrance] = p.evaluation;
+    if (loss < 0 && !hindrance.empty()) return;
+    const PlanBuffer &result = buffer_at(p, loss, "evaluation"), &w = buffer_at(p, weights, "evaluation");
+    const int targets = p.find("input", "targets");
+    if (result.role != "activation" || result.type != "float32" || !p.plans.contains("evaluate")) fail("its evaluation makes no loss");
+    if (w.role != "input" || w.type != "float32" || targets < 0 || w.elements() != p.buffers[size_t(targets)].elements())
+        fail("its evaluation has no weight for each row of the targets");
+}
+
 }  // namespace
 
 void check_plan(const Plan &p) {
@@ -112,6 +123,7 @@ void check_plan(const Plan &p) {
         fail("it has {} numbers of {} names", p.scalar_values.size(), p.scalar_names.size());
     for (const PlanBuffer &b : p.buffers) check_buffer(p, b);
     buffer_at(p, p.loss, "loss"), buffer_at(p, p.output, "output");
+    check_evaluation(p);
     for (const PlanKernel &k : p.kernels) check_kernel(k);
     for (const auto &[name, calls] : p.plans)
         for (const PlanCall &c : calls) check_call(p, c);

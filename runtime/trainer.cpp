@@ -215,15 +215,15 @@ void Trainer::run_all(int worker, const char *name) {
     executors_[size_t(worker)]->run(executors_[size_t(worker)]->line(name));
 }
 
-/// The forward pass, and the head's own plan, where it has them: "evaluate" for the loss, "predict" for the output.
+/// The forward pass, and what follows it where there is such: "evaluate" for the loss, "predict" for the output.
 void Trainer::run_head(int worker, const char *head) {
     run_all(worker, "forward");
     if (executors_[size_t(worker)]->has(head)) run_all(worker, head);
 }
 
-double Trainer::loss(int worker) {
+double Trainer::loss(int worker, int buffer) {
     float value = 0;
-    executors_[size_t(worker)]->download(&value, plan().loss, sizeof value);
+    executors_[size_t(worker)]->download(&value, buffer, sizeof value);
     return value;
 }
 
@@ -289,38 +289,36 @@ void Trainer::flush() {
     pending_ = false;
 }
 
-double Trainer::evaluate(const Batch &batch, int rows) {
-    flush();
-    check_size(batch);
-    auto rows_of = [&](int part) { return std::clamp(rows - part * own_batch(), 0, own_batch()); };
-    std::ranges::fill(values_, 0.0);
-    all([&](int w) {
-        const int part = first() + w, own = rows_of(part);
-        if (own == 0) return;
-        feed(w, batch, part);
-        run_head(w, own == own_batch() ? "evaluate" : "predict");
-        values_[size_t(part)] = own == own_batch() ? loss(w) : padded_loss(w, batch, part, own);
-    });
-    if (workers() == 1) return values_[0];
-    for (int part = 0; part < workers(); part++) values_[size_t(part)] *= rows_of(part);
-    return summed(values_) / rows;
+int Trainer::examples_of(int part, int examples) const { return std::clamp(examples - part * own_batch(), 0, own_batch()); }
+
+void Trainer::check_examples(int examples) const {
+    if (plan().evaluation.loss >= 0 || examples % own_batch() == 0) return;
+    fail("{} of the {} examples of a batch cannot be evaluated: {}", examples, batch(), plan().evaluation.hindrance);
 }
 
-/// Of rows followed by padding: the loss of those that count, from the model's output.
-double Trainer::padded_loss(int worker, const Batch &batch, int part, int rows) {
-    std::vector<float> output(size_t(plan().buffers[size_t(plan().output)].elements()));
-    fetch_output(worker, output);
-    double total = 0;
-    const int count = rows * rows_per_example(), n = classes();
-    const int32_t *targets = batch.targets.data() + part * own_batch() * rows_per_example();
-    for (int r = 0; r < count; r++) {
-        const float *x = output.data() + size_t(r) * size_t(n);
-        double top = x[0], sum = 0;
-        for (int v = 1; v < n; v++) top = std::max<double>(top, x[v]);
-        for (int v = 0; v < n; v++) sum += std::exp(x[v] - top);
-        total += top + std::log(sum) - x[targets[r]];
-    }
-    return total / count;
+double Trainer::evaluate(const Batch &batch, int examples) {
+    flush();
+    check_size(batch);
+    check_examples(examples);
+    const bool weighted = plan().evaluation.loss >= 0;
+    std::ranges::fill(values_, 0.0);
+    all([&](int w) {
+        const int part = first() + w, own = examples_of(part, examples);
+        if (own == 0) return;
+        feed(w, batch, part);
+        if (weighted) weigh_rows(w, own);
+        run_head(w, "evaluate");
+        values_[size_t(part)] = own * loss(w, weighted ? plan().evaluation.loss : plan().loss);
+    });
+    return (workers() == 1 ? values_[0] : summed(values_)) / examples;
+}
+
+/// The rows of a worker's first examples count alike, padding nothing.
+void Trainer::weigh_rows(int worker, int examples) {
+    std::vector<float> weights(size_t(own_batch() * rows_per_example()));
+    const size_t rows = size_t(examples * rows_per_example());
+    std::fill_n(weights.begin(), rows, float(1.0 / double(rows)));
+    executors_[size_t(worker)]->upload(plan().evaluation.row_weights, weights.data(), weights.size() * sizeof(float));
 }
 
 std::span<const float> Trainer::predict(const Batch &batch, int examples) {

@@ -50,8 +50,11 @@ public:
     /// weights, does so by itself.
     void flush();
 
-    /// Mean loss over `rows` of the batch's rows (the rest is padding).
-    double evaluate(const Batch &batch, int rows);
+    /// The model's loss over the first `examples` of a batch (the rest is padding), as a batch of so many would have it. Errors:
+    /// as `check_examples`.
+    double evaluate(const Batch &batch, int examples);
+    /// Throws, naming the layer, where the loss is no mean over rows and so many examples are not whole batches of workers.
+    void check_examples(int examples) const;
     /// The model's output for the first examples of a batch: [rows, classes] row-major. In this process alone.
     std::span<const float> predict(const Batch &batch, int examples);
     int classes() const;
@@ -120,8 +123,10 @@ private:
     void run_all(int worker, const char *plan);
     void run_head(int worker, const char *head);
     void count_withheld();
-    double loss(int worker);
-    double padded_loss(int worker, const Batch &batch, int part, int rows);
+    double loss(int worker, int buffer);
+    /// Of so many examples, those of a worker's part of the batch.
+    int examples_of(int part, int examples) const;
+    void weigh_rows(int worker, int examples);
     double summed(std::span<double> values);
     void fetch_output(int worker, std::span<float> to);
     std::string write(const fs::path &path, const std::string &role);

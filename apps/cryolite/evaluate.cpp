@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/error.h"
+
 namespace cryolite {
 
 namespace {
@@ -37,13 +39,26 @@ std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool classif
     return e;
 }
 
+Windows windows(const Trainer &trainer, const RunData &data) {
+    return Windows(data.validation, {trainer.batch(), trainer.rows_per_example()});
+}
+
 }  // namespace
+
+void check_evaluation(const Trainer &trainer, const RunData &data, const TrainSettings &s) {
+    if (!s.eval_every || !data.has_validation()) return;
+    const size_t count = s.text ? windows(trainer, data).count() : data.held_out.rows();
+    try {
+        trainer.check_examples(int(count % size_t(trainer.batch())));
+    } catch (const Error &e) {
+        fail("{}; or take a --batch that divides the {} examples to validate, or --eval-every 0", e.what(), count);
+    }
+}
 
 std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &s,
                                   uint64_t step, const std::function<bool()> &stop) {
     std::optional<EvalEvent> e =
-        s.text ? over(Windows(data.validation, {trainer.batch(), trainer.rows_per_example()}),
-                      trainer, false, stop)
+        s.text ? over(windows(trainer, data), trainer, false, stop)
                : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, true, stop);
     if (e) e->step = step;
     return e;

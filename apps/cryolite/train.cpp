@@ -101,6 +101,7 @@ private:
             open_bundle(s_, request_, progress_, true, [this](const std::string &json) { emit(json); }), s_);
         if (point) check_same(s_, data_, *point);
         check_extents();
+        check_evaluation(trainer(), data_, s_);
         set_numbers(trainer(), s_);
         if (point)
             go_on(*point);

@@ -63,9 +63,11 @@ json call_json(const StepProgram &p, const ir::Kernel &kernel, const CompiledKer
 }  // namespace
 
 json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled, const ir::MemoryPlan &memory) {
-    json j = {{"format", 2}, {"device", p.schedule->machine.device}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
+    json j = {{"format", 3}, {"device", p.schedule->machine.device}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
               {"arena_unshared", memory.unshared}, {"loss", p.loss.index}, {"output", p.output.index},
               {"scalars", p.scalar_names}, {"scalar_values", p.scalar_values}};
+    if (p.evaluation.loss) j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
+    else j["evaluation"] = {{"hindrance", p.evaluation.hindrance}};
     for (ValueId v : p.values.ids()) j["buffers"].push_back(buffer_json(p, v, memory));
     std::map<std::string, int> numbers;
     for (KernelId id : p.kernels.ids()) {

@@ -108,6 +108,12 @@ struct ChunkedHead {
     }
 };
 
+/// The loss of the rows that count: for evaluation, whose last batch is padded.
+struct Evaluation {
+    ValueId loss = {}, row_weights = {};
+    std::string hindrance = {};  ///< why there is none
+};
+
 struct Program {
     Table<Layer, LayerId> layers;
     Table<Call, CallId> calls;
@@ -128,6 +134,7 @@ struct Program {
     int workers = 1;
     bool guarded = false;    ///< an update is withheld where a gradient is not finite
     ChunkedHead chunks;
+    Evaluation evaluation;
     MemoryPlan memory;
 
     const Layer &layer(CallId c) const { return layers[calls[c].layer]; }

@@ -140,9 +140,11 @@ void KernelValues::ghost_norm(const ir::Op &op, const ir::Norm &n) {
 Array KernelValues::adjoint(ValueId given, ValueId out) {
     if (given != p.scalars) return in.array(given, "dy");
     Func dy("dy");
-    Var u("u");
-    dy(u) = cast<float>(scalar(1));
-    return Array(dy, p.values[out].shape.folded(1));
+    const int rank = in.rank(out);  // a pointwise layer sees the loss as its neighbours do
+    std::vector<Var> v = storage_vars(rank);
+    v[0] = Var("u");
+    dy(v) = cast<float>(scalar(1));
+    return Array(dy, p.values[out].shape.folded(rank));
 }
 
 Func KernelValues::with_addends(const ir::Op &op, const Func &f) {

@@ -5,35 +5,12 @@
 #include "generators/passes/legality.h"
 #include "generators/passes/pipeline.h"
 #include "generators/passes/trace.h"
+#include "generators/passes/weighted_sum.h"
 #include "schedules/defaults.h"
 
 namespace cryolite::compiler {
 
 namespace {
-
-/// y = sum over k of weight[k] x_k, of numbers.
-struct WeightedSum : Layer {
-    std::vector<double> weights;
-
-    explicit WeightedSum(std::vector<double> w) : Layer("loss"), weights(std::move(w)) {}
-    Nature nature() const override { return Nature::pointwise; }
-    int rank() const override { return 1; }
-    Func forward(const std::vector<Array> &x) override {
-        Func y("y");
-        Var u("u");
-        Expr sum = weight(x[0], 0) * x[0](u);
-        for (size_t k = 1; k < x.size(); k++) sum += weight(x[k], k) * x[k](u);
-        y(u) = sum;
-        return y;
-    }
-    void backward(const Call &call, Array dy) override {
-        Var u("u");
-        for (size_t k = 0; k < call.inputs.size(); k++) d(call.inputs[k])(u) = weight(dy, k) * dy(u);
-    }
-
-private:
-    Expr weight(const Array &like, size_t k) const { return cast(like.type(), Expr(weights[k])); }
-};
 
 class ChunkHead {
 public:
@@ -72,6 +49,8 @@ private:
         if (reads != 1) return rules::head_has_readers;
         if (l.inputs.at(0) != h.output) return {rules::loss_reads_head, p.layer(loss).path};
         if (!p.layer(loss).mean_of_rows) return {rules::loss_is_mean, p.layer(loss).path};
+        for (size_t k = 1; k < l.inputs.size(); k++)
+            if (rows_read(p, loss, k) != rows_read(p, loss, 0)) return {rules::rows_differ, k, p.layer(loss).path};
         if (!p.layer(head).by_rows || h.inputs.size() != 1) return rules::head_by_rows;
         if (read_by_another(h.inputs[0], head)) return rules::head_input_has_readers;
         if (!p.values[h.inputs[0]].producer) return rules::head_reads_input;

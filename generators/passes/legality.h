@@ -31,6 +31,7 @@ inline constexpr Rule
     head_has_readers{"head-has-readers", "another layer reads it too"},
     loss_reads_head{"loss-reads-head", "'{}' does not read it"},
     loss_is_mean{"loss-is-mean", "'{}' is not a mean over rows (Layer::mean_of_rows)"},
+    rows_differ{"rows-differ", "input {} of '{}' has other rows than the first"},
     head_by_rows{"head-by-rows", "its rows depend on each other (Layer::by_rows)"},
     head_input_has_readers{"head-input-has-readers", "another layer reads what it reads"},
     head_reads_input{"head-reads-input", "it reads the model's input"},

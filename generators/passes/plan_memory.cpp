@@ -52,6 +52,7 @@ std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<Val
                 }
         // The results are read after the last kernel.
         const bool of_output = name == "forward" || name == "lazy" || name == "predict";
+        if (const ValueId v = p.evaluation.loss; v && name == "evaluate") lives[size_t(v.index)].of.at(n).touch(int(line.size()));
         for (ValueId result : {p.loss, p.output})
             if (Life &life = lives[size_t(result.index)].of.at(n); life.first >= 0 && (of_output || result == p.loss)) life.touch(int(line.size()));
         n++;

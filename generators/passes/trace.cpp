@@ -101,6 +101,12 @@ void take_calls(StepProgram &p) {
     }
 }
 
+int rows_read(const StepProgram &p, CallId c, size_t input) {
+    const Shape &s = p.values[p.calls[c].inputs.at(input)].shape;
+    const int rank = p.source(c).input_rank(int(input));
+    return rank ? s.folded(rank)[rank - 1] : s[s.rank() - 1];
+}
+
 ir::Op forward_op(const StepProgram &p, CallId c, ir::Forward::When when) {
     const ir::Call &call = p.calls[c];
     const bool remat = when == ir::Forward::remat;

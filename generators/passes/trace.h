@@ -10,6 +10,8 @@ StepProgram trace(const Context &cx);
 
 /// Takes over what the trace's graph has more than the program: for passes that call layers.
 void take_calls(StepProgram &p);
+/// How many rows, of its last dimension, the layer of a call sees of an input.
+int rows_read(const StepProgram &p, CallId c, size_t input);
 /// The operation that a call is in the forward pass.
 ir::Op forward_op(const StepProgram &p, CallId c, ir::Forward::When when);
 

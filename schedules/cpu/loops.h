@@ -24,6 +24,9 @@ void pointwise(Group &g, const Machine &m);
 /// The mean loss (forward) and its gradient.
 void cross_entropy(Group &g, const Machine &m);
 
+/// The loss of each row of any loss, "loss_of_row"(row), and "sum_of_rows"; what follows from a row has it as its last dimension.
+void weighted_rows(Group &g, const Machine &m);
+
 /// A sum over rows, s(o) += f(o, m), as of a bias' gradient or of positions; also in place.
 void sum_rows(Group &g, const Machine &m);
 

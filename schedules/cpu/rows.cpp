@@ -7,6 +7,28 @@
 
 namespace cryolite::cpu {
 
+namespace {
+
+/// Whether a Func makes sums, or reads a Func that does.
+bool reaches_sum(const Func &f) {
+    for (auto &[name, g] : Internal::find_transitive_calls(f.function()))
+        if (g.has_update_definition()) return true;
+    return f.has_update_definition();
+}
+
+/// Whether each update adds, or takes the largest, along one dimension, in any order.
+bool adds_along_rows(const Func &f) {
+    for (const Internal::Definition &d : f.function().updates()) {
+        if (d.schedule().rvars().size() != 1 || !Internal::is_const_one(d.predicate())) return false;
+        for (size_t k = 0; k < d.args().size(); k++)
+            if (const auto *v = d.args()[k].as<Internal::Variable>(); !v || v->name != f.args()[k].name()) return false;
+        if (!Internal::prove_associativity(f.name(), d.args(), d.values()).associative()) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
 void along_row(Func f, const LoopLevel &level, const Machine &m) {
     f.compute_at(level);
     for (int u = 0; u < f.num_update_definitions(); u++) {
@@ -66,6 +88,22 @@ void cross_entropy(Group &g, const Machine &m) {
     Var r = nll.args()[0], task("task");
     nll.compute_root().split(r, task, r, 8, TailStrategy::GuardWithIf).parallel(task);
     for (const char *name : {"top", "sum", "lse"}) along_row(g.func(name), LoopLevel(nll, r), m);
+    if (g.anchor.name() != g.out.name()) g.anchor.compute_root();
+}
+
+void weighted_rows(Group &g, const Machine &m) {
+    Func each = g.func("loss_of_row");
+    const Var r = each.args()[0], task("task");
+    each.compute_root().split(r, task, r, 8, TailStrategy::GuardWithIf).parallel(task);
+    const LoopLevel row(each, r);
+    for (Func &f : g.funcs()) {
+        if (f.name() == each.name() || !calls(each, f) || !reaches_sum(f) || f.dimensions() == 0) continue;
+        const bool of_row = f.args().back().name() == r.name();
+        if (of_row && f.dimensions() <= 2 && adds_along_rows(f)) along_row(f, row, m);
+        else if (of_row && (f.dimensions() <= 2 || f.has_update_definition())) f.compute_at(row);
+        else if (f.has_update_definition()) f.compute_root().parallel(f.args().back());
+    }
+    g.func("sum_of_rows").compute_root();
     if (g.anchor.name() != g.out.name()) g.anchor.compute_root();
 }
 

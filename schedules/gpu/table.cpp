@@ -13,6 +13,7 @@ const LoopTable &loop_table() {
                    {"LayerNorm", {"gpu rowwise", rowwise}},
                    {"RMSNorm", {"gpu rowwise", rowwise}},
                    {"CrossEntropy", {"gpu cross_entropy", cross_entropy}},
+                   {"WeightedRows", {"gpu weighted_rows", plain_loops}},
                    {"Embedding", {"gpu pointwise", plain_loops}},
                    {"Positions", {"gpu pointwise", plain_loops}},
                    {"Conv2D", {"gpu windows", sum_in_thread}},

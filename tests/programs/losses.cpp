@@ -1,0 +1,117 @@
+// A model of text whose loss is one of several, for tests of evaluation.
+
+#include "generators/cryolite.h"
+
+using namespace cryolite;
+
+/// loss = mean over rows of sum_v (x(v) - [v = target])^2.
+struct SquaredError : Layer2 {
+    using Layer2::Layer2;
+    int input_rank(int k) const override { return k == 0 ? 2 : 1; }
+    int output_rank() const override { return 1; }
+    Shape shape(const std::vector<Shape> &) const override { return {1}; }
+    bool mean_of_rows() const override { return true; }
+
+    Func forward(Array x, Array target) override {
+        Func loss("loss"), of_row("of_row");
+        Var r("r"), u("u");
+        RDom v(0, x.extent(0), "v"), m(0, x.extent(1), "m");
+        of_row(r) += error(x, target, v, r) * error(x, target, v, r);
+        loss(u) += of_row(m) / x.extent(1);
+        return loss;
+    }
+    void backward(const Call &call, Array dy) override {
+        Array x = call.input(0), target = call.input(1);
+        Var v("v"), r("r");
+        d(x)(v, r) = 2 * error(x, target, v, r) * dy(0) / x.extent(1);
+    }
+
+private:
+    static Expr error(const Array &x, const Array &target, Expr v, Expr r) { return x(v, r) - select(target(r) == v, 1.0f, 0.0f); }
+};
+
+/// The same, of which nothing is said.
+struct Undeclared : SquaredError {
+    using SquaredError::SquaredError;
+    bool mean_of_rows() const override { return false; }
+};
+
+/// y(c, b) = sum over t of x(c, t, b): a row for each example.
+struct Pool : Layer {
+    using Layer::Layer;
+    int rank() const override { return 3; }
+    int output_rank() const override { return 2; }
+    Shape shape(const Shape &x) const override { return {x[0], x[2]}; }
+    Func forward(Array x) override {
+        Func y("y");
+        Var c("c"), b("b");
+        RDom t(0, x.extent(1), "t");
+        y(c, b) += x(c, t, b);
+        return y;
+    }
+    void backward(const Call &call, Array dy) override {
+        Var c("c"), t("t"), b("b");
+        d(call.input())(c, t, b) = dy(c, b);
+    }
+};
+
+/// loss = mean over rows of sum_c x(c)^2.
+struct Squares : Layer {
+    using Layer::Layer;
+    int output_rank() const override { return 1; }
+    Shape shape(const Shape &) const override { return {1}; }
+    bool mean_of_rows() const override { return true; }
+    Func forward(Array x) override {
+        Func loss("loss"), of_row("of_row");
+        Var r("r"), u("u");
+        RDom c(0, x.extent(0), "c"), m(0, x.extent(1), "m");
+        of_row(r) += x(c, r) * x(c, r);
+        loss(u) += of_row(m) / x.extent(1);
+        return loss;
+    }
+    void backward(const Call &call, Array dy) override {
+        Array x = call.input();
+        Var c("c"), r("r");
+        d(x)(c, r) = 2 * x(c, r) * dy(0) / x.extent(1);
+    }
+};
+
+struct Losses : TextModel {
+    static constexpr int width = 16;
+    GeneratorParam<int> kind{"kind", 1, "1 cross-entropy, 2 and 0.3 of another head's, 3 squared, 4 with one of examples, 5 undeclared"};
+    Embedding token{"token", vocab, width};
+    Linear head{"head", width, vocab};
+    std::optional<Linear> other;
+    CrossEntropy of_other{"other_loss"};
+    SquaredError squared{"squared"};
+    Undeclared undeclared{"undeclared"};
+    Pool pool{"pool"};
+    Squares squares{"squares"};
+    std::optional<Tensor> hidden;
+
+    Losses() {
+        if (kind == 2) other.emplace("other", width, vocab);
+    }
+    Tensor forward(Tensor tokens) override {
+        hidden = token(tokens);
+        return head(*hidden);
+    }
+    Tensor loss(Tensor y, Tensor targets) override {
+        switch (kind) {
+        case 2: return criterion(y, targets) + 0.3 * of_other((*other)(*hidden), targets);
+        case 3: return squared(y, targets);
+        case 4: return criterion(y, targets) + squares(pool(y));
+        case 5: return undeclared(y, targets);
+        default: return criterion(y, targets);
+        }
+    }
+};
+
+void schedule(Losses &, Step &s) {
+    for (Form form : {Form::forward, Form::d_input}) {
+        s.loops<SquaredError>(form, plain_loops), s.loops<Undeclared>(form, plain_loops);
+        s.loops<Pool>(form, plain_loops), s.loops<Squares>(form, plain_loops);
+    }
+}
+
+int main(int argc, char **argv) { return program<Losses, schedule>(argc, argv, {"losses"}); }
