@@ -53,7 +53,7 @@ TEST_CASE("panels are of a dimension that the parameter has") {
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(16, -1)); }) ==
           "s.layout(up.weight, panels(16, -1)) is refused: the parameter has shape [7, 5], so its dimensions are 0 to 1; the nearest "
           "legal line is s.layout(up.weight, panels(16, 0))");
-    CHECK(said([](Spare &n, Step &s) { s.layout(n.up.b, panels(-16)); }) ==
+    CHECK(said([](Spare &n, Step &s) { s.layout(*n.up.b, panels(-16)); }) ==
           "s.layout(up.bias, panels(-16, 0)) is refused: a panel has one element or more; the nearest legal line is "
           "s.layout(up.bias, panels(1, 0))");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(64, 1)); }) == "");  // padding alone is legal
