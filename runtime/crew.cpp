@@ -2,14 +2,24 @@
 
 #include <chrono>
 
+#include "runtime/error.h"
+#include "runtime/threads.h"
+
 namespace cryolite {
 
 Crew::Crew(int workers) : working_(new std::atomic<bool>[size_t(workers)]()) {
-    if (workers > 1)
-        for (int w = 0; w < workers; w++) threads_.emplace_back([this, w] { serve(w); });
+    try {
+        for (int w = 0; workers > 1 && w < workers; w++)
+            threads_.push_back(start_thread(fmt::format("worker {} of {}", w, workers), [this, w] { serve(w); }));
+    } catch (...) {
+        stop();
+        throw;
+    }
 }
 
-Crew::~Crew() {
+Crew::~Crew() { stop(); }
+
+void Crew::stop() {
     stop_ = true;
     round_++;
     round_.notify_all();

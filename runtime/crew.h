@@ -40,6 +40,7 @@ private:
     bool left_behind_ = false;
 
     void serve(int worker);
+    void stop();
     bool only_lost(const std::function<bool(int)> &lost) const;
 };
 

@@ -99,6 +99,7 @@ private:
         std::vector<KernelId> list;
         for (KernelId k : p.kernels.ids())
             if (p.is_compiled(p.kernels[k])) list.push_back(k);
+            else result(k).by_halide = false;  // a sum over workers, which the runtime does
         std::map<std::string, Task> by_key;
         Phase phase("finding equal kernels", int(list.size()));
         run_children(int(list.size()), options.jobs, options.time_limit,

@@ -13,7 +13,7 @@ namespace cryolite::compiler {
 struct CompiledKernel {
     std::string key, loops, layer, form;
     std::vector<KernelArgument> arguments;
-    bool by_halide = true;  ///< false: the first of `dialects` computes it, and there is no compiled kernel
+    bool by_halide = true;  ///< false: the first of `dialects`, or the runtime, computes it, and there is no compiled kernel
     std::vector<std::pair<std::string, Product>> dialects = {};  ///< what else can compute it
 };
 

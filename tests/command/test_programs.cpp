@@ -70,7 +70,7 @@ TEST_CASE("programs: a bundle is built once, and again when it is damaged") {
     CHECK(r.kernels == 3);
     CHECK(r.cached == 1);
     CHECK(seen == std::vector{0, 3});
-    CHECK(read_file(r.folder / "plan.json") == "{\"format\":2}\n");
+    CHECK(read_file(r.folder / "plan.json") == "{\"format\":3}\n");
     r = fake.get();
     CHECK(r.kernels == 3);
     CHECK(r.cached == 3);
@@ -82,7 +82,7 @@ TEST_CASE("programs: a bundle is built once, and again when it is damaged") {
 }
 
 TEST_CASE("programs: a bundle that another version wrote is built again") {
-    for (const char *plan : {"{\"format\":3}", "{\"format\":0}", "{}", "an older plan"}) {
+    for (const char *plan : {"{\"format\":2}", "{\"format\":0}", "{}", "an older plan"}) {
         CAPTURE(plan);
         Fake fake;
         const fs::path folder = fake.get().folder;
