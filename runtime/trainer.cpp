@@ -316,8 +316,7 @@ double Trainer::evaluate(const Batch &batch, int examples) {
 /// The rows of a worker's first examples count alike, padding nothing.
 void Trainer::weigh_rows(int worker, int examples) {
     std::vector<float> weights(size_t(own_batch() * rows_per_example()));
-    const size_t rows = size_t(examples * rows_per_example());
-    std::fill_n(weights.begin(), rows, float(1.0 / double(rows)));
+    std::fill_n(weights.begin(), examples * rows_per_example(), float(1.0 / (examples * rows_per_example())));
     executors_[size_t(worker)]->upload(plan().evaluation.row_weights, weights.data(), weights.size() * sizeof(float));
 }
 

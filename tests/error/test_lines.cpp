@@ -1,5 +1,5 @@
-// Lines of a step schedule that are wrong by themselves: a layer that the model never calls, panels that a parameter cannot
-// have.
+// Lines of a step schedule that are wrong by themselves: a layer that the model never calls, panels that a parameter
+// cannot have.
 
 #include "dsl/layers/activation.h"
 #include "dsl/layers/linear.h"
@@ -48,17 +48,20 @@ TEST_CASE("panels are of a dimension that the parameter has") {
         CHECK(said([&](Spare &n, Step &s) { s.layout(n.up.W, panels(16, dim)); }) == "");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, row_major()); }) == "");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(16, 3)); }) ==
-          "s.layout(up.weight, panels(16, 3)) is refused: the parameter has shape [7, 5], so its dimensions are 0 to 1; the nearest "
+          "s.layout(up.weight, panels(16, 3)) is refused: the parameter has shape [7, 5], so its "
+          "dimensions are 0 to 1; the nearest "
           "legal line is s.layout(up.weight, panels(16, 1))");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(16, -1)); }) ==
-          "s.layout(up.weight, panels(16, -1)) is refused: the parameter has shape [7, 5], so its dimensions are 0 to 1; the nearest "
+          "s.layout(up.weight, panels(16, -1)) is refused: the parameter has shape [7, 5], so its "
+          "dimensions are 0 to 1; the nearest "
           "legal line is s.layout(up.weight, panels(16, 0))");
     CHECK(said([](Spare &n, Step &s) { s.layout(*n.up.b, panels(-16)); }) ==
           "s.layout(up.bias, panels(-16, 0)) is refused: a panel has one element or more; the nearest legal line is "
           "s.layout(up.bias, panels(1, 0))");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(64, 1)); }) == "");  // padding alone is legal
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(2147483647)); }) ==
-          "s.layout(up.weight, panels(2147483647, 0)) is refused: with its padding the parameter has 10737418235 elements, but a kernel's "
+          "s.layout(up.weight, panels(2147483647, 0)) is refused: with its padding the parameter has "
+          "10737418235 elements, but a kernel's "
           "array has less than 2^31; the nearest legal line is s.layout(up.weight, panels(7, 0))");
 }
 
