@@ -120,7 +120,7 @@ private:
         const Range all = span(p.form);
         open.push_back({p.digit, div ? Range{0, *by - 1} : Range{quotient(all.least, *by), quotient(all.most, *by)}});
     }
-    /// How many values these variables, which it sorts by falling coefficient, have together; 0 where two give one index.
+    /// How many values these variables have together, sorted here by falling coefficient; 0 where two give one index.
     int64_t determined(const Place &p, std::vector<std::string> &set) const {
         auto weight = [&](const std::string &name) { return std::abs(p.form.terms.at(name)); };
         std::ranges::stable_sort(set, std::greater{}, weight);

@@ -25,7 +25,7 @@ Expr zero(const Expr &like) { return make_zero(like.type()); }
 Expr one(const Expr &like) { return make_one(like.type()); }
 Expr where(const Expr &condition, const Expr &like) { return select(condition, one(like), zero(like)); }
 
-/// The product, the slope inside of each branch that is not 0: where it is infinite in the other, that counts for nothing.
+/// The product, the slope inside of each branch that is not 0: infinite in the other, it counts for nothing.
 Expr times(const Expr &adjoint, const Expr &slope) {
     if (is_const_zero(adjoint) || is_const_zero(slope)) return zero(adjoint);
     if (is_const_one(slope)) return adjoint;

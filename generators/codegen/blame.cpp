@@ -6,7 +6,8 @@ namespace cryolite::compiler {
 
 std::string blame(const ChildResult &r, const std::string &path, const std::string &kind) {
     if (!r.died && !r.late) return "";
-    return fmt::format("; it was making the gradient of [{0}] {1}: if that is derived, write {1}::backward", path, kind);
+    return fmt::format("; it was making the gradient of [{0}] {1}: if that is derived, write {1}::backward", path,
+                       kind);
 }
 
 std::string blame(const ChildResult &r, const ir::Program &p, const ir::Kernel &k) {
