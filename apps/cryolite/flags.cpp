@@ -25,6 +25,8 @@ CommandText text_of(Command command) {
         return {"train", "Trains a model; without arguments: a small GPT on Tiny Shakespeare."};
     case Command::bench:
         return {"bench", "Times training steps: two untimed, then --steps."};
+    case Command::check:
+        return {"check", "Checks the gradients of every layer of a model against finite differences."};
     default:
         return {"explain", "Shows the plan of a training step: kernels, stages, bytes, FLOPs."};
     }
@@ -104,6 +106,13 @@ bool of_a_run(const std::string &flag) {
     return names.contains(flag);
 }
 
+/// `check` reads what makes a model, and takes no other flag.
+bool taken_by(Command command, const Flag &flag) {
+    static const std::set<std::string> of_a_model = {"preset", "config", "cache"};
+    if (command == Command::check) return of_a_model.contains(flag.name);
+    return flag.group != "Bench" || command == Command::bench;
+}
+
 /// "steps in all (1000)" -> "steps in all (2000, preset nano)"
 std::string help_with(std::string help, const std::string &value) {
     if (const size_t at = help.rfind(" ("); at != std::string::npos && help.ends_with(")")) help.resize(at);
@@ -133,7 +142,7 @@ public:
                  p.help.empty() ? "" : p.help + " (" + p.value + ")"});
         }
         for (const Flag &flag : flag_table())
-            if (flag.group != "Bench" || request.command == Command::bench) add(flag);
+            if (taken_by(request.command, flag)) add(flag);
         read(arguments);
     }
 
@@ -187,8 +196,8 @@ private:
     [[noreturn]] void refuse_extras() const {
         const std::string extra = app_.remaining().front();
         std::vector<std::string> flags;
-        for (const std::string &name : names_of(request_.program.description))
-            flags.push_back("--" + name);
+        for (auto &[name, text] : texts_) flags.push_back("--" + name);
+        for (auto &[name, on] : switches_) flags.push_back("--" + name);
         fail_usage("{} is not a flag of cryolite {} {}{}; see cryolite {} {} --help", shown(extra),
                    text_of(request_.command).name, request_.app, did_you_mean(extra, flags),
                    text_of(request_.command).name, request_.app);

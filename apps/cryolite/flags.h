@@ -1,5 +1,5 @@
 #pragma once
-// The flags of train, bench and explain: one table, which is also the list of keys of a --config
+// The flags of train, bench, explain and check: one table, which is also the list of keys of a --config
 // file.
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cryolite {
 
-enum class Command { train, bench, explain };
+enum class Command { train, bench, explain, check };
 
 /// Whether a run that goes on has to have the value that it began with. The model's parameters are fixed.
 enum class OnResume { fixed, free };

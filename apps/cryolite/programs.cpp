@@ -114,13 +114,6 @@ ProgramDescription parse_description(const std::string &text) {
 
 using Params = std::map<std::string, std::string>;
 
-void add_params(std::vector<std::string> &argv, const Params &params) {
-    for (auto &[name, value] : params) {
-        argv.push_back("--param");
-        argv.push_back(name + "=" + value);
-    }
-}
-
 void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
     add_params(argv, request.params);
     argv.insert(argv.end(), {"--update", request.update, "--optimizer", request.optimizer, "--dialect", request.dialect,
@@ -292,6 +285,13 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
 }
 
 }  // namespace
+
+void add_params(std::vector<std::string> &argv, const Params &params) {
+    for (auto &[name, value] : params) {
+        argv.push_back("--param");
+        argv.push_back(name + "=" + value);
+    }
+}
 
 bool is_source(const std::string &app) {
     const std::string ending = fs::path(app).extension().string();

@@ -62,6 +62,9 @@ struct BundleResult {
     double seconds = 0;
 };
 
+/// Adds parameters of a model to the command line of its program.
+void add_params(std::vector<std::string> &argv, const std::map<std::string, std::string> &params);
+
 /// A digest of what the system says of the processor: what kernels for this host depend on.
 std::string machine_id();
 

@@ -151,7 +151,7 @@ KernelTrial::KernelTrial(const StepProgram &p, const ir::Kernel &k, const BuiltK
 }
 
 KernelTrial KernelTrial::unscheduled(const StepProgram &p, const ir::Kernel &k, const Machine &m) {
-    BuiltKernel built = build_kernel(p, k, m, false);
+    BuiltKernel built = build_kernel(p, k, m, {.scheduled = false});
     // Left inlined, a chain of sums would take the product of their lengths.
     for (Func &f : built.group.funcs())
         if (f.has_update_definition() || f.dimensions() == 0) f.compute_root();

@@ -67,10 +67,11 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     std::set<ValueId> read;
     for (OpId id : ops_of(p, "step"))
         for (const ir::Ref &r : p.ops[id].reads) read.insert(p.base(r.value));
+    const std::set<ValueId> needed = sources_of_unstored(p);
     std::vector<Candidate> list;
     for (CallId c : p.calls.ids()) {
         const ValueId v = p.calls[c].output;
-        if (v == p.loss || v == p.output || !read.count(v) || !p.values[v].stored) continue;
+        if (v == p.loss || v == p.output || !read.count(v) || !p.values[v].stored || needed.count(v)) continue;
         if (p.chunks.calls.count(c)) continue;  // gone after each block as it is
         list.push_back(candidate(p, c));
     }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generators/codegen/blame.h"
+#include "generators/lowering/hash.h"
 
 namespace cryolite::compiler {
 
@@ -122,6 +123,17 @@ public:
         return values;
     }
 
+    std::string algorithm() {
+        Source dy("dy", "dy", Halide::Float(64), shape), stored("y", "y", Halide::Float(64), shape);
+        call.output = stored.array;
+        std::string text = serialised(forward);
+        for (auto &[name, f] : layer.gradient(call, dy.array))
+            text += name + (f.defined() ? serialised(Pipeline(f)) : "");
+        for (const Shape &s : shapes) text += s.str();
+        for (const Source &w : weights) text += w.name + w.array.shape.str();
+        return digest(text);
+    }
+
     std::vector<GradientError> measure(bool with_derived) {
         Source dy("dy", "dy", Halide::Float(64), shape), stored("y", "y", Halide::Float(64), shape);
         for (double &x : dy.floats) x = random.value();
@@ -211,18 +223,30 @@ private:
 
 }  // namespace
 
-std::vector<GradientError> LayerTester::measure() const {
+template <typename Use>
+auto LayerTester::built(const Use &use) const {
     Bench bench(layer, seed);
     for (const Given &g : given) bench.add(g.shape, g.values, g.bound);
     bench.build();
-    return bench.measure(with_derived);
+    return use(bench);
+}
+
+std::vector<GradientError> LayerTester::measure() const {
+    return built([&](Bench &bench) { return bench.measure(with_derived); });
 }
 
 std::vector<double> LayerTester::output() const {
-    Bench bench(layer, seed);
-    for (const Given &g : given) bench.add(g.shape, g.values, g.bound);
-    bench.build();
-    return bench.run();
+    return built([](Bench &bench) { return bench.run(); });
+}
+
+std::string LayerTester::algorithm(int time_limit) const {
+    std::string found;
+    auto work = [&](int) { return built([](Bench &bench) { return bench.algorithm(); }); };
+    run_children(1, 1, time_limit, work, [&](int, const ChildResult &r) {
+        if (!r.error.empty()) fail("{}", r.error);
+        found = r.output;
+    });
+    return found;
 }
 
 std::vector<GradientError> LayerTester::check(int time_limit) const {

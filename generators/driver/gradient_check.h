@@ -42,6 +42,9 @@ public:
     std::vector<GradientError> check(int time_limit = 120) const;
     /// The output of forward, row-major.
     std::vector<double> output() const;
+    /// A digest of forward and gradients as the layer builds them in a child process, and of the shapes they are built
+    /// for: what `check` says of one layer holds for all of the same digest.
+    std::string algorithm(int time_limit = 120) const;
 
 private:
     struct Given {
@@ -49,6 +52,8 @@ private:
         std::vector<double> values;  ///< empty: random
         int bound;                   ///< of ids; 0: floating point
     };
+    /// What `use` makes of the layer's Funcs, built in this process.
+    template <typename Use> auto built(const Use &use) const;
     LayerTester &add(Given g) { return given.push_back(std::move(g)), *this; }
 
     Layer &layer;

@@ -14,6 +14,9 @@ using nlohmann::json;
 
 namespace {
 
+/// To start and end a child costs more than to read most operations.
+constexpr int most_in_a_child = 32;
+
 class Oracle {
 public:
     Oracle(const StepProgram &p, const std::vector<OpId> &ops, const Machine &m)
@@ -22,9 +25,9 @@ public:
     std::vector<std::vector<ValueId>> run(int jobs, int time_limit) {
         std::vector<int> all(ops.size());
         std::iota(all.begin(), all.end(), 0);
-        // Several in one child, because to start and end it costs more than most operations; a child that failed did so at
-        // one of them, which is found by reading each of them alone.
-        std::vector<int> again = read(all, 8, jobs, std::max(1, time_limit / 4));
+        // A child that failed did so at one of its operations, which is found by reading each of them alone.
+        const int each = std::clamp(int(all.size()) / std::max(1, jobs), 1, most_in_a_child);
+        std::vector<int> again = read(all, each, jobs, std::max(1, time_limit / 4));
         // One after the other in the order of the step, so that of several mistakes the same is named every time.
         std::ranges::sort(again, {}, [&](int i) { return ops[size_t(i)]; });
         read(again, 1, 1, time_limit);
@@ -49,7 +52,7 @@ private:
             json all = json::array();
             for (auto i = begin(slice); i != end(slice); ++i) {
                 all.push_back(json::array());
-                for (const KernelArgument &a : build_kernel(p, alone(*i), m, false).arguments)
+                for (const KernelArgument &a : build_kernel(p, alone(*i), m, {.scheduled = false, .key = false}).arguments)
                     if (!a.written) all.back().push_back(a.value.index);
             }
             return all.dump();

@@ -185,13 +185,11 @@ void verify(const Program &p, const std::string &after_pass) {
 }
 
 namespace {
-/// What a kernel may read for a value that is not stored: whatever its producer reads, where it is cheap to compute again.
-void add_sources(const Program &p, ValueId v, bool backward, std::set<ValueId> &to) {
-    if (!to.insert(v).second) return;
-    const Value &value = p.values[v];
-    if (value.stored || !value.producer || p.layer(value.producer).nature == Nature::anchor) return;
-    for (ValueId x : p.calls[value.producer].inputs) add_sources(p, backward && p.values[x].remat ? p.values[x].remat : x, backward, to);
-    for (ParamId w : p.layer(value.producer).parameters) to.insert({p.parameters[w].value, p.parameters[w].remainder});
+/// The layer of a kernel's first call: " of [h.0.norm] RMSNorm".
+std::string of_layer(const Program &p, const Kernel &k) {
+    for (OpId id : k.ops)
+        if (auto c = call_of(p.ops[id])) return fmt::format(" of [{}] {}", p.layer(*c).path, p.layer(*c).kind);
+    return "";
 }
 }  // namespace
 
@@ -199,13 +197,15 @@ void verify_arguments(const Program &p, const Kernel &k, const std::vector<Value
     std::set<ValueId> reads, writes;
     for (OpId id : k.ops) {
         const Op &op = p.ops[id];
-        for (const Ref &r : op.reads) add_sources(p, r.value, in_backward(op), reads);
+        for (const Ref &r : op.reads) reads.insert(r.value);
         for (const Ref &w : op.writes) writes.insert(w.value);
     }
     auto check = [&](const std::vector<ValueId> &list, const std::set<ValueId> &declared, const char *does) {
         for (ValueId v : list)
             if (!declared.count(v))
-                broken(declared_arguments, fmt::format("the kernel '{}' {} '{}'", k.name, does, p.values[v].name));
+                broken(declared_arguments, fmt::format("the kernel '{}'{} {} '{}', but did not when the step was planned; a "
+                                                       "layer must define the same however often it is asked",
+                                                       k.name, of_layer(p, k), does, p.values[v].name));
     };
     check(read, reads, "reads");
     check(written, writes, "writes");

@@ -26,11 +26,15 @@ std::string compiled_for(const Halide::Target &target) {
 
 std::string runtime_key(const Halide::Target &target) { return digest("runtime" + compiled_for(target)); }
 
-std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops) {
+std::string serialised(const Halide::Pipeline &pipeline) {
     std::vector<uint8_t> bytes;
     std::map<std::string, Halide::Parameter> parameters;
-    Halide::serialize_pipeline(k.pipeline, bytes, parameters);
-    std::string text(bytes.begin(), bytes.end());
+    Halide::serialize_pipeline(pipeline, bytes, parameters);
+    return {bytes.begin(), bytes.end()};
+}
+
+std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops) {
+    std::string text = serialised(k.pipeline);
     for (const KernelArgument &a : k.arguments)
         text += fmt::format("|{} {} {}", a.type.bits(), int(a.type.code()), Shape(a.extents).str());
     text += compiled_for(m.target);

@@ -10,6 +10,9 @@ struct BuiltKernel;
 
 /// The first 32 hexadecimal digits of the SHA-256 of `bytes`.
 std::string digest(const std::string &bytes);
+/// Algorithm and schedule of Funcs, constants included, in bytes: the same for what is built alike in processes that
+/// had built no other Func.
+std::string serialised(const Halide::Pipeline &pipeline);
 /// Stable across processes: serialised algorithm and schedule, arguments, target, compiler build. `loops`: what will
 /// schedule it, where nothing has yet.
 std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops = "");

@@ -19,12 +19,12 @@ using namespace Halide;
 /// One pipeline of a kernel's outputs, with its arguments and what its loop schedule needs to know.
 class KernelBuilder {
 public:
-    KernelBuilder(const StepProgram &p, const ir::Kernel &k)
+    KernelBuilder(const StepProgram &p, const ir::Kernel &k, bool bounds)
         : p(p), k(k), values(p, k), outputs(KernelOutputs(p, k, values).list) {
         gather_outputs();
         describe_group();
         bind_arguments();
-        check_reads();
+        if (bounds) check_bounds();
     }
     BuiltKernel built;
 
@@ -37,7 +37,7 @@ private:
     void gather_outputs();
     void describe_group();
     void bind_arguments();
-    void check_reads() const;
+    void check_bounds() const;
     std::string name_of(ValueId value) const;
 };
 
@@ -135,7 +135,7 @@ void KernelBuilder::bind_arguments() {
 }
 
 /// Compiled kernels check no index: one outside its array is refused here, while the algorithm has no schedule yet.
-void KernelBuilder::check_reads() const {
+void KernelBuilder::check_bounds() const {
     std::vector<KnownArray> read, written;
     for (const KernelInputs::Image &i : values.in.images)
         if (auto a = values.in.arrays.find(i.value); a != values.in.arrays.end())
@@ -171,9 +171,9 @@ std::string KernelBuilder::name_of(ValueId value) const {
 
 }  // namespace
 
-BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, bool scheduled) {
-    BuiltKernel built = KernelBuilder(p, k).built;
-    if (scheduled) {
+BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options) {
+    BuiltKernel built = KernelBuilder(p, k, options.bounds).built;
+    if (options.scheduled) {
         const auto call = k.anchor ? ir::call_of(p.ops[k.anchor]) : std::nullopt;
         const Layer *anchor = call ? &p.source(*call) : nullptr;
         built.layer = anchor ? anchor->kind() : "";
@@ -188,7 +188,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
                 built.automatic_keys.push_back(kernel_key(built, m, way.str()));
         }
     }
-    built.key = built.automatic_keys.empty() ? kernel_key(built, m) : built.automatic_keys[0];
+    if (options.key) built.key = built.automatic_keys.empty() ? kernel_key(built, m) : built.automatic_keys[0];
     return built;
 }
 

@@ -26,9 +26,14 @@ struct BuiltKernel {
     std::vector<std::string> automatic_keys;
 };
 
-/// `scheduled` false: the algorithm as it is, for comparison. A kernel with automatic keys is left unscheduled:
-/// autoschedulers take seconds, keys milliseconds.
-BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, bool scheduled = true);
+struct BuildOptions {
+    bool scheduled = true;  ///< false: the algorithm as it is, for comparison
+    bool key = true;
+    bool bounds = true;     ///< holds every index against the extents of its array: needed once for each key
+};
+
+/// A kernel with automatic keys is left unscheduled: autoschedulers take seconds, keys milliseconds.
+BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options = {});
 
 /// Gives a kernel that has automatic keys the loops of this one.
 void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way = 0);

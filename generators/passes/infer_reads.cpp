@@ -1,7 +1,6 @@
 // Which values an operation really reads: a gradient is offered all that its layer's call saw, and uses some of it.
 
 #include <algorithm>
-#include <typeinfo>
 
 #include "generators/passes/pipeline.h"
 
@@ -9,8 +8,8 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// Operations with equal signatures read the same places of what they are offered: the type of their layer and the shapes
-/// of its call decide.
+/// Operations with equal signatures read the same places of what they are offered: they ask one layer for the same, of the
+/// same shapes and formats. The layer itself counts, not its type: what it reads may follow from its data members.
 class Signature {
 public:
     Signature(const StepProgram &p, const ir::Op &op) : p(p), op(op) {
@@ -40,7 +39,7 @@ private:
     void call(CallId id) {
         const ir::Call &c = p.calls[id];
         const auto use = ir::use_of(op);
-        text += fmt::format(" {} {}", typeid(p.source(id)).name(), use && use->dy == p.scalars);
+        text += fmt::format(" {} {}", fmt::ptr(&p.source(id)), use && use->dy == p.scalars);
         for (ValueId v : c.inputs) text += p.values[v].shape.str(), format(v);
         text += fmt::format(" {}", p.layer(id).half_products);
         format(c.output);
@@ -48,7 +47,7 @@ private:
         for (ParamId w : p.layer(id).parameters) text += p.parameters[w].name + p.parameters[w].shape.str();
         auto *n = ir::as<ir::Norm>(op);
         if (auto *gram = n ? std::get_if<ir::Gram>(&n->how) : nullptr)
-            text += fmt::format(" and {} {}{}{}", gram->a.call == gram->b.call, typeid(p.source(gram->b.call)).name(),
+            text += fmt::format(" and {} {}{}{}", gram->a.call == gram->b.call, fmt::ptr(&p.source(gram->b.call)),
                                 p.values[p.calls[gram->b.call].inputs[0]].shape.str(), gram->a.dy == gram->b.dy);
         else if (n)
             text += " bound";
@@ -61,11 +60,11 @@ void infer_reads(StepProgram &p, const Context &cx) {
     std::vector<std::string> signatures;
     for (const ir::Op &op : p.ops) signatures.push_back(Signature(p, op).text);
     KnownReads here, &known = cx.known ? *cx.known : here;
-    std::map<std::string, OpId> unknown;  // one of those that are alike
+    std::set<std::string> unknown;
+    std::vector<OpId> asked;  // the first of those that are alike
     for (OpId id : p.ops.ids())
-        if (const std::string &text = signatures[size_t(id.index)]; !known.count(text)) unknown.emplace(text, id);
-    std::vector<OpId> asked;
-    for (auto &[text, id] : unknown) asked.push_back(id);
+        if (const std::string &text = signatures[size_t(id.index)]; !known.count(text) && unknown.insert(text).second)
+            asked.push_back(id);
     const auto answers = asked.empty() ? std::vector<std::vector<ValueId>>() : cx.oracle(p, asked);
     for (size_t i = 0; i < asked.size(); i++) {
         auto &reads = known[signatures[size_t(asked[i].index)]];

@@ -45,7 +45,8 @@ inline constexpr Rule
     prologue_is_not_stored{"prologue-is-not-stored", "the loops of '{}' read it many times, and cannot store it"},
     result_is_stored{"result-is-stored", "it is a result of the model"},
     read_elsewhere{"read-elsewhere", "'{}' reads it too"},
-    reads_nothing{"reads-nothing", "neither of the two reads the other"};
+    reads_nothing{"reads-nothing", "neither of the two reads the other"},
+    source_gone{"source-gone", "'{}' computes it again, from '{}', which is gone after the forward pass"};
 
 // Where updates are.
 inline constexpr Rule

@@ -10,4 +10,7 @@ ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::ve
 /// Bytes of what outlives a step: parameters and optimizer state, and each worker's stored gradients and inputs.
 int64_t kept_bytes(const StepProgram &p);
 
+/// What kernels compute values from that are never stored: the backward pass needs it as it is.
+std::set<ValueId> sources_of_unstored(const StepProgram &p);
+
 }  // namespace cryolite::compiler

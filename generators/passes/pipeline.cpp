@@ -22,6 +22,7 @@ constexpr NamedPass list[] = {
     {"drop-dead", drop_dead, "of these, what nobody reads"},
     {"defer-updates", defer_updates, "updates that wait for the next use of their parameter"},
     {"fuse", fuse, "operations that share a kernel: defaults, then the schedule's lines"},
+    {"read-sources", read_sources, "what operations compute for themselves, they read the sources of"},
     {"place-updates", place_updates, "updates in the kernels of their gradients, where that is legal and pays"},
     {"select-norms", select_norms, "norms of stored gradients, or those that need none stored"},
     {"order", order_kernels, "kernels, so that all is written before it is read"},

@@ -34,6 +34,7 @@ void rematerialise(StepProgram &p, const Context &cx);
 void drop_dead(StepProgram &p, const Context &cx);
 void defer_updates(StepProgram &p, const Context &cx);
 void fuse(StepProgram &p, const Context &cx);
+void read_sources(StepProgram &p, const Context &cx);
 void place_updates(StepProgram &p, const Context &cx);
 void select_norms(StepProgram &p, const Context &cx);
 void order_kernels(StepProgram &p, const Context &cx);

@@ -58,6 +58,16 @@ TEST_CASE("compute_at: a result that others read must be stored") {
             "s(head).compute_at(after) is refused: it is a result of the model; the nearest legal line is s(head).compute_root()");
 }
 
+TEST_CASE("a value that is never stored is computed again from what the backward pass has") {
+    Lines from_stored = [](Chain &c, Step &s) { s(c.relu).compute_at(c.norm); };
+    accepted(from_stored);
+    refused([&](Chain &c, Step &s) { from_stored(c, s), s(c.up).store_at(forward); },
+            "s(relu).compute_at(norm) is refused: 'd(relu)' computes it again, from 'up', which is gone after the "
+            "forward pass; the nearest legal line is s(relu).compute_root()");
+    accepted([&](Chain &c, Step &s) { from_stored(c, s), s(c.up).store_at(forward), s(c.relu).store_at(forward); });
+    accepted([](Chain &c, Step &s) { s(c.up).store_at(forward); });
+}
+
 TEST_CASE("two layers that own loop nests do not share one") {
     auto direct = [](Direct &c, Step &s) { s(c.down).compute_at(c.up); };
     CHECK(error_of([&] {

@@ -104,10 +104,11 @@ TEST_CASE("verifier: what a built kernel reads and writes lies within what its o
     auto words = [&] { return error_of([&] { ir::verify_arguments(c.program, c.program.kernels[k], reads, writes); }); };
     CHECK(words() == "");
     reads.push_back(c.program.output);
-    CHECK_ERROR(fail("{}", words()), "[declared-arguments] a kernel's arguments lie within what its operations read and write: the kernel 'up' reads 'output'");
+    CHECK_ERROR(fail("{}", words()), "[declared-arguments] a kernel's arguments lie within what its operations read and "
+                                     "write: the kernel 'up' of [up] Linear reads 'output'");
     reads.pop_back();
     writes.push_back(c.program.loss);
-    CHECK_ERROR(fail("{}", words()), "the kernel 'up' writes 'loss'");
+    CHECK_ERROR(fail("{}", words()), "the kernel 'up' of [up] Linear writes 'loss'");
 }
 
 }  // namespace cryolite::test

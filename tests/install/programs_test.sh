@@ -22,7 +22,8 @@ learns smoother 0.8 "$programs/smoother.cpp" --data "$text" --steps 150 --reach 
 learns classifier 0.2 "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 300
 "$command" train "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 100 --optimizer sign-sgd --lr 0.002 \
     --out rule --cache "$work/cache" > rule.out 2> rule.err || fail "a rule of the program: $(tail -1 rule.err)"
-"$command" check "$programs/smoother.cpp" --cache "$work/cache" > out 2>&1 || fail "check: $(cat out)"
+"$command" check "$programs/smoother.cpp" --reach 3 --width 8 --cache "$work/cache" > out 2>&1 ||
+    fail "check: $(cat out)"
 "$command" explain "$programs/smoother.cpp" --cache "$work/cache" > plan 2> err || fail "explain: $(tail -1 err)"
 grep -q "next(hidden.weight)" plan || fail "explain does not show the fused update"
 # The compiler warns of what the user wrote, and of nothing that it inlined from the standard library.

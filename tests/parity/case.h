@@ -44,6 +44,40 @@ inline std::shared_ptr<Bundle> compile_program(const std::string &program, const
     return std::make_shared<Bundle>(bundle);
 }
 
+struct Trained {
+    std::vector<double> losses;
+    std::vector<std::vector<float>> weights;
+};
+
+/// What three steps leave, on tokens from a formula.
+inline Trained train_bundle(std::shared_ptr<Bundle> bundle, int accumulate = 1, double clip = 0) {
+    std::unique_ptr<Device> device = make_device("cpu", 2);
+    Trainer t(std::move(bundle), *device);
+    t.initialise(7);
+    t.set("lr", 1e-2), t.set("clip", clip);
+    Trained r;
+    Batch batch;
+    uint64_t at = 0;
+    const size_t n = size_t(t.batch() * t.rows_per_example());
+    auto next = [&]() -> const Batch & {
+        batch.tokens.resize(n), batch.targets.resize(n);
+        for (size_t i = 0; i < n; i++, at++) {
+            batch.tokens[i] = int32_t(formula_bits("fuzz", at) % 19);
+            batch.targets[i] = int32_t(formula_bits("fuzz", at + 1) % 19);
+        }
+        return batch;
+    };
+    for (int s = 0; s < 3; s++) r.losses.push_back(t.step(next, accumulate));
+    t.flush();
+    for (size_t b = 0; b < t.plan().buffers.size(); b++) {
+        const PlanBuffer &w = t.plan().buffers[b];
+        if (w.role != "parameter") continue;
+        r.weights.emplace_back(size_t(w.elements()));
+        t.get(int(b), r.weights.back());
+    }
+    return r;
+}
+
 /// A GPT of these arguments.
 inline std::shared_ptr<Bundle> compile_gpt(const json &args, std::string flags, const fs::path &bundle) {
     for (const char *name : {"layers", "heads", "width", "context", "vocab"})

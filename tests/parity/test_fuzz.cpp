@@ -12,39 +12,6 @@ int number(const char *name, int otherwise) {
     return text ? std::atoi(text) : otherwise;
 }
 
-struct Result {
-    std::vector<double> losses;
-    std::vector<std::vector<float>> weights;
-};
-
-Result train(std::shared_ptr<Bundle> bundle, int accumulate, double clip) {
-    std::unique_ptr<Device> device = make_device("cpu", 2);
-    Trainer t(std::move(bundle), *device);
-    t.initialise(7);
-    t.set("lr", 1e-2), t.set("clip", clip);
-    Result r;
-    Batch batch;
-    uint64_t at = 0;
-    const size_t n = size_t(t.batch() * t.rows_per_example());
-    auto next = [&]() -> const Batch & {
-        batch.tokens.resize(n), batch.targets.resize(n);
-        for (size_t i = 0; i < n; i++, at++) {
-            batch.tokens[i] = int32_t(formula_bits("fuzz", at) % 19);
-            batch.targets[i] = int32_t(formula_bits("fuzz", at + 1) % 19);
-        }
-        return batch;
-    };
-    for (int s = 0; s < 3; s++) r.losses.push_back(t.step(next, accumulate));
-    t.flush();
-    for (size_t b = 0; b < t.plan().buffers.size(); b++) {
-        const PlanBuffer &w = t.plan().buffers[b];
-        if (w.role != "parameter") continue;
-        r.weights.emplace_back(size_t(w.elements()));
-        t.get(int(b), r.weights.back());
-    }
-    return r;
-}
-
 }  // namespace
 
 TEST_CASE("fuzz: random step schedules agree with the unscheduled step") {
@@ -69,7 +36,7 @@ TEST_CASE("fuzz: random step schedules agree with the unscheduled step") {
         }
         auto plain = compile_program("tests/fuzz_model", flags + " --param plain=2 --update separate",
                                      folder.path / fmt::format("p{}", seed));
-        Result a = train(plain, accumulate, clip), b = train(scheduled, accumulate, clip);
+        const Trained a = train_bundle(plain, accumulate, clip), b = train_bundle(scheduled, accumulate, clip);
         for (size_t s = 0; s < a.losses.size(); s++) CHECK(std::abs(a.losses[s] - b.losses[s]) < 2e-5 * a.losses[s]);
         REQUIRE(a.weights.size() == b.weights.size());
         size_t far = 0, all = 0;

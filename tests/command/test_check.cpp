@@ -1,0 +1,34 @@
+// `check` takes the flags of the model, and no others.
+
+#include "apps/cryolite/commands.h"
+#include "apps/cryolite/flags.h"
+#include "runtime/error.h"
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+TEST_CASE("check: the flags of the model reach its program") {
+    Scratch scratch;
+    auto checked = [&](std::vector<std::string> flags) {
+        flags.insert(flags.begin(), {"gpt", "--cache", (scratch / "cache").string()});
+        return run_check(flags);
+    };
+    CHECK(checked({"--context", "9", "--positions", "8"}) == 1);  // said by the program: longer than its positions
+    CHECK(checked({"--preset", "gpt2", "--context", "1025"}) == 1);
+    CHECK_THROWS_AS(checked({"--width", "30"}), UsageError);
+    CHECK_ERROR(checked({"--width", "30"}), "--width 30 is not divisible by --heads 4");
+    CHECK_ERROR(checked({"--preset", "nana"}), "did you mean nano?");
+    CHECK_ERROR(checked({"--lyers", "2"}), "\"--lyers\" is not a flag of cryolite check gpt (did you mean --layers?)");
+    CHECK_ERROR(checked({"--lr", "0.1"}), "\"--lr\" is not a flag of cryolite check gpt; see cryolite check gpt");
+}
+
+TEST_CASE("check: a file may give them, beside what only a run needs") {
+    Scratch scratch;
+    write_plainly(scratch / "run.toml", "app = \"gpt\"\nlayers = 3\nlr = 0.1\n");
+    const std::string file = scratch / "run.toml", cache = scratch / "cache";
+    const Request r = read_request(Command::check, {"--config", file, "--cache", cache});
+    CHECK(r.app == "gpt");
+    CHECK(r.values.text("layers") == "3");
+}
+
+}  // namespace cryolite::test
