@@ -36,19 +36,23 @@ bool is_plain_name(const std::string &name) {
 /// What verifying takes: sizes alone cost nothing, digests a reading of every byte.
 enum class Depth { sizes, digests };
 
-std::string file_mistake(const fs::path &path, uint64_t size, const std::string &digest, Depth depth) {
+/// `written`: the file's entry in the manifest.
+std::string file_mistake(const fs::path &path, const nlohmann::json &written, Depth depth) {
     const std::string name = path.filename().string();
-    std::error_code error;
-    const uint64_t found = fs::file_size(path, error);
-    if (error) return fmt::format("{}: {}", name, error.message());
+    const auto size = written.at("size").get<uint64_t>();
+    const uint64_t found = InputFile(path).size();
     if (found != size) return fmt::format("{} has {} bytes, {} were written", name, found, size);
-    if (depth == Depth::digests && sha256_file(path) != digest)
+    if (depth == Depth::digests && sha256_file(path) != written.at("sha256").get<std::string>())
         return fmt::format("{} has changed since it was written", name);
     return "";
 }
 
+nlohmann::json read_manifest(const fs::path &folder) {
+    return nlohmann::json::parse(read_file(folder / manifest_name));
+}
+
 std::string manifest_mistake(const fs::path &folder, Depth depth) {
-    const nlohmann::json manifest = nlohmann::json::parse(read_file(folder / manifest_name));
+    const nlohmann::json manifest = read_manifest(folder);
     if (manifest.at("format") != manifest_format)
         return fmt::format("{} is not of the format \"{}\"", manifest_name, manifest_format);
     const auto step = step_of(folder.filename().string());
@@ -58,8 +62,7 @@ std::string manifest_mistake(const fs::path &folder, Depth depth) {
     for (const auto &[name, file] : manifest.at("files").items()) {
         if (!is_plain_name(name))
             return fmt::format("{} names the file {}", manifest_name, shown(name));
-        std::string mistake = file_mistake(folder / name, file.at("size").get<uint64_t>(),
-                                           file.at("sha256").get<std::string>(), depth);
+        std::string mistake = file_mistake(folder / name, file, depth);
         if (!mistake.empty()) return mistake;
     }
     return "";
@@ -70,7 +73,10 @@ std::string mistake_of(const fs::path &folder, Depth depth) {
         return manifest_mistake(folder, depth);
     } catch (const nlohmann::json::exception &e) {
         return fmt::format("{} is damaged: {}", manifest_name, e.what());
-    } catch (const Error &e) {
+    } catch (const FileError &e) {
+        if (!e.missing()) throw;
+        return e.what();
+    } catch (const Error &e) {  // a folder or a pipe is in its place
         return e.what();
     }
 }
@@ -91,14 +97,13 @@ Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
             fail("a checkpoint cannot have a file named {}, or has it already", shown(file.name));
         const fs::path path = folder.path() / file.name;
         std::string digest = file.write(path);
-        sync_path(path);
         if (digest.empty()) digest = sha256_file(path);
-        entries[file.name] = {{"size", fs::file_size(path)}, {"sha256", digest}};
+        entries[file.name] = {{"size", InputFile(path).size()}, {"sha256", digest}};
     }
     const nlohmann::json manifest = {
         {"format", manifest_format}, {"step", step}, {"files", entries}};
-    write_file_atomic(folder.path() / manifest_name, manifest.dump(2) + "\n");
-    folder.publish(TemporaryFolder::IfExists::replace);
+    write_file_atomic(folder.path() / manifest_name, manifest.dump(2) + "\n", 0644, FolderSync::later);
+    folder.publish(TemporaryFolder::IfExists::replace, Written::synced);
     return checkpoint;
 }
 
@@ -109,7 +114,8 @@ std::vector<Checkpoint> list_checkpoints(const fs::path &run) {
          entry.increment(error))
         if (const auto step = step_of(entry->path().filename().string()))
             found.push_back({entry->path(), *step});
-    if (error && error != std::errc::no_such_file_or_directory)
+    // A link to a disk that is not there today is no run without checkpoints.
+    if (error && (error != std::errc::no_such_file_or_directory || is_there(folder_of(run))))
         fail_file("list checkpoints in", folder_of(run), error.value());
     std::sort(found.begin(), found.end(),
               [](const Checkpoint &a, const Checkpoint &b) { return a.step > b.step; });
@@ -117,6 +123,18 @@ std::vector<Checkpoint> list_checkpoints(const fs::path &run) {
 }
 
 std::string verify_checkpoint(const fs::path &folder) { return mistake_of(folder, Depth::digests); }
+
+std::string verify_copy(const fs::path &file, const Checkpoint &checkpoint) {
+    const std::string name = file.filename().string();
+    try {
+        const nlohmann::json written = read_manifest(checkpoint.path).at("files").at(name);
+        if (!is_there(file)) return fmt::format("{} is missing", name);
+        if (file_mistake(file, written, Depth::digests).empty()) return "";
+        return fmt::format("{} is not that of {}", name, checkpoint.path.filename().string());
+    } catch (const nlohmann::json::exception &e) {
+        fail("{} is damaged: {}", (checkpoint.path / manifest_name).string(), e.what());
+    }
+}
 
 std::optional<Checkpoint> newest_good_checkpoint(
     const fs::path &run,
@@ -129,13 +147,25 @@ std::optional<Checkpoint> newest_good_checkpoint(
     return std::nullopt;
 }
 
+namespace {
+
+bool has_its_sizes(const Checkpoint &checkpoint) {
+    try {
+        return mistake_of(checkpoint.path, Depth::sizes).empty();
+    } catch (const FileError &) {
+        return false;
+    }
+}
+
+}  // namespace
+
 void prune_checkpoints(const fs::path &run, const Checkpoint &latest, int keep, const std::set<uint64_t> &damaged) {
     int kept = 0;
     for (const Checkpoint &checkpoint : list_checkpoints(run)) {
         if (checkpoint.step > latest.step) continue;
         if (checkpoint.step != latest.step && kept >= keep)
             remove_folder(checkpoint.path);
-        else if (!damaged.count(checkpoint.step) && mistake_of(checkpoint.path, Depth::sizes).empty())
+        else if (!damaged.count(checkpoint.step) && has_its_sizes(checkpoint))
             ++kept;
     }
 }

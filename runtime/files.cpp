@@ -61,7 +61,9 @@ int open_for_reading(const fs::path &path, struct stat &status) {
     if (descriptor < 0) fail_file("read", path, errno);
     const char *kind = nullptr;
     if (::fstat(descriptor, &status) != 0) {
-        kind = "cannot be examined";
+        const int error = errno;
+        ::close(descriptor);
+        fail_file("read", path, error);
     } else if (S_ISDIR(status.st_mode)) {
         kind = "it is a folder; name a file";
     } else if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) {
@@ -79,8 +81,16 @@ int open_for_reading(const fs::path &path, struct stat &status) {
 }  // namespace
 
 void fail_file(std::string_view verb, const fs::path &path, int error, uint64_t needed) {
-    fail("cannot {} {}: {}{}", verb, path.string(), std::generic_category().message(error),
-         advice(path, error, needed));
+    throw FileError(fmt::format("cannot {} {}: {}{}", verb, path.string(), std::generic_category().message(error),
+                                advice(path, error, needed)),
+                    error);
+}
+
+bool is_there(const fs::path &path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0) return true;
+    if (errno != ENOENT && errno != ENOTDIR) fail_file("examine", path, errno);
+    return false;
 }
 
 fs::path temporary_beside(const fs::path &path) {
@@ -113,7 +123,7 @@ std::string read_file(const fs::path &path) {
     return bytes;
 }
 
-void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mode) {
+void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mode, FolderSync folder) {
     const fs::path temporary = temporary_beside(path);
     FileWriter writer(temporary,
                       {.expected = bytes.size(), .mode = mode, .exclusive = true, .shown = path});
@@ -124,7 +134,7 @@ void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mo
         ::unlink(temporary.c_str());
         fail_file("replace", path, error);
     }
-    sync_path(parent_of(path));
+    if (folder == FolderSync::now) sync_path(parent_of(path));
 }
 
 FileWriter::FileWriter(fs::path path, Options options)
@@ -171,6 +181,44 @@ void FileWriter::finish() {
         ::unlink(path_.c_str());
         fail_file("write", options_.shown, error);
     }
+}
+
+namespace {
+
+int64_t nanoseconds(const timespec &time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+}  // namespace
+
+InputFile::InputFile(fs::path path) : path_(std::move(path)) {
+    struct stat status {};
+    descriptor_ = open_for_reading(path_, status);
+    size_ = static_cast<uint64_t>(status.st_size);
+    changed_ = nanoseconds(status.st_mtim);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read(uint64_t offset, std::span<std::byte> to) const {
+    while (!to.empty()) {
+        const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) fail_file("read", path_, errno);
+        if (got == 0)
+            fail("{}: it had {} bytes and ends at byte {} now: it was cut short while it was in use", path_.string(),
+                 size_, offset);
+        offset += static_cast<uint64_t>(got);
+        to = to.subspan(static_cast<size_t>(got));
+    }
+}
+
+void InputFile::check_unchanged() const {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0) fail_file("examine", path_, errno);
+    if (static_cast<uint64_t>(status.st_size) != size_)
+        fail("{}: it had {} bytes and has {} now: it was changed while it was in use", path_.string(), size_,
+             status.st_size);
+    if (nanoseconds(status.st_mtim) != changed_)
+        fail("{}: it was written to while it was in use", path_.string());
 }
 
 MappedFile::MappedFile(fs::path path) : path_(std::move(path)) {

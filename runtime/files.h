@@ -2,6 +2,9 @@
 // Files, so that every failure says which file, why and what to do, and nothing is ever half
 // written.
 
+#include "runtime/error.h"
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -22,14 +25,29 @@ inline std::string_view as_text(Bytes bytes) {
     return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
+/// What the system has against doing something with a file: `number` is its errno. A reader can so tell a file that is
+/// not there, which it may have an answer to, from one that could not be read this time.
+struct FileError : Error {
+    FileError(const std::string &message, int number) : Error(message), number(number) {}
+    int number;
+    bool missing() const { return number == ENOENT || number == ENOTDIR; }
+};
+
+/// Whether something is at `path`, be it a link to nothing. Errors: what keeps this from being known, as no permission.
+bool is_there(const fs::path &path);
+
 /// The whole file; an empty one gives an empty string.
 /// Errors: missing, unreadable, a folder, a device, a pipe (which might never end).
 std::string read_file(const fs::path &path);
 
+/// Whether a new name in a folder is on the disk at once, or when the caller syncs the folder, once for several names.
+enum class FolderSync { now, later };
+
 /// Replaces `path` by `bytes`, whole or not at all: a temporary file in the same folder is written,
 /// synced and renamed. A failure (full disk, no permission) removes the temporary file and leaves
 /// the old content.
-void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mode = 0644);
+void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mode = 0644,
+                       FolderSync folder = FolderSync::now);
 
 /// A digest fed piece by piece.
 class Sha256 {
@@ -86,6 +104,28 @@ private:
     uint64_t written_ = 0;
 };
 
+/// A regular file that is read where it is asked for. What is cut short or changed meanwhile is an error, and never
+/// ends the process, as a mapping of it would.
+class InputFile {
+public:
+    explicit InputFile(fs::path path);
+    ~InputFile();
+    InputFile(const InputFile &) = delete;
+
+    const fs::path &path() const { return path_; }
+    uint64_t size() const { return size_; }  ///< when it was opened
+    /// Fills `to` from byte `offset` on. Errors: fewer bytes are there, or they cannot be read.
+    void read(uint64_t offset, std::span<std::byte> to) const;
+    /// Throws where its size or the time of its last change is another one than when it was opened.
+    void check_unchanged() const;
+
+private:
+    fs::path path_;
+    int descriptor_ = -1;
+    uint64_t size_ = 0;
+    int64_t changed_ = 0;  ///< nanoseconds since 1970
+};
+
 /// A read-only view of a whole regular file. A file that another program cuts short while it is
 /// mapped would end this process with SIGBUS, as with any mapping: publish files by rename.
 class MappedFile {
@@ -106,6 +146,9 @@ private:
     size_t size_ = 0;
 };
 
+/// How the files of a folder were written: each on the disk already, or only given to the system.
+enum class Written { plainly, synced };
+
 /// A new folder beside the place where it will be published; removed, with its content, unless it
 /// was.
 class TemporaryFolder {
@@ -118,19 +161,13 @@ public:
     const fs::path &path() const { return path_; }
 
     enum class IfExists { keep, replace };
-    /// Syncs every file and renames to the final path. False when a folder was there already and is
-    /// kept (another process was first): this one is then removed.
-    bool publish(IfExists if_exists = IfExists::keep);
+    /// Syncs every file, unless whoever wrote them did, and renames to the final path. False when a folder was there
+    /// already and is kept (another process was first): this one is then removed.
+    bool publish(IfExists if_exists = IfExists::keep, Written files = Written::plainly);
 
 private:
     fs::path path_, final_;
 };
-
-/// Syncs `folder` and all below it, renames it to `final_path` in the same parent and syncs the
-/// parent. False when something is at `final_path` already and is to be kept. A folder that is
-/// replaced is exchanged in one step where the file system can.
-bool publish_folder(const fs::path &folder, const fs::path &final_path,
-                    TemporaryFolder::IfExists if_exists = TemporaryFolder::IfExists::keep);
 
 /// Removes a folder so that a kill half-way leaves only a `.tmp-` name: renamed first, then
 /// removed.
@@ -143,7 +180,7 @@ int remove_leftovers(const fs::path &folder);
 /// Waits until `path`, a file or a folder, is on the disk.
 void sync_path(const fs::path &path);
 
-/// Throws an Error: what could not be done with which path, why (an errno), and what helps.
+/// Throws a FileError: what could not be done with which path, why (an errno), and what helps.
 /// `needed`: bytes that were still to be written, for a full disk.
 [[noreturn]] void fail_file(std::string_view verb, const fs::path &path, int error,
                             uint64_t needed = 0);

@@ -24,22 +24,18 @@ void sync_tree(const fs::path &folder) {
     sync_path(folder);
 }
 
-/// Puts `folder` where a folder is already, and removes that one. One exchange, so that a kill in
-/// between leaves one or the other; where the file system cannot, a moment has neither.
-void replace_folder(const fs::path &folder, const fs::path &final_path) {
-    if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) != 0) {
-        const fs::path aside = temporary_beside(final_path);
-        if (::rename(final_path.c_str(), aside.c_str()) != 0)
-            fail_file("move aside", final_path, errno);
-        if (::rename(folder.c_str(), final_path.c_str()) != 0) {
-            const int error = errno;
-            (void)!::rename(aside.c_str(), final_path.c_str());
-            fail_file("publish", final_path, error);
-        }
-        fs::remove_all(aside);
-    } else {
-        fs::remove_all(folder);
+/// Puts `folder` where a folder is already; where that one is then. One exchange, so that a kill in between leaves one
+/// or the other; where the file system cannot, a moment has neither.
+fs::path replace_folder(const fs::path &folder, const fs::path &final_path) {
+    if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) == 0) return folder;
+    const fs::path aside = temporary_beside(final_path);
+    if (::rename(final_path.c_str(), aside.c_str()) != 0) fail_file("move aside", final_path, errno);
+    if (::rename(folder.c_str(), final_path.c_str()) != 0) {
+        const int error = errno;
+        (void)!::rename(aside.c_str(), final_path.c_str());
+        fail_file("publish", final_path, error);
     }
+    return aside;
 }
 
 }  // namespace
@@ -68,23 +64,26 @@ void make_private_dirs(const fs::path &path, unsigned mode) {
             path.string());
 }
 
-bool publish_folder(const fs::path &folder, const fs::path &final_path,
-                    TemporaryFolder::IfExists if_exists) {
+bool TemporaryFolder::publish(IfExists if_exists, Written files) {
     try {
-        sync_tree(folder);
+        if (files == Written::plainly)
+            sync_tree(path_);
+        else
+            sync_path(path_);
     } catch (const fs::filesystem_error &e) {
-        fail("cannot publish {}: {}", final_path.string(), e.what());
+        fail("cannot publish {}: {}", final_.string(), e.what());
     }
     // RENAME_NOREPLACE: plain rename would silently replace an empty folder.
-    int status =
-        ::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, final_path.c_str(), RENAME_NOREPLACE);
-    if (status != 0 && errno == EINVAL) status = ::rename(folder.c_str(), final_path.c_str());
-    if (status != 0) {
-        if (errno != EEXIST && errno != ENOTEMPTY) fail_file("publish", final_path, errno);
-        if (if_exists == TemporaryFolder::IfExists::keep) return false;
-        replace_folder(folder, final_path);
+    int status = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, final_.c_str(), RENAME_NOREPLACE);
+    if (status != 0 && errno == EINVAL) status = ::rename(path_.c_str(), final_.c_str());
+    if (status == 0) {
+        path_.clear();
+    } else {
+        if (errno != EEXIST && errno != ENOTEMPTY) fail_file("publish", final_, errno);
+        if (if_exists == IfExists::keep) return false;
+        path_ = replace_folder(path_, final_);  // the other one goes once this one is there to stay
     }
-    sync_path(parent_of(final_path));
+    sync_path(parent_of(final_));
     return true;
 }
 
@@ -98,12 +97,6 @@ TemporaryFolder::TemporaryFolder(fs::path final_path, unsigned mode)
 TemporaryFolder::~TemporaryFolder() {
     std::error_code ignored;
     if (!path_.empty()) fs::remove_all(path_, ignored);
-}
-
-bool TemporaryFolder::publish(IfExists if_exists) {
-    const bool published = publish_folder(path_, final_, if_exists);
-    if (published) path_.clear();
-    return published;
 }
 
 void remove_folder(const fs::path &folder) {

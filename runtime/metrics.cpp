@@ -3,6 +3,7 @@
 #include "runtime/error.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +16,14 @@ namespace cryolite {
 AppendFile::AppendFile(fs::path path) : path_(std::move(path)) {
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (descriptor_ < 0) fail_file("write", path_, errno);
+    struct stat status {};
+    if (::fstat(descriptor_, &status) == 0) {
+        size_ = status.st_size;
+        return;
+    }
+    const int error = errno;
+    ::close(descriptor_);
+    fail_file("examine", path_, error);
 }
 
 AppendFile::~AppendFile() {
@@ -22,21 +31,31 @@ AppendFile::~AppendFile() {
 }
 
 AppendFile::AppendFile(AppendFile &&other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_) {}
 
 void AppendFile::append(Bytes bytes) {
+    const int64_t size = size_ + static_cast<int64_t>(bytes.size());
     while (!bytes.empty()) {
         const ssize_t done = ::write(descriptor_, bytes.data(), bytes.size());
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) fail_file("write", path_, done < 0 ? errno : ENOSPC, bytes.size());
+        if (done <= 0) {
+            const int error = done < 0 ? errno : ENOSPC;
+            (void)!::ftruncate(descriptor_, size_);
+            fail_file("write", path_, error, bytes.size());
+        }
         bytes = bytes.subspan(static_cast<size_t>(done));
     }
+    size_ = size;
+}
+
+void AppendFile::sync() {
+    if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_file("sync", path_, errno);
 }
 
 namespace {
 
 AppendFile emptied(const fs::path &path) {
-    write_file_atomic(path, "");
+    write_file_atomic(path, "", 0644, FolderSync::later);
     return AppendFile(path);
 }
 
@@ -59,8 +78,7 @@ std::string lines_until(const std::string &text, uint64_t step) {
 }
 
 AppendFile cut_to(const fs::path &path, uint64_t step) {
-    std::error_code ignored;
-    if (fs::exists(path, ignored)) write_file_atomic(path, lines_until(read_file(path), step));
+    if (is_there(path)) write_file_atomic(path, lines_until(read_file(path), step), 0644, FolderSync::later);
     return AppendFile(path);
 }
 

@@ -11,7 +11,7 @@
 namespace cryolite {
 
 /// A file that grows at its end, each piece flushed to the system at once (a kill loses nothing
-/// written).
+/// written). A piece that cannot be written leaves no part of itself.
 class AppendFile {
 public:
     /// Creates the file when it is missing.
@@ -21,10 +21,13 @@ public:
     AppendFile(const AppendFile &) = delete;
 
     void append(Bytes bytes);
+    /// Waits until all of it is on the disk: a loss of power loses nothing either.
+    void sync();
 
 private:
     fs::path path_;
     int descriptor_ = -1;
+    int64_t size_ = 0;
 };
 
 /// metrics.jsonl.
@@ -38,6 +41,8 @@ public:
 
     /// One JSON object, without a line break.
     void write(std::string_view object);
+    /// Waits until all lines are on the disk. The name of a new file is once its folder is synced.
+    void sync() { file_.sync(); }
 
 private:
     AppendFile file_;

@@ -3,6 +3,9 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace cryolite {
 
 struct Sha256::State {
@@ -40,6 +43,16 @@ std::string sha256_hex(Bytes bytes) {
     return digest.hex();
 }
 
-std::string sha256_file(const fs::path &path) { return sha256_hex(MappedFile(path).bytes()); }
+std::string sha256_file(const fs::path &path) {
+    const InputFile file(path);
+    std::vector<std::byte> piece(std::min<uint64_t>(file.size(), 1 << 20));
+    Sha256 digest;
+    for (uint64_t at = 0; at < file.size(); at += piece.size()) {
+        const auto part = std::span(piece).first(std::min<uint64_t>(piece.size(), file.size() - at));
+        file.read(at, part);
+        digest.update(part);
+    }
+    return digest.hex();
+}
 
 }  // namespace cryolite

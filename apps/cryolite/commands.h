@@ -10,6 +10,7 @@ int run_train(const std::vector<std::string> &arguments);
 int run_bench(const std::vector<std::string> &arguments);
 int run_sample(const std::vector<std::string> &arguments);
 int run_explain(const std::vector<std::string> &arguments);
+int run_runs(const std::vector<std::string> &arguments);
 int run_check(const std::vector<std::string> &arguments);
 
 }  // namespace cryolite

@@ -1,5 +1,7 @@
 // The resolved settings of a run as config.toml.
 
+#include <cmath>
+
 #include "apps/cryolite/config_file.h"
 #include "apps/cryolite/programs.h"
 #include "apps/cryolite/settings.h"
@@ -33,8 +35,7 @@ void check_names(const TrainSettings &s) {
 }
 
 std::string config_toml(const TrainSettings &s) {
-    std::string out =
-        "# What this run was made with; cryolite train --config FILE does it again.\n";
+    std::string out = std::string(config_heading) + "\n";
     auto line = [&](const std::string &key, const std::string &value) {
         out += fmt::format("{} = {}\n", key, value);
     };
@@ -48,8 +49,8 @@ std::string config_toml(const TrainSettings &s) {
     line("precision", toml_string(s.precision));
     line("clip", real(s.clip));
     line("optimizer", toml_string(s.optimizer));
-    line("lr", real(s.rate.high));
-    line("min-lr", real(s.rate.low));
+    if (!std::isnan(s.rate.high)) line("lr", real(s.rate.high));
+    if (!std::isnan(s.rate.low)) line("min-lr", real(s.rate.low));
     line("warmup", std::to_string(s.rate.warmup));
     for (auto &[name, value] : s.numbers) line(name, real(value));
     out += "\n# Schedule\n";

@@ -9,6 +9,7 @@
 
 #include "apps/cryolite/config_file.h"
 #include "apps/cryolite/refusals.h"
+#include "apps/cryolite/resume.h"
 #include "apps/cryolite/version.h"
 #include "runtime/error.h"
 
@@ -234,8 +235,7 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     const FirstReading first(arguments);
     if (!first.get("config").empty()) give_file(r.values, first.get("config"), Origin::config);
     if (command == Command::train && !first.get("resume").empty() && !first.get("out").empty())
-        if (fs::path own = fs::path(first.get("out")) / "config.toml"; fs::exists(own))
-            give_file(r.values, own, Origin::resumed);
+        if (const fs::path run = first.get("out"); is_run(run)) give_file(r.values, run / "config.toml", Origin::resumed);
     auto told = [&](const char *flag, const std::string &otherwise) {
         std::string text = first.get(flag);
         return text.empty() ? r.values.text(flag, otherwise) : text;

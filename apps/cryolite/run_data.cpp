@@ -91,11 +91,11 @@ RunData open_shard(TrainSettings &s, const Request &r) {
     if (!r.values.chosen("vocab"))
         s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
     const int vocab = s.param("vocab", gpt2_vocabulary);
-    d.train = open_token_shard(s.data, vocab);
-    d.digest = sha256_file(s.data);
+    const TokenShard shard = open_token_shard(s.data, vocab);
+    d.train = shard.tokens, d.digest = shard.digest;
     require_context(d.train, s.param("context", 1), s.data.string());
     if (!s.validation.empty() && is_token_shard(s.validation)) {
-        d.validation = open_token_shard(s.validation, vocab);
+        d.validation = open_token_shard(s.validation, vocab).tokens;
         require_context(d.validation, s.param("context", 1), s.validation.string());
     } else if (!s.validation.empty()) {
         if (!gpt2)
@@ -127,7 +127,7 @@ RunData open_text(TrainSettings &s, const Request &r) {
                        "--tokenizer gpt2 or a text",
                        s.validation.string());
         d.train = encode_stream(*d.tokenizer, read_text(s.data));
-        d.validation = open_token_shard(s.validation, d.tokenizer->size());
+        d.validation = open_token_shard(s.validation, d.tokenizer->size()).tokens;
         require_context(d.validation, options.context, s.validation.string());
     }
     return d;

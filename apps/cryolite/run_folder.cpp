@@ -17,40 +17,41 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char *state_format = "cryolite run 1";
-
-void make_folder(const fs::path &path) {
+/// Makes the folder that a run's folder is to be in, where it is missing.
+void make_parent(const fs::path &path) {
+    const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+    fs::path there = parent;  // the nearest folder that exists decides
+    for (std::error_code ignored; !there.empty() && !fs::exists(there, ignored);) there = there.parent_path();
+    if (there.empty()) there = ".";
     std::error_code error;
-    if (fs::exists(path, error) && !fs::is_directory(path, error))
-        fail_usage("--out {} is a file, expected a folder", path.string());
-    fs::create_directories(path, error);
-    if (error) {
-        fs::path there = path;  // the nearest folder that exists decides
-        for (std::error_code ignored; !there.empty() && !fs::exists(there, ignored);) there = there.parent_path();
+    fs::create_directories(parent, error);
+    if (!error && access(parent.c_str(), W_OK | X_OK) != 0) error.assign(errno, std::generic_category());
+    if (error)
         fail("cannot create the run's folder {} in {}: {}; name a folder of your own with --out DIR, or work in one",
-             path.string(), there.empty() ? "." : there.string(), error.message());
-    }
-    if (access(path.c_str(), W_OK | X_OK) != 0) fail_file("write to the run's folder", path, errno);
+             path.string(), there.string(), error.message());
+    for (fs::path made = parent; made != there && made.has_relative_path(); made = made.parent_path())
+        sync_path(made.has_parent_path() ? made.parent_path() : ".");
 }
 
-/// RUN/name becomes a copy of the checkpoint's file, in one step. Not a link to it, unless it cannot be copied (a full
-/// disk): what rewrites a model in place would damage the checkpoint.
-void copy_result(const fs::path &from, const fs::path &to) {
-    const fs::path temporary = temporary_beside(to);
-    std::error_code error, ignored;
-    fs::copy_file(from, temporary, error);
-    if (!error) {
-        sync_path(temporary);
-    } else {
-        fs::remove(temporary, ignored);
-        error.clear();
-        fs::create_hard_link(from, temporary, error);
-    }
-    if (!error) fs::rename(temporary, to, error);
-    if (error) {
-        fs::remove(temporary, ignored);
-        fail_file("write", to, error.value());
-    }
+/// The names in a folder, but what a process that was killed there left.
+std::vector<std::string> names_in(const fs::path &folder) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+        if (const std::string name = entry->path().filename().string(); !name.starts_with(".tmp-"))
+            names.push_back(name);
+    if (error) fail_file("read the folder", folder, error.value());
+    return names;
+}
+
+/// --resume goes on with a run, or begins one where nothing is.
+void check_resumable(const fs::path &path) {
+    const std::vector<std::string> names = names_in(path);
+    if (names.empty() || is_run(path) || !list_checkpoints(path).empty()) return;
+    fail_usage(
+        "--resume: {} is not the folder of a run: it has {}{}, but no config.toml that a run wrote; nothing there was "
+        "changed. Name the run's folder, or a new one, with --out",
+        path.string(), names[0], names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "");
 }
 
 }  // namespace
@@ -69,99 +70,121 @@ fs::path default_folder(const std::string &app) {
 
 RunFolder::RunFolder(const TrainSettings &s, bool writes)
     : path_(s.out.empty() ? default_folder(s.app) : s.out), writes_(writes) {
-    if (!writes_) return;
-    make_folder(path_);
-    hold(s.resume);
+    if (!path_.has_filename()) path_ = path_.parent_path();  // "runs/x/"
 }
 
 RunFolder::~RunFolder() {
+    if (!began_ && configured_) ::unlink((path_ / "config.toml").c_str());
+    if (!began_ && made_) ::rmdir(path_.c_str());
     if (lock_ >= 0) ::close(lock_);
-    if (writes_ && !began_) ::rmdir(path_.c_str());
 }
 
-void RunFolder::hold(bool resume) {
-    lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock_ < 0) fail_file("open the run's folder", path_, errno);
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        fail("another process is training in {}; wait for it or name another --out",
-             path_.string());
+void RunFolder::hold(const TrainSettings &s) {
+    if (!writes_) return;
+    if (!is_there(path_)) return make(s);
     std::error_code error;
-    if (resume) {
-        remove_leftovers(path_);
-        remove_checkpoint_leftovers(path_);
-    } else if (!fs::is_empty(path_, error) || error) {
-        fail_usage(
-            "--out {} is not empty: go on with the run in it (--resume) or name another folder",
-            path_.string());
-    }
+    if (!fs::is_directory(path_, error)) fail_usage("--out {} is a file, expected a folder", path_.string());
+    if (access(path_.c_str(), W_OK | X_OK) != 0) fail_file("write to the run's folder", path_, errno);
+    lock(path_);
+    if (s.resume)
+        check_resumable(path_);
+    else if (!fs::is_empty(path_, error) || error)
+        fail_usage("--out {} is not empty: go on with the run in it (--resume) or name another folder", path_.string());
+    if (is_there(path_ / "config.toml") || !list_checkpoints(path_).empty()) return;
+    write_file_atomic(path_ / "config.toml", config_toml(s));
+    configured_ = true;
 }
 
-std::optional<ResumePoint>
-RunFolder::resume_point(const std::function<void(const std::string &)> &skipped) {
-    auto tell = [&](const Checkpoint &c, const std::string &why) {
+/// A new folder gets its name when its config.toml is in it: it says whose it is from the first moment on.
+void RunFolder::make(const TrainSettings &s) {
+    make_parent(path_);
+    TemporaryFolder folder(path_);
+    lock(folder.path());
+    write_file_atomic(folder.path() / "config.toml", config_toml(s), 0644, FolderSync::later);
+    made_ = configured_ = folder.publish(TemporaryFolder::IfExists::keep, Written::synced);
+    if (!made_) fail("another process has just made {}; name another --out", path_.string());
+}
+
+void RunFolder::lock(const fs::path &folder) {
+    lock_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0) fail_file("open the run's folder", folder, errno);
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        fail("another process is training in {}; wait for it or name another --out", path_.string());
+}
+
+std::optional<ResumePoint> RunFolder::resume_point(const std::function<void(const std::string &)> &say) {
+    std::vector<std::string> words;
+    std::optional<ResumePoint> point = find_resume_point(path_, [&](const Checkpoint &c, const std::string &why) {
         damaged_.insert(c.step);
-        skipped(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
-    };
-    std::optional<Checkpoint> found = newest_good_checkpoint(path_, tell);
-    if (!found) return std::nullopt;
-    ResumePoint p;
-    p.checkpoint = found->path, p.step = found->step;
-    const fs::path file = found->path / "state.json";
-    try {
-        const json j = json::parse(read_file(file));
-        if (j.at("format") != state_format)
-            fail("{} is of another release ({})", file.string(), j.at("format").dump());
-        p.position = j.at("position");
-        p.withheld = j.value("withheld", uint64_t{0});
-        if (p.withheld == 0) p.good = p.step;
-        else if (j.at("good").is_number()) p.good = j["good"];
-        p.data = j.at("data"), p.program = j.at("program");
-        p.settings = j.at("settings").get<std::map<std::string, std::string>>();
-        p.settings["steps"] = std::to_string(j.at("steps").get<uint64_t>());
-    } catch (const json::exception &e) {
-        fail("{} is damaged: {}", file.string(), e.what());
-    }
-    return p;
+        words.push_back(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
+    });
+    for (const std::string &line : words) say(line);
+    return point;
 }
 
-void RunFolder::begin(const TrainSettings &s, const RunData &data, uint64_t step) {
+void RunFolder::begin(const TrainSettings &s, const RunData &data, const std::optional<ResumePoint> &point) {
     began_ = true;
     if (!writes_) return;
-    write_file_atomic(path_ / "config.toml", config_toml(s));
-    if (data.tokenizer) save_tokenizer(*data.tokenizer, path_ / "vocab.json");
-    metrics_.emplace(path_ / "metrics.jsonl", step);
-    read_metrics();
+    remove_leftovers(path_);
+    remove_checkpoint_leftovers(path_);
+    update("config.toml", config_toml(s));
+    if (data.tokenizer) update("vocab.json", data.tokenizer->to_json() + "\n");
+    metrics_.emplace(path_ / "metrics.jsonl", point ? point->checkpoint.step : 0);
+    make_private_dirs(path_ / "checkpoints", 0755);
+    if (point)  // the last process may have been killed between a checkpoint and its copy
+        for (const char *name : result_files)
+            if (!verify_copy(path_ / name, point->checkpoint).empty()) copy_result(point->checkpoint, name);
+    read_metrics(point ? point->metrics : std::vector<std::string>());
+    sync_path(path_);
 }
 
-/// What the run has measured so far, for its plot.
-void RunFolder::read_metrics() {
-    const std::string text = read_file(path_ / "metrics.jsonl");
-    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
-         begin = end + 1) {
-        const json j =
-            json::parse(text.begin() + long(begin), text.begin() + long(end), nullptr, false);
+/// The folder is still to be synced.
+void RunFolder::update(const char *name, const std::string &text) const {
+    if (const fs::path path = path_ / name; !is_there(path) || read_file(path) != text)
+        write_file_atomic(path, text, 0644, FolderSync::later);
+}
+
+/// What the run has measured so far, for its plot; `more`: lines that metrics.jsonl may lack.
+void RunFolder::read_metrics(const std::vector<std::string> &more) {
+    std::string text = read_file(path_ / "metrics.jsonl");
+    for (const std::string &line : more) {
+        if (text.find(line + '\n') != std::string::npos) continue;
+        measured(line);
+        text += line + '\n';
+    }
+    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        const json j = json::parse(text.begin() + long(begin), text.begin() + long(end), nullptr, false);
         if (!j.is_object() || !j.contains("step")) continue;
-        if (j.contains("loss") && j["loss"].is_number())
-            plot_.train.push_back({j["step"], j["loss"]});
-        if (j.contains("val_loss") && j["val_loss"].is_number())
-            plot_.validation.push_back({j["step"], j["val_loss"]});
+        if (j.contains("loss") && j["loss"].is_number()) plot_.train.push_back({j["step"], j["loss"]});
+        if (j.contains("val_loss") && j["val_loss"].is_number()) plot_.validation.push_back({j["step"], j["val_loss"]});
+    }
+}
+
+void RunFolder::measured(const std::string &line) {
+    unwritten_.push_back(line);
+    write_metrics();
+}
+
+void RunFolder::write_metrics() {
+    while (!unwritten_.empty()) {
+        metrics_->write(unwritten_.front());
+        unwritten_.erase(unwritten_.begin());
     }
 }
 
 void RunFolder::record(const StepEvent &e) {
     if (!writes_) return;
-    metrics_->write(to_json(e));
     plot_.train.push_back({double(e.step), e.loss});
+    measured(to_json(e));
 }
 
 void RunFolder::record(const EvalEvent &e) {
     if (!writes_) return;
-    metrics_->write(to_json(e));
     plot_.validation.push_back({double(e.step), e.val_loss});
+    measured(to_json(e));
 }
 
-fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
-    if (!writes_) return trainer.send_state(), fs::path();
+Checkpoint RunFolder::write(const RunState &state, std::vector<CheckpointFile> files) {
     auto text = [](const std::string &content) {
         return [content](const fs::path &path) {
             FileWriter file(path);
@@ -170,7 +193,14 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
             return sha256_hex(content);
         };
     };
-    const json about = {{"format", state_format},
+    unsynced_.clear();
+    try {
+        write_metrics();
+        metrics_->sync();  // what was measured up to a checkpoint is there before it
+    } catch (const Error &e) {
+        unsynced_ = e.what();  // no reason to lose the checkpoint too
+    }
+    const json about = {{"format", run_state_format},
                         {"step", state.step},
                         {"position", state.position},
                         {"withheld", state.withheld},
@@ -178,19 +208,46 @@ fs::path RunFolder::write(Trainer &trainer, const RunState &state) {
                         {"steps", state.settings->steps()},
                         {"data", state.data->digest},
                         {"program", state.program->id},
-                        {"settings", flags_of(*state.settings)}};
-    std::vector<CheckpointFile> files = {
-        {"model.safetensors", [&](const fs::path &p) { return trainer.write_parameters(p); }},
-        {"config.json", text(model_config(*state.settings, *state.program))},
-        {"optimizer.safetensors", [&](const fs::path &p) { return trainer.write_state(p); }},
-        {"state.json", text(about.dump(2) + "\n")}};
+                        {"settings", flags_of(*state.settings)},
+                        {"metrics", unwritten_}};
+    files.push_back({"config.json", text(model_config(*state.settings, *state.program))});
+    files.push_back({"state.json", text(about.dump(2) + "\n")});
     const Checkpoint written = write_checkpoint(path_, state.step, files);
     damaged_.erase(state.step);
-    if (state.withheld == 0)
-        prune_checkpoints(path_, written, state.settings->keep, damaged_);  // before the copies take their room
-    for (const char *name : {"model.safetensors", "config.json"})
-        copy_result(written.path / name, path_ / name);
-    return written.path;
+    return written;
+}
+
+/// RUN/name becomes a copy of the checkpoint's file, in one step; the folder is still to be synced. Not a link to it,
+/// unless it cannot be copied (a full disk): what rewrites a model in place would damage the checkpoint.
+void RunFolder::copy_result(const Checkpoint &checkpoint, const char *name) const {
+    const fs::path from = checkpoint.path / name, to = path_ / name, temporary = temporary_beside(to);
+    std::error_code error, ignored;
+    fs::copy_file(from, temporary, error);
+    if (!error) {
+        sync_path(temporary);
+    } else {
+        fs::remove(temporary, ignored);
+        error.clear();
+        fs::create_hard_link(from, temporary, error);
+    }
+    if (!error) fs::rename(temporary, to, error);
+    if (error) {
+        fs::remove(temporary, ignored);
+        fail_file("write", to, error.value());
+    }
+}
+
+void RunFolder::settle(const Checkpoint &written, int keep) {
+    try {
+        if (keep) prune_checkpoints(path_, written, keep, damaged_);  // before the copies take their room
+        copy_result(written, "model.safetensors");
+        if (!verify_copy(path_ / "config.json", written).empty()) copy_result(written, "config.json");
+        sync_path(path_);
+        if (!unsynced_.empty()) fail("{}", unsynced_);
+    } catch (const Error &e) {
+        fail("{}\n{} is whole, but the files beside it are not its yet: --resume makes them so", e.what(),
+             written.path.string());
+    }
 }
 
 void RunFolder::write_plot(const std::string &title) const {
@@ -203,78 +260,6 @@ void RunFolder::write_plot(const std::string &title) const {
 void RunFolder::write_sample(const std::string &text) const {
     if (!writes_) return;
     write_file_atomic(path_ / "sample.txt", text);
-}
-
-namespace {
-
-struct Change {
-    std::string flag, before, now;
-    OnResume on_resume;
-};
-
-/// Every flag whose value is not that of the checkpoint.
-std::vector<Change> changes(const TrainSettings &s, const ResumePoint &point) {
-    std::vector<Change> list;
-    for (auto &[flag, value] : flags_of(s)) {
-        const auto before = point.settings.find(flag);
-        if (before == point.settings.end() || value == "nan" || before->second == value) continue;
-        const Flag *known = find_flag(flag);
-        list.push_back({flag, before->second, value, known ? known->on_resume : OnResume::fixed});
-    }
-    return list;
-}
-
-}  // namespace
-
-void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &point) {
-    for (const Change &c : changes(s, point))
-        if (c.on_resume == OnResume::fixed)
-            fail_usage("--{} is {}, but the run in {} was made with {}: leave it out, or begin another run with another "
-                       "--out", c.flag, c.now, s.out.string(), c.before);
-    if (data.digest != point.data)
-        fail_usage("the data ({}) is not what the run in {} was trained on: give the same --data, "
-                   "or another --out",
-                   data.name, s.out.string());
-}
-
-std::map<std::string, std::string> changed_flags(const TrainSettings &s, const ResumePoint &point) {
-    std::map<std::string, std::string> words;
-    for (const Change &c : changes(s, point))
-        words[c.flag] = fmt::format("--{} {} -> {}", c.flag, c.before, c.now);
-    return words;
-}
-
-std::string model_config(const TrainSettings &s, const Program &program) {
-    json j;
-    // GPT-2's <|endoftext|> is its last token; other vocabularies have none.
-    const json end = s.tokenizer == "gpt2" ? json(50256) : json(nullptr);
-    if (program.description.name == "gpt" && s.params.count("positions")) {
-        j = {{"architectures", {"GPT2LMHeadModel"}},
-             {"model_type", "gpt2"},
-             {"activation_function", "gelu_new"},
-             {"n_layer", s.param("layers", 0)},
-             {"n_head", s.param("heads", 0)},
-             {"n_embd", s.param("width", 0)},
-             {"n_positions", s.param("positions", 0)},
-             {"n_ctx", s.param("context", 0)},
-             {"n_inner", 4 * s.param("width", 0)},
-             {"vocab_size", s.param("vocab", 0)},
-             {"layer_norm_epsilon", 1e-5},
-             {"initializer_range", 0.02},
-             {"tie_word_embeddings", true},
-             {"scale_attn_weights", true},
-             {"attn_pdrop", 0.0},
-             {"embd_pdrop", 0.0},
-             {"resid_pdrop", 0.0},
-             {"bos_token_id", end},
-             {"eos_token_id", end},
-             {"torch_dtype", "float32"}};
-    } else {
-        j = {{"model_type", "cryolite"},
-             {"program", program.description.name},
-             {"params", s.params}};
-    }
-    return j.dump(2) + "\n";
 }
 
 }  // namespace cryolite

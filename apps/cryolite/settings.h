@@ -55,7 +55,10 @@ void complete(TrainSettings &settings, const Values &values, const Plan &plan);
 /// Throws UsageError for a file whose name config.toml cannot hold, because it is not UTF-8.
 void check_names(const TrainSettings &settings);
 
-/// The settings as a file for --config.
+/// The first line of every `config_toml`: by it the folder of a run is known for one.
+constexpr std::string_view config_heading = "# What this run was made with; cryolite train --config FILE does it again.";
+
+/// The settings as a file for --config; without numbers that are not known yet.
 std::string config_toml(const TrainSettings &settings);
 
 /// What a run is made with, but for its files: flag -> value as text. "nan": not known yet.

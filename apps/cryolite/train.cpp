@@ -43,9 +43,12 @@ private:
     int train() {
         begin();
         uint64_t step = start_;
-        while (step < s_.steps() && !stopped()) one_step(step++);
-        if (!stopped() && s_.eval_every && data_.has_validation() && evaluated_ != step)
-            validate(step);
+        try {
+            while (step < s_.steps() && !stopped()) one_step(step++);
+            if (!stopped() && s_.eval_every && data_.has_validation() && evaluated_ != step) validate(step);
+        } catch (const DataError &e) {
+            data_changed(e);
+        }
         if (saved_ != step) save(step);
         folder_.write_plot(title());
         if (stopped()) return end_early(step);
@@ -83,17 +86,22 @@ private:
 
     void begin() {
         std::optional<ResumePoint> point;
-        processes().barrier();  // rank 0 has swept the run's folder
+        processes().barrier();  // all have read what the run's folder says, if it says anything
+        folder_.hold(s_);
+        processes().barrier();  // rank 0 has the folder
         if (s_.resume) {
             point = folder_.resume_point([&](const std::string &why) { progress_.say(why); });
             if (!point)
-                progress_.say(fmt::format("warning: --resume found no checkpoint in {}: beginning at step 0; if the run is "
-                                          "elsewhere, interrupt this one and name its folder with --out",
-                                          folder_.path().string()));
+                progress_.say(fmt::format(
+                    "warning: --resume found no checkpoint in {}: beginning at step 0{}; if the run is elsewhere, "
+                    "interrupt this one and name its folder with --out",
+                    folder_.path().string(),
+                    is_there(folder_.path() / "model.safetensors") ? ", whose first checkpoint replaces the "
+                                                                     "model.safetensors there" : ""));
             if (point) check_same(s_, data_, *point);
-            if (point && point->step > s_.steps())
+            if (point && point->checkpoint.step > s_.steps())
                 fail_usage("--steps {} is less than the {} steps that the run in {} has done",
-                           s_.steps(), point->step, folder_.path().string());
+                           s_.steps(), point->checkpoint.step, folder_.path().string());
         }
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
         if (!point) check_init(s_, request_);
@@ -117,7 +125,7 @@ private:
         // One of several processes speaks.
         defer_signals(processes().rank() > 0 ? nullptr
                                              : "\nstopping after this step, with a checkpoint; once more stops at once\n");
-        folder_.begin(s_, data_, start_);
+        folder_.begin(s_, data_, point);
         describe();
         began_ = Clock::now();
     }
@@ -134,13 +142,14 @@ private:
     }
 
     void go_on(const ResumePoint &point) {
-        read_tensors(point.checkpoint);
-        trainer().set_steps(point.step);
+        const auto &[path, step] = point.checkpoint;
+        read_tensors(path);
+        trainer().set_steps(step);
         trainer().set_withheld_in_a_row(point.withheld);
-        start_ = evaluated_ = point.step;
-        saved_ = point.step, good_ = point.good, saved_position_ = point.position;
+        start_ = evaluated_ = step;
+        saved_ = step, good_ = point.good, saved_position_ = point.position;
         progress_.say(
-            fmt::format("going on after step {} from {}", point.step, point.checkpoint.string()));
+            fmt::format("going on after step {} from {}", step, path.string()));
         if (const auto changed = changed_flags(s_, point); !changed.empty()) {
             const auto values = std::views::values(changed);
             const bool rate = std::ranges::any_of(std::array{"lr", "min-lr", "warmup", "steps"},
@@ -295,7 +304,7 @@ private:
     }
 
     std::string last_checkpoint() const {
-        if (!saved_) return "none was written before";
+        if (!saved_) return "no checkpoint was written before";
         return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), *saved_);
     }
 
@@ -315,11 +324,27 @@ private:
         folder_.write_plot(title());
     }
 
+    /// The data are not what they were, so nothing more can be learned; what was learned from them is kept. Other ranks
+    /// may have their data still: without them no checkpoint can be written.
+    [[noreturn]] void data_changed(const DataError &e) {
+        const uint64_t done = trainer().steps();
+        if (processes().size() == 1 && saved_ != done) save(done);
+        folder_.write_plot(title());
+        fail("{}\n{}. Once the data are what they were, go on: {}", e.what(), last_checkpoint(), resume_words());
+    }
+
     void save(uint64_t step) {
         const uint64_t withheld = trainer().withheld_in_a_row();
         const std::optional<uint64_t> good = withheld == 0 ? step : good_;
+        std::optional<Checkpoint> written;
         try {
-            folder_.write(trainer(), {step, position_, withheld, good, &s_, &data_, &request_.program});
+            if (processes().rank() > 0)
+                trainer().send_state();
+            else
+                written = folder_.write(
+                    {step, position_, withheld, good, &s_, &data_, &request_.program},
+                    {{"model.safetensors", [&](const fs::path &p) { return trainer().write_parameters(p); }},
+                     {"optimizer.safetensors", [&](const fs::path &p) { return trainer().write_state(p); }}});
         } catch (const NotFiniteWeight &e) {
             if (processes().size() == 1) stop_at(e.what(), step, saved_);
             throw;
@@ -328,6 +353,7 @@ private:
                  last_checkpoint(), resume_words());
         }
         saved_ = step, good_ = good, saved_position_ = position_;
+        if (written) folder_.settle(*written, withheld ? 0 : s_.keep);
     }
 
     /// A worker is lost: what is here of the last whole step is saved.

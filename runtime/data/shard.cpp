@@ -2,8 +2,9 @@
 
 #include "runtime/error.h"
 
-#include <cstring>
+#include <algorithm>
 #include <fstream>
+#include <vector>
 
 namespace cryolite {
 
@@ -12,13 +13,13 @@ namespace {
 constexpr int32_t magic = 20240520;
 constexpr size_t header_bytes = 256 * sizeof(int32_t);
 
-void check_header(const MappedFile &file) {
+void check_header(const InputFile &file) {
     const std::string path = file.path().string();
     if (file.size() < header_bytes)
         fail("{}: not a token shard: {} bytes, its header alone has {}", path, file.size(),
              header_bytes);
     int32_t header[3];
-    std::memcpy(header, file.bytes().data(), sizeof header);
+    file.read(0, std::as_writable_bytes(std::span(header)));
     if (header[0] != magic)
         fail("{}: not a token shard: it begins with {}, expected {}", path, header[0], magic);
     if (header[1] != 1)
@@ -33,6 +34,58 @@ void check_header(const MappedFile &file) {
              header[2], file.size(), expected);
 }
 
+class ShardTokens : public TokenFile {
+public:
+    ShardTokens(const fs::path &path, int vocabulary) : file_(path), vocabulary_(vocabulary) { check_header(file_); }
+
+    size_t size() const override { return (file_.size() - header_bytes) / sizeof(uint16_t); }
+
+    void copy(size_t first, std::span<int32_t> out) const override try {
+        while (!out.empty()) {
+            uint16_t piece[1 << 12];
+            const auto part = std::span(piece).first(std::min(out.size(), std::size(piece)));
+            read(first, part);
+            std::ranges::copy(part, out.begin());
+            first += part.size();
+            out = out.subspan(part.size());
+        }
+    } catch (const Error &e) {
+        throw DataError(e.what());
+    }
+
+    /// Reads all of it; the digest of the file.
+    std::string check() const {
+        Sha256 digest;
+        std::vector<std::byte> header(header_bytes);
+        file_.read(0, header);
+        digest.update(header);
+        std::vector<uint16_t> piece(1 << 18);
+        for (size_t first = 0; first < size(); first += piece.size()) {
+            const auto part = std::span(piece).first(std::min(piece.size(), size() - first));
+            read(first, part);
+            digest.update(std::as_bytes(part));
+        }
+        return digest.hex();
+    }
+
+private:
+    InputFile file_;
+    int vocabulary_;
+
+    /// Tokens from `first` on, each of the vocabulary, of the file as it was when it was opened.
+    void read(size_t first, std::span<uint16_t> tokens) const {
+        const uint64_t offset = header_bytes + sizeof(uint16_t) * first;
+        file_.read(offset, std::as_writable_bytes(tokens));
+        file_.check_unchanged();
+        uint16_t largest = 0;  // of all: the compiler vectorizes this; only a bad piece is searched
+        for (uint16_t token : tokens) largest = std::max(largest, token);
+        if (largest < vocabulary_) return;
+        const auto bad = std::ranges::find_if(tokens, [&](int token) { return token >= vocabulary_; });
+        fail("{}: token {} at byte {} is not in the vocabulary of {}", file_.path().string(), *bad,
+             offset + sizeof(uint16_t) * static_cast<size_t>(bad - tokens.begin()), vocabulary_);
+    }
+};
+
 }  // namespace
 
 bool is_token_shard(const fs::path &path) {
@@ -43,23 +96,10 @@ bool is_token_shard(const fs::path &path) {
     return file.read(reinterpret_cast<char *>(&first), sizeof first) && first == magic;
 }
 
-TokenStream open_token_shard(const fs::path &path, int vocabulary) {
-    auto file = std::make_shared<const MappedFile>(path);
-    check_header(*file);
-    const auto *first = reinterpret_cast<const uint16_t *>(file->bytes().data() + header_bytes);
-    const std::span<const uint16_t> tokens(first, (file->size() - header_bytes) / sizeof(uint16_t));
-    // Blocks of a maximum, which the compiler vectorizes; only a bad block is searched.
-    for (size_t begin = 0; begin < tokens.size(); begin += 1 << 16) {
-        const auto block = tokens.subspan(begin, std::min<size_t>(1 << 16, tokens.size() - begin));
-        uint16_t largest = 0;
-        for (uint16_t token : block) largest = std::max(largest, token);
-        if (largest < vocabulary) continue;
-        const auto bad = std::find_if(block.begin(), block.end(),
-                                      [&](int token) { return token >= vocabulary; });
-        fail("{}: token {} at byte {} is not in the vocabulary of {}", path.string(), *bad,
-             header_bytes + 2 * (begin + static_cast<size_t>(bad - block.begin())), vocabulary);
-    }
-    return TokenStream(std::move(file), tokens);
+TokenShard open_token_shard(const fs::path &path, int vocabulary) {
+    auto shard = std::make_shared<const ShardTokens>(path, vocabulary);
+    std::string digest = shard->check();
+    return {TokenStream(std::move(shard)), std::move(digest)};
 }
 
 }  // namespace cryolite

@@ -134,8 +134,4 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const fs::path &path) {
     return tokenizer_from_json(read_file(path), path.string());
 }
 
-void save_tokenizer(const Tokenizer &tokenizer, const fs::path &path) {
-    write_file_atomic(path, tokenizer.to_json() + "\n");
-}
-
 }  // namespace cryolite

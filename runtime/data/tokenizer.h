@@ -49,7 +49,6 @@ std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view json,
                                                      const std::string &origin);
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const fs::path &path);
-void save_tokenizer(const Tokenizer &tokenizer, const fs::path &path);
 
 /// The distinct characters (code points) of a text, numbered in their order: Python's
 /// sorted(set(text)).

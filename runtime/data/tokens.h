@@ -1,6 +1,7 @@
 #pragma once
-// A read-only row of tokens, 16 or 32 bits each, in memory of its own or in a mapped file. Copies
-// share it.
+// A read-only row of tokens, 16 or 32 bits each, in memory of its own or in a file. Copies share it.
+
+#include "runtime/error.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,6 +10,20 @@
 #include <vector>
 
 namespace cryolite {
+
+/// What was found when data were opened does not hold any more, or they cannot be read now.
+struct DataError : Error {
+    using Error::Error;
+};
+
+/// Tokens in a file, which are read where they are asked for.
+class TokenFile {
+public:
+    virtual ~TokenFile() = default;
+    virtual size_t size() const = 0;
+    /// out[i] = token first + i. Errors: a DataError.
+    virtual void copy(size_t first, std::span<int32_t> out) const = 0;
+};
 
 class TokenStream {
 public:
@@ -23,17 +38,21 @@ public:
         wide_ = *owner;
         owner_ = std::move(owner);
     }
-    /// Tokens in memory that `owner` keeps.
-    TokenStream(std::shared_ptr<const void> owner, std::span<const uint16_t> tokens)
-        : owner_(std::move(owner)), narrow_(tokens) {}
+    explicit TokenStream(std::shared_ptr<const TokenFile> file) : file_(std::move(file)) {}
 
-    size_t size() const { return narrow_.size() + wide_.size(); }
+    size_t size() const { return file_ ? file_->size() : narrow_.size() + wide_.size(); }
     bool empty() const { return size() == 0; }
-    int32_t operator[](size_t i) const { return wide_.empty() ? narrow_[i] : wide_[i]; }
+    int32_t operator[](size_t i) const {
+        int32_t token = 0;
+        copy(i, std::span(&token, 1));
+        return token;
+    }
 
-    /// out[i] = token first + i; first + out.size() <= size().
+    /// out[i] = token first + i; first + out.size() <= size(). Errors: of tokens in a file, a DataError.
     void copy(size_t first, std::span<int32_t> out) const {
-        if (wide_.empty()) {
+        if (file_) {
+            file_->copy(first, out);
+        } else if (wide_.empty()) {
             std::copy_n(narrow_.begin() + static_cast<std::ptrdiff_t>(first), out.size(),
                         out.begin());
         } else {
@@ -44,8 +63,9 @@ public:
 
 private:
     std::shared_ptr<const void> owner_;
-    std::span<const uint16_t> narrow_;  // one of the two is empty
+    std::span<const uint16_t> narrow_;  // one of the two is empty, both where there is a file
     std::span<const int32_t> wide_;
+    std::shared_ptr<const TokenFile> file_;
 };
 
 }  // namespace cryolite

@@ -7,11 +7,12 @@ tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 5)
 cryolite() { "$command" "$@" --cache "$work/cache"; }
 train() { cryolite train "${tiny[@]}" "$@"; }
 
+with=() # what the command is started by
 # refused STATUS WORDS ARGUMENTS...: the command ends with this status and says these words.
 refused() {
     local status=$1 words=$2 got
     shift 2
-    timeout 120 "$command" "$@" --cache "$work/cache" > out 2> err
+    timeout 120 "${with[@]}" "$command" "$@" --cache "$work/cache" > out 2> err
     got=$?
     [ $got = "$status" ] || fail "$*: exit status $got, expected $status: $(tail -1 err)"
     grep -qF -- "$words" err || fail "$*: said '$(tail -1 err)', expected '$words'"
@@ -149,6 +150,20 @@ refused 2 'it is a pipe' train "${tiny[@]}" --config pipe.txt
 { cat shard.bin; echo more; } > long.bin
 refused 2 '5 more than the 3024 that its header says' train "${tiny[@]}" --data long.bin --vocab 70
 refused 2 'nosuch.cpp: No such file' train nosuch.cpp
+# Tokens that change while they are trained on: named, and what was learned is kept.
+cp shard.bin live.bin
+train --data live.bin --vocab 70 --steps 1000000 --checkpoint-every 0 --out live > out 2> err &
+pid=$! k=0
+while [ "$(cat live/metrics.jsonl 2> /dev/null | wc -l)" -lt 20 ] && [ $((k++)) -lt 3000 ]; do sleep 0.01; done
+truncate -s 1500 live.bin
+wait $pid
+got=$?
+[ $got = 1 ] || fail "a shard that shrinks: exit status $got: $(tail -3 err)"
+grep -q "^cryolite: live.bin: it had 3024 bytes and " err || fail "a shard that shrinks is not named: $(tail -3 err)"
+learned=$(ls live/checkpoints)
+[ "$(grep -c '"event":"step"' live/metrics.jsonl)" = $((10#${learned#step-})) ] || fail "not all steps are kept: $learned"
+cp shard.bin live.bin
+cryolite train --out live --resume --steps $((10#${learned#step-} + 5)) > out 2> err || fail "the shard put back: $(cat err)"
 refused 2 '"-x" is not a flag of cryolite train' train -x
 "$command" cache ls --cache nowhere 2> err > /dev/null
 [ $? = 2 ] && grep -q 'there is no cache in nowhere' err || fail "cache ls of no folder: $(cat err)"
@@ -169,6 +184,45 @@ train --steps 2 --out fresh --resume > /dev/null 2> err || fail "--resume in a n
 grep -q "warning: --resume found no checkpoint in fresh: beginning at step 0" err || fail "no warning: $(cat err)"
 train --steps 3 --out fresh --resume > /dev/null 2> err || fail "--resume: $(cat err)"
 if grep -q "warning: --resume" err; then fail "a warning although there was a checkpoint"; fi
+
+# --- --resume where it may not begin again -----------------------------------------------------------
+contents() { (cd "$1" && find . -type f -exec sha256sum {} + | sort && find . | sort); }
+unchanged() { # unchanged RUN STATUS WORDS ARGUMENTS...: refused, with everything in RUN as it was
+    local run=$1
+    contents "$run" > before
+    shift
+    refused "$@"
+    contents "$run" | cmp -s before - || fail "$*: something in $run has changed"
+}
+cp -r whole both
+for file in both/checkpoints/*/model.safetensors; do printf x | dd of="$file" bs=1 seek=5000 conv=notrunc 2> dd; done
+unchanged both 1 'no checkpoint in both can be used, and nothing there was changed' train --out both --resume
+[ "$(grep -c 'step-000[0-9]*: model.safetensors has changed since it was written' err)" = 2 ] || fail "not both are named: $(cat err)"
+unchanged both 1 'no checkpoint in both' train "${tiny[@]}" "${long[@]}" --out both --resume
+mkdir somebody && cp whole/model.safetensors somebody
+unchanged somebody 2 'somebody is not the folder of a run: it has model.safetensors' train "${tiny[@]}" --out somebody --resume
+for number in 5 13 24 116; do # EIO, EACCES, EMFILE, ESTALE
+    with=(env LD_PRELOAD="$2/tests/libcryolite_faults.so" CRYOLITE_FAULT_PATH='*/step-000400/manifest.json' CRYOLITE_FAULT=error
+          CRYOLITE_FAULT_AT=1 CRYOLITE_FAULT_ERRNO=$number)
+    unchanged whole 1 'step-000400/manifest.json: ' train --out whole --resume
+done
+with=()
+
+# --- Whole runs, and those that are made whole -------------------------------------------------------
+cryolite_runs() { "$command" runs "$@" > out 2> err; }
+cryolite_runs verify whole interrupted || fail "runs verify: $(cat out err)"
+grep -q "^whole: whole: 2 checkpoints, the newest of step 400$" out || fail "runs verify says: $(cat out)"
+cp whole/checkpoints/*380/model.safetensors whole
+cryolite_runs verify whole
+[ $? = 1 ] && grep -q "^whole: model.safetensors is not that of step-000400$" out || fail "a stale result: $(cat out err)"
+cryolite train --out whole --resume > out 2> err || fail "a resume with nothing to do: $(cat err)"
+grep -q "has its 400 steps already" err || fail "a resume with nothing to do: $(cat err)"
+cryolite_runs verify whole || fail "a resume does not make the result whole: $(cat out err)"
+for words in "runs bogus" "runs" "runs verify" "runs verify nowhere"; do
+    "$command" $words > out 2> err
+    [ $? = 2 ] || fail "$words: $(cat out err)"
+done
+cryolite_runs --help && grep -q verify out || fail "runs --help: $(cat out err)"
 refused 2 'lr' bench "${tiny[@]}" --lr x
 refused 2 'there is no run in nowhere' sample nowhere
 [ ! -e runs ] || [ -z "$(ls runs)" ] || fail "refused runs left folders: $(ls runs)"
@@ -192,7 +246,7 @@ else
     mkdir -m 777 own
     touch secret.cpp && chmod 000 secret.cpp
     if [ "$(id -u)" = 0 ]; then chmod 700 closed && chmod 555 plain; fi
-    closed 1 'cannot create the run' . train "${tiny[@]}" --out closed/run
+    closed 1 'closed/run' . train "${tiny[@]}" --out closed/run
     closed 1 'in .: Permission denied' plain train "${tiny[@]}"
     closed 2 'cannot read secret.cpp: Permission denied' . train secret.cpp
     chmod 000 closed

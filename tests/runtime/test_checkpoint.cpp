@@ -1,6 +1,4 @@
-#include "runtime/checkpoint.h"
-#include "runtime/safetensors.h"
-#include "tests/runtime/scratch.h"
+#include "tests/runtime/checkpoints.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,22 +10,6 @@ namespace cryolite::test {
 
 namespace {
 
-/// Three files as a trainer writes them; the content tells the step.
-std::vector<CheckpointFile> files_of(uint64_t step, size_t values = 100) {
-    const auto tensors = [=](const fs::path &path) {
-        SafetensorsWriter writer(path, {{"w", Dtype::f32, {static_cast<int64_t>(values)}}});
-        writer.write("w",
-                     std::span<const float>(std::vector<float>(values, static_cast<float>(step))));
-        return writer.finish();
-    };
-    const auto state = [=](const fs::path &path) {
-        write_file_atomic(path, fmt::format("{{\"step\":{}}}", step));
-        return std::string();
-    };
-    return {
-        {"model.safetensors", tensors}, {"optimizer.safetensors", tensors}, {"state.json", state}};
-}
-
 std::vector<uint64_t> steps_in(const fs::path &run) {
     std::vector<uint64_t> steps;
     for (const Checkpoint &c : list_checkpoints(run)) steps.push_back(c.step);
@@ -37,14 +19,6 @@ std::vector<uint64_t> steps_in(const fs::path &run) {
 size_t entries_in(const fs::path &folder) {
     return static_cast<size_t>(
         std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
-}
-
-uint64_t newest_good_step(const fs::path &run, std::string *words = nullptr) {
-    const auto found =
-        newest_good_checkpoint(run, [&](const Checkpoint &c, const std::string &why) {
-            if (words) *words += fmt::format("{}: {}\n", c.path.filename().string(), why);
-        });
-    return found ? found->step : 0;
 }
 
 }  // namespace

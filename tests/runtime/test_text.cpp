@@ -1,3 +1,4 @@
+#include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
 #include "runtime/data/text.h"
 #include "tests/runtime/scratch.h"
@@ -102,7 +103,8 @@ TEST_CASE("shard: read, and refused when anything is wrong") {
     const fs::path path = scratch / "tokens.bin";
     write_plainly(path, shard_of({20240520, 1, 3}, {5, 0, 502}));
     CHECK(is_token_shard(path));
-    const TokenStream tokens = open_token_shard(path, 503);
+    const auto [tokens, digest] = open_token_shard(path, 503);
+    CHECK(digest == sha256_file(path));
     REQUIRE(tokens.size() == 3);
     std::vector<int32_t> values(2);
     tokens.copy(1, values);
@@ -127,6 +129,40 @@ TEST_CASE("shard: read, and refused when anything is wrong") {
     std::vector<uint16_t> many(200'000, 1);
     many[150'001] = 65535;
     refused(shard_of({20240520, 1, 200'000}, many), "token 65535 at byte 301026");
+}
+
+TEST_CASE("shard: one that is changed while it is in use is named, at the first tokens after that") {
+    Scratch scratch;
+    const fs::path path = scratch / "tokens.bin";
+    const std::string bytes = shard_of({20240520, 1, 9000}, std::vector<uint16_t>(9000, 7));
+    const auto changed = [&](const std::function<void()> &change, const char *part) {
+        write_plainly(path, bytes);
+        fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+        Loader loader(sequential_windows(open_token_shard(path, 8).tokens, {.batch = 1, .context = 4500}), 0, 1);
+        CHECK(loader.next().tokens[4499] == 7);
+        change();
+        loader.seek(0);
+        CHECK_ERROR(loader.next(), part);
+    };
+    changed([&] { fs::resize_file(path, 1024 + 2 * 6000); },
+            "tokens.bin: it had 19024 bytes and has 13024 now: it was changed while it was in use");
+    changed([&] { fs::resize_file(path, 2000); },
+            "tokens.bin: it had 19024 bytes and ends at byte 2000 now: it was cut short while it was in use");
+    changed([&] { fs::resize_file(path, 20000); }, "tokens.bin: it had 19024 bytes and has 20000 now");
+    changed([&] { write_plainly(path, bytes); }, "tokens.bin: it was written to while it was in use");
+    const auto with_time = [&](const std::string &other) {
+        const fs::file_time_type time = fs::last_write_time(path);
+        write_plainly(path, other);
+        fs::last_write_time(path, time);
+    };
+    std::string other = bytes;
+    other[1024 + 2 * 4000] = 8;
+    changed([&] { with_time(other); }, "tokens.bin: token 8 at byte 9024 is not in the vocabulary of 8");
+    // Another file in its place is not the one in use.
+    write_plainly(path, bytes);
+    const TokenStream tokens = open_token_shard(path, 8).tokens;
+    fs::rename(write_plainly(scratch / "other", "x"), path);
+    CHECK(tokens[8999] == 7);
 }
 
 }  // namespace cryolite::test
