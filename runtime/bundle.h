@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "runtime/library.h"
 #include "runtime/plan.h"
 
 namespace cryolite {
@@ -12,22 +14,26 @@ class Bundle {
 public:
     using Function = int (*)(void **);
 
-    /// Opens DIR/plan.json and DIR/kernels.so, and before it DIR/halide_runtime.so where the kernels need more of Halide's
+    /// Opens plan.json and kernels.so among `files`, and before it halide_runtime.so where the kernels need more of Halide's
     /// runtime than this process has: its functions for a device. Errors name the file and what is wrong.
     /// `dialects`: what computes which kernels instead of their compiled code, by symbol.
+    explicit Bundle(OpenFiles files, const std::map<std::string, DialectChoice> &dialects = {});
+    /// The bundle in a folder of one's own, which nobody has checked.
     explicit Bundle(const fs::path &folder, const std::map<std::string, DialectChoice> &dialects = {});
-    ~Bundle();
     Bundle(const Bundle &) = delete;
 
-    const fs::path folder;
+private:
+    OpenFiles files_;
+
+public:
     const Plan plan;
-    /// The library of kernels, on disk.
-    fs::path library() const { return folder / "kernels.so"; }
+    /// A path of the library of kernels, for a program that reads it while this lives.
+    fs::path library() const { return files_.at("kernels.so")->link(); }
     /// Null: it has no compiled code.
     Function kernel(int k) const { return functions_.at(size_t(k)); }
 
 private:
-    void *library_ = nullptr;
+    std::optional<Library> halide_, library_;
     std::vector<Function> functions_;
 };
 

@@ -1,14 +1,18 @@
 #include "runtime/cache.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "runtime/error.h"
 #include "runtime/streams.h"
@@ -32,57 +36,64 @@ fs::path default_folder() {
     fail("this user has no home folder for the cache: name a folder with --cache DIR");
 }
 
-/// Why what is at `path` cannot be ours alone to write; empty: it is. `type`: S_IFDIR or S_IFREG.
-std::string not_ours(const fs::path &path, mode_t type) {
-    struct stat status {};
-    if (lstat(path.c_str(), &status) != 0) return errno == ENOENT ? "missing" : strerror(errno);
-    if ((status.st_mode & S_IFMT) != type)
-        return type == S_IFDIR ? "not a folder" : "not a regular file";
-    if (status.st_uid != geteuid())
-        return fmt::format("owned by user {}, not {}", status.st_uid, geteuid());
-    if (status.st_mode & 022)
-        return fmt::format("writable by others (mode {:o})", status.st_mode & 0777);
-    return "";
-}
-
 std::string manifest_digest(json manifest) {
     manifest.erase("digest");
     return sha256_hex(manifest.dump());
 }
 
-json describe_files(const fs::path &folder) {
-    json files = json::array();
-    for (const fs::directory_entry &file : fs::directory_iterator(folder)) {
-        if (!file.is_regular_file())
-            fail("{} is no regular file: an entry of the cache holds nothing else",
-                 file.path().string());
-        files.push_back({{"name", file.path().filename().string()},
-                         {"bytes", file.file_size()},
-                         {"sha256", sha256_file(file.path())}});
-    }
-    return files;
+/// The names in a folder that is open.
+std::vector<std::string> names_in(const Descriptor &folder) {
+    std::vector<std::string> names;
+    DIR *list = fdopendir(openat(folder.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!list) fail("its folder cannot be listed: {}", strerror(errno));
+    while (const dirent *entry = readdir(list))
+        if (const std::string name = entry->d_name; name != "." && name != "..") names.push_back(name);
+    closedir(list);
+    return names;
 }
 
-/// The first thing that is wrong with the files that a manifest lists.
-std::string files_damage(const json &files, const fs::path &folder, uint64_t &bytes) {
+/// Describes and opens the files of a folder that was filled and will be `entry`'s. Whoever made them may have left them to a
+/// group to write.
+json describe_files(const fs::path &folder, CacheEntry &entry) {
+    const Trusted trusted = open_trusted(AT_FDCWD, folder, S_IFDIR);
+    if (!trusted.why.empty()) fail("{} is {}", folder.string(), trusted.why);
+    json list = json::array();
+    for (const std::string &name : names_in(trusted.descriptor)) {
+        struct stat status {};
+        if (fstatat(trusted.descriptor.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+            fail("{} is no regular file: an entry of the cache holds nothing else", (folder / name).string());
+        if (fchmodat(trusted.descriptor.number(), name.c_str(), status.st_mode & 0755, 0) != 0)
+            fail_file("change the mode of", folder / name, errno);
+        Trusted file = open_trusted(trusted.descriptor.number(), name, S_IFREG);
+        if (!file.why.empty()) fail("{} is {}", (folder / name).string(), file.why);
+        const auto open = std::make_shared<const OpenFile>(entry.folder / name, std::move(file.descriptor));
+        const uint64_t size = open->size();
+        list.push_back({{"name", name}, {"bytes", size}, {"sha256", open->sha256()}});
+        entry.files[name] = open;
+        entry.bytes += size;
+    }
+    return list;
+}
+
+/// Opens the files that a manifest lists into `entry`; the first thing that is wrong with them.
+std::string files_damage(const json &files, const Descriptor &folder, CacheEntry &entry) {
     std::set<std::string> expected = {manifest_name};
     for (const json &file : files) {
         const std::string name = file.at("name");
-        const uint64_t size = file.at("bytes");
         expected.insert(name);
-        if (fs::path(name).filename() != name || name == ".." || name == ".")
+        if (fs::path(name).filename() != name || name == ".." || name == "." || name.find('\0') != name.npos)
             return "the manifest names a file elsewhere";
-        if (std::string why = not_ours(folder / name, S_IFREG); !why.empty())
-            return name + " is " + why;
-        const MappedFile content(folder / name);
-        if (content.size() != size)
-            return fmt::format("{} has {} bytes, not {}", name, content.size(), size);
-        if (sha256_hex(content.bytes()) != file.at("sha256")) return name + " has changed";
-        bytes += size;
+        Trusted trusted = open_trusted(folder.number(), name, S_IFREG);
+        if (!trusted.why.empty()) return name + " is " + trusted.why;
+        const auto content = std::make_shared<const OpenFile>(entry.folder / name, std::move(trusted.descriptor));
+        const uint64_t size = file.at("bytes"), found = content->size();
+        if (found != size) return fmt::format("{} has {} bytes, not {}", name, found, size);
+        if (content->sha256() != file.at("sha256")) return name + " has changed";
+        entry.bytes += size;
+        entry.files[name] = content;
     }
-    for (const fs::directory_entry &file : fs::directory_iterator(folder))
-        if (!expected.count(file.path().filename().string()))
-            return "a file that does not belong to it: " + file.path().filename().string();
+    for (const std::string &name : names_in(folder))
+        if (!expected.count(name)) return "a file that does not belong to it: " + name;
     return "";
 }
 
@@ -90,6 +101,14 @@ std::string files_damage(const json &files, const fs::path &folder, uint64_t &by
 [[noreturn]] void fail_cache(const std::string &message) {
     if (message.find("--cache") != std::string::npos) throw Error(message);
     throw Error(message + "\nThe cache can be elsewhere: --cache DIR");
+}
+
+/// `why` a folder of the cache is not ours alone to write; one that is not there yet is no harm.
+void refuse_untrusted(const fs::path &folder, const std::string &why) {
+    if (!why.empty() && why != "missing")
+        fail("the cache folder {} is {}, so what is in it cannot be trusted: make it yours alone "
+             "(chmod go-w) or name another with --cache DIR",
+             folder.string(), why);
 }
 
 }  // namespace
@@ -102,26 +121,26 @@ Cache::Cache(const fs::path &folder) {
     } catch (const Error &e) {
         fail_cache(e.what());
     }
-    std::error_code ignored;
-    const fs::path real = fs::canonical(folder_, ignored);  // the user may have linked it elsewhere
-    const std::string why = not_ours(ignored ? folder_ : real, S_IFDIR);
-    if (!why.empty())
-        fail("the cache folder {} is {}, so what is in it cannot be trusted: make it yours alone "
-             "(chmod go-w) or name another with --cache DIR",
-             folder_.string(), why);
+    // The user may have linked the root elsewhere; nothing in it is a link.
+    const Trusted root = open_trusted(AT_FDCWD, folder_, S_IFDIR, true);
+    refuse_untrusted(folder_, root.why);
+    for (const char *part : {"bundles", "programs", "descriptions", "kernels", "locks"})
+        refuse_untrusted(folder_ / part, open_trusted(root.descriptor.number(), part, S_IFDIR).why);
 }
 
+/// Its manifest and all files, each opened once and checked as it is open; below folders that are checked so, too.
 CacheEntry Cache::examine(const std::string &kind, const std::string &key) const {
-    CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, ""};
+    CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, "", {}, false};
     try {
-        entry.damage = not_ours(entry.folder, S_IFDIR);
-        if (!entry.damage.empty()) return entry;
-        const fs::path path = entry.folder / manifest_name;
-        if (std::string why = not_ours(path, S_IFREG); !why.empty()) {
-            entry.damage = std::string(manifest_name) + " is " + why;
-            return entry;
-        }
-        const json manifest = json::parse(read_file(path));
+        const Trusted root = open_trusted(AT_FDCWD, folder_, S_IFDIR, true);
+        const Trusted above = open_trusted(root.descriptor.number(), kind, S_IFDIR);
+        const Trusted folder = open_trusted(above.descriptor.number(), key, S_IFDIR);
+        entry.gone = above.why == "missing" || folder.why == "missing";
+        for (const auto &[name, part] : {std::pair{folder_.string(), &root}, {kind, &above}, {std::string("its folder"), &folder}})
+            if (!part->why.empty()) return entry.damage = name + " is " + part->why, entry;
+        Trusted file = open_trusted(folder.descriptor.number(), manifest_name, S_IFREG);
+        if (!file.why.empty()) return entry.damage = std::string(manifest_name) + " is " + file.why, entry;
+        const json manifest = json::parse(OpenFile(entry.folder / manifest_name, std::move(file.descriptor)).read());
         if (manifest.at("digest") != manifest_digest(manifest)) {
             entry.damage = std::string(manifest_name) + " has changed";
         } else if (manifest.at("key") != key || manifest.at("kind") != kind) {
@@ -129,28 +148,26 @@ CacheEntry Cache::examine(const std::string &kind, const std::string &key) const
         } else {
             entry.about = manifest.at("about");
             entry.time = manifest.at("time");
-            entry.damage = files_damage(manifest.at("files"), entry.folder, entry.bytes);
+            entry.damage = files_damage(manifest.at("files"), folder.descriptor, entry);
         }
     } catch (const json::exception &) {
         entry.damage = std::string(manifest_name) + " cannot be read";
     } catch (const std::exception &e) {
         entry.damage = e.what();
     }
+    if (!entry.damage.empty()) entry.files.clear();
     return entry;
 }
 
 std::optional<CacheEntry> Cache::find(const std::string &kind, const std::string &key) const {
-    struct stat status {};
-    if (lstat((folder_ / kind / key).c_str(), &status) != 0 && errno == ENOENT) return std::nullopt;
     CacheEntry entry = examine(kind, key);
-    if (entry.damage.empty()) return entry;
     // Another process may have replaced it while it was read.
-    if (CacheEntry again = examine(kind, key); again.damage.empty()) return again;
-    tell("cache: {}/{} is damaged ({}); it is not used", kind, key.substr(0, 16),
-               entry.damage);
-    std::error_code ignored;
+    if (!entry.damage.empty() && !entry.gone) entry = examine(kind, key);
+    if (entry.damage.empty()) return entry;
+    if (entry.gone) return std::nullopt;  // never there, or cleared meanwhile
+    tell("cache: {}/{} is damaged ({}); it is not used", kind, key.substr(0, 16), entry.damage);
     try {
-        if (fs::exists(fs::symlink_status(entry.folder, ignored))) remove_folder(entry.folder);
+        remove(kind, key);
     } catch (const Error &) {  // publishing replaces it, or says why it cannot
     }
     return std::nullopt;
@@ -160,18 +177,20 @@ CacheEntry Cache::publish(const std::string &kind, const std::string &key,
                           const std::function<std::string(const fs::path &)> &fill,
                           bool replace) const {
     using IfExists = TemporaryFolder::IfExists;
-    const fs::path path = folder_ / kind / key;
+    CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, "", {}, false};
     std::optional<TemporaryFolder> temporary;
     try {
-        temporary.emplace(path, 0700);
+        temporary.emplace(entry.folder, 0700);
     } catch (const Error &e) {
         fail_cache(e.what());
     }
-    const std::string about = fill(temporary->path());
+    refuse_untrusted(folder_ / kind, open_trusted(AT_FDCWD, folder_ / kind, S_IFDIR).why);
+    entry.about = fill(temporary->path());
+    entry.time = time(nullptr);
     try {
-        json manifest = {{"format", 1},    {"kind", kind},
-                         {"key", key},     {"time", time(nullptr)},
-                         {"about", about}, {"files", describe_files(temporary->path())}};
+        json manifest = {{"format", 1},          {"kind", kind},
+                         {"key", key},           {"time", entry.time},
+                         {"about", entry.about}, {"files", describe_files(temporary->path(), entry)}};
         manifest["digest"] = manifest_digest(manifest);
         write_file_atomic(temporary->path() / manifest_name, manifest.dump(), 0600);
         if (!temporary->publish(replace ? IfExists::replace : IfExists::keep)) {
@@ -184,10 +203,6 @@ CacheEntry Cache::publish(const std::string &kind, const std::string &key,
     } catch (const fs::filesystem_error &e) {
         fail_cache(e.what());
     }
-    CacheEntry entry = examine(kind, key);
-    if (!entry.damage.empty())
-        fail_cache(
-            fmt::format("{} was written but does not verify: {}", path.string(), entry.damage));
     return entry;
 }
 
@@ -197,7 +212,10 @@ std::vector<CacheEntry> Cache::list(const std::string &kind) const {
     for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end;
          at.increment(error)) {
         const std::string name = at->path().filename().string();
-        if (!name.starts_with(".")) entries.push_back(examine(kind, name));
+        if (name.starts_with(".")) continue;
+        CacheEntry entry = examine(kind, name);
+        entry.files.clear();  // of many entries all files would be open
+        if (!entry.gone) entries.push_back(std::move(entry));
     }
     std::sort(entries.begin(), entries.end(), [](const CacheEntry &a, const CacheEntry &b) {
         return std::pair(-a.time, a.key) < std::pair(-b.time, b.key);
@@ -206,10 +224,12 @@ std::vector<CacheEntry> Cache::list(const std::string &kind) const {
 }
 
 void Cache::remove(const std::string &kind, const std::string &key) const {
+    const fs::path path = folder_ / kind / key;
+    std::error_code ignored;
     try {
-        remove_folder(folder_ / kind / key);
+        remove_folder(path);
     } catch (const Error &e) {
-        fail_cache(e.what());
+        if (fs::exists(fs::symlink_status(path, ignored))) fail_cache(e.what());
     }
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/files.h"
+#include "runtime/open_file.h"
 
 namespace cryolite {
 
@@ -33,14 +33,15 @@ struct CacheEntry {
     uint64_t bytes = 0;  ///< of its files
     int64_t time = 0;    ///< when it was published, seconds since 1970
     std::string damage;  ///< why it must not be used; empty: it is whole
+    OpenFiles files;     ///< as they were checked: read and load these, whose names may be gone by then
+    bool gone = false;   ///< there is none: it was cleared, or never made
 };
 
 class Cache {
 public:
     /// `folder` empty: $XDG_CACHE_HOME/cryolite, else ~/.cache/cryolite. Made with mode 0700; a
-    /// folder that belongs to another user or is writable by others is refused. Errors name the
-    /// path and
-    /// `--cache DIR`.
+    /// folder that belongs to another user or is writable by others is refused, and so is one of
+    /// the kinds in it. Errors name the path and `--cache DIR`.
     explicit Cache(const fs::path &folder = {});
 
     const fs::path &folder() const { return folder_; }
@@ -65,8 +66,9 @@ public:
     /// Those who read the kernel store share it; who removes from it waits until they are done.
     CacheLock lock_kernels(bool shared) const;
 
-    /// Every entry of `kind`, newest first, with `damage`; nothing is removed.
+    /// Every entry of `kind`, newest first, with `damage`, without open files; nothing is removed.
     std::vector<CacheEntry> list(const std::string &kind) const;
+    /// One that is gone already is none to remove.
     void remove(const std::string &kind, const std::string &key) const;
     /// What killed processes left behind, where it is older than a day; how many.
     int remove_leftovers() const;

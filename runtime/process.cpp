@@ -69,20 +69,21 @@ struct Pipe {
 
 /// The child, between fork and exec: only what is safe after a fork of a process with threads.
 [[noreturn]] void become(char *const *argv, Pipe &out, Pipe &err, Pipe &failure, pid_t parent,
-                         uint64_t memory) {
+                         const ProcessOptions &options) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);  // it died before the line above
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
-    const struct rlimit some = {memory, memory};
-    if (memory) setrlimit(RLIMIT_DATA, &some);
+    const struct rlimit some = {options.memory_limit, options.memory_limit};
+    if (options.memory_limit) setrlimit(RLIMIT_DATA, &some);
     for (int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) signal(number, SIG_DFL);
     const int empty = open("/dev/null", O_RDONLY);
     if (empty >= 0) dup2(empty, STDIN_FILENO);
     dup2(out.ends[1], STDOUT_FILENO);
     dup2(err.ends[1], STDERR_FILENO);
-    execvp(argv[0], argv);
+    if (options.program >= 0) fexecve(options.program, argv, environ);
+    else execvp(argv[0], argv);
     const int error = errno;
     (void)!write(failure.ends[1], &error, sizeof error);
     _exit(127);
@@ -177,7 +178,7 @@ ProcessResult run_process(const ProcessOptions &options) {
         const pid_t parent = getpid();
         const pid_t pid = fork();
         if (pid < 0) fail("cannot start {}: {}", options.argv.at(0), strerror(errno));
-        if (pid == 0) become(argv.data(), out, err, failure, parent, options.memory_limit);
+        if (pid == 0) become(argv.data(), out, err, failure, parent, options);
         setpgid(pid, pid);  // whichever of the two is first
         for (Pipe *p : {&out, &err, &failure}) p->close_end(1);
         int error = 0;

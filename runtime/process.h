@@ -19,6 +19,7 @@ struct Interrupted : Error {
 
 struct ProcessOptions {
     std::vector<std::string> argv;  ///< argv[0] is looked up in PATH unless it has a slash
+    int program = -1;               ///< the program, where it is open already: then argv[0] is its name alone
     double time_limit = 0;          ///< seconds it may run; 0: no limit
     double silence_limit = 0;       ///< seconds it may go without a sign of life; 0: no limit
     uint64_t memory_limit = 0;  ///< bytes that it, and each of its children, may have; 0: no limit

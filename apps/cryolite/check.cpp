@@ -24,7 +24,8 @@ int run_check(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::check, arguments);
     const Program &program = request.program;
     if (program.path.empty()) fail("the check runs the program itself, and this build has no compiler: use ./cryolite check");
-    ProcessOptions options{.argv = {program.path.string(), "--check"}};
+    ProcessOptions options{.argv = {program.path.string(), "--check"},
+                           .program = program.file ? program.file->descriptor() : -1};
     add_params(options.argv, given_params(request));
     options.on_line = [](std::string_view text) {
         fmt::print("{}\n", text);

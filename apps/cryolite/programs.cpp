@@ -58,10 +58,9 @@ fs::path built_in_program(const std::string &app) {
                fmt::join(names, ", "));
 }
 
-/// The digest of a program's content and of the compiler library that it loads, which is too large
+/// Of a program's digest, and of the compiler library that it loads, which is too large
 /// to read at every start: its size has to do, beside the version in every kernel's key.
-std::string program_id(const fs::path &path) {
-    std::string id = sha256_file(path);
+std::string program_id(std::string id) {
     try {
         const json flags = json::parse(read_file(build_folder() / "user_program.json"));
         id += fmt::format(" {} {}", std::string(flags.at("halide")),
@@ -70,6 +69,9 @@ std::string program_id(const fs::path &path) {
     }
     return sha256_hex(id);
 }
+
+/// Of a program of the cache; -1: it is run by its path.
+int descriptor_of(const Program &program) { return program.file ? program.file->descriptor() : -1; }
 
 std::string said(const ProcessResult &result) {
     const std::string text = last_lines(result.errors, 4000);
@@ -129,6 +131,7 @@ void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
 
 std::string run_describe(const Program &program, const Params &params) {
     ProcessOptions options{.argv = {program.path, "--describe"},
+                           .program = descriptor_of(program),
                            .time_limit = program_time_limit(),
                            .memory_limit = memory_share(1)};
     add_params(options.argv, params);
@@ -162,7 +165,7 @@ std::string description_key(const Program &program, const Params &params) {
 std::optional<ProgramDescription> known_description(const Program &program, const Params &params, const Cache &cache) {
     if (std::optional<CacheEntry> entry = cache.find("descriptions", description_key(program, params))) {
         try {
-            return parse_description(read_file(entry->folder / "description.json"));
+            return parse_description(entry->files.at("description.json")->read());
         } catch (const std::exception &) {  // an older form
         }
     }
@@ -234,6 +237,7 @@ struct Building {
 
 /// A count of progress; nothing where it is none.
 std::optional<int> count_in(const json &j, const char *name) {
+    if (!j.is_object()) return std::nullopt;
     const auto at = j.find(name);
     if (at == j.end() || !at->is_number_unsigned() || at->get<uint64_t>() > INT_MAX) return std::nullopt;
     return at->get<int>();
@@ -262,7 +266,8 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
                       const fs::path &folder, const std::function<void(int, int, int)> &progress,
                       const PhaseWords &phase) {
     Building state;
-    ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()}};
+    ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()},
+                           .program = descriptor_of(program)};
     add_request(options.argv, request);
     // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
     options.silence_limit = 1.5 * program_time_limit();
@@ -302,6 +307,7 @@ bool is_source(const std::string &app) {
 std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {
     if (program.path.empty()) fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler", program.app);
     ProcessOptions options{.argv = {program.path, "--ir", pass},
+                           .program = descriptor_of(program),
                            .time_limit = program_time_limit(),
                            .memory_limit = memory_share(1)};
     add_request(options.argv, request);
@@ -323,8 +329,9 @@ Program find_program(const std::string &app, const Cache &cache) {
             tell("note: {} is taken as it was compiled for the cache: this build has no compiler", app);
         return program;
     }
-    program.path = is_source(app) ? user_program(app, cache) : built_in_program(app);
-    program.id = program_id(program.path);
+    if (is_source(app)) program.file = user_program(app, cache);
+    program.path = program.file ? program.file->path() : built_in_program(app);
+    program.id = program_id(program.file ? program.file->sha256() : sha256_file(program.path));
     program.description = describe(program, {}, cache);
     return program;
 }
@@ -336,7 +343,8 @@ std::string bundle_parts(const Program &program, const BundleRequest &request, c
 std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key) {
     std::optional<CacheEntry> entry = cache.find("bundles", key);
     if (!entry) return entry;
-    const std::string format = Plan::format_of(read_file(entry->folder / "plan.json"));
+    const auto plan = entry->files.find("plan.json");
+    const std::string format = plan == entry->files.end() ? "?" : Plan::format_of(plan->second->read());
     if (format == std::to_string(Plan::format)) return entry;
     if (!has_compiler())
         fail("{}: its plan has format {}, this command reads {}: it was compiled by another version of Cryolite",
@@ -357,11 +365,12 @@ BundleResult get_bundle(const Program &program, const BundleRequest &request, co
     const json parts = parts_of(program, request, cache);
     const std::string key = sha256_hex(parts.dump());
     BundleResult result;
+    auto use = [&](const CacheEntry &entry) { result.folder = entry.folder, result.files = entry.files; };
     auto found = [&] {
         const std::optional<CacheEntry> entry = find_bundle(cache, key);
         if (!entry) return false;
-        result.folder = entry->folder;
-        result.kernels = result.cached = json::parse(entry->about).value("kernels", 0);
+        use(*entry);
+        result.kernels = result.cached = count_in(json::parse(entry->about, nullptr, false), "kernels").value_or(0);
         return true;
     };
     if (!found()) {
@@ -370,18 +379,11 @@ BundleResult get_bundle(const Program &program, const BundleRequest &request, co
             cache.lock("bundles", key, "another process that compiles " + program.app);
         const CacheLock kernels = cache.lock_kernels(true);
         if (!found())
-            result.folder =
-                cache
-                    .publish("bundles", key,
-                             [&](const fs::path &folder) {
-                                 const Building b =
-                                     build_bundle(program, request, cache, folder, progress, phase);
-                                 result.kernels = b.kernels, result.cached = b.cached;
-                                 return json{
-                                     {"app", program.app}, {"kernels", b.kernels}, {"parts", parts}}
-                                     .dump();
-                             })
-                    .folder;
+            use(cache.publish("bundles", key, [&](const fs::path &folder) {
+                const Building b = build_bundle(program, request, cache, folder, progress, phase);
+                result.kernels = b.kernels, result.cached = b.cached;
+                return json{{"app", program.app}, {"kernels", b.kernels}, {"parts", parts}}.dump();
+            }));
     }
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -27,6 +27,7 @@ struct ProgramDescription {
 struct Program {
     std::string app;  ///< as the user named it: "gpt", "my_model.cpp"
     fs::path path;    ///< the executable; empty: there is none, this build has no compiler (without_compiler.h)
+    std::shared_ptr<const OpenFile> file = nullptr;  ///< one of the cache, as it was checked: this is what runs
     std::string
         id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
     ProgramDescription description;
@@ -57,6 +58,7 @@ struct BundleRequest {
 
 struct BundleResult {
     fs::path folder;  ///< plan.json and kernels.so
+    OpenFiles files;  ///< the same as they were checked: load these
     int kernels = 0;  ///< distinct kernels of the bundle
     int cached = 0;   ///< of these, not compiled by this process
     double seconds = 0;

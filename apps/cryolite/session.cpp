@@ -71,9 +71,9 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
             [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
             [&](const std::string &words) { progress.preparing(words); });
     if (interrupted()) throw Interrupted("interrupted");
-    auto bundle = std::make_shared<const Bundle>(built.folder);
+    auto bundle = std::make_shared<const Bundle>(built.files);
     if (threads > 0)  // and rank 0 measures
-        bundle = std::make_shared<const Bundle>(built.folder, faster_dialects(*bundle, cache, threads, progress));
+        bundle = std::make_shared<const Bundle>(built.files, faster_dialects(*bundle, cache, threads, progress));
     if (all.rank() == 0) all.barrier();
     stop_deferring();
     complete(s, request.values, bundle->plan);

@@ -61,8 +61,9 @@ std::string digest_or_nothing(const fs::path &path) {
 
 /// The header that changed since the entry was made; empty: none did.
 std::string changed_header(const CacheEntry &entry) {
-    const json about = json::parse(entry.about);
-    for (const auto &[path, digest] : about.at("includes").items())
+    const json about = json::parse(entry.about, nullptr, false);
+    if (!about.is_object() || !about.contains("includes")) return "what it includes";
+    for (const auto &[path, digest] : about["includes"].items())
         if (digest_or_nothing(path) != digest) return path;
     return "";
 }
@@ -160,7 +161,7 @@ double program_time_limit() {
     return seconds;
 }
 
-fs::path user_program(const fs::path &source, const Cache &cache) {
+std::shared_ptr<const OpenFile> user_program(const fs::path &source, const Cache &cache) {
     check_source(source);
     const json flags = build_flags();
     json parts = {{"source", fs::absolute(source).lexically_normal().string()},
@@ -169,22 +170,20 @@ fs::path user_program(const fs::path &source, const Cache &cache) {
     // The library holds what the headers only declare: the compiler's half of this build.
     parts["library"] = sha256_file(std::string(flags.at("libraries").at(0)));
     const std::string key = sha256_hex(parts.dump());
-    auto current = [&]() -> std::optional<fs::path> {
+    auto current = [&]() -> std::shared_ptr<const OpenFile> {
         std::optional<CacheEntry> entry = cache.find("programs", key);
-        if (!entry || !changed_header(*entry).empty()) return std::nullopt;
-        return entry->folder / "program";
+        if (!entry || !entry->files.contains("program") || !changed_header(*entry).empty()) return nullptr;
+        return entry->files.at("program");
     };
-    if (auto path = current()) return *path;
+    if (auto program = current()) return program;
     const CacheLock lock =
         cache.lock("programs", key, "another process that compiles " + source.string());
-    if (auto path = current()) return *path;
+    if (auto program = current()) return program;
     if (isatty(STDERR_FILENO)) tell("Compiling {}", source.string());
     return cache
-               .publish(
-                   "programs", key,
-                   [&](const fs::path &folder) { return compile(flags, source, folder); }, true)
-               .folder /
-           "program";
+        .publish(
+            "programs", key, [&](const fs::path &folder) { return compile(flags, source, folder); }, true)
+        .files.at("program");
 }
 
 }  // namespace cryolite

@@ -7,10 +7,10 @@
 
 namespace cryolite {
 
-/// The executable made of `source`, from the cache or compiled now. It is compiled again when the
+/// The executable made of `source`, from the cache, as it was checked, or compiled now. It is compiled again when the
 /// source, a header that it includes, the compiler or Cryolite's own library has changed.
 /// Errors: no such file; the compiler's own message with file and line; its time limit.
-fs::path user_program(const fs::path &source, const Cache &cache);
+std::shared_ptr<const OpenFile> user_program(const fs::path &source, const Cache &cache);
 
 /// The folder that the build made: this command is in its bin/.
 fs::path build_folder();

@@ -24,7 +24,7 @@ static void train(const char *path, int steps) {
     BundleResult built = get_bundle(find_program("gpt", cache), request, cache, {});
 
     auto device = make_cpu_device(0);  // all cores
-    Trainer trainer(std::make_shared<Bundle>(built.folder), *device);
+    Trainer trainer(std::make_shared<Bundle>(built.files), *device);
     trainer.initialise(1);
     trainer.set("clip", 1.0);
 

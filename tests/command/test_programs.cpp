@@ -291,14 +291,14 @@ TEST_CASE("programs: a program of one's own is compiled when it or its headers c
     write_plainly(scratch / "my models/my width.h", "constexpr int width = 8;\n");
     write_plainly(source, "#include \"my width.h\"\n#include <cstdio>\nint main() { "
                           "std::printf(\"%d\\n\", width); }\n");
-    auto time_of = [&] { return fs::last_write_time(user_program(source, cache)); };
+    auto time_of = [&] { return fs::last_write_time(user_program(source, cache)->path()); };
     const auto first = time_of();
     CHECK(time_of() == first);
     write_plainly(scratch / "my models/my width.h", "constexpr int width = 9;\n");
     const auto second = time_of();
     CHECK(second != first);
     CHECK(time_of() == second);
-    fs::resize_file(user_program(source, cache), 100);
+    fs::resize_file(user_program(source, cache)->path(), 100);
     CHECK(time_of() != second);
     CHECK_ERROR(find_program(source, cache), "answered --describe with \"9\\x0a\"");
 }
