@@ -55,12 +55,12 @@ std::optional<Linear> linear(const Expr &e, const std::vector<Loop> &loops) {
 /// the linear form is `i` itself, i * divisor + digit (of a quotient), or digit * divisor + i (of a remainder).
 struct Place {
     Expr index;
-    Linear form;
+    Linear form{};
     enum { as_it_is, quotient_of, remainder_of } kind = as_it_is;
     int64_t divisor = 1;
-    std::string digit;  ///< the loop that a quotient or a remainder leaves open
-    std::vector<std::string>
-        solved;  ///< in the order of falling coefficients; none: the index stays the place of an update
+    std::string digit{};  ///< the loop that a quotient or a remainder leaves open
+    /// In the order of falling coefficients; none: the index stays the place of an update.
+    std::vector<std::string> solved{};
 };
 
 /// One addition, solved for the indices `v` of the Func that it adds to.
@@ -97,8 +97,9 @@ private:
     void choose(Place &p) {
         const auto *div = p.index.as<Div>();
         const auto *mod = p.index.as<Mod>();
-        const auto by = div ? as_const_int(div->b) : mod ? as_const_int(mod->b) : std::nullopt;
-        const bool divides = by && *by > 0;
+        const int64_t by =
+            (div ? as_const_int(div->b) : mod ? as_const_int(mod->b) : std::nullopt).value_or(0);
+        const bool divides = by > 0;
         const auto form = linear(divides ? (div ? div->a : mod->a) : p.index, a.loops);
         if (!form) return;
         p.form = *form;
@@ -115,10 +116,10 @@ private:
         }
         if (p.solved.empty() || !divides) return;
         p.kind = div ? Place::quotient_of : Place::remainder_of;
-        p.divisor = *by;
+        p.divisor = by;
         p.digit = unique_name("digit");
         const Range all = span(p.form);
-        open.push_back({p.digit, div ? Range{0, *by - 1} : Range{quotient(all.least, *by), quotient(all.most, *by)}});
+        open.push_back({p.digit, div ? Range{0, by - 1} : Range{quotient(all.least, by), quotient(all.most, by)}});
     }
     /// How many values these variables have together, sorted here by falling coefficient; 0 where two give one index.
     int64_t determined(const Place &p, std::vector<std::string> &set) const {

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const fuzz::InputFile input(fuzz::text_of(data + 2, size - 2));
     is_token_shard(input.path());
     fuzz::may_refuse([&] {
-        const TokenStream tokens = open_token_shard(input.path(), vocabulary);
+        const TokenStream tokens = open_token_shard(input.path(), vocabulary).tokens;
         std::vector<int32_t> all(tokens.size());
         tokens.copy(0, all);
         fuzz::require(!all.empty());

@@ -49,7 +49,7 @@ for folder in command speed; do
 done
 only tests/faults tests/faults/
 only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
-only tests/programs generators/cryolite.h
+only tests/programs generators/cryolite.h tests/support/curves.h
 
 # Inside of the compiler: ir <- passes <- lowering <- codegen <- driver. Of passes, lowering sees the program alone.
 only generators/ir generators/ir/ dsl/shape.h dsl/nature.h dsl/error.h schedules/layout.h
