@@ -45,7 +45,7 @@ before_setup() { # --help and --version of a checkout that is not built yet
         echo "Cryolite: a Halide-based compiler and runtime for training neural networks."
         echo "Usage: cryolite COMMAND [flags]"
         echo
-        sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/  \1\t\2/p' "$root/apps/cryolite/main.cpp"
+        sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/  \1\t\2/p' "$root/apps/cryolite/dispatch.cpp"
         echo
         echo "This checkout is not built yet: any command installs what is missing and builds it, in some minutes."
         echo "Then 'cryolite COMMAND --help' lists the flags."
@@ -200,25 +200,27 @@ build_jobs() {
     echo $((cores < 1 ? 1 : cores))
 }
 
-compile() { # compile TARGET
+compile() { # compile TARGETS
     local jobs help="the compiler's message is above"
     jobs=$(build_jobs)
     # Someone at a terminal sees ninja count; the time comes after.
     if [ -t 2 ] && [ "${CI-}" != true ]; then
         local t0=$SECONDS
         say "building ($jobs at a time)"
-        "$venv/bin/ninja" -C "$build" -j "$jobs" --quiet "$1" >&2 < /dev/null 9>&- || die "the build failed: $help"
+        "$venv/bin/ninja" -C "$build" -j "$jobs" --quiet $1 >&2 < /dev/null 9>&- || die "the build failed: $help"
         say "built in $((SECONDS - t0)) s"
     else
-        phase "building ($jobs at a time)" "$help" "$venv/bin/ninja" -C "$build" -j "$jobs" "$1"
+        phase "building ($jobs at a time)" "$help" "$venv/bin/ninja" -C "$build" -j "$jobs" $1
     fi
 }
 
-set_up() { # set_up command|tests
-    local target=command stamp=$build/.ready sources=("${command_sources[@]}")
+set_up() { # set_up tests|command|TARGETS
+    local packages=command target=$1 stamp=$build/.ready sources=("${command_sources[@]}")
     if [ "$1" = tests ]; then
-        target=all stamp=$build/.ready-tests
+        packages=tests target=all stamp=$build/.ready-tests
         sources+=(tests)
+    elif [ "$1" != command ]; then
+        stamp=$build/.ready-${1// /-}
     fi
     mkdir -p "$build" 2> /dev/null || die "cannot write to the checkout $root: copy it to a folder of your own"
     [ -w "$build" ] || die "cannot write to $build: copy the checkout to a folder of your own"
@@ -232,10 +234,10 @@ set_up() { # set_up command|tests
     if ! { [ -x "$build/bin/cryolite" ] && [ -e "$build/.configured" ] && up_to_date "$stamp" "${sources[@]}"; }; then
         # The time of the stamp is that of this moment: a source edited during the build is newer.
         echo "$root" > "$stamp.new"
-        if [ "$(cat "$build/.packages-$1" 2> /dev/null)" != "$root" ]; then
-            system_packages "$1"
-            install_optional "$1"
-            echo "$root" > "$build/.packages-$1"
+        if [ "$(cat "$build/.packages-$packages" 2> /dev/null)" != "$root" ]; then
+            system_packages "$packages"
+            install_optional "$packages"
+            echo "$root" > "$build/.packages-$packages"
         fi
         python_environment
         configure
@@ -248,8 +250,9 @@ set_up() { # set_up command|tests
     exec 9>&-
 }
 
-run_tests() { # run_tests PATTERN [long]
+run_tests() { # run_tests PATTERN [long]: without either those that are quick
     local jobs long=${2:+-C $2}
+    if [ -z "$1$long" ]; then long="-LE ^slow\$"; fi
     jobs=$(nproc)
     if [ -n "${1-}" ] && "$venv/bin/ctest" --test-dir "$build" $long -N -R "$1" | grep -q "Total Tests: 0$"; then
         say "no test's name has the pattern '$1'; cryolite test runs all, and names them"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -99,7 +98,7 @@ private:
         if (op->value.type().is_float()) found = {{op->value, one(op->value)}};
     }
     void visit(const Reinterpret *op) override { refuse_bits(op); }
-    void visit(const Add *op) override { found = {{op->a, one(op->a)}, {op->b, one(op->b)}}; }
+    void visit(const Internal::Add *op) override { found = {{op->a, one(op->a)}, {op->b, one(op->b)}}; }
     void visit(const Sub *op) override { found = {{op->a, one(op->a)}, {op->b, number(op->b, -1)}}; }
     void visit(const Mul *op) override { found = {{op->a, op->b}, {op->b, op->a}}; }
     void visit(const Div *op) override { found = {{op->a, one(whole) / op->b}, {op->b, -whole / op->b}}; }
@@ -240,6 +239,20 @@ bool reads(const Expr &value, const Active &of) {
     return r.found;
 }
 
+namespace {
+
+/// How long a type in parentheses is that `text` begins with; 0: it begins with none.
+size_t type_prefix(std::string_view text) {
+    for (const std::string_view name : {"(int", "(uint", "(float", "(bfloat"}) {
+        if (!text.starts_with(name)) continue;
+        const size_t end = text.find_first_not_of("0123456789", name.size());
+        if (end != text.npos && end > name.size() && text[end] == ')') return end + 1;
+    }
+    return 0;
+}
+
+}  // namespace
+
 std::string shown(const Expr &e) {
     std::ostringstream text;
     text << e;
@@ -248,9 +261,23 @@ std::string shown(const Expr &e) {
 }
 
 std::string shown(const std::string &text) {
-    // "S$2" is S, "r$x" is r.x; types stand before reads and constants.
-    static const std::regex number("\\$[0-9]+"), dimension("\\$([a-z])"), type("\\((u?int|b?float)[0-9]+\\)");
-    return std::regex_replace(std::regex_replace(std::regex_replace(text, number, ""), dimension, ".$1"), type, "");
+    std::string said;
+    std::string_view rest = text;
+    auto skip = [&](size_t n) { rest.remove_prefix(n); };
+    auto digits = [&](size_t from) { return std::min(rest.find_first_not_of("0123456789", from), rest.size()) - from; };
+    while (!rest.empty()) {
+        // "S$2" is S, "r$x" is r.x; types stand before reads and constants.
+        if (rest[0] == '$' && digits(1)) {
+            skip(1 + digits(1));
+        } else if (rest[0] == '$' && rest.size() > 1 && rest[1] >= 'a' && rest[1] <= 'z') {
+            said += '.', skip(1);
+        } else if (const size_t n = type_prefix(rest)) {
+            skip(n);
+        } else {
+            said += rest[0], skip(1);
+        }
+    }
+    return said;
 }
 
 }  // namespace cryolite

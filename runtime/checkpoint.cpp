@@ -11,7 +11,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr const char *manifest_name = "manifest.json";
+constexpr const char *manifest_file = "manifest.json";
 constexpr const char *manifest_format = "cryolite checkpoint 1";
 constexpr std::string_view prefix = "step-";
 
@@ -30,7 +30,7 @@ std::optional<uint64_t> step_of(const std::string &name) {
 /// A file of a manifest lies in its folder: no path, no parent.
 bool is_plain_name(const std::string &name) {
     return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
-           name.find('\0') == std::string::npos && name != manifest_name;
+           name.find('\0') == std::string::npos && name != manifest_file;
 }
 
 /// What verifying takes: sizes alone cost nothing, digests a reading of every byte.
@@ -48,20 +48,20 @@ std::string file_mistake(const fs::path &path, const nlohmann::json &written, De
 }
 
 nlohmann::json read_manifest(const fs::path &folder) {
-    return nlohmann::json::parse(read_file(folder / manifest_name));
+    return nlohmann::json::parse(read_file(folder / manifest_file));
 }
 
 std::string manifest_mistake(const fs::path &folder, Depth depth) {
     const nlohmann::json manifest = read_manifest(folder);
     if (manifest.at("format") != manifest_format)
-        return fmt::format("{} is not of the format \"{}\"", manifest_name, manifest_format);
+        return fmt::format("{} is not of the format \"{}\"", manifest_file, manifest_format);
     const auto step = step_of(folder.filename().string());
     if (step && manifest.at("step").get<uint64_t>() != *step)
-        return fmt::format("{} is of step {}", manifest_name, manifest.at("step").get<uint64_t>());
-    if (manifest.at("files").empty()) return fmt::format("{} names no files", manifest_name);
+        return fmt::format("{} is of step {}", manifest_file, manifest.at("step").get<uint64_t>());
+    if (manifest.at("files").empty()) return fmt::format("{} names no files", manifest_file);
     for (const auto &[name, file] : manifest.at("files").items()) {
         if (!is_plain_name(name))
-            return fmt::format("{} names the file {}", manifest_name, shown(name));
+            return fmt::format("{} names the file {}", manifest_file, shown(name));
         std::string mistake = file_mistake(folder / name, file, depth);
         if (!mistake.empty()) return mistake;
     }
@@ -72,7 +72,7 @@ std::string mistake_of(const fs::path &folder, Depth depth) {
     try {
         return manifest_mistake(folder, depth);
     } catch (const nlohmann::json::exception &e) {
-        return fmt::format("{} is damaged: {}", manifest_name, e.what());
+        return fmt::format("{} is damaged: {}", manifest_file, e.what());
     } catch (const FileError &e) {
         if (!e.missing()) throw;
         return e.what();
@@ -102,7 +102,7 @@ Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
     }
     const nlohmann::json manifest = {
         {"format", manifest_format}, {"step", step}, {"files", entries}};
-    write_file_atomic(folder.path() / manifest_name, manifest.dump(2) + "\n", 0644, FolderSync::later);
+    write_file_atomic(folder.path() / manifest_file, manifest.dump(2) + "\n", 0644, FolderSync::later);
     folder.publish(TemporaryFolder::IfExists::replace, Written::synced);
     return checkpoint;
 }
@@ -132,7 +132,7 @@ std::string verify_copy(const fs::path &file, const Checkpoint &checkpoint) {
         if (file_mistake(file, written, Depth::digests).empty()) return "";
         return fmt::format("{} is not that of {}", name, checkpoint.path.filename().string());
     } catch (const nlohmann::json::exception &e) {
-        fail("{} is damaged: {}", (checkpoint.path / manifest_name).string(), e.what());
+        fail("{} is damaged: {}", (checkpoint.path / manifest_file).string(), e.what());
     }
 }
 

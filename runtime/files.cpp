@@ -15,11 +15,11 @@
 
 namespace cryolite {
 
-namespace {
-
 fs::path parent_of(const fs::path &path) {
     return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
+
+namespace {
 
 /// What a person can do about an errno, or nothing.
 std::string advice(const fs::path &path, int error, uint64_t needed) {

@@ -185,6 +185,9 @@ void sync_path(const fs::path &path);
 [[noreturn]] void fail_file(std::string_view verb, const fs::path &path, int error,
                             uint64_t needed = 0);
 
+/// The folder that `path` is in: "." of a bare name.
+fs::path parent_of(const fs::path &path);
+
 /// `.tmp-NAME-RANDOM` beside `path`: where its content is prepared.
 fs::path temporary_beside(const fs::path &path);
 

@@ -14,10 +14,6 @@ namespace cryolite {
 
 namespace {
 
-fs::path parent_of(const fs::path &path) {
-    return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
 void sync_tree(const fs::path &folder) {
     for (const fs::directory_entry &entry : fs::recursive_directory_iterator(folder))
         if (entry.is_regular_file() || entry.is_directory()) sync_path(entry.path());

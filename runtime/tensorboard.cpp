@@ -29,7 +29,7 @@ uint32_t crc32c(std::string_view data) {
 
 namespace {
 
-double now() {
+double seconds_since_1970() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
         .count();
 }
@@ -54,14 +54,14 @@ std::string field_text(int field, std::string_view text) {
 
 /// tensorflow.Event: wall_time = 1, step = 2, and `what`: one more field.
 std::string event(uint64_t step, const std::string &what) {
-    return key(1, 1) + raw(now()) + key(2, 0) + varint(step) + what;
+    return key(1, 1) + raw(seconds_since_1970()) + key(2, 0) + varint(step) + what;
 }
 
 AppendFile new_event_file(const fs::path &folder) {
     make_private_dirs(folder, 0755);
     char host[65] = "localhost";
     ::gethostname(host, sizeof host - 1);
-    const auto time = static_cast<long long>(now());
+    const auto time = static_cast<long long>(seconds_since_1970());
     std::error_code ignored;
     for (int number = 0;; ++number) {
         const auto name =

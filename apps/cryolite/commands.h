@@ -6,6 +6,9 @@
 
 namespace cryolite {
 
+/// The whole command: the exit status, after its words.
+int run_command(int argc, char **argv);
+
 int run_train(const std::vector<std::string> &arguments);
 int run_bench(const std::vector<std::string> &arguments);
 int run_sample(const std::vector<std::string> &arguments);

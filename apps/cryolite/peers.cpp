@@ -77,7 +77,7 @@ struct Peers::Peer {
 
 namespace {
 
-void run(std::vector<std::string> argv, const std::string &what) {
+void run_or_fail(std::vector<std::string> argv, const std::string &what) {
     const ProcessResult r = run_process({.argv = std::move(argv), .time_limit = 1800});
     if (!r.ok()) fail("{}: {}: {}", what, how_it_ended(r), last_lines(r.errors.empty() ? r.output : r.errors, 600));
 }
@@ -92,7 +92,7 @@ void python_headers(const std::string &python, Progress &progress) {
                           "$root apt-get -q update && $root env DEBIAN_FRONTEND=noninteractive "
                           "apt-get -q -y install --no-install-recommends libpython3-dev";
     try {
-        run({"sh", "-c", install}, "apt-get install libpython3-dev");
+        run_or_fail({"sh", "-c", install}, "apt-get install libpython3-dev");
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
@@ -113,8 +113,8 @@ std::string python_with_torch(Progress &progress) {
     }
     progress.say("installing PyTorch into " + folder.lexically_normal().string() +
                  " (once, several minutes)");
-    run({"python3", "-m", "venv", folder.string()}, "python3 -m venv");
-    run({python.string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+    run_or_fail({"python3", "-m", "venv", folder.string()}, "python3 -m venv");
+    run_or_fail({python.string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
          "--retries", "1", "-r", requirements.string()},
         "pip install");
     write_file_atomic(done, read_file(requirements));

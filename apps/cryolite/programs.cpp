@@ -73,7 +73,7 @@ std::string program_id(std::string id) {
 /// Of a program of the cache; -1: it is run by its path.
 int descriptor_of(const Program &program) { return program.file ? program.file->descriptor() : -1; }
 
-std::string said(const ProcessResult &result) {
+std::string last_words(const ProcessResult &result) {
     const std::string text = last_lines(result.errors, 4000);
     return text.empty() ? "It said nothing." : text;
 }
@@ -139,10 +139,10 @@ std::string run_describe(const Program &program, const Params &params) {
     // It read the parameters and refused one: what the user typed is wrong.
     if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() &&
         !params.empty())
-        throw UsageError(said(result));
+        throw UsageError(last_words(result));
     if (!result.ok())
         fail("{} did not describe its model: {}. Its last words:\n{}", program.app,
-             how_it_ended(result), said(result));
+             how_it_ended(result), last_words(result));
     auto refuse = [&](const std::string &what) {
         fail("{} answered --describe with {}, not with its model: its main() should be `return "
              "cryolite::program<Model>(argc, argv, {{...}})` and print nothing itself",
@@ -276,11 +276,11 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     const ProcessResult result = run_process(options);
     if (!result.ok()) {
         if (result.status == 2 && !result.signal && !result.limit && !result.errors.empty())
-            throw UsageError(said(result));
+            throw UsageError(last_words(result));
         const bool refused = result.status == 1 && !result.signal && !result.limit;
-        if (refused && !result.errors.empty()) throw Error(said(result));
+        if (refused && !result.errors.empty()) throw Error(last_words(result));
         fail("{} did not build its kernels: {}. Its last words:\n{}", program.app,
-             how_it_ended(result), said(result));
+             how_it_ended(result), last_words(result));
     }
     if (!result.errors.empty()) tell("{}", last_lines(result.errors, 8000));
     for (const char *file : {"plan.json", "kernels.so"})
@@ -312,8 +312,8 @@ std::string step_text(const Program &program, const BundleRequest &request, cons
                            .memory_limit = memory_share(1)};
     add_request(options.argv, request);
     const ProcessResult result = run_process(options);
-    if (result.status == 2 && !result.signal && !result.limit) throw UsageError(said(result));
-    if (!result.ok()) fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result), said(result));
+    if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
+    if (!result.ok()) fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result), last_words(result));
     return result.output;
 }
 

@@ -87,7 +87,7 @@ void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
 }
 
 /// A head's rows side by side, in fp32.
-void pack_rows(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, const Machine &m) {
+void pack_heads(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, const Machine &m) {
     for (const char *name : names) {
         Func f = g.func(name);
         f.compute_at(level).vectorize(f.args()[0], dividing_lanes(reduction_extent(g.func("S")), m));
@@ -101,7 +101,7 @@ void share_angles(Group &g) {
     for (const char *name : {"cosine", "sine"}) g.func(name).compute_root().parallel(g.func(name).args()[1]);
 }
 
-void forward(Group &g, const Machine &m) {
+void attend_forward(Group &g, const Machine &m) {
     Func out = g.out, mixed = g.func("mixed");
     const int size = reduction_extent(g.func("S"));
     Var c = out.args()[0], t = out.args()[1], s = out.args()[2], h("h"), b("b"), task("task");
@@ -114,13 +114,13 @@ void forward(Group &g, const Machine &m) {
     mixed.compute_at(out, b);
     mix_loops(mixed, m, size);
     // Of bf16, the inner loops would widen each element again and again; else a copy does not pay for two readers.
-    if (g.func("x0_half").defined()) pack_rows(g, {"k", "v"}, LoopLevel(out, task), m);
-    else if (g.func("cosine").defined()) pack_rows(g, {"k"}, LoopLevel(out, task), m);
+    if (g.func("x0_half").defined()) pack_heads(g, {"k", "v"}, LoopLevel(out, task), m);
+    else if (g.func("cosine").defined()) pack_heads(g, {"k"}, LoopLevel(out, task), m);
     share_angles(g);
     softmax_at(g, m, LoopLevel(out, b));
 }
 
-void backward(Group &g, const Machine &m) {
+void attend_backward(Group &g, const Machine &m) {
     Func out = g.anchor, PdS = g.func("PdS");
     const int size = reduction_extent(g.func("S")), lanes = std::min(m.vector, block);
     Var t = out.args()[1], s = out.args()[2];
@@ -137,7 +137,7 @@ void backward(Group &g, const Machine &m) {
         f.compute_at(out, task);
         mix_loops(f, m, size);
     }
-    pack_rows(g, {"q", "k", "v", "g"}, LoopLevel(out, task), m);
+    pack_heads(g, {"q", "k", "v", "g"}, LoopLevel(out, task), m);
     share_angles(g);
     RVar in_block = PdS.rvars()[0], keys = PdS.rvars()[1], queries = PdS.rvars()[2];
     PdS.compute_at(out, task);
@@ -160,7 +160,7 @@ void backward(Group &g, const Machine &m) {
 }  // namespace
 
 void attention(Group &g, const Machine &m) {
-    g.form == Form::forward ? forward(g, m) : backward(g, m);
+    g.form == Form::forward ? attend_forward(g, m) : attend_backward(g, m);
 }
 
 }  // namespace cryolite::cpu
