@@ -8,6 +8,7 @@
 #include "dsl/models/gpt.h"
 #include "generators/codegen/kernel_store.h"
 #include "schedules/cpu/gpt.h"
+#include "tests/support/slow.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -75,7 +76,7 @@ const std::vector<std::pair<std::string, std::string>> nano = {{"layers", "4"}, 
                                                                 {"batch", "12"}, {"vocab", "65"}};
 }  // namespace
 
-TEST_CASE("ptx: every kernel of nano assembles for sm_80 and sm_90") {
+TEST_CASE("ptx: every kernel of nano assembles for sm_80 and sm_90" * slow()) {
     if (!ptxas_is_here()) return;
     for (const char *update : {"separate", "backward"}) {
         StepOptions options{.clip = true};

@@ -63,12 +63,19 @@ source_folders() {
 builds_when_needed() {
     run "$copy/cryolite" train --steps 3
     check "the first start" is $status 0
-    check "the first start configures and builds" is "$(tool_calls | cut -d' ' -f1,2 | tr '\n' ';')" "cmake -G;ninja command;"
+    check "the first start configures and builds" is "$(tool_calls | cut -d' ' -f1,2 | tr '\n' ';')" "cmake -G;ninja generator_gpt;"
     check "each phase says so" has err "cryolite: building"
     check "the command has the rest" has out "args=3:train --steps 3"
     run "$copy/cryolite" train
     check "the second start builds nothing" is "$(tool_calls)" ""
     check "and says nothing" is "$(cat "$scratch/err")" ""
+    run "$copy/cryolite" explain --preset nano
+    check "the same app is built for every command" is "$(tool_calls)" ""
+    for start in "train llama:ninja generator_llama" "bench --steps 3 digits:ninja generator_digits" "train my_model.cpp:ninja cryolite_compiler" \
+                 "train gpt --dialect=onednn:ninja command" "train --config x.toml:" "sample runs/x:"; do
+        run "$copy/cryolite" ${start%:*}
+        check "${start%:*} builds what it runs" is "$(tool_calls)" "${start##*:}"
+    done
     for folder in $(source_folders); do
         sleep 0.01
         touch "$copy/$folder/newer.h"
@@ -130,6 +137,9 @@ runs_tests() {
     check "test builds all, then runs ctest" grep -q "^ninja all" "$copy/calls"
     check "with the pattern" grep -qE '^ctest .*--output-on-failure.* -R layers/\.\*$' "$copy/calls"
     check "its last line is that of ctest" is "$(tail -n 1 "$scratch/out")" "100% tests passed, 0 tests failed out of 3"
+    : > "$copy/calls"
+    run "$copy/cryolite" test
+    check "test alone leaves out what is slow" grep -qE '^ctest .*--output-on-failure.* -LE \^slow\$$' "$copy/calls"
     : > "$copy/calls"
     run "$copy/cryolite" test --all
     check "test --all" grep -qE '^ctest .*--output-on-failure.* -C long$' "$copy/calls"
@@ -271,8 +281,8 @@ answers_before_it_is_built() {
     run "$copy/cryolite" --help
     check "--help" has out "Usage: cryolite"
     local name names
-    names=$(sed -n 's/^    {"\([a-z]*\)", .*, run_.*/\1/p' "$source/apps/cryolite/main.cpp" | tr '\n' ' ')
-    check "the commands are known" is "$names" "train bench sample explain check cache test "
+    names=$(sed -n 's/^    {"\([a-z]*\)", .*, run_.*/\1/p' "$source/apps/cryolite/dispatch.cpp" | tr '\n' ' ')
+    check "the commands are known" is "$names" "train bench sample explain check runs cache test "
     for name in $names; do check "--help lists $name" has out "  $name"; done
     check "and none that is not there" lacks out tune
     run "$copy/cryolite" train --help

@@ -5,6 +5,7 @@
 
 #include "dialects/dialect.h"
 #include "tests/parity/case.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -59,7 +60,7 @@ void check_losses(const json &args, const std::string &flags, int steps) {
 
 }  // namespace
 
-TEST_CASE("dialects: nano, 20 steps") {
+TEST_CASE("dialects: nano, 20 steps" * slow()) {
     check_losses({{"layers", 4}, {"heads", 4}, {"width", 128}, {"context", 64}, {"batch", 12}, {"vocab", 65}, {"lr", 1e-3}}, "--update auto", 20);
 }
 

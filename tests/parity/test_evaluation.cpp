@@ -1,6 +1,7 @@
 // The loss of a padded batch: that of its examples alone, for any loss, against sums of doubles.
 
 #include "tests/parity/case.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -128,7 +129,7 @@ TEST_CASE("evaluation: two workers, whoever has the padding") {
     }
 }
 
-TEST_CASE("evaluation: in bf16 the loss of some examples is that of a batch of so many") {
+TEST_CASE("evaluation: in bf16 the loss of some examples is that of a batch of so many" * slow()) {
     for (int kind : {1, 2, 3}) {
         CAPTURE(kind);
         Case four(kind, "--precision bf16", batch, 1, 16), two(kind, "--precision bf16", 2, 1, 16);

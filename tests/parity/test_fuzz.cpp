@@ -2,6 +2,7 @@
 // CRYOLITE_FUZZ_SEED and CRYOLITE_FUZZ_CASES choose which, and how many.
 
 #include "tests/parity/case.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -14,8 +15,7 @@ int number(const char *name, int otherwise) {
 
 }  // namespace
 
-TEST_CASE("fuzz: random step schedules agree with the unscheduled step") {
-    const int first = number("CRYOLITE_FUZZ_SEED", 1), cases = number("CRYOLITE_FUZZ_CASES", 200);
+static void check_schedules(int first, int cases) {
     Scratch folder;
     int refused = 0;
     for (int seed = first; seed < first + cases; seed++) {
@@ -47,6 +47,12 @@ TEST_CASE("fuzz: random step schedules agree with the unscheduled step") {
     }
     MESSAGE(refused << " of " << cases << " schedules were refused");
     CHECK(refused < cases);
+}
+
+TEST_CASE("fuzz: random step schedules agree with the unscheduled step") { check_schedules(1, 20); }
+
+TEST_CASE("fuzz: many of them, CRYOLITE_FUZZ_CASES from CRYOLITE_FUZZ_SEED on" * slow()) {
+    check_schedules(number("CRYOLITE_FUZZ_SEED", 21), number("CRYOLITE_FUZZ_CASES", 180));
 }
 
 }  // namespace cryolite::test

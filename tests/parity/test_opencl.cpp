@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "tests/parity/opencl.h"
+#include "tests/support/slow.h"
 
 namespace {
 
@@ -41,13 +42,17 @@ const json even = {{"layers", 2}, {"heads", 2}, {"width", 16}, {"context", 16}, 
 const json odd = {{"layers", 1}, {"heads", 3}, {"width", 21}, {"context", 19}, {"batch", 3}, {"vocab", 37}, {"lr", 1e-2}};
 }  // namespace
 
-TEST_CASE("opencl: every update mode on even and odd shapes, 50 steps") {
+TEST_CASE("opencl: updates inside the backward pass on odd shapes") {
+    if (opencl_is_here()) check_losses(odd, "--update backward", 10);
+}
+
+TEST_CASE("opencl: every update mode on even and odd shapes, 50 steps" * slow()) {
     if (!opencl_is_here()) return;
     for (const json &shape : {even, odd})
         for (const char *update : {"separate", "backward", "forward"}) check_losses(shape, fmt::format("--update {}", update), 50);
 }
 
-TEST_CASE("opencl: clipped, with norms of gradients that are not stored; and accumulated") {
+TEST_CASE("opencl: clipped, with norms of gradients that are not stored; and accumulated" * slow()) {
     if (!opencl_is_here()) return;
     for (json shape : {even, odd}) {
         shape["clip"] = 0.7;
@@ -58,12 +63,12 @@ TEST_CASE("opencl: clipped, with norms of gradients that are not stored; and acc
     }
 }
 
-TEST_CASE("opencl: a rule that takes the norms of the weight and of the gradient") {
+TEST_CASE("opencl: a rule that takes the norms of the weight and of the gradient" * slow()) {
     if (!opencl_is_here()) return;
     for (const json &shape : {even, odd}) check_losses(shape, "--optimizer lars", 20);
 }
 
-TEST_CASE("opencl: the digits model, convolutions and pools") {
+TEST_CASE("opencl: the digits model, convolutions and pools" * slow()) {
     if (!opencl_is_here()) return;
     Scratch folder;
     std::map<std::string, std::vector<double>> losses;
@@ -107,7 +112,7 @@ TEST_CASE("opencl: the weights are the CPU's after a step, and again after they 
     }
 }
 
-TEST_CASE("opencl: a step waits for the device once, whatever it is made of") {
+TEST_CASE("opencl: a step waits for the device once, whatever it is made of" * slow()) {
     if (!opencl_is_here()) return;
     for (int accumulate : {1, 3})
         for (const char *update : {"separate", "backward", "forward"}) {

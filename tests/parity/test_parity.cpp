@@ -1,6 +1,7 @@
 // Ten AdamW steps against PyTorch's, from goldens.json, which make_goldens.py writes.
 
 #include "tests/parity/case.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -47,19 +48,19 @@ void check_case(const std::string &name, const std::string &flags) {
 
 }  // namespace
 
-TEST_CASE("parity: even shapes") { check_case("even", "--update separate"); }
+TEST_CASE("parity: even shapes" * slow()) { check_case("even", "--update separate"); }
 TEST_CASE("parity: odd shapes") { check_case("odd", "--update separate"); }
-TEST_CASE("parity: updates inside the backward pass") {
+TEST_CASE("parity: updates inside the backward pass" * slow()) {
     check_case("even", "--update backward");
     check_case("odd", "--update backward");
 }
-TEST_CASE("parity: clipped by the global norm") { check_case("odd, clipped", "--update separate"); }
+TEST_CASE("parity: clipped by the global norm" * slow()) { check_case("odd, clipped", "--update separate"); }
 TEST_CASE("parity: clipped, no gradient of a product stored") { check_case("odd, clipped", "--update backward"); }
-TEST_CASE("parity: updates at the next use") { check_case("odd, clipped", "--update forward"); }
-TEST_CASE("parity: accumulated over micro-batches") {
+TEST_CASE("parity: updates at the next use" * slow()) { check_case("odd, clipped", "--update forward"); }
+TEST_CASE("parity: accumulated over micro-batches" * slow()) {
     check_case("even, accumulated", "--update separate");
 }
-TEST_CASE("parity: accumulated, updates inside the last backward pass") {
+TEST_CASE("parity: accumulated, updates inside the last backward pass" * slow()) {
     check_case("even, accumulated", "--update backward");
 }
 TEST_CASE("parity: clipped and accumulated") {

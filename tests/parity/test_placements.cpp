@@ -1,6 +1,7 @@
 // Where stages are placed changes no value: the same bits without clipping; with it, the order of additions of a norm.
 
 #include "tests/parity/case.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -42,49 +43,62 @@ int long_steps() {
 
 }  // namespace
 
-TEST_CASE("placements: every update mode, clipped or not, accumulated or not, with or without storing activations") {
-    for (int width : {16, 21})
-        for (double clip : {0.0, 0.7})
-            for (int accumulate : {1, 3}) {
-                json args = {{"layers", 2}, {"heads", width == 16 ? 2 : 3}, {"width", width}, {"context", 13}, {"batch", 2},
-                             {"vocab", 37}, {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
-                Run plain = train(args, "--update separate", 5);
-                const std::string budget = fmt::format(" --budget {}", plain.kept + plain.arena * 8 / 10);
-                Run small = train(args, "--update separate" + budget, 5);
-                CHECK(small.arena < plain.arena);
-                check_same(plain, small, true);
-                for (const std::string &flags : {std::string("--update backward"), std::string("--update forward"),
-                                                 std::string("--update auto"), "--update forward" + budget}) {
-                    CAPTURE(flags);
-                    CAPTURE(width);
-                    CAPTURE(clip);
-                    CAPTURE(accumulate);
-                    // Clipped and accumulated, `backward` places nothing inside: the norm needs the sums.
-                    const bool ghost = clip > 0 && accumulate == 1 && flags.find("forward") == std::string::npos;
-                    check_same(plain, train(args, flags, 5), !ghost);
-                }
-            }
+static void check_update_modes(int width, double clip, int accumulate) {
+    json args = {{"layers", 2}, {"heads", width == 16 ? 2 : 3}, {"width", width}, {"context", 13}, {"batch", 2},
+                 {"vocab", 37}, {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
+    Run plain = train(args, "--update separate", 5);
+    const std::string budget = fmt::format(" --budget {}", plain.kept + plain.arena * 8 / 10);
+    Run small = train(args, "--update separate" + budget, 5);
+    CHECK(small.arena < plain.arena);
+    check_same(plain, small, true);
+    for (const std::string &flags : {std::string("--update backward"), std::string("--update forward"),
+                                     std::string("--update auto"), "--update forward" + budget}) {
+        CAPTURE(flags);
+        CAPTURE(width);
+        CAPTURE(clip);
+        CAPTURE(accumulate);
+        // Clipped and accumulated, `backward` places nothing inside: the norm needs the sums.
+        const bool ghost = clip > 0 && accumulate == 1 && flags.find("forward") == std::string::npos;
+        check_same(plain, train(args, flags, 5), !ghost);
+    }
 }
 
-TEST_CASE("placements: the head and its loss by blocks of rows, the last one ragged") {
-    for (const std::string precision : {"fp32", "bf16"})
+TEST_CASE("placements: every update mode, clipped, or accumulated, with or without storing activations") {
+    check_update_modes(21, 0.7, 1);
+    check_update_modes(21, 0, 3);
+}
+
+TEST_CASE("placements: every update mode, on even and odd shapes, clipped or not, accumulated or not" * slow()) {
+    for (double clip : {0.0, 0.7})
+        for (int accumulate : {1, 3}) {
+            check_update_modes(16, clip, accumulate);
+            if ((clip > 0) == (accumulate > 1)) check_update_modes(21, clip, accumulate);
+        }
+}
+
+static void check_blocks(const std::string &precision, double clip, int accumulate) {
+    json args = {{"layers", 1}, {"heads", 3}, {"width", 21}, {"context", 37}, {"batch", 3}, {"vocab", 53},
+                 {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
+    const std::string format = " --precision " + precision;
+    const Run whole = train(args, "--update separate --head-rows 0" + format, 5);
+    for (const std::string &flags : {std::string("--update separate"), std::string("--update backward"),
+                                     std::string("--update forward"), std::string("--update separate --group none"),
+                                     fmt::format("--update separate --budget {}", whole.kept + whole.arena * 8 / 10)}) {
+        CAPTURE(flags);
+        CAPTURE(precision);
+        CAPTURE(clip);
+        CAPTURE(accumulate);
+        // Where a sum's order is another, an adjoint may be rounded to the other side.
+        check_same(whole, train(args, flags + " --head-rows 32" + format, 5), false, precision == "bf16" ? 3e-5 : 1e-6);
+    }
+}
+
+TEST_CASE("placements: the head and its loss by blocks of rows, the last one ragged") { check_blocks("fp32", 0.7, 2); }
+
+TEST_CASE("placements: the head and its loss by blocks of rows, in bf16, clipped or not, accumulated or not" * slow()) {
+    for (const char *precision : {"fp32", "bf16"})
         for (double clip : {0.0, 0.7})
-            for (int accumulate : {1, 2}) {
-                json args = {{"layers", 1}, {"heads", 3}, {"width", 21}, {"context", 37}, {"batch", 3}, {"vocab", 53},
-                             {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
-                const std::string format = " --precision " + precision;
-                const Run whole = train(args, "--update separate --head-rows 0" + format, 5);
-                for (const std::string &flags : {std::string("--update separate"), std::string("--update backward"),
-                                                 std::string("--update forward"), std::string("--update separate --group none"),
-                                                 fmt::format("--update separate --budget {}", whole.kept + whole.arena * 8 / 10)}) {
-                    CAPTURE(flags);
-                    CAPTURE(precision);
-                    CAPTURE(clip);
-                    CAPTURE(accumulate);
-                    // Where a sum's order is another, an adjoint may be rounded to the other side.
-                    check_same(whole, train(args, flags + " --head-rows 32" + format, 5), false, precision == "bf16" ? 3e-5 : 1e-6);
-                }
-            }
+            for (int accumulate : {1, 2}) check_blocks(precision, clip, accumulate);
 }
 
 TEST_CASE("placements: blocks of the head evaluate and predict as the whole head does, and take less memory") {
@@ -100,9 +114,9 @@ TEST_CASE("placements: blocks of the head evaluate and predict as the whole head
     CHECK(blocks.trainer.plan().arena < whole.trainer.plan().arena * 3 / 4);
 }
 
-TEST_CASE("placements: every rule") {
+static void check_rules(std::initializer_list<std::string> rules) {
     json args = {{"layers", 2}, {"heads", 3}, {"width", 21}, {"context", 13}, {"batch", 2}, {"vocab", 37}, {"lr", 1e-3}};
-    for (const std::string rule : {"sgd", "lion", "lars"})
+    for (const std::string &rule : rules)
         for (double clip : {0.0, 0.7}) {
             args["clip"] = clip;
             const std::string with = " --optimizer " + rule;
@@ -117,7 +131,10 @@ TEST_CASE("placements: every rule") {
         }
 }
 
-TEST_CASE("placements: nano, step after step (CRYOLITE_PLACEMENT_STEPS of them, else 30)") {
+TEST_CASE("placements: a rule that takes norms") { check_rules({"lars"}); }
+TEST_CASE("placements: every other rule" * slow()) { check_rules({"sgd", "lion"}); }
+
+TEST_CASE("placements: nano, step after step (CRYOLITE_PLACEMENT_STEPS of them, else 30)" * slow()) {
     json args = {{"layers", 4}, {"heads", 4}, {"width", 128}, {"context", 64}, {"batch", 12}, {"vocab", 65}, {"lr", 1e-3}};
     Run plain = train(args, "--update separate", long_steps());
     check_same(plain, train(args, "--update backward", long_steps()), true);

@@ -3,6 +3,7 @@
 #include <latch>
 
 #include "tests/parity/case.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -56,7 +57,7 @@ TEST_CASE("workers: 1, 2 and 4 have the losses of one another over 100 steps") {
     }
 }
 
-TEST_CASE("workers: clipped, accumulated, in bf16, and with every placement that is asked for") {
+TEST_CASE("workers: clipped, accumulated, in bf16, and with every placement that is asked for" * slow()) {
     for (const char *precision : {"fp32", "bf16"})
         for (double clip : {0.0, 0.3})
             for (int accumulate : {1, 3}) {
@@ -79,7 +80,7 @@ TEST_CASE("workers: clipped, accumulated, in bf16, and with every placement that
             }
 }
 
-TEST_CASE("workers: a rule that takes norms of whole parameters and gradients gets them from all parts") {
+TEST_CASE("workers: a rule that takes norms of whole parameters and gradients gets them from all parts" * slow()) {
     for (double clip : {0.0, 0.3}) {
         const std::string flags = "--optimizer lars --update separate";
         const Run one = train(small(1, clip), flags, 10), two = train(small(2, clip), flags, 10);

@@ -8,6 +8,7 @@
 #include "dsl/models/digits.h"
 #include "schedules/cpu/gpt.h"
 #include "tests/support/shapes.h"
+#include "tests/support/slow.h"
 
 // The door of a kernel to its team, as narrow as it can be: a dialect calls it as Halide's code does.
 extern "C" {
@@ -50,7 +51,7 @@ template <typename After> void check_chain(const std::string &dialect, const std
 
 }  // namespace
 
-TEST_CASE("dialects: products of GPT") {
+TEST_CASE("dialects: products of GPT" * slow()) {
     for (const DialectLine &d : dialect_table()) {
         if (!dialect_is_here(d.name)) continue;
         Compared all;

@@ -4,6 +4,7 @@
 
 #include "tests/support/kernels.h"
 #include "tests/support/shapes.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -14,23 +15,24 @@ const ModelArguments ragged = ragged_gpt(), aligned = aligned_gpt();
 }  // namespace
 
 TEST_CASE("schedules: ragged shapes") { check_kernels(Compiled<Gpt>(ragged, schedule_gpt)); }
-TEST_CASE("schedules: aligned shapes") { check_kernels(Compiled<Gpt>(aligned, schedule_gpt)); }
+TEST_CASE("schedules: aligned shapes" * slow()) { check_kernels(Compiled<Gpt>(aligned, schedule_gpt)); }
 
-TEST_CASE("schedules: clipped, and updates inside the backward pass") {
+TEST_CASE("schedules: clipped, and updates inside the backward pass" * slow()) {
     check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.clip = true}));
     check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.update = "backward"}));
 }
 
-TEST_CASE("schedules: few rows") {
-    check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt));
+TEST_CASE("schedules: few rows, updates inside the backward pass") {
     check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt, {.update = "backward"}));
 }
 
-TEST_CASE("schedules: few rows, in whole vectors") {
+TEST_CASE("schedules: few rows, updates apart" * slow()) { check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt)); }
+
+TEST_CASE("schedules: few rows, in whole vectors" * slow()) {
     for (const char *rows : {"16", "48"}) check_kernels(Compiled<Gpt>(whole_vectors_gpt(rows), schedule_gpt));
 }
 
-TEST_CASE("schedules: accumulating over micro-batches") {
+TEST_CASE("schedules: accumulating over micro-batches" * slow()) {
     check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.accumulate = true}));
 }
 

@@ -3,6 +3,7 @@
 #include "schedules/cpu/llama.h"
 
 #include "tests/support/kernels.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -19,11 +20,11 @@ const ModelArguments ragged = {{"layers", "1"},   {"heads", "6"},    {"kv-heads"
 
 TEST_CASE("schedules: Llama on ragged shapes") { check_kernels(Compiled<Llama>(ragged, schedule_llama)); }
 
-TEST_CASE("schedules: Llama on aligned shapes") {
+TEST_CASE("schedules: Llama on aligned shapes" * slow()) {
     check_kernels(Compiled<Llama>(aligned, schedule_llama, {.update = "backward"}));
 }
 
-TEST_CASE("schedules: Llama in bf16, what GPT has not") {
+TEST_CASE("schedules: Llama in bf16, what GPT has not" * slow()) {
     const auto asked = [](const StepProgram &, const ir::Kernel &k) {
         return k.name.find("self_attn") != std::string::npos || k.name.find("act_fn") != std::string::npos;
     };

@@ -5,6 +5,7 @@
 #include "runtime/plan.h"
 #include "runtime/process.h"
 #include "tests/runtime/scratch.h"
+#include "tests/support/slow.h"
 
 #include <fmt/ranges.h>
 
@@ -100,11 +101,11 @@ void judge_all(const Processor &p, const std::vector<std::string> &more = {}) {
 }  // namespace
 
 TEST_CASE("loops: Zen 4") { judge_all(zen4); }
-TEST_CASE("loops: Zen 4, bf16") { judge_all(zen4, {"--precision", "bf16"}); }
-TEST_CASE("loops: Sapphire Rapids") { judge_all(sapphire_rapids); }
-TEST_CASE("loops: Sapphire Rapids, bf16") { judge_all(sapphire_rapids, {"--precision", "bf16"}); }
-TEST_CASE("loops: Sapphire Rapids with both of its ports") { judge_all(two_ports); }
-TEST_CASE("loops: Haswell") { judge_all(haswell); }
+TEST_CASE("loops: Zen 4, bf16" * slow()) { judge_all(zen4, {"--precision", "bf16"}); }
+TEST_CASE("loops: Sapphire Rapids" * slow()) { judge_all(sapphire_rapids); }
+TEST_CASE("loops: Sapphire Rapids, bf16" * slow()) { judge_all(sapphire_rapids, {"--precision", "bf16"}); }
+TEST_CASE("loops: Sapphire Rapids with both of its ports" * slow()) { judge_all(two_ports); }
+TEST_CASE("loops: Haswell" * slow()) { judge_all(haswell); }
 
 TEST_CASE("loops: one that loads more than its ports take falls below") {
     if (!tools()) return;

@@ -42,10 +42,10 @@ for folder in layers schedules generators error support; do
     only tests/$folder dsl/ schedules/ generators/ dialects/dialect.h tests/support/
 done
 for folder in runtime parity; do
-    only tests/$folder runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/
+    only tests/$folder runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/ tests/support/slow.h
 done
 for folder in command speed; do
-    only tests/$folder runtime/ apps/cryolite/ tests/runtime/ tests/faults/
+    only tests/$folder runtime/ apps/cryolite/ tests/runtime/ tests/faults/ tests/support/slow.h
 done
 only tests/faults tests/faults/
 only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
