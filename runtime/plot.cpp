@@ -85,9 +85,9 @@ std::vector<LossPoint> thinned(const std::vector<LossPoint> &points) {
 
 /// Steps from the first to the last; losses of what is drawn boldly, so that a spike does not
 /// flatten all.
-Axes axes_for(const std::vector<LossPoint> &means, const std::vector<LossPoint> &validation) {
+Axes axes_for(const std::vector<const std::vector<LossPoint> *> &all) {
     Axes axes{INFINITY, -INFINITY, INFINITY, -INFINITY};
-    for (const auto *points : {&means, &validation})
+    for (const auto *points : all)
         for (const LossPoint &p : *points) {
             axes.first_step = std::min(axes.first_step, p.step);
             axes.last_step = std::max(axes.last_step, p.step);
@@ -138,15 +138,15 @@ std::string grid(const Axes &axes) {
 }
 
 std::string line(const Axes &axes, const std::vector<LossPoint> &points, const char *color,
-                 double stroke) {
+                 double stroke, const char *more = "") {
     if (points.size() < 2) return "";
     std::string path;
     for (const LossPoint &p : points)
         path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", axes.x(p.step),
                             axes.y(p.loss));
     return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "
-                       "stroke-linejoin=\"round\"/>\n",
-                       path, color, stroke);
+                       "stroke-linejoin=\"round\"{}/>\n",
+                       path, color, stroke, more);
 }
 
 std::string dots(const Axes &axes, const std::vector<LossPoint> &points, const char *color) {
@@ -159,12 +159,15 @@ std::string dots(const Axes &axes, const std::vector<LossPoint> &points, const c
 }
 
 struct Key {
-    const char *name, *color;
+    std::string name;
+    const char *color;
     double stroke;
 };
 
 std::string legend(const std::vector<Key> &keys) {
-    const double box = 196, x = right - box - 12;
+    size_t longest = 20;
+    for (const Key &key : keys) longest = std::max(longest, key.name.size());
+    const double box = 56 + 7.0 * double(longest), x = right - box - 12;
     double y = top + 14;
     std::string svg =
         fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"#fff\" "
@@ -191,7 +194,7 @@ std::string last_value(const Axes &axes, const LossPoint &p) {
 
 std::string curves(const std::vector<LossPoint> &train, const std::vector<LossPoint> &validation) {
     const std::vector<LossPoint> means = smoothed(train);
-    const Axes axes = axes_for(means, validation);
+    const Axes axes = axes_for({&means, &validation});
     std::string svg = grid(axes) + "<g clip-path=\"url(#frame)\">\n";
     svg += line(axes, thinned(train), raw_color, 1) + line(axes, thinned(means), train_color, 2);
     if (train.size() == 1) svg += dots(axes, train, train_color);
@@ -224,8 +227,10 @@ std::vector<double> round_ticks(double low, double high, int count) {
     return ticks;
 }
 
-std::string loss_svg(const LossPlot &plot) {
-    const std::vector<LossPoint> train = finite(plot.train), validation = finite(plot.validation);
+namespace {
+
+/// An empty picture with its title; `</svg>` is still to come.
+std::string picture(const std::string &title) {
     std::string svg = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
         "height=\"{1}\" "
@@ -234,13 +239,43 @@ std::string loss_svg(const LossPlot &plot) {
         "<clipPath id=\"frame\"><rect x=\"{2}\" y=\"{3}\" width=\"{4}\" "
         "height=\"{5}\"/></clipPath>\n",
         width, height, left, top, right - left, bottom - top);
-    svg += text_at(left, 36, "font-size=\"18\" font-weight=\"600\"", plot.title);
-    if (train.empty() && validation.empty())
-        svg += text_at(width / 2, height / 2, "text-anchor=\"middle\" fill=\"#57606a\"",
-                       "no losses yet");
-    else
-        svg += curves(train, validation);
-    return svg + "</svg>\n";
+    return svg + text_at(left, 36, "font-size=\"18\" font-weight=\"600\"", title);
+}
+
+std::string no_losses() {
+    return text_at(width / 2, height / 2, "text-anchor=\"middle\" fill=\"#57606a\"", "no losses yet");
+}
+
+}  // namespace
+
+std::string loss_svg(const LossPlot &plot) {
+    const std::vector<LossPoint> train = finite(plot.train), validation = finite(plot.validation);
+    const bool empty = train.empty() && validation.empty();
+    return picture(plot.title) + (empty ? no_losses() : curves(train, validation)) + "</svg>\n";
+}
+
+std::string compare_svg(const std::string &title, const std::vector<LossCurve> &runs) {
+    constexpr const char *colors[] = {"#2b6cb0", "#d9480f", "#2f855a", "#805ad5",
+                                      "#b7791f", "#c53030", "#0987a0", "#4a5568"};
+    std::vector<LossCurve> kept;
+    std::vector<const std::vector<LossPoint> *> all;
+    for (const LossCurve &run : runs)
+        kept.push_back({run.name, smoothed(finite(run.train)), finite(run.validation)});
+    for (const LossCurve &run : kept)
+        for (const auto *points : {&run.train, &run.validation})
+            if (!points->empty()) all.push_back(points);
+    if (all.empty()) return picture(title) + no_losses() + "</svg>\n";
+    const Axes axes = axes_for(all);
+    std::string svg = picture(title) + grid(axes);
+    std::vector<Key> keys;
+    for (const LossCurve &run : kept) {
+        const char *color = colors[keys.size() % std::size(colors)];
+        svg += line(axes, thinned(run.train), color, 2) +
+               line(axes, thinned(run.validation), color, 1.6, " stroke-dasharray=\"6 4\"");
+        if (run.validation.size() <= 60) svg += dots(axes, run.validation, color);
+        keys.push_back({run.name, color, 2.5});
+    }
+    return svg + legend(keys) + "</svg>\n";
 }
 
 }  // namespace cryolite

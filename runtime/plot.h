@@ -19,6 +19,16 @@ struct LossPlot {
 /// The plot as an SVG document. Points that are not finite are left out; without any it says so.
 std::string loss_svg(const LossPlot &plot);
 
+/// A run among others.
+struct LossCurve {
+    std::string name;
+    std::vector<LossPoint> train, validation;  ///< by step
+};
+
+/// The losses of several runs in one picture, each in its colour: training smoothed, validation as points joined by a
+/// dashed line. Points that are not finite are left out.
+std::string compare_svg(const std::string &title, const std::vector<LossCurve> &runs);
+
 /// Round numbers 1, 2 or 5 times a power of ten apart that lie in [low, high], about `count` of
 /// them.
 std::vector<double> round_ticks(double low, double high, int count);

@@ -36,7 +36,7 @@ constexpr Subcommand subcommands[] = {
     {"sample", "generate text from a run", run_sample},
     {"explain", "show the plan of a training step", run_explain},
     {"check", "check the gradients of every layer", run_check},
-    {"runs", "check that the folder of a run is whole", run_runs},
+    {"runs", "list and compare runs, check that a run's folder is whole", run_runs},
     {"cache", "look after the compiled kernels", run_cache},
     {"test", "build and run all tests, or those that match a PATTERN", run_test},
 };

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/cryolite/run_summary.h"
 #include "runtime/error.h"
 
 namespace cryolite {
@@ -152,12 +153,7 @@ void RunFolder::read_metrics(const std::vector<std::string> &more) {
         measured(line);
         text += line + '\n';
     }
-    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        const json j = json::parse(text.begin() + long(begin), text.begin() + long(end), nullptr, false);
-        if (!j.is_object() || !j.contains("step")) continue;
-        if (j.contains("loss") && j["loss"].is_number()) plot_.train.push_back({j["step"], j["loss"]});
-        if (j.contains("val_loss") && j["val_loss"].is_number()) plot_.validation.push_back({j["step"], j["val_loss"]});
-    }
+    read_losses(text, plot_);
 }
 
 void RunFolder::measured(const std::string &line) {

@@ -2,6 +2,7 @@
 #include "tests/runtime/scratch.h"
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace cryolite::test {
@@ -84,6 +85,18 @@ TEST_CASE("plot: losses that are not finite, constant or enormous") {
     CHECK(well_formed(svg));
     CHECK(contains(svg, "training, smoothed"));
     CHECK_FALSE(contains(svg, ">validation<"));
+}
+
+TEST_CASE("plot: several runs in one picture, each named, in a colour of its own") {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const std::string svg = compare_svg("a & b", {{"runs/a<b", {{1, 4.0}, {2, 3.5}, {3, nan}}, {{2, 3.75}}},
+                                                  {"runs/b", {{1, 5.0}, {2, 4.5}}, {}},
+                                                  {"runs/empty", {}, {}}});
+    CHECK(svg.ends_with("</svg>\n"));
+    for (const char *text : {"a &amp; b", "runs/a&lt;b", "runs/b", "runs/empty", "#2b6cb0", "#d9480f", "#2f855a", "<circle"})
+        CHECK_MESSAGE(svg.find(text) != std::string::npos, text);
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(compare_svg("none", {{"runs/empty", {}, {}}}).find("no losses yet") != std::string::npos);
 }
 
 }  // namespace cryolite::test

@@ -1,0 +1,44 @@
+// What the folder of a run says of it.
+
+#include "apps/cryolite/run_summary.h"
+#include "apps/cryolite/settings.h"
+#include "runtime/error.h"
+#include "tests/runtime/scratch.h"
+
+#include <doctest/doctest.h>
+
+namespace cryolite::test {
+
+TEST_CASE("run summary: configuration, losses, best validation loss and median rate") {
+    const Scratch scratch;
+    const fs::path run = scratch / "run";
+    fs::create_directories(run);
+    CHECK_THROWS_WITH_AS(summarize_run(run), doctest::Contains("is not the folder of a run"), UsageError);
+    CHECK_THROWS_WITH_AS(summarize_run(scratch / "runn"), doctest::Contains("there is no run in"), UsageError);
+
+    write_file_atomic(run / "config.toml", std::string(config_heading) + "\napp = \"gpt\"\nsteps = 10\nlr = 0.5\n");
+    RunSummary s = summarize_run(run);  // killed before its first step
+    CHECK(s.step() == 0);
+    CHECK(!s.best_val_loss);
+    CHECK(s.value("lr") == "0.5");
+    CHECK(s.value("of nothing") == "");
+
+    write_file_atomic(run / "metrics.jsonl", R"({"event":"step","step":1,"loss":4.5,"tok_s":10}
+{"event":"step","step":2,"loss":4.25,"tok_s":30}
+{"event":"eval","step":2,"val_loss":4.0}
+{"event":"step","step":3,"loss":null,"tok_s":20}
+no JSON
+{"event":"eval","step":4,"val_loss":4.125}
+{"event":"step","step":5,"lo)");
+    s = summarize_run(run);
+    CHECK(s.value("app") == "gpt");
+    CHECK(s.step() == 2);  // the last with a loss
+    CHECK(s.losses.train.size() == 2);
+    CHECK(s.best_val_loss == 4.0);
+    CHECK(s.tok_s == 20.0);
+
+    write_file_atomic(run / "config.toml", std::string(config_heading) + "\nsteps = = 10\n");
+    CHECK_THROWS_WITH_AS(summarize_run(run), doctest::Contains("config.toml: line 2: not TOML"), UsageError);
+}
+
+}  // namespace cryolite::test
