@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dsl/shape.h"
+#include "dsl/source.h"
 
 namespace cryolite {
 

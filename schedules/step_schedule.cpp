@@ -32,23 +32,24 @@ void Step::Line::store_at(const Stage &pass) {
     if (pass != forward)
         fail("s({}).store_at({}) is refused: it would be stored as long as that is; the nearest legal line is "
              "s({}).store_at(forward)", stage.str(), pass.str(), stage.str());
-    step.rebuilt.insert(stage.layer);
+    if (std::ranges::find(step.rebuilt, stage, &Step::Asked::stage) == step.rebuilt.end()) step.rebuilt.push_back({stage, "", source});
 }
 
 void Step::Line::distribute(Workers) {
     if (stage.kind != Stage::gradients)
         fail("s({}).distribute(workers) is refused: workers share parameters, so the gradients of all of them are added; the "
              "nearest legal line is s(d(net)).distribute(workers)", stage.str());
-    step.distributed = true;
+    step.distributed = {{stage, "", source}};
 }
 
 void Step::Line::dialect(const DialectName &d) {
-    for (auto &[s, old] : step.dialects)
-        if (s == stage) return void(old = d.name);
-    step.dialects.push_back({stage, d.name});
+    for (Step::Asked &old : step.dialects)
+        if (old.stage == stage) return void(old = {stage, d.name, source});
+    step.dialects.push_back({stage, d.name, source});
 }
 
-void Step::Line::place(const Placement &p) {
+void Step::Line::place(Placement p) {
+    p.source = source;
     if (stage.kind == Stage::gradients)
         fail("s(d(net)){} is refused: gradients are placed one by one, s(d(w)){}; the nearest legal line is "
              "s(d(net)).distribute(workers)", p.line(), p.line());

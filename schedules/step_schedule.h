@@ -64,6 +64,7 @@ struct Placement {
     enum How { root, at, with } how = root;
     Stage target;
     int rows = 0;         ///< of a block, where the target's loops are over blocks of rows; 0: as many as pay
+    std::string source = {};   ///< where the line was written: "my_model.cpp:12"
     std::string line() const;  ///< as written after the stage: ".compute_at(next(h.0.up.weight))"
 };
 
@@ -89,13 +90,16 @@ public:
 
     private:
         friend class Step;
-        Line(Step &s, const Stage &stage) : step(s), stage(stage) {}
-        void place(const Placement &p);
+        Line(Step &s, const Stage &stage, std::string source) : step(s), stage(stage), source(std::move(source)) {}
+        void place(Placement p);
         Step &step;
         Stage stage;
+        std::string source;
     };
 
-    Line operator()(const Stage &stage) { return Line(*this, stage); }
+    Line operator()(const Stage &stage, std::source_location where = std::source_location::current()) {
+        return Line(*this, stage, place_of(where));
+    }
     /// The bytes that a step may take, parameters and optimizer state among them; 0: any.
     void budget(double bytes) { bytes_allowed = int64_t(bytes); }
     /// Storage of a parameter, its gradient and its optimizer state. Errors: panels of a dimension that it has not,
@@ -110,10 +114,14 @@ public:
 
     // What the lines said.
     std::vector<std::pair<Stage, Placement>> placements;
-    std::set<const Layer *> rebuilt;
+    struct Asked {
+        Stage stage;
+        std::string what, source;  ///< the dialect, where it is one; where the line was written
+    };
+    std::vector<Asked> rebuilt;      ///< by `store_at`
+    std::vector<Asked> distributed;  ///< one, or none
     int64_t bytes_allowed = 0;
-    bool distributed = false;
-    std::vector<std::pair<Stage, std::string>> dialects;
+    std::vector<Asked> dialects;
     std::map<const Parameter *, Layout> layouts;
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.

@@ -126,6 +126,8 @@ public:
         if (after == "trace") text.clear();  // a budget lowers a step several times: the last is it
         if (pass == "all" || pass == after) text += fmt::format("after the pass {}\n\n{}\n", after, ir::text_of(p));
     }
+    /// What came of the schedule's lines, where a pass refuses one.
+    void add_refusal(const StepProgram &p, const std::string &by) { text += fmt::format("refused by the pass {}\n\n{}", by, ir::lines_of(p)); }
     std::string text;
 
 private:
@@ -153,11 +155,18 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     if (!r.ir.empty()) {
         texts.emplace(r.ir);
         cx.after = [&](const StepProgram &q, const std::string &pass) { texts->add(q, pass); };
+        cx.refused = [&](const StepProgram &q, const std::string &pass) { texts->add_refusal(q, pass); };
     }
-    const StepProgram p = lower_within(r.budget ? r.budget : step.bytes_allowed, options, [&](const StepOptions &o) {
-        cx.options = o;
-        return lower(cx);
-    });
+    StepProgram p;
+    try {
+        p = lower_within(r.budget ? r.budget : step.bytes_allowed, options, [&](const StepOptions &o) {
+            cx.options = o;
+            return lower(cx);
+        });
+    } catch (const Error &) {
+        if (texts) fmt::print("{}", texts->text);
+        throw;
+    }
     if (texts) return fmt::print("{}", texts->text), 0;
     CompileOptions how{r.store, r.jobs, r.time_limit, [](int done, int total, int cached) {
                            fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace cryolite::ir {
 
 namespace {
@@ -23,7 +25,14 @@ public:
     std::string run() {
         for (auto &[name, e] : p.entries) entry(name, e);
         values();
-        for (const Line &l : p.lines) text += fmt::format("line s({}){}{}\n", l.stage.text, l.placement(), l.met ? "" : ", not met yet");
+        lines();
+        return text;
+    }
+    /// Each request: where it is written, and what came of it.
+    std::string lines() {
+        for (const Line &l : p.lines) {
+            text += fmt::format("line s({}){}, {}: {}\n", l.stage.text, l.placement(), l.source, verdict(l.verdict));
+        }
         return text;
     }
 
@@ -38,6 +47,17 @@ private:
         case Role::share: return fmt::format("d({}) of worker {}", v.name, v.worker);
         default: return v.name;
         }
+    }
+    std::string verdict(const Verdict &v) const {
+        if (v.is == Verdict::open) return "not met yet";
+        if (v.is == Verdict::unneeded) return "asks for nothing, " + v.words;
+        if (v.is == Verdict::refused) return fmt::format("refused [{}], {}", v.rule, v.words);
+        std::vector<std::string> names;
+        for (OpId id : v.by)
+            if (std::ranges::find(names, p.ops[id].name) == names.end()) names.push_back(p.ops[id].name);
+        std::string list = v.words.empty() ? "" : ", " + v.words;
+        for (size_t i = 0; i < names.size(); i++) list += fmt::format("{} '{}'", i ? "," : ", by", names[i]);
+        return "legal" + list;
     }
     std::string ref(const Ref &r) const {
         const std::string &name = names[size_t(r.value.index)];
@@ -108,5 +128,6 @@ private:
 }  // namespace
 
 std::string text_of(const Program &p) { return Printer(p).run(); }
+std::string lines_of(const Program &p) { return Printer(p).lines(); }
 
 }  // namespace cryolite::ir

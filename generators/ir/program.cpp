@@ -97,9 +97,16 @@ std::string Line::placement(How other) const {
     case root: return ".compute_root()";
     case at: return ".compute_at(" + target.text + (rows ? ", " + std::to_string(rows) : "") + ")";
     case with: return ".compute_with(" + target.text + ")";
+    case store: return ".store_at(forward)";
     case dialect: return ".dialect(" + dialect_name + ")";
+    case distribute: return ".distribute(workers)";
     }
     return "?";
+}
+
+void Line::met(OpId by) {
+    verdict.is = Verdict::legal;
+    if (!std::ranges::count(verdict.by, by)) verdict.by.push_back(by);
 }
 
 Nature Program::nature(const Op &op) const {

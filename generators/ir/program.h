@@ -68,14 +68,32 @@ struct Stage {
     std::string text = {};  ///< as it is written
 };
 
+/// What came of a request.
+struct Verdict {
+    enum Is {
+        open,      ///< no pass has decided yet
+        legal,     ///< `by` is what it placed
+        unneeded,  ///< what it names is not in this step, or is as it asks anyway: `words` say why
+        refused,   ///< by the rule of this name
+    } is = open;
+    std::vector<OpId> by = {};
+    std::string rule = {}, words = {};
+};
+
 /// A request of the step schedule.
 struct Line {
-    enum How { root, at, with, dialect } how = root;
+    enum How { root, at, with, store, dialect, distribute } how = root;
     Stage stage = {}, target = {};
     int rows = 0;              ///< of a block, where the target's loops are over blocks of rows
     std::string dialect_name = {};
-    bool met = false;          ///< some operation was placed by it
+    std::string source = {};   ///< where it is written: "gpt.cpp:12"
+    Verdict verdict = {};
 
+    /// Whether it says where a stage is computed.
+    bool places() const { return how == root || how == at || how == with; }
+    bool open() const { return verdict.is == Verdict::open; }
+    /// It has placed this operation.
+    void met(OpId by);
     /// As written after the stage: ".compute_at(next(h.0.up.weight))"
     std::string placement() const { return placement(how); }
     std::string placement(How other) const;
@@ -84,6 +102,9 @@ struct Line {
 /// What the runtime may call: the operations of a plan, in order.
 struct Entry {
     enum Mode { always, training, evaluation } mode = always;
+    bool holds_forward = false;  ///< it is, or holds, the forward pass; all others follow one
+    bool repeats = false;        ///< its updates are those of another entry, done alone
+    std::vector<ValueId> results = {};  ///< what is read once its last kernel has run
     std::vector<OpId> ops = {};
     std::vector<KernelId> kernels = {};  ///< once operations have been fused
 };
@@ -123,7 +144,6 @@ struct Program {
     Table<Kernel, KernelId> kernels;
     std::map<std::string, Entry> entries;
     std::vector<Line> lines;
-    bool distributed = false;  ///< a line adds gradients over workers
 
     ValueId loss, output, scalars, norms, scale;
     ValueId count;  ///< updates done, and withheld; none: none can be withheld

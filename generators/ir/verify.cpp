@@ -73,7 +73,7 @@ private:
 
     void order(const std::string &name, const Entry &e) const {
         const Writes writes(p, e.ops);
-        const bool after_forward = name != "forward" && name != "lazy";
+        const bool after_forward = !e.holds_forward;
         for (int t = 0; t < int(e.ops.size()); t++) {
             const Op &op = p.ops[e.ops[size_t(t)]];
             for (const Ref &r : op.reads) {
@@ -141,7 +141,7 @@ private:
         std::map<int64_t, int> updates;
         for (auto &[name, e] : p.entries)
             for (OpId id : e.ops)
-                if (auto *u = as<Update>(p.ops[id]); u && &p.parameters[u->w] == &w && name != "flush") updates[u->shard.begin]++;
+                if (auto *u = as<Update>(p.ops[id]); u && &p.parameters[u->w] == &w && !e.repeats) updates[u->shard.begin]++;
         for (const Shard &s : w.shards)
             if (updates[s.begin] != 1) broken(shards_cover, fmt::format("'{}' from {} on is updated {} times", w.path, s.begin, updates[s.begin]));
     }

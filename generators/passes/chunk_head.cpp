@@ -60,7 +60,7 @@ private:
     int block_rows() const {
         const Reason why = hindrance();
         const auto line = std::ranges::find_if(p.lines, [&](const ir::Line &l) {
-            return l.how != ir::Line::dialect && l.stage.kind == ir::Stage::value && l.stage.layer == p.chunks.head;
+            return l.places() && l.stage.kind == ir::Stage::value && l.stage.layer == p.chunks.head;
         });
         // Parts of arrays begin where a kernel's arguments can, the smallest of 2 bytes for a row.
         const int alignment = std::max(32, cx.schedule.machine.alignment / 4), asked = cx.options.head_rows;
@@ -97,11 +97,16 @@ private:
     void place_calls() {
         auto &forward = p.entries.at("forward").ops;
         auto of = [&](CallId c) { return [&, c](OpId id) { return ir::as<ir::Forward>(p.ops[id])->call == c; }; };
-        p.entries["predict"] = {.mode = ir::Entry::evaluation, .ops = {*std::ranges::find_if(forward, of(head))}};
+        const std::vector<ValueId> results = p.entries["forward"].results = {p.loss, p.output};
+        p.entries["predict"] = {.mode = ir::Entry::evaluation, .results = results, .ops = {*std::ranges::find_if(forward, of(head))}};
         std::erase_if(forward, of(head));
         std::erase_if(forward, of(loss));
         p.entries["evaluate"].mode = ir::Entry::evaluation;
-        for (CallId c : p.chunks.calls) add_op(p, "evaluate", block_op(p, c, ir::Forward::in_forward));
+        for (CallId c : p.chunks.calls) {
+            const OpId id = add_op(p, "evaluate", block_op(p, c, ir::Forward::in_forward));
+            for (ir::Line &l : p.lines)
+                if (p.chunks.takes(l) && p.calls[c].layer == p.chunks.head) l.met(id);
+        }
     }
 };
 

@@ -9,18 +9,22 @@ namespace cryolite::compiler {
 
 namespace {
 
+bool defers(const ir::Line &l) {
+    return l.how == ir::Line::at && l.stage.kind == ir::Stage::next && l.target.kind == ir::Stage::pass;
+}
+
 /// The parameters whose updates are to wait, and what says so.
 std::map<ParamId, std::string> asked(const StepProgram &p, const Context &cx) {
     std::map<ParamId, std::string> why;
     if (cx.options.update == "forward")
         for (ParamId w : p.parameters.ids()) why[w] = "--update forward";
     auto of_update = [](const ir::Line &l) {
-        return l.how != ir::Line::dialect && (l.stage.kind == ir::Stage::next || l.stage.kind == ir::Stage::gradient);
+        return l.places() && (l.stage.kind == ir::Stage::next || l.stage.kind == ir::Stage::gradient);
     };
     for (const ir::Line &l : p.lines)
         if (of_update(l)) why.erase(l.stage.parameter);
     for (const ir::Line &l : p.lines)
-        if (of_update(l) && l.stage.kind == ir::Stage::next && l.how == ir::Line::at && l.target.kind == ir::Stage::pass)
+        if (defers(l))
             why[l.stage.parameter] = "a line of the step schedule";
     return why;
 }
@@ -32,12 +36,16 @@ void defer_updates(StepProgram &p, const Context &cx) {
     if (why.empty()) return;
     std::map<ParamId, std::vector<OpId>> updates;
     auto &step = p.entries.at("step").ops;
-    ir::Entry lazy, flush;
+    const std::vector<ValueId> &results = p.entries.at("forward").results;
+    ir::Entry lazy{.mode = ir::Entry::training, .holds_forward = true, .results = results};
+    ir::Entry flush{.mode = ir::Entry::training, .repeats = true, .results = {p.loss}};
     for (OpId id : step)
         if (auto *u = ir::as<ir::Update>(p.ops[id]); u && why.count(u->w)) {
             p.parameters[u->w].deferred = true;
             p.ops[id].placed = "at forward", p.ops[id].why = why.at(u->w);
             updates[u->w].push_back(id);
+            for (ir::Line &l : p.lines)
+                if (defers(l) && l.stage.parameter == u->w) l.met(id);
             flush.ops.push_back(p.ops.add(p.ops[id]));
         }
     std::erase_if(step, [&](OpId id) { return ir::is<ir::Update>(p.ops[id]) && p.parameters[ir::parameter_of(p.ops[id])].deferred; });

@@ -14,7 +14,7 @@ public:
     Differentiate(StepProgram &p, const std::string &entry, bool accumulate) : p(p), entry(entry), accumulate(accumulate) {}
 
     void run() {
-        p.entries[entry].mode = ir::Entry::training;
+        p.entries[entry].mode = ir::Entry::training, p.entries[entry].results = {p.loss};
         for (int i = p.calls.size(); i-- > 0;) backward(CallId(i));
         if (p.chunks.rows) forward_block(p.values[p.loss].producer);
     }

@@ -23,7 +23,11 @@ public:
     }
     void apply(ir::Line &l) {
         for (OpId s : e.named(l.stage))
-            for (OpId t : e.named(l.target)) l.met |= place(l, s, t);
+            for (OpId t : e.named(l.target))
+                if (place(l, s, t)) l.met(s);
+    }
+    void keep(ir::Line &l) const {
+        for (OpId s : e.named(l.stage)) l.met(s);
     }
 
 private:
@@ -57,7 +61,7 @@ private:
         earlier.push_back(s);
     }
     /// False where neither reads the other: another call of the same layers.
-    bool place(const ir::Line &l, OpId s, OpId t) {
+    bool place(ir::Line &l, OpId s, OpId t) {
         if (s == t) refuse(l, rules::same_stage, ".compute_root()");
         const bool before = e.feeds(s, t);
         if (!before && !e.feeds(t, s)) return false;
@@ -80,7 +84,7 @@ private:
         return true;
     }
     /// What is never stored may have no reader outside its kernel, but those that can compute it again.
-    void not_stored(const ir::Line &l, OpId s, OpId t, OpId first, OpId later) {
+    void not_stored(ir::Line &l, OpId s, OpId t, OpId first, OpId later) {
         // A product reads what comes before it many times, and cannot store it.
         const bool storable = e.mate(first, Nature::anchor) || !e.mate(later, Nature::anchor);
         const std::string nearest = storable ? l.placement(ir::Line::with) : l.placement(ir::Line::root);
@@ -99,15 +103,21 @@ bool of_layers(const ir::Line &l) { return l.stage.kind == ir::Stage::value || l
 }  // namespace
 
 void fuse(StepProgram &p, const Context &cx) {
-    for (ir::Line &l : p.lines) l.met |= l.how == ir::Line::root || p.chunks.takes(l);
     for (auto &[name, entry] : p.entries) {
         Fuse pass(p, name);
         if (cx.options.groups) pass.defaults();
-        for (ir::Line &l : p.lines)
-            if (of_layers(l) && (l.how == ir::Line::at || l.how == ir::Line::with) && !p.chunks.takes(l)) pass.apply(l);
+        for (ir::Line &l : p.lines) {
+            if (!of_layers(l) || !l.places() || p.chunks.takes(l)) continue;
+            if (l.how == ir::Line::root) pass.keep(l);
+            else pass.apply(l);
+        }
     }
-    for (const ir::Line &l : p.lines)
-        if (of_layers(l) && l.how != ir::Line::dialect && !l.met) refuse(l, rules::reads_nothing, ".compute_root()");
+    for (ir::Line &l : p.lines) {
+        if (!of_layers(l) || !l.places() || !l.open()) continue;
+        if (p.chunks.takes(l)) l.verdict = {.is = ir::Verdict::unneeded, .words = "one block holds all rows"};
+        else if (l.how == ir::Line::root) l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
+        else refuse(l, rules::reads_nothing, ".compute_root()");
+    }
 }
 
 }  // namespace cryolite::compiler

@@ -26,6 +26,10 @@ struct Reason {
 
 namespace rules {
 
+// What a line names.
+inline constexpr Rule
+    never_called{"never-called", "the model never calls '{}'; call it, or remove the line"};
+
 // The head and its loss by blocks of rows.
 inline constexpr Rule
     head_has_readers{"head-has-readers", "another layer reads it too"},
@@ -84,9 +88,12 @@ inline constexpr Rule
 
 }  // namespace rules
 
-/// Throws: the line, why it is not legal, and the nearest that is.
-[[noreturn]] inline void refuse(const ir::Line &l, const Reason &why, const std::string &nearest) {
-    fail("s({}){} is refused: {}; the nearest legal line is s({}){}", l.stage.text, l.placement(), why.words, l.stage.text, nearest);
+/// Throws: where the line is written, the line, and why it is not legal.
+[[noreturn]] inline void refuse(ir::Line &l, const Reason &why, const std::string &nearest = "") {
+    l.verdict = {.is = ir::Verdict::refused, .rule = why.rule, .words = why.words};
+    const std::string line = fmt::format("{}s({})", l.source.empty() ? "" : l.source + ": ", l.stage.text);
+    if (nearest.empty()) fail("{}{} is refused: {}", line, l.placement(), why.words);
+    fail("{}{} is refused: {}; the nearest legal line is s({}){}", line, l.placement(), why.words, l.stage.text, nearest);
 }
 
 }  // namespace cryolite::compiler

@@ -17,14 +17,14 @@ struct StepProgram : ir::Program {
     Graph graph;                                ///< its calls and values have the numbers that the program's have
     std::map<const Layer *, LayerId> layer_ids;
     std::map<const Parameter *, ParamId> parameter_ids;
-    std::vector<Parameter *> trained;           ///< by ParamId
+    std::vector<Parameter *> sources;           ///< of parameters, by ParamId
     Optimizer *optimizer = nullptr;
     const Step *schedule = nullptr;
     Format format = fp32;
 
     const std::string &traced_name(ValueId v) const { return graph.values()[size_t(v.index)].name; }
     Layer &source(CallId c) const { return *graph.calls()[size_t(c.index)].layer; }
-    Parameter &source(ParamId w) const { return *trained[size_t(w.index)]; }
+    Parameter &source(ParamId w) const { return *sources[size_t(w.index)]; }
 };
 
 /// What the command asked of the step, beyond the model's own parameters.
@@ -56,6 +56,8 @@ struct Context {
     std::function<void(const StepProgram &)> sized = {};
     /// Called after each pass with its name.
     std::function<void(const StepProgram &, const std::string &)> after = {};
+    /// Called with the name of a pass that refuses the step, whose program it may have left unfinished.
+    std::function<void(const StepProgram &, const std::string &)> refused = {};
 
     /// Whether updates wait for the norms of gradients.
     bool takes_norms(const StepProgram &p) const { return options.clip || p.guarded || optimizer.takes(cryolite::Norm::gradient); }

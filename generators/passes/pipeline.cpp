@@ -48,7 +48,12 @@ StepProgram lower(const Context &cx) {
     StepProgram p = trace(cx);
     if (cx.after) cx.after(p, "trace");
     for (const NamedPass &pass : list) {
-        pass.run(p, cx);
+        try {
+            pass.run(p, cx);
+        } catch (const Error &) {
+            if (cx.refused) cx.refused(p, pass.name);
+            throw;
+        }
         if (verifies()) ir::verify(p, pass.name);
         if (cx.after) cx.after(p, pass.name);
     }

@@ -34,8 +34,9 @@ public:
             if (wanted && !why) fuse_update(u->w, asked);
         }
     }
-    void apply(const ir::Line &l) {
+    void apply(ir::Line &l) {
         const ParamId w = l.stage.parameter;
+        if (l.how == ir::Line::root) return l.met(of(w).update);
         if (l.stage.kind == ir::Stage::next) {
             if (l.how == ir::Line::at && l.target.kind == ir::Stage::pass) return;  // `defer_updates` has moved it
             refuse(l, rules::placed_by_gradient, ".compute_root()");
@@ -46,6 +47,7 @@ public:
         if (p.parameters[w].deferred) refuse(l, rules::operands_gone, ".compute_root()");
         if (Reason why = hindrance(w)) refuse(l, why, ".compute_root()");
         fuse_update(w, "a line of the step schedule");
+        for (OpId g : of(w).gradients) l.met(g);
     }
 
 private:
@@ -134,8 +136,7 @@ void place_updates(StepProgram &p, const Context &cx) {
     PlaceUpdates pass(p, cx);
     pass.defaults();
     for (ir::Line &l : p.lines)
-        if (l.how != ir::Line::dialect && l.how != ir::Line::root && (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next))
-            pass.apply(l), l.met = true;
+        if (l.places() && (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next)) pass.apply(l);
 }
 
 /// Of the two ways to a norm keeps the one whose operand exists.

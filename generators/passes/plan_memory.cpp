@@ -42,19 +42,16 @@ std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<Val
     size_t n = 0;
     for (auto &[name, entry] : p.entries) {
         std::vector<KernelId> line;
-        if (name != "lazy") line = forward;
-        if (name != "forward") line.insert(line.end(), entry.kernels.begin(), entry.kernels.end());
+        if (!entry.holds_forward) line = forward;
+        line.insert(line.end(), entry.kernels.begin(), entry.kernels.end());
         for (int t = 0; t < int(line.size()); t++)
             for (ValueId v : touched.at(size_t(line[size_t(t)].index)))
                 if (p.values[v].role == ir::Role::activation) {
                     Lives &l = lives[size_t(p.base(v).index)];
                     l.of.at(n).touch(t), l.any = true;
                 }
-        // The results are read after the last kernel.
-        const bool of_output = name == "forward" || name == "lazy" || name == "predict";
-        if (const ValueId v = p.evaluation.loss; v && name == "evaluate") lives[size_t(v.index)].of.at(n).touch(int(line.size()));
-        for (ValueId result : {p.loss, p.output})
-            if (Life &life = lives[size_t(result.index)].of.at(n); life.first >= 0 && (of_output || result == p.loss)) life.touch(int(line.size()));
+        for (ValueId result : entry.results)
+            if (Life &life = lives[size_t(result.index)].of.at(n); life.first >= 0) life.touch(int(line.size()));
         n++;
     }
     return lives;

@@ -50,7 +50,7 @@ private:
     }
     /// Of the line that leaves the value unstored: nothing else does so to a layer that is cheap.
     void refuse_source(const ir::Op &reader, CallId c, ValueId input) const {
-        for (const ir::Line &l : p.lines)
+        for (ir::Line &l : p.lines)
             if (l.how == ir::Line::at && l.stage.kind == ir::Stage::value && l.stage.layer == p.calls[c].layer)
                 refuse(l, {rules::source_gone, reader.name, p.values[input].name}, l.placement(ir::Line::root));
     }

@@ -68,6 +68,8 @@ private:
         op.placed = "built again";
         op.reads = p.ops[forward_ops[size_t(c.index)]].reads;
         ops.push_back(p.ops.add(op));
+        for (ir::Line &l : p.lines)
+            if (l.how == ir::Line::store && l.stage.layer == p.calls[c].layer) l.met(ops.back());
     }
     ValueId add(ValueId v) {
         const ir::Value &of = p.values[v];
@@ -77,6 +79,15 @@ private:
         return p.values[v].remat = again;
     }
 };
+
+/// Those of micro-batches, in the order in which a step runs them.
+std::vector<ir::Entry *> training_entries(StepProgram &p) {
+    std::vector<ir::Entry *> list;
+    for (auto &[name, entry] : p.entries)
+        if (entry.mode == ir::Entry::training) list.push_back(&entry);
+    std::ranges::sort(list, {}, [](const ir::Entry *e) { return e->ops.front(); });
+    return list;
+}
 
 /// Gives arrays numbers in the order in which they are first written.
 void renumber(StepProgram &p, int first, const std::vector<ValueId> &order) {
@@ -105,8 +116,7 @@ void rematerialise(StepProgram &p, const Context &cx) {
         if (auto *f = ir::as<ir::Forward>(p.ops[id]); f && f->when == ir::Forward::in_forward) forward_ops[size_t(f->call.index)] = id;
     std::vector<ValueId> order;
     const int first = (p.count ? p.count : p.scale).index + 1;
-    for (const char *entry : {"first", "accumulate", "step"})
-        if (auto e = p.entries.find(entry); e != p.entries.end()) Rematerialise(p, cx, order, forward_ops).run(e->second);
+    for (ir::Entry *e : training_entries(p)) Rematerialise(p, cx, order, forward_ops).run(*e);
     renumber(p, first, order);
     for (ir::Op &op : p.ops)
         for (ir::Ref &r : op.reads) r.value = p.operand(op, r.value);
@@ -121,12 +131,15 @@ void drop_dead(StepProgram &p, const Context &) {
             const ir::Op &op = p.ops[*--id];
             auto *f = ir::as<ir::Forward>(op);
             if (f && f->when == ir::Forward::remat && !read.count(op.writes[0].value)) {
+                for (ir::Line &l : p.lines) std::erase(l.verdict.by, *id);
                 id = entry.ops.erase(id);
                 continue;
             }
             for (const ir::Ref &r : op.reads) read.insert(p.base(r.value));
         }
     }
+    for (ir::Line &l : p.lines)
+        if (l.how == ir::Line::store && l.verdict.by.empty()) l.verdict = {.is = ir::Verdict::unneeded, .words = "the backward pass does not read it"};
 }
 
 }  // namespace cryolite::compiler

@@ -133,13 +133,13 @@ void check_line(StepProgram &p, ir::Line &l) {
     for (const ir::Kernel &k : p.kernels)
         for (OpId id : k.ops) {
             if (!means(p, l.stage, p.ops[id])) continue;
-            l.met = true;
+            l.met(id);
             if (l.dialect_name == "halide") continue;
             if (!is_product(p, p.ops[id])) refuse(l, rules::no_product, nearest);
             if (id != k.anchor) refuse(l, {rules::in_loops_of, p.ops[k.anchor].name}, nearest);
             if (std::string why = why_not(p, k, l.dialect_name); !why.empty()) refuse(l, {rules::dialect_cannot, why}, nearest);
         }
-    if (!l.met) refuse(l, rules::not_in_step, nearest);
+    if (l.open()) refuse(l, rules::not_in_step, nearest);
 }
 
 void select(StepProgram &p, const StepOptions &options, ir::Kernel &k) {

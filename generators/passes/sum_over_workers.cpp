@@ -8,19 +8,25 @@ namespace cryolite::compiler {
 
 namespace {
 
-KernelId add_reduce(StepProgram &p, ParamId w, const ir::Shard &shard) {
+KernelId add_reduce(StepProgram &p, ir::Line *asked, ParamId w, const ir::Shard &shard) {
     const ir::Parameter &param = p.parameters[w];
     ir::Op op{.name = "sum(d(" + param.path + "))", .kind = ir::Reduce{w, shard}, .writes = {{param.gradient}}};
     op.reads = offered(p, op);
-    op.why = p.distributed ? "a line of the step schedule" : fmt::format("--workers {}", p.workers);
+    op.why = asked ? "a line of the step schedule" : fmt::format("--workers {}", p.workers);
     const OpId id = p.ops.add(op);
+    if (asked) asked->met(id);
     return p.ops[id].kernel = p.kernels.add({.name = op.name, .pass = "update", .ops = {id}, .dialect = "runtime"});
 }
 
 }  // namespace
 
 void sum_over_workers(StepProgram &p, const Context &) {
-    if (p.workers == 1) return;
+    const auto at = std::ranges::find(p.lines, ir::Line::distribute, &ir::Line::how);
+    ir::Line *asked = at == p.lines.end() ? nullptr : &*at;
+    if (p.workers == 1) {
+        if (asked) asked->verdict = {.is = ir::Verdict::unneeded, .words = "there is one worker"};
+        return;
+    }
     ir::Entry &step = p.entries.at("step");
     std::map<KernelId, std::set<ParamId>> whole;  // after which kernel which gradients are
     std::map<ParamId, KernelId> last;
@@ -32,12 +38,13 @@ void sum_over_workers(StepProgram &p, const Context &) {
     for (KernelId k : step.kernels) {
         kernels.push_back(k);
         for (ParamId w : whole[k])
-            for (const ir::Shard &shard : p.parameters[w].shards) kernels.push_back(add_reduce(p, w, shard));
+            for (const ir::Shard &shard : p.parameters[w].shards) kernels.push_back(add_reduce(p, asked, w, shard));
     }
     step.kernels = kernels;
     step.ops.clear();
     for (KernelId k : kernels) step.ops.insert(step.ops.end(), p.kernels[k].ops.begin(), p.kernels[k].ops.end());
     number_versions(p, step);
+    if (asked && asked->open()) asked->verdict = {.is = ir::Verdict::legal, .words = "each update adds its part of the gradients"};
 }
 
 }  // namespace cryolite::compiler

@@ -2,6 +2,8 @@
 
 #include "generators/passes/trace.h"
 
+#include "generators/passes/legality.h"
+
 namespace cryolite::compiler {
 
 namespace {
@@ -14,7 +16,7 @@ LayerId layer_id(StepProgram &p, const Layer &layer) {
                 .half_output = casts.output, .half_products = casts.products};
     for (Parameter *w : layer.parameters()) {
         auto [at, fresh] = p.parameter_ids.emplace(w, ParamId(p.parameters.size()));
-        if (fresh) p.parameters.add({.path = w->path(), .name = w->name(), .shape = w->shape()}), p.trained.push_back(w);
+        if (fresh) p.parameters.add({.path = w->path(), .name = w->name(), .shape = w->shape()}), p.sources.push_back(w);
         l.parameters.push_back(at->second);
         if (layer.factored(*w)) l.factored.push_back(at->second);
     }
@@ -41,7 +43,11 @@ public:
     }
     ir::Line line(const Stage &s, const Placement &where) const {
         const ir::Line::How how = where.how == Placement::root ? ir::Line::root : where.how == Placement::at ? ir::Line::at : ir::Line::with;
-        return {.how = how, .stage = stage(s), .target = how == ir::Line::root ? ir::Stage() : stage(where.target), .rows = where.rows};
+        return {.how = how, .stage = stage(s), .target = how == ir::Line::root ? ir::Stage() : stage(where.target),
+                .rows = where.rows, .source = where.source};
+    }
+    ir::Line line(const Step::Asked &asked, ir::Line::How how) const {
+        return {.how = how, .stage = stage(asked.stage), .dialect_name = asked.what, .source = asked.source};
     }
 
 private:
@@ -58,28 +64,24 @@ private:
 };
 
 /// Refuses a line that names a layer which the model never calls.
-void check_called(const StepProgram &p) {
-    auto check = [&](const Stage &line, const std::string &rest, const Stage &named) {
-        if (named.layer && !p.layer_ids.count(named.layer))
-            fail("s({}){} is refused: the model never calls '{}'; call it, or remove the line", line.str(), rest, named.layer->path);
-    };
-    for (auto &[stage, where] : p.schedule->placements) {
-        check(stage, where.line(), stage);
-        if (where.how != Placement::root) check(stage, where.line(), where.target);
-    }
-    for (const Layer *layer : p.schedule->rebuilt) check(*layer, ".store_at(forward)", *layer);
-    for (auto &[stage, dialect] : p.schedule->dialects) check(stage, ".dialect(" + dialect + ")", stage);
+void check_called(const StepProgram &p, ir::Line &l, const Stage &named) {
+    if (named.layer && !p.layer_ids.count(named.layer)) refuse(l, {rules::never_called, named.layer->path});
 }
 
 void take_lines(StepProgram &p) {
-    check_called(p);
     const Lines lines(p);
-    for (auto &[stage, where] : p.schedule->placements) p.lines.push_back(lines.line(stage, where));
-    for (auto &[stage, dialect] : p.schedule->dialects)
-        p.lines.push_back({.how = ir::Line::dialect, .stage = lines.stage(stage), .dialect_name = dialect});
-    for (const Layer *layer : p.schedule->rebuilt)
-        if (auto at = p.layer_ids.find(layer); at != p.layer_ids.end()) p.layers[at->second].remat = true;
-    p.distributed = p.schedule->distributed;
+    auto add = [&](ir::Line line, const Stage &stage, const Stage &target) {
+        p.lines.push_back(std::move(line));
+        check_called(p, p.lines.back(), stage), check_called(p, p.lines.back(), target);
+    };
+    for (auto &[stage, where] : p.schedule->placements)
+        add(lines.line(stage, where), stage, where.how == Placement::root ? Stage() : where.target);
+    for (const Step::Asked &a : p.schedule->dialects) add(lines.line(a, ir::Line::dialect), a.stage, {});
+    for (const Step::Asked &a : p.schedule->rebuilt) {
+        add(lines.line(a, ir::Line::store), a.stage, {});
+        p.layers[p.lines.back().stage.layer].remat = true;
+    }
+    for (const Step::Asked &a : p.schedule->distributed) add(lines.line(a, ir::Line::distribute), a.stage, {});
 }
 
 }  // namespace
@@ -127,6 +129,7 @@ StepProgram trace(const Context &cx) {
     p.output = ValueId(y.id()), p.loss = ValueId(loss.id());
     p.values[p.loss].name = "loss", p.values[p.output].name = "output";
     take_lines(p);
+    p.entries["forward"] = {.holds_forward = true, .results = {p.loss, p.output}};
     for (CallId c : p.calls.ids()) add_op(p, "forward", forward_op(p, c, ir::Forward::in_forward));
     return p;
 }

@@ -157,8 +157,9 @@ private:
 
     /// After the forward pass. Each block's loss comes right after its head, so that one block's logits exist at a time.
     void place(int first) {
-        p.entries["evaluate"].mode = ir::Entry::evaluation;
-        std::vector<OpId> &ops = p.entries["evaluate"].ops;
+        ir::Entry &evaluate = p.entries["evaluate"];
+        evaluate.mode = ir::Entry::evaluation, evaluate.results = {p.loss, p.evaluation.loss};
+        std::vector<OpId> &ops = evaluate.ops;
         std::map<ValueId, OpId> heads;
         for (OpId id : ops)
             if (p.calls[ir::as<ir::Forward>(p.ops[id])->call].layer == p.chunks.head) heads[p.ops[id].writes[0].value] = id;

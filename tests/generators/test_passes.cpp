@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "dsl/models/gpt.h"
@@ -72,7 +73,8 @@ std::string history(const std::string &batch, const StepOptions &options, const 
     Lines before;
     lower({.model = model, .optimizer = rule, .schedule = step, .options = options, .oracle = reads_of_kinds,
            .after = [&](const StepProgram &p, const std::string &pass) {
-               Lines now = lines_of(ir::text_of(p));
+               // Lines of the schedule say where in this file they are written.
+               Lines now = lines_of(std::regex_replace(ir::text_of(p), std::regex("test_passes\\.cpp:\\d+"), "test_passes.cpp"));
                text += "== " + pass + "\n" + changes(before, now);
                before = now;
            }});

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <regex>
 #include <string>
 
 #include "generators/codegen/child.h"
@@ -12,13 +13,14 @@ namespace cryolite::test {
 
 using namespace compiler;
 
-/// The message of the error that `action` throws; empty when it throws none.
+/// The message of the error that `action` throws, without the line of this test that it may begin with; empty when it
+/// throws none.
 template <typename Action>
 std::string error_of(Action &&action) {
     try {
         action();
     } catch (const std::exception &e) {
-        return e.what();
+        return std::regex_replace(std::string(e.what()), std::regex("^test_\\w+\\.cpp:\\d+: "), "");
     } catch (const Halide::Error &e) {
         return e.what();
     }
