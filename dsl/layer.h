@@ -110,6 +110,10 @@ public:
     // For those who build kernels.
     Tensor operator()(const Tensor &x) { return x.graph().call(*this, {x}); }
     const std::vector<Parameter *> &parameters() const { return parameters_; }
+    /// Freezes all of its parameters, those that it shares with other layers too; or trains them again.
+    void freeze(bool frozen = true, std::source_location where = std::source_location::current()) {
+        for (Parameter *w : parameters_) w->freeze(frozen, where);
+    }
     /// The type's name without namespace: "Linear". Loop schedules are found by it.
     std::string kind() const;
     /// Builds the gradient and returns its Funcs: by the name of the input's Func or the parameter's name.

@@ -44,6 +44,15 @@ public:
     std::string path() const;
     Layer &owner() const { return *owner_; }
 
+    /// From here on it is not trained: it keeps its value, and the step has no gradient, update or optimizer state of it, nor
+    /// any adjoint that only it needed. `freeze(false)` trains it again. A layer freezes all of its parameters; the flag
+    /// --freeze PATTERN those of a name.
+    void freeze(bool frozen = true, std::source_location where = std::source_location::current()) {
+        frozen_ = frozen ? place_of(where) : "";
+    }
+    /// Where it was frozen: "my_model.cpp:12"; empty: it is trained.
+    const std::string &frozen() const { return frozen_; }
+
     /// The element at logical indices, as an expression of the kernel that is being built.
     template <typename... Index>
     Halide::FuncRef operator()(Index &&...index) const {
@@ -56,7 +65,7 @@ public:
 
 private:
     Layer *owner_;
-    std::string name_, symbol_;
+    std::string name_, symbol_, frozen_;
     Shape shape_;
     Init init_;
     std::optional<Halide::Func> func_;

@@ -45,7 +45,7 @@ PlanBuffer buffer_of(const json &j) {
     b.shape = extents_of(j.at("shape"));
     b.offset = whole(j, "offset", int64_t{-1});
     b.parameter = whole(j, "parameter", -1), b.worker = whole(j, "worker", -1);
-    b.stored = j.value("stored", true);
+    b.stored = j.value("stored", true), b.frozen = j.value("frozen", "");
     if (j.contains("layout")) b.layout = {whole<int>(j["layout"].at("panel")), whole<int>(j["layout"].at("dim"))};
     if (j.contains("init")) b.init_rule = j["init"].at("rule"), b.init_value = j["init"].at("value");
     return b;
@@ -75,6 +75,10 @@ Plan::Evaluation evaluation_of(const json &j) {
     return {whole<int>(j.at("loss")), whole<int>(j.at("row_weights")), ""};
 }
 
+Plan::Spared spared_of(const json &j) {
+    return {whole<int64_t>(j.at("state_bytes")), whole<int64_t>(j.at("gradient_bytes")), j.at("flops")};
+}
+
 }  // namespace
 
 std::string Plan::format_of(const std::string &text) {
@@ -96,6 +100,7 @@ Plan Plan::parse(const std::string &text, const std::string &origin) {
         p.task = j.at("task"), p.arena = whole<int64_t>(j.at("arena")), p.arena_unshared = whole<int64_t>(j.at("arena_unshared"));
         p.loss = whole<int>(j.at("loss")), p.output = whole<int>(j.at("output"));
         p.evaluation = evaluation_of(j.at("evaluation"));
+        if (j.contains("spared")) p.spared = spared_of(j["spared"]);
         p.scalar_names = j.at("scalars").get<std::vector<std::string>>();
         p.scalar_values = j.at("scalar_values").get<std::vector<double>>();
         for (const json &b : j.at("buffers")) p.buffers.push_back(buffer_of(b));
@@ -182,6 +187,13 @@ int64_t Plan::parameters() const {
     int64_t n = 0;
     for (const PlanBuffer &b : buffers)
         if (b.role == "parameter") n += b.elements();
+    return n;
+}
+
+int64_t Plan::trained_parameters() const {
+    int64_t n = 0;
+    for (const PlanBuffer &b : buffers)
+        if (b.role == "parameter" && b.frozen.empty()) n += b.elements();
     return n;
 }
 

@@ -25,6 +25,7 @@ struct PlanBuffer {
     int worker = -1;         ///< whose gradient a share is
     bool stored = true;
     PanelLayout layout;
+    std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is
     std::string init_rule;
     double init_value = 0;
 
@@ -88,6 +89,11 @@ struct Plan {
         int loss = -1, row_weights = -1;
         std::string hindrance;
     } evaluation;
+    /// What a step does without, as parameters are frozen: bytes that would be kept, FLOPs of a micro-batch.
+    struct Spared {
+        int64_t state_bytes = 0, gradient_bytes = 0;
+        double flops = 0;
+    } spared;
     std::vector<std::string> scalar_names;
     std::vector<double> scalar_values;
     std::vector<PlanBuffer> buffers;
@@ -110,6 +116,7 @@ struct Plan {
     /// How many elements a call touches of its argument.
     int64_t elements(const PlanCall &call, size_t argument) const;
     int64_t parameters() const;                 ///< logical elements of all parameters
+    int64_t trained_parameters() const;         ///< of those that are not frozen
     /// Has dialects compute kernels, by symbol, where they can.
     void choose(const std::map<std::string, DialectChoice> &dialects);
     /// The name of a call's loop schedule, or of the dialect that computes it.

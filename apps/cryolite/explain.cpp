@@ -87,6 +87,9 @@ public:
         for (auto &[name, bytes] : saved())
             j["saved"].push_back({{"name", name}, {"bytes", bytes}});
         j["memory"] = plan_.memory();
+        if (any_frozen())
+            j["spared"] = {{"state_bytes", plan_.spared.state_bytes}, {"gradient_bytes", plan_.spared.gradient_bytes},
+                           {"flops", plan_.spared.flops}};
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
             if (b.role == "parameter")
@@ -113,6 +116,7 @@ public:
                    "in the same loops; compute_root: alone.\n", plan_.device == "cpu" ? "cpu" : "gpu");
         if (!r_.kernel.empty()) return;
         print_saved();
+        print_spared();
         print_parameters();
     }
 
@@ -245,6 +249,17 @@ private:
                    human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
     }
 
+    bool any_frozen() const {
+        return std::ranges::any_of(plan_.buffers, [](const PlanBuffer &b) { return !b.frozen.empty(); });
+    }
+    void print_spared() const {
+        if (!any_frozen()) return;
+        const auto &[state, gradients, flops] = plan_.spared;
+        fmt::print("frozen: {} of {} parameters; spared: {} of optimizer state, {} of gradients where they are stored, {:.3f} GFLOP of "
+                   "each micro-batch\n", grouped(uint64_t(plan_.parameters() - plan_.trained_parameters())),
+                   grouped(uint64_t(plan_.parameters())), human_bytes(uint64_t(state)), human_bytes(uint64_t(gradients)), 1e-9 * flops);
+    }
+
     std::string memory_words() const {
         int64_t all = 0;
         std::string words;
@@ -266,6 +281,8 @@ private:
     };
     /// Where a parameter's gradient and update are, and why: the stages say.
     Update update_of(const std::string &parameter) const {
+        if (const int b = plan_.find("parameter", parameter); b >= 0 && !plan_.buffers[size_t(b)].frozen.empty())
+            return {"none, it is frozen", plan_.buffers[size_t(b)].frozen};
         for (auto &[pass, calls] : plan_.plans)
             for (const PlanCall &c : calls) {
                 const PlanCall::Stage *update = nullptr;

@@ -156,7 +156,7 @@ private:
         auto blocks = [](const ir::ChunkedHead &b) { return b.rows ? int(b.calls.size()) / 2 : 1; };  // head and loss of each
         double moved = 0;
         for (ParamId w : p.chunks.head ? p.layers[p.chunks.head].parameters : std::vector<ParamId>())
-            moved += 2.0 * double(p.values[p.parameters[w].gradient].bytes());
+            if (p.parameters[w].trained()) moved += 2.0 * double(p.values[p.parameters[w].gradient].bytes());
         return (blocks(p.chunks) - blocks(usual)) * moved / bytes_per_second;
     }
 };

@@ -57,7 +57,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 struct Request {
     bool describe = false, check = false;
     std::string bundle, store, plan_only, ir, target = "host", device = "cpu", update = "auto", dialect = "halide", optimizer, precision = "fp32", group = "auto";
-    std::vector<std::string> params;
+    std::vector<std::string> params, freeze;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
     bool same_bits = false;
@@ -138,7 +138,8 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target, r.device));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
     StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers,
-                        .groups = r.group == "auto", .head_rows = r.head_rows, .same_bits = r.same_bits, .dialect = r.dialect};
+                        .groups = r.group == "auto", .head_rows = r.head_rows, .same_bits = r.same_bits, .dialect = r.dialect,
+                        .freeze = r.freeze};
     const double bytes = r.any_size ? INFINITY : machine_memory();
     Step step(machine);
     schedule(model, step);
@@ -227,6 +228,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--target", r.target, "Halide target");
     app.add_option("--device", r.device, "cpu, opencl or cuda");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
+    app.add_option("--freeze", r.freeze, "pattern of names of parameters that are not trained: h.*.mlp.*")->delimiter(',')->allow_extra_args(false);
     app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
     app.add_option("--update", r.update, "auto, separate, backward or forward");
     app.add_option("--dialect", r.dialect, dialect_names() + ": what computes products, where it can");

@@ -14,6 +14,7 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
     if (v.role == Role::parameter) {
         const Init &init = p.source(v.parameter).init();
         j["init"] = {{"rule", init.rule == Init::normal ? "normal" : "constant"}, {"value", init.value}};
+        if (const ir::Parameter &w = p.parameters[v.parameter]; !w.trained()) j["frozen"] = w.frozen;
     }
     if (v.role == Role::state || v.role == Role::gradient || v.role == Role::remainder || v.role == Role::share)
         j["parameter"] = p.parameters[v.parameter].value.index;
@@ -68,6 +69,8 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
               {"scalars", p.scalar_names}, {"scalar_values", p.scalar_values}};
     if (p.evaluation.loss) j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
     else j["evaluation"] = {{"hindrance", p.evaluation.hindrance}};
+    if (p.spared != ir::Spared{})
+        j["spared"] = {{"state_bytes", p.spared.state_bytes}, {"gradient_bytes", p.spared.gradient_bytes}, {"flops", p.spared.flops}};
     for (ValueId v : p.values.ids()) j["buffers"].push_back(buffer_json(p, v, memory));
     std::map<std::string, int> numbers;
     for (KernelId id : p.kernels.ids()) {

@@ -100,6 +100,7 @@ std::string Line::placement(How other) const {
     case store: return ".store_at(forward)";
     case dialect: return ".dialect(" + dialect_name + ")";
     case distribute: return ".distribute(workers)";
+    case freeze: return ".freeze()";
     }
     return "?";
 }
@@ -107,6 +108,13 @@ std::string Line::placement(How other) const {
 void Line::met(OpId by) {
     verdict.is = Verdict::legal;
     if (!std::ranges::count(verdict.by, by)) verdict.by.push_back(by);
+}
+
+std::vector<ParamId> Program::trained() const {
+    std::vector<ParamId> list;
+    for (ParamId w : parameters.ids())
+        if (parameters[w].trained()) list.push_back(w);
+    return list;
 }
 
 Nature Program::nature(const Op &op) const {

@@ -23,6 +23,7 @@ struct Layer {
     };
     std::optional<Product> product = {};
     bool remat = false;  ///< a line of the schedule ends its storage with the forward pass
+    bool no_adjoint = false;  ///< what it makes needs none, as no parameter before or in it is trained
 
     bool factors(ParamId w) const;
 };
@@ -39,6 +40,7 @@ struct Parameter {
     Shape shape = {};
     bool split = false;  ///< a split master: the bf16 high half is what products read, the low 16 bits are the remainder
     bool deferred = false;  ///< its update waits for its next use
+    std::string frozen = {};  ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
     ValueId value = {}, gradient = {}, remainder = {};
     std::vector<ValueId> states = {};
     std::vector<ValueId> shares = {};  ///< by worker: their gradients, where the update adds them itself
@@ -47,6 +49,8 @@ struct Parameter {
         int first = 0, count = 0;
     };
     Slots gradient_norm = {}, weight_norm = {};  ///< entries of the norms whose sum is the squared norm
+
+    bool trained() const { return frozen.empty(); }
 };
 
 /// Operations that share a loop nest.
@@ -80,13 +84,13 @@ struct Verdict {
     std::string rule = {}, words = {};
 };
 
-/// A request of the step schedule.
+/// A request of the step schedule, of the model (`freeze`) or of a flag.
 struct Line {
-    enum How { root, at, with, store, dialect, distribute } how = root;
+    enum How { root, at, with, store, dialect, distribute, freeze } how = root;
     Stage stage = {}, target = {};
     int rows = 0;              ///< of a block, where the target's loops are over blocks of rows
     std::string dialect_name = {};
-    std::string source = {};   ///< where it is written: "gpt.cpp:12"
+    std::string source = {};   ///< where it is written, or the flag: "gpt.cpp:12", "--freeze h.*"
     Verdict verdict = {};
 
     /// Whether it says where a stage is computed.
@@ -135,6 +139,13 @@ struct Evaluation {
     std::string hindrance = {};  ///< why there is none
 };
 
+/// What a step is spared by its frozen parameters.
+struct Spared {
+    int64_t state_bytes = 0, gradient_bytes = 0;
+    double flops = 0;  ///< of a micro-batch
+    bool operator==(const Spared &) const = default;
+};
+
 struct Program {
     Table<Layer, LayerId> layers;
     Table<Call, CallId> calls;
@@ -155,6 +166,7 @@ struct Program {
     bool guarded = false;    ///< an update is withheld where a gradient is not finite
     ChunkedHead chunks;
     Evaluation evaluation;
+    Spared spared;
     MemoryPlan memory;
 
     const Layer &layer(CallId c) const { return layers[calls[c].layer]; }
@@ -162,6 +174,8 @@ struct Program {
     ValueId base(ValueId v) const { return values[v].part_of ? values[v].part_of : v; }
     /// The value that an operation reads for one of the model.
     ValueId operand(const Op &op, ValueId v) const { return in_backward(op) && values[v].remat ? values[v].remat : v; }
+    /// The parameters that are trained.
+    std::vector<ParamId> trained() const;
     /// Whether the compiler makes its code: not that of what the runtime does itself.
     bool is_compiled(const Kernel &k) const { return !is<Reduce>(ops[k.ops.at(0)]); }
     /// How much of its inputs an element of an operation's result needs.

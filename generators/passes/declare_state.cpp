@@ -17,11 +17,17 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
         return p.values.add({.name = name, .role = role, .type = type, .shape = w.shape, .layout = layout, .parameter = id, .worker = worker});
     };
     w.value = add(w.path, ir::Role::parameter, w.split ? ir::bfloat16 : ir::float32);
-    w.gradient = add(w.path, ir::Role::gradient);
-    for (const State *s : cx.optimizer.states()) w.states.push_back(add(w.path + "." + s->name, ir::Role::state));
-    // A norm of the sum has to be known first, and the update reads what was stored for that.
-    for (int worker = 0; p.workers > 1 && !cx.takes_norms(p) && worker < p.workers; worker++)
-        w.shares.push_back(add(w.path, ir::Role::share, ir::float32, worker));
+    if (w.trained()) {
+        w.gradient = add(w.path, ir::Role::gradient);
+        for (const State *s : cx.optimizer.states()) w.states.push_back(add(w.path + "." + s->name, ir::Role::state));
+        // A norm of the sum has to be known first, and the update reads what was stored for that.
+        for (int worker = 0; p.workers > 1 && !cx.takes_norms(p) && worker < p.workers; worker++)
+            w.shares.push_back(add(w.path, ir::Role::share, ir::float32, worker));
+    } else {
+        const int64_t each = layout.storage(w.shape).size() * ir::float32.bytes();
+        p.spared.state_bytes += each * int64_t(cx.optimizer.states().size()), p.spared.gradient_bytes += each;
+    }
+    // It keeps all bits of a weight that is read in bf16.
     if (w.split) w.remainder = add(w.path + ".remainder", ir::Role::remainder, ir::uint16);
 }
 

@@ -17,7 +17,7 @@ bool defers(const ir::Line &l) {
 std::map<ParamId, std::string> asked(const StepProgram &p, const Context &cx) {
     std::map<ParamId, std::string> why;
     if (cx.options.update == "forward")
-        for (ParamId w : p.parameters.ids()) why[w] = "--update forward";
+        for (ParamId w : p.trained()) why[w] = "--update forward";
     auto of_update = [](const ir::Line &l) {
         return l.places() && (l.stage.kind == ir::Stage::next || l.stage.kind == ir::Stage::gradient);
     };

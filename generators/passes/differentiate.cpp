@@ -9,9 +9,24 @@ namespace cryolite::compiler {
 
 namespace {
 
+/// By value: whether it is made of numbers, and of a parameter that is trained, or would be were none frozen.
+std::vector<bool> trains(const StepProgram &p, bool none_frozen = false) {
+    std::vector<bool> list(size_t(p.values.size()));
+    for (const ir::Call &c : p.calls) {
+        auto trained = [&](ParamId w) { return none_frozen || p.parameters[w].trained(); };
+        bool any = std::ranges::any_of(p.layers[c.layer].parameters, trained);
+        for (ValueId v : c.inputs) any |= list[size_t(p.base(v).index)];
+        const ir::DataType::Kind kind = p.values[c.output].type.kind;
+        list[size_t(c.output.index)] = any && (kind == ir::DataType::floating || kind == ir::DataType::bfloat);
+    }
+    for (ValueId v : p.values.ids()) list[size_t(v.index)] = list[size_t(p.base(v).index)];
+    return list;
+}
+
 class Differentiate {
 public:
-    Differentiate(StepProgram &p, const std::string &entry, bool accumulate) : p(p), entry(entry), accumulate(accumulate) {}
+    Differentiate(StepProgram &p, const std::vector<bool> &trains, const std::string &entry, bool accumulate)
+        : p(p), trains(trains), entry(entry), accumulate(accumulate) {}
 
     void run() {
         p.entries[entry].mode = ir::Entry::training, p.entries[entry].results = {p.loss};
@@ -21,6 +36,7 @@ public:
 
 private:
     StepProgram &p;
+    const std::vector<bool> &trains;  ///< by value: whether a parameter that is trained depends on its adjoint
     const std::string entry;
     const bool accumulate;  ///< onto what earlier micro-batches have left
     std::map<ValueId, std::vector<ValueId>> pending;  ///< what adds up to the adjoint of a value
@@ -34,12 +50,9 @@ private:
         if (!dy) return;
         if (call.output != p.loss) forward_block(c);
         for (int k = 0; k < int(call.inputs.size()); k++)
-            if (differentiable(call.inputs[size_t(k)])) input_grad(c, k, dy);
-        for (ParamId w : p.layers[call.layer].parameters) param_grad(c, w, dy);
-    }
-    bool differentiable(ValueId v) const {
-        const ir::Value &whole = p.values[p.base(v)];
-        return whole.producer && (whole.type.kind == ir::DataType::floating || whole.type.kind == ir::DataType::bfloat);
+            if (trains[size_t(call.inputs[size_t(k)].index)]) input_grad(c, k, dy);
+        for (ParamId w : p.layers[call.layer].parameters)
+            if (p.parameters[w].trained()) param_grad(c, w, dy);
     }
     /// A call of a block, and what it reads of the same block, where the backward pass first needs it.
     void forward_block(CallId c) {
@@ -89,28 +102,60 @@ private:
     }
 };
 
+/// By value: whether the loss is made of it.
+std::vector<bool> reaches_loss(const StepProgram &p) {
+    std::vector<bool> list(size_t(p.values.size()));
+    list[size_t(p.loss.index)] = true;
+    for (int i = p.calls.size(); i-- > 0;)
+        if (const ir::Call &c = p.calls[CallId(i)]; list[size_t(c.output.index)])
+            for (ValueId v : c.inputs) list[size_t(p.base(v).index)] = list[size_t(v.index)] = true;
+    return list;
+}
+
 /// Every parameter that a layer of the model declares must be met by the trace, and the loss must depend on it.
-void check_used(const StepProgram &p) {
+void check_used(const StepProgram &p, const std::vector<bool> &counts) {
     for (const Parameter *w : Parameter::living())
         if (!p.parameter_ids.count(w))
             fail("[{}] is never used: the model does not call its layer; call it, or remove it", w->path());
-    std::set<ParamId> trained;
+    std::set<ParamId> used;
     for (const ir::Op &op : p.ops)
-        if (auto *g = ir::as<ir::ParamGrad>(op)) trained.insert(g->w);
+        if (auto *g = ir::as<ir::ParamGrad>(op)) used.insert(g->w);
+    for (const ir::Call &c : p.calls)
+        if (counts[size_t(c.output.index)])
+            for (ParamId w : p.layers[c.layer].parameters)
+                if (!p.parameters[w].trained()) used.insert(w);
     for (ParamId w : p.parameters.ids())
-        if (!trained.count(w))
+        if (!used.count(w))
             fail("[{}] has no gradient: the loss does not depend on it; remove it or use its layer", p.parameters[w].path);
+}
+
+/// What frozen parameters spare: their own gradients, and adjoints that only these needed.
+void count_spared(StepProgram &p, const std::vector<bool> &now, const std::vector<bool> &counts) {
+    const std::vector<bool> otherwise = trains(p, true);
+    std::set<LayerId> with_adjoint;
+    for (CallId id : p.calls.ids()) {
+        const ir::Call &c = p.calls[id];
+        if (!counts[size_t(c.output.index)]) continue;
+        if (now[size_t(c.output.index)]) with_adjoint.insert(c.layer);
+        for (ValueId v : c.inputs)
+            if (otherwise[size_t(v.index)] && !now[size_t(v.index)] && !p.is_sum(id)) p.spared.flops += c.input_grad_flops;
+        for (ParamId w : p.layers[c.layer].parameters)
+            if (!p.parameters[w].trained() && p.parameters[w].shape.rank() > 1) p.spared.flops += c.param_grad_flops;
+    }
+    for (const ir::Call &c : p.calls) p.layers[c.layer].no_adjoint = otherwise[size_t(c.output.index)] && !with_adjoint.count(c.layer);
 }
 
 }  // namespace
 
 void differentiate(StepProgram &p, const Context &cx) {
+    const std::vector<bool> now = trains(p), counts = reaches_loss(p);
     if (cx.options.accumulate) {
-        Differentiate(p, "first", false).run();
-        Differentiate(p, "accumulate", true).run();
+        Differentiate(p, now, "first", false).run();
+        Differentiate(p, now, "accumulate", true).run();
     }
-    Differentiate(p, "step", cx.options.accumulate).run();
-    check_used(p);
+    Differentiate(p, now, "step", cx.options.accumulate).run();
+    check_used(p, counts);
+    count_spared(p, now, counts);
     for (auto &[name, entry] : p.entries) number_versions(p, entry);
 }
 

@@ -14,11 +14,11 @@ public:
 
     void run() {
         if (cx.takes_norms(p))
-            for (ParamId w : p.parameters.ids()) gradient_norms(w);
+            for (ParamId w : p.trained()) gradient_norms(w);
         if (cx.optimizer.takes(cryolite::Norm::weight))
-            for (ParamId w : p.parameters.ids()) add(norm(w, "old ", ir::OfWeight{}));
+            for (ParamId w : p.trained()) add(norm(w, "old ", ir::OfWeight{}));
         if (cx.options.clip || p.guarded) scale();
-        for (ParamId w : p.parameters.ids()) update(w);
+        for (ParamId w : p.trained()) update(w);
     }
 
 private:

@@ -115,6 +115,7 @@ void fuse(StepProgram &p, const Context &cx) {
     for (ir::Line &l : p.lines) {
         if (!of_layers(l) || !l.places() || !l.open()) continue;
         if (p.chunks.takes(l)) l.verdict = {.is = ir::Verdict::unneeded, .words = "one block holds all rows"};
+        else if (const ir::Stage *none = without_adjoint(p, l)) excuse(l, *none);
         else if (l.how == ir::Line::root) l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
         else refuse(l, rules::reads_nothing, ".compute_root()");
     }

@@ -28,7 +28,8 @@ namespace rules {
 
 // What a line names.
 inline constexpr Rule
-    never_called{"never-called", "the model never calls '{}'; call it, or remove the line"};
+    never_called{"never-called", "the model never calls '{}'; call it, or remove the line"},
+    frozen{"frozen", "'{}' is frozen ({}), so it has no gradient and no update; remove the line, or train the parameter"};
 
 // The head and its loss by blocks of rows.
 inline constexpr Rule
@@ -87,6 +88,17 @@ inline constexpr Rule
     dialect_cannot{"dialect-cannot", "{}"};
 
 }  // namespace rules
+
+/// The adjoint that a line names and the step has not, as no parameter that is trained needs it; null: it names none.
+inline const ir::Stage *without_adjoint(const ir::Program &p, const ir::Line &l) {
+    for (const ir::Stage *s : {&l.stage, &l.target})
+        if (s->kind == ir::Stage::adjoint && s->layer && p.layers[s->layer].no_adjoint) return s;
+    return nullptr;
+}
+/// A line whose adjoint the step has not asks for nothing.
+inline void excuse(ir::Line &l, const ir::Stage &adjoint) {
+    l.verdict = {.is = ir::Verdict::unneeded, .words = adjoint.text + " is not computed: all parameters up to there are frozen"};
+}
 
 /// Throws: where the line is written, the line, and why it is not legal.
 [[noreturn]] inline void refuse(ir::Line &l, const Reason &why, const std::string &nearest = "") {

@@ -10,6 +10,7 @@ namespace cryolite::compiler {
 namespace {
 
 constexpr NamedPass list[] = {
+    {"freeze", freeze, "parameters that are not trained: the model's freeze() and --freeze"},
     {"chunk-head", chunk_head, "the head and its loss by blocks of rows, where asked for or where logits are large"},
     {"assign-formats", assign_formats, "which arrays are bf16"},
     {"weigh-rows", weigh_rows, "the loss of the rows that count, to evaluate a batch that is padded"},

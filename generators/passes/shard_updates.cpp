@@ -14,7 +14,8 @@ constexpr int64_t alignment = 64;  // of kernels' arguments, in elements of 2 by
 /// A large parameter in equal shards, a small one, which is not worth as many messages, whole to whoever has least.
 void divide(StepProgram &p) {
     std::vector<int64_t> load(size_t(p.workers));
-    for (ir::Parameter &w : p.parameters) {  // as the trace met them: the same in every process
+    for (ParamId id : p.trained()) {  // as the trace met them: the same in every process
+        ir::Parameter &w = p.parameters[id];
         const int64_t n = p.values[w.value].storage().size();
         const int64_t each = (n / p.workers + alignment - 1) / alignment * alignment;
         if (each < worth) {

@@ -98,6 +98,10 @@ TEST_CASE("passes: what each changes in the step of a small model") {
     check_golden("half", history<Net>("4", {.update = "backward"}, {}, bf16));
     check_golden("workers", history<Net, Lars>("4", {.workers = 2}));
     check_golden("accumulate_deferred", history<Net>("4", {.accumulate = true, .update = "forward"}));
+    check_golden("frozen", history<Net>("4", {.clip = true, .freeze = {"norm.*"}}, [](Net &net, Step &s) {
+                     net.up.W.freeze();
+                     s(d(net.relu)).compute_at(d(net.up));
+                 }));
     check_golden("blocks_remat_lines", history<Net>("64", {}, [](Net &net, Step &s) {
                      s(net.relu).compute_with(net.up);
                      s(net.relu).store_at(forward);
