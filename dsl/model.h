@@ -7,6 +7,7 @@
 
 #include "dsl/layer.h"
 #include "dsl/losses/cross_entropy.h"
+#include "dsl/losses/mean_squared_error.h"
 
 namespace cryolite {
 
@@ -52,9 +53,7 @@ public:
     virtual Tensor targets(Graph &g) = 0;
     /// The model's output: [classes, ...rows].
     virtual Tensor forward(Tensor x) = 0;
-    virtual Tensor loss(Tensor y, Tensor targets) { return criterion(y, targets); }
-
-    CrossEntropy criterion{"loss"};
+    virtual Tensor loss(Tensor y, Tensor targets) = 0;
 
     /// The format of what layers read and make; `layer.numerics(...)` is an exception.
     void numerics(Format f) { format_ = f; }
@@ -73,12 +72,14 @@ struct TextModel : Model {
     std::string task() const override { return "tokens"; }
     Tensor input(Graph &g) override { return g.input("tokens", {context, batch}, Halide::Int(32)); }
     Tensor targets(Graph &g) override { return g.input("targets", {context, batch}, Halide::Int(32)); }
+
+    CrossEntropy criterion{"loss"};
+    Tensor loss(Tensor y, Tensor targets) override { return criterion(y, targets); }
 };
 
-/// A classifier: one label for each row of features, given as [...shape, batch].
-struct Classifier : Model {
+/// A model of the rows of a table, given as [...features, batch].
+struct TableModel : Model {
     GeneratorParam<int> batch{"batch", 32, "rows in a micro-batch"};
-    GeneratorParam<int> classes{"classes", 10, "number of labels"};
 
     /// Shape of one example.
     virtual Shape features() const = 0;
@@ -88,7 +89,26 @@ struct Classifier : Model {
         e.push_back(batch);
         return g.input("features", Shape(e), Halide::Float(32));
     }
+};
+
+/// A classifier: one label for each row, the last column of a table. Its output: [classes, batch].
+struct Classifier : TableModel {
+    GeneratorParam<int> classes{"classes", 10, "number of labels"};
+
     Tensor targets(Graph &g) override { return g.input("targets", {batch}, Halide::Int(32)); }
+
+    CrossEntropy criterion{"loss"};
+    Tensor loss(Tensor y, Tensor targets) override { return criterion(y, targets); }
+};
+
+/// Predicts numbers from each row: the last columns of a table, as they are there. Its output: [outputs, batch].
+struct Regressor : TableModel {
+    GeneratorParam<int> outputs{"outputs", 1, "numbers to predict for each row: the last columns of a table"};
+
+    Tensor targets(Graph &g) override { return g.input("targets", {outputs, batch}, Halide::Float(32)); }
+
+    MeanSquaredError criterion{"loss"};
+    Tensor loss(Tensor y, Tensor targets) override { return criterion(y, targets); }
 };
 
 }  // namespace cryolite

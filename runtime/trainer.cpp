@@ -76,7 +76,11 @@ void Trainer::all(const std::function<void(int)> &work) {
 bool Trainer::settled() const { return !pending_ && !collectives_.empty() && collectives_[0]->settled(); }
 
 int Trainer::batch() const { return plan().buffers[size_t(targets_)].shape.back() * workers(); }
-int Trainer::rows_per_example() const { return int(plan().buffers[size_t(targets_)].elements() / own_batch()); }
+int Trainer::targets_per_example() const { return int(plan().buffers[size_t(targets_)].elements() / own_batch()); }
+int Trainer::rows_per_example() const {
+    const PlanBuffer &targets = plan().buffers[size_t(targets_)];
+    return targets_per_example() / (predicts_numbers() && targets.shape.size() > 1 ? targets.shape.front() : 1);
+}
 int Trainer::classes() const { return plan().buffers[size_t(plan().output)].shape.at(0); }
 
 void Trainer::initialise(uint64_t seed) {
@@ -183,6 +187,9 @@ void Trainer::check_size(const Batch &batch) const {
     const int64_t reads = plan().buffers[size_t(input_)].elements() * workers();
     const size_t have = plan().task == "tokens" ? batch.tokens.size() : batch.features.size();
     if (int64_t(have) != reads) fail("a micro-batch has {} values, the model reads {}", have, reads);
+    const int64_t aims = plan().buffers[size_t(targets_)].elements() * workers();
+    const size_t given = predicts_numbers() ? batch.numbers.size() : batch.targets.size();
+    if (int64_t(given) != aims) fail("a micro-batch has {} targets, the model reads {}", given, aims);
 }
 
 /// Part `part` of a micro-batch, of as many as there are workers, for a worker of this process.
@@ -191,7 +198,9 @@ void Trainer::feed(int worker, const Batch &batch, int part) {
     const auto *values = plan().task == "tokens" ? reinterpret_cast<const char *>(batch.tokens.data())
                                                  : reinterpret_cast<const char *>(batch.features.data());
     executors_[size_t(worker)]->upload(input_, values + part * in.bytes, size_t(in.bytes));
-    executors_[size_t(worker)]->upload(targets_, batch.targets.data() + part * targets.elements(), size_t(targets.bytes));
+    const auto *aims = predicts_numbers() ? reinterpret_cast<const char *>(batch.numbers.data())
+                                          : reinterpret_cast<const char *>(batch.targets.data());
+    executors_[size_t(worker)]->upload(targets_, aims + part * targets.bytes, size_t(targets.bytes));
 }
 
 void Trainer::run(int worker, const char *name, size_t &call) {
@@ -213,12 +222,6 @@ void Trainer::run(int worker, const char *name, size_t &call) {
 void Trainer::run_all(int worker, const char *name) {
     if (!watches_.empty()) return watches_[size_t(worker)].run(name);
     executors_[size_t(worker)]->run(executors_[size_t(worker)]->line(name));
-}
-
-/// The forward pass, and what follows it where there is such: "evaluate" for the loss, "predict" for the output.
-void Trainer::run_head(int worker, const char *head) {
-    run_all(worker, "forward");
-    if (executors_[size_t(worker)]->has(head)) run_all(worker, head);
 }
 
 double Trainer::loss(int worker, int buffer) {
@@ -287,57 +290,6 @@ void Trainer::flush() {
         executors_[size_t(w)]->device().finish();
     });
     pending_ = false;
-}
-
-int Trainer::examples_of(int part, int examples) const { return std::clamp(examples - part * own_batch(), 0, own_batch()); }
-
-void Trainer::check_examples(int examples) const {
-    if (plan().evaluation.loss >= 0 || examples % own_batch() == 0) return;
-    fail("{} of the {} examples of a batch cannot be evaluated: {}", examples, batch(), plan().evaluation.hindrance);
-}
-
-double Trainer::evaluate(const Batch &batch, int examples) {
-    flush();
-    check_size(batch);
-    check_examples(examples);
-    const bool weighted = plan().evaluation.loss >= 0;
-    std::ranges::fill(values_, 0.0);
-    all([&](int w) {
-        const int part = first() + w, own = examples_of(part, examples);
-        if (own == 0) return;
-        feed(w, batch, part);
-        if (weighted) weigh_rows(w, own);
-        run_head(w, "evaluate");
-        values_[size_t(part)] = own * loss(w, weighted ? plan().evaluation.loss : plan().loss);
-    });
-    return (workers() == 1 ? values_[0] : summed(values_)) / examples;
-}
-
-/// The rows of a worker's first examples count alike, padding nothing.
-void Trainer::weigh_rows(int worker, int examples) {
-    std::vector<float> weights(size_t(own_batch() * rows_per_example()));
-    std::fill_n(weights.begin(), examples * rows_per_example(), float(1.0 / (examples * rows_per_example())));
-    executors_[size_t(worker)]->upload(plan().evaluation.row_weights, weights.data(), weights.size() * sizeof(float));
-}
-
-std::span<const float> Trainer::predict(const Batch &batch, int examples) {
-    flush();
-    check_size(batch);
-    const int parts = (examples + own_batch() - 1) / own_batch(), here = int(executors_.size());
-    const size_t each = size_t(plan().buffers[size_t(plan().output)].elements());
-    output_.resize(size_t(parts) * each);
-    all([&](int w) {
-        for (int part = w; part < parts; part += here) {
-            feed(w, batch, part);
-            run_head(w, "predict");
-            fetch_output(w, std::span(output_).subspan(size_t(part) * each, each));
-        }
-    });
-    return std::span(output_).first(size_t(examples * rows_per_example()) * size_t(classes()));
-}
-
-void Trainer::fetch_output(int worker, std::span<float> to) {
-    executors_[size_t(worker)]->download(to.data(), plan().output, to.size_bytes());
 }
 
 std::string Trainer::write(const fs::path &path, const std::string &role) {

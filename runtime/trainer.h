@@ -60,6 +60,8 @@ public:
     int classes() const;
     int batch() const;  ///< sequences or examples in a micro-batch, over all workers
     int rows_per_example() const;
+    /// Whether the targets are numbers to predict, not tokens or labels.
+    bool predicts_numbers() const { return plan().buffers[size_t(targets_)].type == "float32"; }
 
     /// Row-major values of a parameter, its gradient or its state. The two halves of a weight are one number here.
     void put(int buffer, std::span<const float> row_major);
@@ -114,6 +116,7 @@ private:
 
     int first() const { return processes_.rank(); }  ///< number of this process's first worker
     int workers() const { return plan().workers; }   ///< in all processes
+    int targets_per_example() const;
     int own_batch() const { return batch() / workers(); }
     void all(const std::function<void(int)> &work);
     void share_state();

@@ -1,6 +1,7 @@
 #include "apps/cryolite/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/error.h"
 
@@ -8,34 +9,67 @@ namespace cryolite {
 
 namespace {
 
-int right_answers(std::span<const float> output, const Batch &batch, int rows, int classes) {
-    int right = 0;
-    for (int r = 0; r < rows; r++) {
-        const auto row = output.subspan(size_t(r) * size_t(classes), size_t(classes));
-        right +=
-            int(std::max_element(row.begin(), row.end()) - row.begin()) == batch.targets[size_t(r)];
+/// What is counted beside the loss.
+class Metric {
+public:
+    explicit Metric(Trainer &trainer, bool of_text) : trainer_(trainer), of_text_(of_text) {}
+
+    void add(const Batch &batch, int rows) {
+        if (of_text_) return;
+        const auto output = trainer_.predict(batch, rows);
+        if (trainer_.predicts_numbers()) add_errors(output, batch);
+        else add_answers(output, batch, rows);
     }
-    return right;
-}
+    void tell(EvalEvent &e, size_t count) const {
+        if (of_text_) return;
+        if (!trainer_.predicts_numbers()) return void(e.accuracy = double(right_) / double(count));
+        e.rmse = std::sqrt(squared_ / n_);
+        if (spread_ > 0) e.r2 = 1 - squared_ / spread_;
+    }
+
+private:
+    Trainer &trainer_;
+    const bool of_text_;
+    uint64_t right_ = 0;
+    double n_ = 0, squared_ = 0;       ///< numbers, and the sum of their squared errors
+    double spread_ = 0;                ///< the sum of squared distances of targets from their mean
+    std::vector<double> rows_, mean_;  ///< of each output: targets so far, and their mean
+
+    void add_answers(std::span<const float> output, const Batch &batch, int rows) {
+        const auto classes = size_t(trainer_.classes());
+        for (size_t r = 0; r < size_t(rows); r++) {
+            const auto row = output.subspan(r * classes, classes);
+            right_ += int(std::max_element(row.begin(), row.end()) - row.begin()) == batch.targets[r];
+        }
+    }
+    /// Welford's algorithm: sums of squares of large targets would lose what is asked for.
+    void add_errors(std::span<const float> output, const Batch &batch) {
+        const auto outputs = size_t(trainer_.classes());
+        rows_.resize(outputs), mean_.resize(outputs);
+        for (size_t i = 0; i < output.size(); i++, n_++) {
+            const double target = batch.numbers[i], error = output[i] - target, from_mean = target - mean_[i % outputs];
+            squared_ += error * error;
+            mean_[i % outputs] += from_mean / ++rows_[i % outputs];
+            spread_ += from_mean * (target - mean_[i % outputs]);
+        }
+    }
+};
 
 /// Over `parts`: Windows or Rows.
 template <typename Parts>
-std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool classify,
-                              const std::function<bool()> &stop) {
+std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool text, const std::function<bool()> &stop) {
     EvalEvent e;
     Batch batch;
     double total = 0;
-    uint64_t right = 0;
+    Metric metric(trainer, text);
     for (size_t i = 0; i < parts.batches(); i++) {
         if (stop()) return std::nullopt;
         const int rows = parts.fill(i, batch);
         total += trainer.evaluate(batch, rows) * rows;
-        if (classify)
-            right +=
-                uint64_t(right_answers(trainer.predict(batch, rows), batch, rows, trainer.classes()));
+        metric.add(batch, rows);
     }
     e.val_loss = total / double(parts.count());
-    if (classify) e.accuracy = double(right) / double(parts.count());
+    metric.tell(e, parts.count());
     return e;
 }
 
@@ -58,8 +92,8 @@ void check_evaluation(const Trainer &trainer, const RunData &data, const TrainSe
 std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &s,
                                   uint64_t step, const std::function<bool()> &stop) {
     std::optional<EvalEvent> e =
-        s.text ? over(windows(trainer, data), trainer, false, stop)
-               : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, true, stop);
+        s.text ? over(windows(trainer, data), trainer, true, stop)
+               : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, false, stop);
     if (e) e->step = step;
     return e;
 }

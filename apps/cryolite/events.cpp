@@ -32,10 +32,16 @@ std::string to_json(const StepEvent &e) {
 }
 
 std::string to_json(const EvalEvent &e) {
-    std::string accuracy =
-        e.accuracy ? fmt::format(R"(,"accuracy":{})", number(*e.accuracy, 9)) : "";
-    return fmt::format(R"({{"event":"eval","step":{},"val_loss":{}{}}})", e.step,
-                       number(e.val_loss, 9), accuracy);
+    std::string metrics;
+    for (auto &[name, value] : {std::pair{"accuracy", e.accuracy}, {"rmse", e.rmse}, {"r2", e.r2}})
+        if (value) metrics += fmt::format(R"(,"{}":{})", name, number(*value, 9));
+    return fmt::format(R"({{"event":"eval","step":{},"val_loss":{}{}}})", e.step, number(e.val_loss, 9), metrics);
+}
+
+std::string metric_words(const EvalEvent &e) {
+    if (e.accuracy) return fmt::format(", accuracy {:.2f} %", 100 * *e.accuracy);
+    std::string words = e.rmse ? fmt::format(", RMSE {:.4g}", *e.rmse) : "";
+    return words + (e.r2 ? fmt::format(", R2 {:.4f}", *e.r2) : "");
 }
 
 std::string to_json(const DoneEvent &e) {

@@ -87,6 +87,7 @@ bool is_flag_name(const std::string &name) {
 /// What the command relies on beyond the types of JSON.
 void check_description(const ProgramDescription &d) {
     if (d.name.empty()) fail("an empty name");
+    if (d.targets != "classes" && d.targets != "numbers") fail("targets that are {}, expected classes or numbers", shown(d.targets));
     if (d.task != "tokens" && d.task != "features") fail("the task {}, expected tokens or features", shown(d.task));
     std::set<std::string> names;
     for (const ProgramDescription::Param &p : d.params) {
@@ -102,7 +103,8 @@ void check_description(const ProgramDescription &d) {
 
 ProgramDescription parse_description(const std::string &text) {
     const json j = json::parse(text);
-    ProgramDescription d{j.at("name"), j.at("task"), j.at("optimizer"), {}, {}, {}, {}};
+    ProgramDescription d{.name = j.at("name"), .task = j.at("task"), .optimizer = j.at("optimizer")};
+    d.targets = j.value("targets", d.targets);
     d.optimizers = j.value("optimizers", d.optimizers);
     for (const json &p : j.at("params"))
         d.params.push_back({p.at("name"), p.at("type"), p.at("value"), p.at("help")});

@@ -17,11 +17,12 @@ struct ProgramDescription {
         std::string name, type, value, help;  ///< type: int or float; value: the default, as text
     };
     std::string name, task, optimizer;
+    std::string targets = "classes";  ///< classes (tokens are such, too) or numbers
     std::vector<std::string> optimizers = {};  ///< those it knows
-    std::vector<Param> params;
+    std::vector<Param> params = {};
     std::vector<std::pair<std::string, std::map<std::string, std::string>>>
-        presets;                            ///< flags each sets; first: default
-    std::map<std::string, double> scalars;  ///< defaults of the optimizer's numbers: lr, beta1, ...
+        presets = {};                            ///< flags each sets; first: default
+    std::map<std::string, double> scalars = {};  ///< defaults of the optimizer's numbers: lr, beta1, ...
 };
 
 struct Program {

@@ -10,6 +10,7 @@ class RandomBatches : public BatchSource {
 public:
     RandomBatches(const Plan &plan, uint64_t seed)
         : tokens_(plan.task == "tokens"),
+          numbers_(plan.buffers.at(size_t(plan.find("input", "targets"))).type == "float32"),
           inputs_(size_t(plan.buffers.at(size_t(plan.find("input", plan.task))).elements() * plan.workers)),
           targets_(size_t(plan.buffers.at(size_t(plan.find("input", "targets"))).elements() * plan.workers)),
           classes_(uint64_t(plan.buffers.at(size_t(plan.output)).shape.at(0))), seed_(seed) {}
@@ -19,7 +20,10 @@ public:
             batch.tokens.resize(inputs_);
         else
             batch.features.resize(inputs_);
-        batch.targets.resize(targets_);
+        if (numbers_)
+            batch.numbers.resize(targets_);
+        else
+            batch.targets.resize(targets_);
     }
     void fill(uint64_t index, Batch &batch) override {
         const Rng inputs(seed_, "bench.inputs"), targets(seed_, "bench.targets");
@@ -30,12 +34,17 @@ public:
             else
                 batch.features[i] = float(inputs.uniform(at));
         }
-        for (size_t i = 0; i < targets_; i++)
-            batch.targets[i] = int32_t(targets.below(classes_, index * targets_ + i));
+        for (size_t i = 0; i < targets_; i++) {
+            const uint64_t at = index * targets_ + i;
+            if (numbers_)
+                batch.numbers[i] = float(targets.uniform(at));
+            else
+                batch.targets[i] = int32_t(targets.below(classes_, at));
+        }
     }
 
 private:
-    bool tokens_;
+    bool tokens_, numbers_;
     size_t inputs_, targets_;
     uint64_t classes_, seed_;
 };

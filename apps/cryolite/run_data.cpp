@@ -136,13 +136,15 @@ RunData open_text(TrainSettings &s, const Request &r) {
 RunData open_table(TrainSettings &s, const Request &r) {
     RunData d;
     const bool chosen = r.values.chosen("classes");
-    Table table = load_table(s.data, {.classes = chosen ? s.param("classes", 0) : 0});
+    TableOptions options{.classes = chosen ? s.param("classes", 0) : 0};
+    if (s.numbers_wanted) options = {.targets = size_t(s.param("outputs", 1))};
+    Table table = load_table(s.data, options);
     if (!chosen && s.params.count("classes")) s.params["classes"] = std::to_string(table.classes);
     d.digest = table.digest;
     if (s.validation.empty()) {
         std::tie(d.rows, d.held_out) = split_held_out(table);
     } else {
-        d.held_out = load_table(s.validation, {table.columns, table.classes});
+        d.held_out = load_table(s.validation, {table.columns, table.classes, options.targets});
         d.rows = std::move(table);
     }
     if (d.rows.rows() == 0)
@@ -150,13 +152,20 @@ RunData open_table(TrainSettings &s, const Request &r) {
     float largest = 0;
     for (float x : d.rows.features) largest = std::max(largest, std::abs(x));
     d.scale = largest > 0 ? 1 / largest : 1;
-    d.about = fmt::format("{} rows of {} features to train on, {} held out, {} classes",
-                          d.rows.rows(), d.rows.columns, d.held_out.rows(), d.rows.classes);
+    d.about = fmt::format("{} rows of {} features to train on, {} held out, {}", d.rows.rows(), d.rows.columns, d.held_out.rows(),
+                          d.rows.targets == 0   ? fmt::format("{} classes", d.rows.classes)
+                          : d.rows.targets == 1 ? "1 target"
+                                                : fmt::format("{} targets", d.rows.targets));
     return d;
 }
 
 RunData open_checked(TrainSettings &s, const Request &r) {
     const bool embedded = s.data.empty();
+    if (embedded && s.numbers_wanted && r.command != Command::train) return random_data(s, r);  // to look at: nothing is read
+    if (embedded && s.numbers_wanted)
+        fail_usage("{} predicts numbers, and no data with such are embedded: name a table with --data FILE.csv, whose last {} the "
+                   "target{}", r.app, s.param("outputs", 1) == 1 ? "column is" : fmt::format("{} columns are", s.param("outputs", 1)),
+                   s.param("outputs", 1) == 1 ? "" : "s");
     TrainSettings here =
         s;  // the embedded data has a path, which the settings of the run do not name
     if (embedded)

@@ -17,7 +17,7 @@ struct RunData {
     std::shared_ptr<const Tokenizer> tokenizer;  ///< null: tokens without a text, or a table
     bool sample = false;                         ///< a text: some can be generated at the end
     TokenStream train, validation;               ///< of text models
-    Table rows, held_out;                        ///< of classifiers
+    Table rows, held_out;                        ///< of models of tables
     float scale = 1;                             ///< features are multiplied by it
 
     bool has_validation() const { return !validation.empty() || held_out.rows() > 0; }

@@ -168,7 +168,7 @@ void check_workers(const TrainSettings &s) {
 TrainSettings understand(const Request &r) {
     TrainSettings s;
     s.app = r.app, s.preset = r.preset;
-    s.text = r.program.description.task == "tokens";
+    s.text = r.program.description.task == "tokens", s.numbers_wanted = r.program.description.targets == "numbers";
     read_params(s, r.values, r.program.description);
     read_step(s, r);
     read_schedule(s, r.values, r.command);

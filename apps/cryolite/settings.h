@@ -13,7 +13,8 @@ namespace cryolite {
 
 struct TrainSettings {
     std::string app, preset;
-    bool text = true;  ///< a model of text, else a classifier of rows
+    bool text = true;  ///< a model of text, else of the rows of a table
+    bool numbers_wanted = false;  ///< of each row it predicts numbers, not a class
     /// The model's parameters by name, as text. Those that depend on the data (vocab, classes,
     /// positions) are added by `open_data`.
     std::map<std::string, std::string> params;

@@ -139,6 +139,9 @@ private:
         if (int64_t(data_.rows.columns) != reads)
             fail_usage("{} has {} features in a row, the model reads {}: name another --data",
                        data_.name, data_.rows.columns, reads);
+        const int aims = plan.buffers[size_t(plan.find("input", "targets"))].shape.front();
+        if (const size_t targets = data_.rows.targets; targets > 0 && int64_t(targets) != aims)
+            fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so", aims);
     }
 
     void go_on(const ResumePoint &point) {
@@ -318,10 +321,7 @@ private:
         if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss, true);
         folder_.record(*e);
         emit(to_json(*e));
-        const std::string accuracy =
-            e->accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *e->accuracy) : "";
-        progress_.say(
-            fmt::format("step {}: validation loss {:.4f}{}", step, e->val_loss, accuracy));
+        progress_.say(fmt::format("step {}: validation loss {:.4f}{}", step, e->val_loss, metric_words(*e)));
         folder_.write_plot(title());
     }
 

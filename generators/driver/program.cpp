@@ -65,8 +65,10 @@ struct Request {
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
 
-int describe(const Request &r, const ProgramInfo &info, const Model &model) {
-    json j = {{"name", info.name}, {"task", model.task()}, {"optimizer", info.optimizer},
+int describe(const Request &r, const ProgramInfo &info, Model &model) {
+    Graph g;
+    const bool numbers = model.targets(g).type().is_float();
+    json j = {{"name", info.name}, {"task", model.task()}, {"targets", numbers ? "numbers" : "classes"}, {"optimizer", info.optimizer},
               {"optimizers", optimizer_names()}};
     j["params"] = json::array();
     for (const Arguments::Known &k : Arguments::current().known)

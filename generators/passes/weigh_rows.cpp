@@ -38,8 +38,10 @@ struct WeightedRows : Layer {
         index.back() = row;
         const Array &weights = x.back();
         const int rows = last(x[0].shape), of_targets = weights.extent(0);
-        // Where a loss has other rows than the targets, it has as many of each example.
-        const Expr at_target = rows == of_targets ? Expr(row) : row / (rows / examples) * (of_targets / examples);
+        // Where a loss has other rows than the targets, it has as many of each example; or rows of several targets.
+        const Expr at_target = rows == of_targets       ? Expr(row)
+                               : of_targets % rows == 0 ? row * (of_targets / rows)
+                                                        : row / (rows / examples) * (of_targets / examples);
         Expr weight = weights(at_target);
         if (rows != of_targets) weight *= float(of_targets) / float(rows);
         Func each("loss_of_row"), sum("sum_of_rows"), total("loss_of_rows");
@@ -140,8 +142,9 @@ private:
             read.push_back(weights);
         } else {
             const ir::Value &v = p.values[c.inputs[size_t(k)]];
-            const int count = rows_read(p, id, size_t(k));
-            read.push_back(g.rows(weights, 1, int(v.begin / (v.shape.size() / count)), count));
+            const int64_t count = rows_read(p, id, size_t(k)), of_row = v.shape.size() / count;
+            const int64_t weights_of_row = weights.shape().size() / (p.values[v.part_of].shape.size() / of_row);
+            read.push_back(g.rows(weights, 1, int(v.begin / of_row * weights_of_row), int(count * weights_of_row)));
         }
         const Casts inputs_only{.inputs = p.layer(id).half_inputs};
         return g.call(g.own(std::make_unique<WeightedRows>(p.source(id), int(c.inputs.size()), examples, inputs_only)), read);

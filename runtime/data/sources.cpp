@@ -26,7 +26,16 @@ void copy_row(const Table &table, size_t from, float scale, size_t row, Batch &b
     const auto features = table.row(from);
     float *out = batch.features.data() + row * table.columns;
     for (size_t i = 0; i < features.size(); ++i) out[i] = features[i] * scale;
-    batch.targets[row] = table.labels[from];
+    const auto numbers = table.numbers_of(from);
+    std::ranges::copy(numbers, batch.numbers.begin() + long(row * table.targets));
+    if (numbers.empty()) batch.targets[row] = table.labels[from];
+}
+
+void allocate_rows(const Table &table, int batch, Batch &to) {
+    const auto rows = static_cast<size_t>(batch);
+    to.features.resize(rows * table.columns);
+    to.numbers.resize(rows * table.targets);
+    to.targets.resize(table.targets ? 0 : rows);
 }
 
 void check_shape(const WindowShape &shape) {
@@ -91,10 +100,7 @@ public:
         if (table_.rows() == 0) fail("the data has no rows to train on");
         shuffle(0);
     }
-    void allocate(Batch &batch) const override {
-        batch.features.resize(static_cast<size_t>(batch_) * table_.columns);
-        batch.targets.resize(static_cast<size_t>(batch_));
-    }
+    void allocate(Batch &batch) const override { allocate_rows(table_, batch_, batch); }
     void fill(uint64_t index, Batch &batch) override {
         const auto rows = static_cast<uint64_t>(batch_);
         for (uint64_t row = 0; row < rows; ++row) {
@@ -177,8 +183,7 @@ Rows::Rows(Table table, int batch, float scale)
 size_t Rows::batches() const { return batches_of(table_.rows(), batch_); }
 
 int Rows::fill(size_t index, Batch &batch) const {
-    batch.features.resize(static_cast<size_t>(batch_) * table_.columns);
-    batch.targets.resize(static_cast<size_t>(batch_));
+    allocate_rows(table_, batch_, batch);
     return fill_rows(table_.rows(), batch_, index,
                      [&](size_t from, size_t row) { copy_row(table_, from, scale_, row, batch); });
 }

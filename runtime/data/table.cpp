@@ -99,20 +99,26 @@ int32_t label_in(const Line &line, float value, size_t column, int classes) {
     return static_cast<int32_t>(value);
 }
 
+std::string target_words(size_t targets) {
+    return targets == 0 ? "a label" : targets == 1 ? "a target" : fmt::format("{} targets", targets);
+}
+
 void read_row(Table &table, Line line, const TableOptions &options) {
-    const size_t before = table.features.size();
+    const size_t before = table.features.size(), targets = std::max<size_t>(1, options.targets);
     size_t column = 0;
     while (!line.done) {
         ++column;
         const std::string_view field = line.field();
         table.features.push_back(number_in(line, field, column));
     }
-    if (column < 2) line.refuse(1, "one field, expected features and a label");
-    if (table.columns == 0) table.columns = column - 1;
-    if (column != table.columns + 1)
-        line.refuse(column, "{} fields, expected {}: {} features and a label", column,
-                    table.columns + 1, table.columns);
-    table.labels.push_back(label_in(line, table.features.back(), column, options.classes));
+    const std::string words = target_words(options.targets);
+    if (column <= targets)
+        line.refuse(column, "{}, expected features and {}", column == 1 ? "one field" : fmt::format("{} fields", column), words);
+    if (table.columns == 0) table.columns = column - targets;
+    if (column != table.columns + targets)
+        line.refuse(column, "{} fields, expected {}: {} features and {}", column, table.columns + targets, table.columns, words);
+    if (options.targets == 0) table.labels.push_back(label_in(line, table.features.back(), column, options.classes));
+    else table.numbers.insert(table.numbers.end(), table.features.end() - long(targets), table.features.end());
     table.features.resize(before + table.columns);
 }
 
@@ -134,7 +140,7 @@ Table load_table(const fs::path &path, const TableOptions &options) {
     const std::string name = path.string();
     std::string bytes = read_file(path);
     Table table;
-    table.columns = options.columns;
+    table.columns = options.columns, table.targets = options.targets;
     table.digest = sha256_hex(bytes);
     const std::string text = expand_gzip(std::move(bytes), name);
     std::vector<size_t> lines;  // by row
@@ -148,7 +154,8 @@ Table load_table(const fs::path &path, const TableOptions &options) {
         read_row(table, {name, number, line}, options);
         lines.push_back(number);
     }
-    if (table.rows() == 0) fail("{}: no rows; expected lines of numbers with a label last", name);
+    if (table.rows() == 0) fail("{}: no rows; expected lines of numbers with {} last", name, target_words(options.targets));
+    if (options.targets > 0) return table;
     if (options.classes == 0) check_largest(table, lines, name);
     table.classes =
         options.classes > 0 ? options.classes : *std::max_element(table.labels.begin(), table.labels.end()) + 1;
@@ -158,7 +165,7 @@ Table load_table(const fs::path &path, const TableOptions &options) {
 std::pair<Table, Table> split_held_out(const Table &table, size_t every) {
     Table parts[2];
     for (Table &part : parts) {
-        part.columns = table.columns;
+        part.columns = table.columns, part.targets = table.targets;
         part.classes = table.classes;
         part.digest = table.digest;
     }
@@ -166,7 +173,9 @@ std::pair<Table, Table> split_held_out(const Table &table, size_t every) {
         Table &part = parts[i % every == 0];
         const auto row = table.row(i);
         part.features.insert(part.features.end(), row.begin(), row.end());
-        part.labels.push_back(table.labels[i]);
+        const auto numbers = table.numbers_of(i);
+        part.numbers.insert(part.numbers.end(), numbers.begin(), numbers.end());
+        if (table.targets == 0) part.labels.push_back(table.labels[i]);
     }
     return {std::move(parts[0]), std::move(parts[1])};
 }

@@ -1,5 +1,6 @@
 #pragma once
-// A table of numbers with a label in its last column: CSV, plain or compressed with gzip.
+// A table of numbers whose last column is a label, or whose last columns are numbers to predict: CSV, plain or compressed
+// with gzip.
 
 #include "runtime/files.h"
 
@@ -14,21 +15,26 @@ struct Table {
     size_t columns = 0;           ///< features of a row
     int classes = 0;              ///< labels are 0 ... classes - 1
     std::vector<float> features;  ///< [rows, columns]
-    std::vector<int32_t> labels;  ///< [rows]
+    std::vector<int32_t> labels;  ///< [rows]; none where there are numbers to predict
+    size_t targets = 0;           ///< numbers to predict for a row; 0: it has a label
+    std::vector<float> numbers;   ///< [rows, targets]
     std::string digest;           ///< SHA-256 of the file
 
-    size_t rows() const { return labels.size(); }
+    size_t rows() const { return targets ? numbers.size() / targets : labels.size(); }
     std::span<const float> row(size_t i) const {
         return std::span(features).subspan(i * columns, columns);
     }
+    /// What is to be predicted for a row.
+    std::span<const float> numbers_of(size_t i) const { return std::span(numbers).subspan(i * targets, targets); }
 };
 
 struct TableOptions {
     size_t columns = 0;  ///< features expected in every row; 0: as many as the first row has
     int classes = 0;     ///< labels expected below this; 0: the largest label decides
+    size_t targets = 0;  ///< columns at the end of a row that are numbers to predict; 0: the last is a label
 };
 
-/// Every line: numbers, then a whole number from 0 on, the label; empty lines are skipped.
+/// Every line: numbers, then a whole number from 0 on, the label, or the numbers to predict; empty lines are skipped.
 /// Errors name the file, line and column: no number, not finite, another number of fields, a bad
 /// label, or one far beyond the number of rows where `classes` is not given; also a damaged gzip
 /// file and one without rows.

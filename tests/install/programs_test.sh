@@ -20,6 +20,21 @@ learns my_model 0.8 "$programs/my_model.cpp" --data "$text" --steps 150 --layers
 grep -q "RmsNorm has no loop schedule for d_input" my_model.err || fail "no note of the loops that nobody wrote"
 learns smoother 0.8 "$programs/smoother.cpp" --data "$text" --steps 150 --reach 5 --eval-every 0
 learns classifier 0.2 "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 300
+# y = x0 x1 + 0.3 x2, in a table of its own; numbers are predicted, and what is wrong with them is named by its line.
+awk 'BEGIN {srand(3); for (i = 0; i < 500; i++) {a = rand(); b = rand(); c = rand(); print a "," b "," c "," a * b + 0.3 * c}}' > numbers.csv
+learns regressor 0.1 "$programs/regressor.cpp" --data numbers.csv --steps 300
+tail -1 regressor.json | grep -q '"event":"done"' && grep '"event":"eval"' regressor.json | tail -1 |
+    awk -F'[:,}]' '{for (i = 1; i < NF; i++) if ($i == "\"r2\"") {exit !($(i + 1) > 0.9)}; exit 1}' ||
+    fail "regressor: R2 is not above 0.9: $(grep '"event":"eval"' regressor.json | tail -1)"
+grep -q "validation loss .*, RMSE .*, R2 0\.9" regressor.err || fail "regressor: no metric for people: $(tail -3 regressor.err)"
+for wrong in '1,2,3,nan:"nan" is not a finite number' '1,2,3:3 fields, expected 4: 3 features and a target' '1,2,3,:"" is not a number'; do
+    { head -9 numbers.csv; echo "${wrong%%:*}"; } > wrong.csv
+    "$command" train "$programs/regressor.cpp" --data wrong.csv --cache "$work/cache" --out wrong > out 2> err
+    [ $? = 2 ] && grep -q "wrong.csv: line 10, column [34]: ${wrong#*:}" err || fail "regressor: '${wrong%%:*}': $(tail -1 err)"
+done
+"$command" train "$programs/regressor.cpp" --cache "$work/cache" --out none > out 2> err
+[ $? = 2 ] && grep -q "name a table with --data FILE.csv, whose last column is the target" err || fail "regressor: no data: $(tail -1 err)"
+learns regressor2 0.5 "$programs/regressor.cpp" --data numbers.csv --steps 200 --outputs 2 --columns 2 --batch 24
 "$command" train "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 100 --optimizer sign-sgd --lr 0.002 \
     --out rule --cache "$work/cache" > rule.out 2> rule.err || fail "a rule of the program: $(tail -1 rule.err)"
 "$command" check "$programs/smoother.cpp" --reach 3 --width 8 --cache "$work/cache" > out 2>&1 ||
@@ -39,9 +54,10 @@ sed 's/"reach"/"threads"/' "$programs/smoother.cpp" > clash.cpp
 grep -q "the GeneratorParam 'threads' of clash.cpp has the name of a flag of cryolite; give it another" err || fail "a clash of names: $(tail -1 err)"
 "$command" explain gpt 'h.*.mlp.c_fc' --preset nano --cache "$work/cache" > out 2> err || fail "explain of what its list says: $(tail -1 err)"
 
-# docs/tutorial.md is my_model.cpp, whole; what README.md shows are lines of it and of the library.
+# docs/tutorial.md is my_model.cpp and regressor.cpp, whole; what README.md shows are lines of it and of the library.
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/docs/tutorial.md" > tutorial.cpp
-cmp -s tutorial.cpp "$programs/my_model.cpp" || fail "docs/tutorial.md does not show tests/programs/my_model.cpp"
+cat "$programs/my_model.cpp" "$programs/regressor.cpp" | cmp -s tutorial.cpp - ||
+    fail "docs/tutorial.md does not show tests/programs/my_model.cpp and regressor.cpp"
 squeezed() { sed 's/  */ /g; s/^ //' "$@"; }
 squeezed "$programs/my_model.cpp" "$1/dsl/models/llama.h" "$1/dsl/optimizers/lion.h" "$1/schedules/cpu/llama.cpp" > sources
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/README.md" | squeezed | grep -v '^// \.\.\.$' > shown

@@ -115,6 +115,23 @@ TEST_CASE("loader: seeking goes on exactly, from anywhere") {
     }
 }
 
+TEST_CASE("loader: a table's numbers to predict go with their rows, unscaled") {
+    Table table{.columns = 1};
+    table.targets = 2;
+    for (int i = 0; i < 5; ++i) table.features.push_back(float(i)), table.numbers.insert(table.numbers.end(), {10.0f * i, -1.0f * i});
+    Loader loader(shuffled_rows(table, 4, 3, 0.5f));
+    for (const Batch &batch : take(loader, 5)) {
+        CHECK(batch.targets.empty());
+        for (size_t row = 0; row < 4; ++row) {
+            CHECK(batch.numbers[row * 2] == 20 * batch.features[row]);
+            CHECK(batch.numbers[row * 2 + 1] == -2 * batch.features[row]);
+        }
+    }
+    Batch batch;
+    CHECK(Rows(table, 4).fill(1, batch) == 1);
+    CHECK(batch.numbers == std::vector<float>{40, -4, 40, -4, 40, -4, 40, -4});
+}
+
 TEST_CASE("loader: each epoch has every row once, in an order of its own") {
     Loader loader(shuffled_rows(counting_table(10), 4, 3, 0.5f));
     std::vector<int32_t> labels;

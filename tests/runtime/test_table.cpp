@@ -63,6 +63,35 @@ TEST_CASE("table: errors name the line and the column") {
     refused("1,2,0\n", "3 fields, expected 65", {.columns = 64});
 }
 
+TEST_CASE("table: numbers to predict, in the last columns") {
+    Scratch scratch;
+    const fs::path path = scratch / "a.csv";
+    Table table = load_table(write_plainly(path, "1,2,-0.5\n3,4,1e6\n5,6,0\n"), {.targets = 1});
+    CHECK(table.rows() == 3);
+    CHECK(table.columns == 2);
+    CHECK(table.features == std::vector<float>{1, 2, 3, 4, 5, 6});
+    CHECK(table.numbers == std::vector<float>{-0.5f, 1e6f, 0});
+    CHECK(table.labels.empty());
+    const auto [train, held_out] = split_held_out(table);
+    CHECK(train.rows() == 2);
+    CHECK(train.numbers == std::vector<float>{1e6f, 0});
+    CHECK(held_out.numbers_of(0)[0] == -0.5f);
+    table = load_table(path, {.targets = 2});
+    CHECK(table.columns == 1);
+    CHECK(table.numbers == std::vector<float>{2, -0.5f, 4, 1e6f, 6, 0});
+    const auto refused = [&](std::string_view text, const char *part, size_t targets = 1) {
+        CHECK_ERROR(load_table(write_plainly(path, text), {.targets = targets}), part);
+    };
+    refused("1,2,3\n1,2,nan\n", "a.csv: line 2, column 3: \"nan\" is not a finite number");
+    refused("1,2,3\n1,2,\n", "line 2, column 3: \"\" is not a number");
+    refused("1,2,3\n1,2,inf\n", "line 2, column 3: \"inf\" is not a finite number");
+    refused("1,2,3\n1,2,1e39\n", "line 2, column 3: \"1e39\" is outside what a float holds");
+    refused("1,2,3\n\n1,2\n", "line 3, column 2: 2 fields, expected 3: 2 features and a target");
+    refused("7\n", "line 1, column 1: one field, expected features and a target");
+    refused("7,8\n", "line 1, column 2: 2 fields, expected features and 2 targets", 2);
+    refused("", "no rows; expected lines of numbers with a target last");
+}
+
 TEST_CASE("table: damaged gzip files") {
     Scratch scratch;
     const std::string good = read_file(source_file("apps/digits/data/digits.csv.gz"));
