@@ -15,6 +15,9 @@ std::string clock_text(double seconds);
 /// 1234567 -> "1,234,567"
 std::string grouped(uint64_t number);
 
+/// 1.77813 -> "1.7781", 0.00012345 -> "0.000123"
+std::string loss_text(double loss);
+
 class Progress {
 public:
     Progress();  ///< live where stderr is a terminal

@@ -321,7 +321,7 @@ private:
         if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss, true);
         folder_.record(*e);
         emit(to_json(*e));
-        progress_.say(fmt::format("step {}: validation loss {:.4f}{}", step, e->val_loss, metric_words(*e)));
+        progress_.say(fmt::format("step {}: validation loss {}{}", step, loss_text(e->val_loss), metric_words(*e)));
         folder_.write_plot(title());
     }
 

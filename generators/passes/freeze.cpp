@@ -49,7 +49,7 @@ void freeze_one(StepProgram &p, ParamId w, const std::string &source) {
 }
 
 /// Refuses lines about a gradient or an update that is not there.
-void check_line(const StepProgram &p, ir::Line &l) {
+void check_trained(const StepProgram &p, ir::Line &l) {
     if (l.how == ir::Line::freeze) return;
     for (ParamId w : {l.stage.parameter, l.target.parameter})
         if (w && !p.parameters[w].trained()) refuse(l, {rules::frozen, p.parameters[w].path, p.parameters[w].frozen});
@@ -70,7 +70,7 @@ void freeze(StepProgram &p, const Context &cx) {
     }
     if (p.trained().empty() && p.parameters.size() > 0)
         throw UsageError(fmt::format("all {} parameters are frozen, and nothing is left to train: freeze fewer", p.parameters.size()));
-    for (ir::Line &l : p.lines) check_line(p, l);
+    for (ir::Line &l : p.lines) check_trained(p, l);
 }
 
 }  // namespace cryolite::compiler

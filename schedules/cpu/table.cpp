@@ -14,7 +14,7 @@ const LoopTable &loop_table() {
                    {"LayerNorm", {"rowwise", rowwise}},
                    {"RMSNorm", {"rowwise", rowwise}},
                    {"CrossEntropy", {"cross_entropy", cross_entropy}},
-                   {"MeanSquaredError", {"plain loops", plain_loops}},
+                   {"MeanSquaredError", {"squared_error", plain_loops}},
                    {"WeightedRows", {"weighted_rows", weighted_rows}},
                    {"Embedding", {"pointwise", pointwise}},
                    {"Positions", {"pointwise", pointwise}},

@@ -17,7 +17,7 @@ constexpr int steps = 4;
 /// The tied table, and all that lies below the second block; and some of the middle, through which others are trained.
 const Patterns below{"w?e.weight", "h.0.*"}, within{"h.*.mlp.*", "ln_f.bias"};
 
-json small(json more = {}) {
+json small(const json &more = json::object()) {
     json args = {{"layers", 2}, {"heads", 2}, {"width", 16}, {"context", 8}, {"batch", 4}, {"vocab", 19}, {"lr", 1e-2},
                  {"decay", 0.1}, {"beta1", 0.9}, {"beta2", 0.95}};
     args.update(more);
