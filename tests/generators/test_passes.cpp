@@ -10,6 +10,7 @@
 #include "dsl/models/gpt.h"
 #include "dsl/optimizers/lars.h"
 #include "generators/ir/printer.h"
+#include "generators/passes/pipeline.h"
 #include "generators/passes/trace.h"
 #include "schedules/cpu/gpt.h"
 #include "tests/support/reads.h"
@@ -108,6 +109,20 @@ TEST_CASE("passes: what each changes in the step of a small model") {
                      s(d(net.relu)).compute_at(d(net.up));
                      s(net.head).compute_at(net.criterion, 32);
                  }));
+}
+
+TEST_CASE("passes: docs/compiler.md has them all, in their order") {
+    std::stringstream page;
+    page << std::ifstream(std::string(CRYOLITE_SOURCE_DIR) + "/docs/compiler.md").rdbuf();
+    const std::string text = page.str();
+    size_t at = 0, rows = 0;
+    for (const NamedPass &pass : passes()) {
+        const size_t row = text.find("\n| `" + std::string(pass.name) + "` |", at);
+        CHECK_MESSAGE(row != std::string::npos, pass.name);
+        if (row != std::string::npos) at = row;
+    }
+    for (at = 0; (at = text.find("\n| `", at)) != std::string::npos; ++at) ++rows;
+    CHECK(rows == passes().size());
 }
 
 TEST_CASE("passes: a step is lowered in milliseconds once reads are known") {
