@@ -83,7 +83,7 @@ private:
     }
     /// Where a fused update made at `place` would like to run: when the passes back through later layers have read so much
     /// that its weight, which all cores have just read, is in none of their caches. A core that writes what lies in the cache
-    /// of another waits for each line, and longest where they share none (docs/decisions.md 47). A model that fits into
+    /// of another waits for each line, and longest where they share none. A model that fits into
     /// caches keeps its order.
     double out_of_caches(double place) const {
         constexpr int64_t far = 64 << 20;

@@ -162,7 +162,7 @@ bool along_panels(const Group &g, const Machine &m) {
 }
 
 /// dX of few rows: each element the sum of a vector, whose lanes are every so many terms. Neither factor is
-/// rearranged, so W comes from memory beside the multiply-adds, not before them (docs/decisions.md 45).
+/// rearranged, so W comes from memory beside the multiply-adds, not before them.
 void inner_products(Group &g, const Machine &m) {
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], ib("ib"), rt("rt"), it("it"), x = dx.args()[0], y = dx.args()[1], q("q");
@@ -207,8 +207,7 @@ void turn_rows(Group &g, const Machine &m) {
 }
 
 /// dX of few rows, these across lanes: an element of W, or a pair, is broadcast to all of them, so W is read as it is
-/// stored, a panel's part of a task at a time while the next one is fetched. The sums stay in the cache meanwhile
-/// (docs/decisions.md 51, 53).
+/// stored, a panel's part of a task at a time while the next one is fetched. The sums stay in the cache meanwhile.
 void rows_across_lanes(Group &g, const Machine &m) {
     const int vectors = g.extent(1) / m.vector;
     int high = 4;
@@ -336,7 +335,7 @@ void d_weight(Group &g, const Machine &m) {
     // A tied table's tiles are as wide as its panels, and worth it where dividing makes them no smaller.
     const bool in_tile = g.in_place && g.panel && (!in_panel.defined() || (columns == even.columns && even.rows == usual.rows && terms(g) <= chunk_rows));
     const Tile t = in_tile ? even : usual;
-    // An update reads and writes four arrays between two products, and these keep no memory busy (docs/decisions.md 25).
+    // An update reads and writes four arrays between two products, and these keep no memory busy.
     if (in_tile && m.registers >= 32) g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || in_tile))
