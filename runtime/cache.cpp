@@ -103,6 +103,11 @@ std::string files_damage(const json &files, const Descriptor &folder, CacheEntry
     throw Error(message + "\nThe cache can be elsewhere: --cache DIR");
 }
 
+/// An entry that another attempt may find whole is not touched.
+[[noreturn]] void fail_unread(const CacheEntry &entry) {
+    fail_cache(fmt::format("{} could not be read, and is left as it is: {}", entry.folder.string(), entry.damage));
+}
+
 /// `why` a folder of the cache is not ours alone to write; one that is not there yet is no harm.
 void refuse_untrusted(const fs::path &folder, const std::string &why) {
     if (!why.empty() && why != "missing")
@@ -130,7 +135,7 @@ Cache::Cache(const fs::path &folder) {
 
 /// Its manifest and all files, each opened once and checked as it is open; below folders that are checked so, too.
 CacheEntry Cache::examine(const std::string &kind, const std::string &key) const {
-    CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, "", {}, false};
+    CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, "", {}};
     try {
         const Trusted root = open_trusted(AT_FDCWD, folder_, S_IFDIR, true);
         const Trusted above = open_trusted(root.descriptor.number(), kind, S_IFDIR);
@@ -152,6 +157,8 @@ CacheEntry Cache::examine(const std::string &kind, const std::string &key) const
         }
     } catch (const json::exception &) {
         entry.damage = std::string(manifest_name) + " cannot be read";
+    } catch (const FileError &e) {
+        entry.damage = e.what(), entry.unread = !e.missing();
     } catch (const std::exception &e) {
         entry.damage = e.what();
     }
@@ -165,6 +172,7 @@ std::optional<CacheEntry> Cache::find(const std::string &kind, const std::string
     if (!entry.damage.empty() && !entry.gone) entry = examine(kind, key);
     if (entry.damage.empty()) return entry;
     if (entry.gone) return std::nullopt;  // never there, or cleared meanwhile
+    if (entry.unread) fail_unread(entry);
     tell("cache: {}/{} is damaged ({}); it is not used", kind, key.substr(0, 16), entry.damage);
     try {
         remove(kind, key);
@@ -177,7 +185,7 @@ CacheEntry Cache::publish(const std::string &kind, const std::string &key,
                           const std::function<std::string(const fs::path &)> &fill,
                           bool replace) const {
     using IfExists = TemporaryFolder::IfExists;
-    CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, "", {}, false};
+    CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, "", {}};
     std::optional<TemporaryFolder> temporary;
     try {
         temporary.emplace(entry.folder, 0700);
@@ -196,6 +204,7 @@ CacheEntry Cache::publish(const std::string &kind, const std::string &key,
         if (!temporary->publish(replace ? IfExists::replace : IfExists::keep)) {
             CacheEntry first = examine(kind, key);
             if (first.damage.empty()) return first;
+            if (first.unread) fail_unread(first);
             temporary->publish(IfExists::replace);
         }
     } catch (const Error &e) {

@@ -35,6 +35,7 @@ struct CacheEntry {
     std::string damage;  ///< why it must not be used; empty: it is whole
     OpenFiles files;     ///< as they were checked: read and load these, whose names may be gone by then
     bool gone = false;   ///< there is none: it was cleared, or never made
+    bool unread = false;  ///< the system could not read it this time, which says nothing of its bytes; `damage` has why
 };
 
 class Cache {
@@ -47,7 +48,7 @@ public:
     const fs::path &folder() const { return folder_; }
     fs::path kernels() const { return folder_ / "kernels"; }
 
-    /// The entry `key` of `kind` if it is whole; a damaged one is removed with a word.
+    /// The entry `key` of `kind` if it is whole; a damaged one is removed with a word. Errors: it cannot be read.
     std::optional<CacheEntry> find(const std::string &kind, const std::string &key) const;
 
     /// Publishes what `fill(folder)` writes, with a manifest of sizes and digests and what it

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -66,7 +65,14 @@ Trusted open_trusted(int parent, const fs::path &name, mode_t type, bool follow)
     Trusted t{Descriptor(::openat(parent, name.c_str(), flags)), ""};
     struct stat status {};
     if (t.descriptor.number() < 0 || ::fstat(t.descriptor.number(), &status) != 0)
-        t.why = errno == ENOENT ? "missing" : errno == ELOOP || errno == ENOTDIR || errno == ENXIO ? other : strerror(errno);
+        switch (errno) {
+        case ENOENT: t.why = "missing"; break;
+        case ELOOP:
+        case ENOTDIR:
+        case ENXIO: t.why = other; break;
+        case EBADF: t.why = "in a folder that could not be opened"; break;  // why, is known of the folder
+        default: fail_file("open", name, errno);
+        }
     else if ((status.st_mode & S_IFMT) != type)
         t.why = other;
     else if (status.st_uid != ::geteuid())

@@ -58,7 +58,7 @@ struct Trusted {
 };
 
 /// Opens `name` in the folder `parent` (AT_FDCWD: a path), without following a link unless `follow`, and looks at what was
-/// opened: its type (S_IFDIR or S_IFREG), owner and mode.
+/// opened: its type (S_IFDIR or S_IFREG), owner and mode. Errors: FileError, where the system could not say this time.
 Trusted open_trusted(int parent, const fs::path &name, mode_t type, bool follow = false);
 
 }  // namespace cryolite

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <unordered_set>
 
 namespace cryolite {
@@ -42,12 +41,12 @@ constexpr std::array<DtypeName, 13> dtypes{{
 constexpr uint64_t header_limit = 100'000'000;  // the limit of the reference implementation
 
 /// The header's text. Errors: too short a file, a length that cannot be.
-std::string_view header_of(const MappedFile &file) {
+std::string header_of(const InputFile &file) {
     const std::string path = file.path().string();
     if (file.size() < 8)
         fail("{}: not a safetensors file: {} bytes, at least 8 expected", path, file.size());
     uint64_t length = 0;
-    std::memcpy(&length, file.bytes().data(), 8);
+    file.read(0, std::as_writable_bytes(std::span(&length, 1)));
     if (length > header_limit)
         fail("{}: not a safetensors file: its header would have {} bytes, at most {} expected",
              path, length, header_limit);
@@ -55,7 +54,8 @@ std::string_view header_of(const MappedFile &file) {
         fail(
             "{}: truncated: its header has {} bytes, but only {} follow; copy or download it again",
             path, length, file.size() - 8);
-    const std::string_view text = as_text(file.bytes().subspan(8, length));
+    std::string text(length, ' ');
+    file.read(8, std::as_writable_bytes(std::span(text)));
     if (text.empty() || text[0] != '{')
         fail("{}: not a safetensors file: its header does not begin with {{", path);
     return text;
@@ -219,7 +219,7 @@ uint64_t TensorSpec::elements() const {
 
 SafetensorsFile::SafetensorsFile(fs::path path) : file_(std::move(path)) {
     const std::string name = file_.path().string();
-    const std::string_view header = header_of(file_);
+    const std::string header = header_of(file_);
     const uint64_t start = 8 + header.size(), available = file_.size() - start;
     const Json json = parse_header(header, name);
     std::vector<Placed> placed;
@@ -237,7 +237,7 @@ SafetensorsFile::SafetensorsFile(fs::path path) : file_(std::move(path)) {
     });
     check_cover(placed, available, name);
     for (Placed &p : placed) {
-        p.entry.data = file_.bytes().subspan(start + p.begin, p.end - p.begin);
+        p.entry.begin = start + p.begin;
         index_.emplace(p.entry.name, entries_.size());
         entries_.push_back(std::move(p.entry));
     }

@@ -36,12 +36,12 @@ struct TensorSpec {
 };
 
 struct TensorEntry : TensorSpec {
-    Bytes data;  ///< into the mapped file; may be unaligned, so copy elements out
+    uint64_t begin = 0;  ///< in the file
 };
 
 class SafetensorsFile {
 public:
-    /// Maps and checks the whole header: the length, JSON, duplicate names, dtypes, shapes, and
+    /// Reads and checks the whole header: the length, JSON, duplicate names, dtypes, shapes, and
     /// that the tensors cover the rest of the file exactly: no overlap, no hole, nothing past the
     /// end.
     explicit SafetensorsFile(fs::path path);
@@ -58,13 +58,18 @@ public:
     /// shapes.
     const TensorEntry &at(std::string_view name, const TensorShape &expected) const;
 
+    /// Bytes `from` ... of a tensor; `out` ends within it. Errors, also below: the file has changed since it was opened.
+    void read(const TensorEntry &entry, uint64_t from, std::span<std::byte> out) const;
     /// The tensor's values from F32, F16, BF16 or F64; `out` has as many. Errors: an integer dtype,
     /// a different number of elements.
     void read_float32(const TensorEntry &entry, std::span<float> out) const;
     std::vector<float> read_float32(std::string_view name) const;
 
 private:
-    MappedFile file_;
+    InputFile file_;
+
+    template <typename T, typename Convert>
+    void convert(const TensorEntry &entry, std::span<float> out, Convert to_float) const;
     std::vector<TensorEntry> entries_;
     std::map<std::string, size_t, std::less<>> index_;
     std::map<std::string, std::string> metadata_;

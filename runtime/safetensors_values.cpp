@@ -6,23 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <unordered_set>
 
 namespace cryolite {
 
 namespace {
-
-template <typename T, typename Convert>
-void convert(Bytes data, std::span<float> out, Convert to_float) {
-    for (size_t i = 0; i < out.size(); ++i) {
-        T value;
-        std::memcpy(&value, data.data() + i * sizeof(T), sizeof(T));
-        out[i] = to_float(value);
-    }
-}
 
 std::string header_text(const std::vector<TensorSpec> &tensors,
                         const std::map<std::string, std::string> &metadata) {
@@ -68,20 +59,35 @@ float float_from_half(uint16_t bits) {
     return sign ? -value : value;
 }
 
+void SafetensorsFile::read(const TensorEntry &entry, uint64_t from, std::span<std::byte> out) const {
+    file_.read(entry.begin + from, out);
+    file_.check_unchanged();  // after the bytes: a change before they were read is seen
+}
+
+/// Block by block, so that a tensor needs no second copy.
+template <typename T, typename Convert>
+void SafetensorsFile::convert(const TensorEntry &entry, std::span<float> out, Convert to_float) const {
+    std::vector<T> block(std::min<size_t>(out.size(), 1 << 16));
+    for (size_t begin = 0; begin < out.size(); begin += block.size()) {
+        const auto some = std::span(block).first(std::min(block.size(), out.size() - begin));
+        read(entry, begin * sizeof(T), std::as_writable_bytes(some));
+        std::ranges::transform(some, out.begin() + std::ptrdiff_t(begin), to_float);
+    }
+}
+
 void SafetensorsFile::read_float32(const TensorEntry &entry, std::span<float> out) const {
     if (out.size() != entry.elements())
         fail("{}: tensor {} has {} values, expected {}", path().string(), shown(entry.name),
              entry.elements(), out.size());
     switch (entry.dtype) {
     case Dtype::f32:
-        if (!out.empty()) std::memcpy(out.data(), entry.data.data(), entry.data.size());
-        return;
+        return read(entry, 0, std::as_writable_bytes(out));
     case Dtype::f64:
-        return convert<double>(entry.data, out, [](double v) { return static_cast<float>(v); });
+        return convert<double>(entry, out, [](double v) { return static_cast<float>(v); });
     case Dtype::f16:
-        return convert<uint16_t>(entry.data, out, float_from_half);
+        return convert<uint16_t>(entry, out, float_from_half);
     case Dtype::bf16:
-        return convert<uint16_t>(entry.data, out, float_from_bfloat16);
+        return convert<uint16_t>(entry, out, float_from_bfloat16);
     default:
         fail("{}: tensor {} has dtype {}, expected a float one: F32, F16, BF16 or F64",
              path().string(), shown(entry.name), name_of(entry.dtype));

@@ -345,7 +345,9 @@ void Trainer::read_state(const fs::path &path) {
     if (count_ < 0) return;
     const TensorEntry &count = file.at(updates_tensor, {2});
     if (count.dtype != Dtype::i32) fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
-    for (auto &e : executors_) e->upload(count_, count.data.data(), count.data.size());  // each has its own copy
+    int32_t counts[2] = {};
+    file.read(count, 0, std::as_writable_bytes(std::span(counts)));
+    for (auto &e : executors_) e->upload(count_, counts, sizeof counts);  // each has its own copy
     withheld_ = withheld();
 }
 

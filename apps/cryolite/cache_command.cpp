@@ -100,11 +100,16 @@ int list(const Cache &cache, bool as_json) {
 
 int verify(const Cache &cache) {
     const CacheLock lock = cache.lock_kernels(false);
-    int good = 0, damaged = 0;
+    int good = 0, damaged = 0, unread = 0;
     for (const char *kind : kinds)
         for (const CacheEntry &e : entries_of(cache, kind)) {
             if (e.damage.empty()) {
                 ++good;
+                continue;
+            }
+            if (e.unread) {
+                ++unread;
+                fmt::print("{}/{}: {}; left as it is\n", kind, e.key.substr(0, 12), e.damage);
                 continue;
             }
             ++damaged;
@@ -131,8 +136,9 @@ int verify(const Cache &cache) {
     const int leftovers = cache.remove_leftovers();
     if (leftovers)
         fmt::print("removed {} unfinished entries of processes that were killed\n", leftovers);
-    fmt::print("{} whole, {} damaged and removed in {}\n", good, damaged, cache.folder().string());
-    return damaged ? 1 : 0;
+    fmt::print("{} whole, {} damaged and removed{} in {}\n", good, damaged,
+               unread ? fmt::format(", {} that could not be read", unread) : "", cache.folder().string());
+    return damaged || unread ? 1 : 0;
 }
 
 /// The one entry whose key begins so.

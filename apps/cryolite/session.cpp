@@ -155,7 +155,7 @@ void check_gpt(const fs::path &path, const TrainSettings &s) {
                 fail_usage("--init: {}: its model has not the {} layers of this one; give its own number with --layers",
                            path.string(), layers);
     if (head && table &&
-        (head->shape != table->shape || !std::ranges::equal(head->data, table->data)))
+        (head->shape != table->shape || file.read_float32(head->name) != file.read_float32(table->name)))
         fail_usage(
             "{}: lm_head.weight is not wte.weight: this model's head is tied to its token table",
             path.string());

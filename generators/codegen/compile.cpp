@@ -43,6 +43,10 @@ Described parse(const std::string &text) {
 }
 
 [[noreturn]] void kernel_error(const ir::Kernel &k, const std::string &why) {
+    // Sizes of a temporary have 32 bits: these are Halide's words for one that left them.
+    if (why.find("Allocation size should be a positive number") != std::string::npos)
+        throw UsageError(fmt::format("kernel '{}': a temporary of its loops would have 2 GiB or more, which no kernel can "
+                                     "allocate; make the layers that it is of, or the batch, smaller", k.name));
     fail("kernel '{}': {}", k.name, why);
 }
 

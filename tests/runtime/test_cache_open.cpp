@@ -78,6 +78,26 @@ TEST_CASE("cache: an entry that was found is read whole after it was cleared or 
     CHECK(error_of([&] { cache.remove("bundles", key); }).empty());  // another process may have been first
 }
 
+TEST_CASE("cache: an entry that cannot be read this time is an error, and is not removed") {
+    Scratch scratch;
+    const Cache cache(scratch / "cache");
+    published(cache, "text");
+    for (const char *file : {"*/manifest.json", "*/plan.json", "*/bundles"})
+        for (const int number : {EIO, EMFILE, EACCES}) {
+            CAPTURE(std::string(file));
+            CAPTURE(number);
+            {
+                const Faults faults({.path = file, .fault = Fault::error, .at = 1, .number = number, .lasting = true});
+                CHECK_ERROR(cache.find("bundles", key), "could not be read, and is left as it is");
+                CHECK_ERROR(cache.find("bundles", key), "--cache DIR");
+                CHECK(cache.list("bundles").size() <= 1);
+            }
+            const std::optional<CacheEntry> entry = cache.find("bundles", key);
+            REQUIRE(entry);
+            CHECK(entry->files.at("plan.json")->read() == "text");
+        }
+}
+
 TEST_CASE("cache: beside a process that clears and publishes, finding is a hit or a miss, never an error") {
     Scratch scratch;
     const Cache cache(scratch / "cache");
