@@ -167,10 +167,11 @@ int64_t Plan::elements(const PlanCall &call, size_t argument) const {
     return n;
 }
 
-std::map<std::string, int64_t> Plan::memory() const {
-    std::map<std::string, int64_t> bytes = {{"activation", arena * workers}};
+std::map<std::string, int64_t> Plan::memory(int replicas) const {
+    std::map<std::string, int64_t> bytes = {{"activation", arena * replicas}};
     for (const PlanBuffer &b : buffers)
-        if (b.stored && b.role != "activation") bytes[b.role] += b.bytes * (b.role == "gradient" || b.role == "input" ? workers : 1);
+        if (b.stored && b.role != "activation")
+            bytes[b.role] += b.bytes * (b.role == "gradient" || b.role == "input" ? replicas : 1);
     return bytes;
 }
 

@@ -111,8 +111,9 @@ struct Plan {
     int scalar(const std::string &name) const;  ///< -1: none
     int remainder_of(int parameter) const;      ///< the buffer; -1: the parameter is not kept in halves
     int gradient_of(int parameter) const;       ///< the buffer; -1: none
-    /// Bytes by role of what is stored, of all workers in one process; activations are those of the arenas.
-    std::map<std::string, int64_t> memory() const;
+    /// Bytes by role of what is stored, with so many of the workers in one process; activations: those of the arenas.
+    std::map<std::string, int64_t> memory(int replicas) const;
+    std::map<std::string, int64_t> memory() const { return memory(workers); }
     /// How many elements a call touches of its argument.
     int64_t elements(const PlanCall &call, size_t argument) const;
     int64_t parameters() const;                 ///< logical elements of all parameters

@@ -95,7 +95,7 @@ void Trainer::initialise(uint64_t seed) {
     drop_staging();
 }
 
-/// A copy of the largest tensor, and one more in storage order: nothing beside a transfer, much beside a step.
+/// What `staging_bytes` (memory_need.h) counts: nothing beside a transfer, much beside a step.
 void Trainer::drop_staging() {
     row_major_ = std::vector<float>(), storage_ = std::vector<float>();
     half_ = std::vector<uint16_t>(), remainder_ = std::vector<uint16_t>();

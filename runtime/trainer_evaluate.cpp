@@ -50,15 +50,16 @@ std::span<const float> Trainer::predict(const Batch &batch, int examples) {
     check_size(batch);
     const int parts = (examples + own_batch() - 1) / own_batch(), here = int(executors_.size());
     const size_t each = size_t(plan().buffers[size_t(plan().output)].elements());
-    output_.resize(size_t(parts) * each);
+    output_.resize(size_t(examples * rows_per_example()) * size_t(classes()));
     all([&](int w) {
         for (int part = w; part < parts; part += here) {
             feed(w, batch, part);
             run_head(w, "predict");
-            fetch_output(w, std::span(output_).subspan(size_t(part) * each, each));
+            const size_t begin = size_t(part) * each;  // of the last part, the padding stays where it is
+            fetch_output(w, std::span(output_).subspan(begin, std::min(each, output_.size() - begin)));
         }
     });
-    return std::span(output_).first(size_t(examples * rows_per_example()) * size_t(classes()));
+    return output_;
 }
 
 void Trainer::fetch_output(int worker, std::span<float> to) {

@@ -7,8 +7,10 @@
 #include "apps/cryolite/commands.h"
 #include "apps/cryolite/explain_loops.h"
 #include "apps/cryolite/kernel_times.h"
+#include "apps/cryolite/memory_choice.h"
 #include "apps/cryolite/run_data.h"
 #include "apps/cryolite/session.h"
+#include "apps/cryolite/step_questions.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/peak.h"
@@ -90,6 +92,8 @@ public:
         if (any_frozen())
             j["spared"] = {{"state_bytes", plan_.spared.state_bytes}, {"gradient_bytes", plan_.spared.gradient_bytes},
                            {"flops", plan_.spared.flops}};
+        j["memory_of_run"] = cryolite::memory_words(plan_, s_);
+        if (!s_.memory_note.empty()) j["memory_note"] = s_.memory_note;
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
             if (b.role == "parameter")
@@ -243,8 +247,10 @@ private:
         for (auto &[name, g] : groups)
             fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name,
                        g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
-        fmt::print("memory of a step: {}{}\n", memory_words(),
+        fmt::print("memory of a step: {}{}\n", step_memory_words(),
                    s_.budget ? fmt::format(", --recompute {} allows {}", s_.recompute, human_bytes(s_.budget)) : "");
+        fmt::print("memory of a run: {}\n", cryolite::memory_words(plan_, s_));
+        if (!s_.memory_note.empty()) fmt::print("{}\n", s_.memory_note);
         fmt::print("activations: {} in one arena; without sharing they were {}\n",
                    human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
     }
@@ -260,7 +266,7 @@ private:
                    grouped(uint64_t(plan_.parameters())), human_bytes(uint64_t(state)), human_bytes(uint64_t(gradients)), 1e-9 * flops);
     }
 
-    std::string memory_words() const {
+    std::string step_memory_words() const {
         int64_t all = 0;
         std::string words;
         for (auto &[role, bytes] : plan_.memory()) {

@@ -70,14 +70,6 @@ std::string program_id(std::string id) {
     return sha256_hex(id);
 }
 
-/// Of a program of the cache; -1: it is run by its path.
-int descriptor_of(const Program &program) { return program.file ? program.file->descriptor() : -1; }
-
-std::string last_words(const ProcessResult &result) {
-    const std::string text = last_lines(result.errors, 4000);
-    return text.empty() ? "It said nothing." : text;
-}
-
 /// A name that may be a flag.
 bool is_flag_name(const std::string &name) {
     return !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) &&
@@ -117,19 +109,6 @@ ProgramDescription parse_description(const std::string &text) {
 }
 
 using Params = std::map<std::string, std::string>;
-
-void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
-    add_params(argv, request.params);
-    argv.insert(argv.end(), {"--update", request.update, "--optimizer", request.optimizer, "--dialect", request.dialect,
-                             "--precision", request.precision, "--device", request.device});
-    argv.insert(argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
-    if (request.budget) argv.insert(argv.end(), {"--budget", std::to_string(request.budget)});
-    if (request.same_bits) argv.push_back("--same-bits");
-    if (request.workers > 1) argv.insert(argv.end(), {"--workers", std::to_string(request.workers)});
-    if (request.clip) argv.push_back("--clip");
-    if (request.accumulate) argv.push_back("--accumulate");
-    if (request.any_size) argv.push_back("--any-size");
-}
 
 std::string run_describe(const Program &program, const Params &params) {
     ProcessOptions options{.argv = {program.path, "--describe"},
@@ -216,7 +195,6 @@ json parts_with(const ProgramDescription &description, const Program &program, c
             {"group", request.group},
             {"head_rows", request.head_rows},
             {"budget", request.budget},
-            {"same_bits", request.same_bits},
             {"workers", request.workers},
             {"dialect", request.dialect},
             {"precision", request.precision},
@@ -293,6 +271,13 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
 
 }  // namespace
 
+int descriptor_of(const Program &program) { return program.file ? program.file->descriptor() : -1; }
+
+std::string last_words(const ProcessResult &result) {
+    const std::string text = last_lines(result.errors, 4000);
+    return text.empty() ? "It said nothing." : text;
+}
+
 void add_params(std::vector<std::string> &argv, const Params &params) {
     for (auto &[name, value] : params) {
         argv.push_back("--param");
@@ -300,23 +285,22 @@ void add_params(std::vector<std::string> &argv, const Params &params) {
     }
 }
 
+void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
+    add_params(argv, request.params);
+    argv.insert(argv.end(), {"--update", request.update, "--optimizer", request.optimizer, "--dialect", request.dialect,
+                             "--precision", request.precision, "--device", request.device});
+    argv.insert(argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
+    if (request.budget) argv.insert(argv.end(), {"--budget", std::to_string(request.budget)});
+    if (request.workers > 1) argv.insert(argv.end(), {"--workers", std::to_string(request.workers)});
+    if (request.clip) argv.push_back("--clip");
+    if (request.accumulate) argv.push_back("--accumulate");
+    if (request.any_size) argv.push_back("--any-size");
+}
+
 bool is_source(const std::string &app) {
     const std::string ending = fs::path(app).extension().string();
     return ending == ".cpp" || ending == ".cc" || ending == ".cxx" ||
            app.find('/') != std::string::npos;
-}
-
-std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {
-    if (program.path.empty()) fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler", program.app);
-    ProcessOptions options{.argv = {program.path, "--ir", pass},
-                           .program = descriptor_of(program),
-                           .time_limit = program_time_limit(),
-                           .memory_limit = memory_share(1)};
-    add_request(options.argv, request);
-    const ProcessResult result = run_process(options);
-    if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
-    if (!result.ok()) fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result), last_words(result));
-    return result.output;
 }
 
 Program find_program(const std::string &app, const Cache &cache) {

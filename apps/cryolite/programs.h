@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/cache.h"
+#include "runtime/process.h"
 
 namespace cryolite {
 
@@ -52,7 +53,6 @@ struct BundleRequest {
     std::string group = "auto";  ///< none: every layer in a kernel of its own
     int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: as the schedule says
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any
-    bool same_bits = false;  ///< a budget of the machine's memory: no order of additions may depend on it
     int workers = 1;        ///< whose gradients are added; `params` has the batch of one
     bool any_size = false;  ///< also what does not fit into this machine's memory: to look at, not to run
 };
@@ -67,6 +67,14 @@ struct BundleResult {
 
 /// Adds parameters of a model to the command line of its program.
 void add_params(std::vector<std::string> &argv, const std::map<std::string, std::string> &params);
+
+/// Adds all that a request asks of a step.
+void add_request(std::vector<std::string> &argv, const BundleRequest &request);
+
+/// The descriptor of a program of the cache; -1: it is run by its path.
+int descriptor_of(const Program &program);
+/// The last words of a program.
+std::string last_words(const ProcessResult &result);
 
 /// A digest of what the system says of the processor: what kernels for this host depend on.
 std::string machine_id();
@@ -86,9 +94,5 @@ using PhaseWords = std::function<void(const std::string &)>;
 /// meanwhile). Errors: the program's own message.
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
                         const std::function<void(int, int, int)> &progress, const PhaseWords &phase = {});
-
-/// The step of a program as text, after this pass of the compiler or after "all". Nothing is compiled. Errors: the program's
-/// own message; no such pass (names those there are).
-std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass);
 
 }  // namespace cryolite

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "apps/cryolite/dialects.h"
+#include "apps/cryolite/memory_choice.h"
 #include "apps/cryolite/notes.h"
 #include "apps/cryolite/interrupt.h"
 #include "runtime/collective/processes.h"
@@ -39,7 +40,7 @@ BundleRequest bundle_request(const TrainSettings &s) {
     BundleRequest r{.params = s.params, .optimizer = s.optimizer, .update = s.update, .precision = s.precision, .device = s.device,
                     .dialect = s.dialect == "auto" ? "halide" : s.dialect,
                     .clip = s.clip > 0, .accumulate = s.accumulate > 1, .group = s.group, .head_rows = s.head_rows,
-                    .budget = s.budget, .same_bits = s.recompute == "auto", .workers = s.workers};
+                    .budget = s.budget, .workers = s.workers};
     if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
     return r;
 }
@@ -54,11 +55,12 @@ int team_threads(const TrainSettings &s, const std::vector<int> &cores) {
 
 }  // namespace
 
-std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress, bool notes,
+std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress, bool trains,
                                           const Emit &emit) {
     // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
     defer_signals();
     const Cache cache(s.cache);
+    if (trains) choose_for_memory(s, request, cache, progress);
     BundleRequest wanted = bundle_request(s);
     wanted.any_size = request.command == Command::explain;
     Processes &all = known_processes();
@@ -75,6 +77,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     if (threads > 0)  // and rank 0 measures
         bundle = std::make_shared<const Bundle>(built.files, faster_dialects(*bundle, cache, threads, progress));
     if (all.rank() == 0) all.barrier();
+    if (trains) check_memory(bundle->plan, s, request);
+    all.barrier();  // nobody takes memory before all have looked
     stop_deferring();
     complete(s, request.values, bundle->plan);
     if (s.json) emit(compile_json(built.kernels, built.cached, built.seconds));
@@ -84,7 +88,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
                                  : fmt::format("{} from the cache", built.cached),
                              built.seconds));
     // Whoever only uses a run has read them when it was trained.
-    if (notes)
+    if (trains)
         for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
     return bundle;
 }

@@ -12,11 +12,11 @@
 namespace cryolite {
 
 /// The bundle of these settings, compiled now or found in the cache, with the compile event.
-/// Completes the settings with the optimizer's own numbers. `notes`: with what the plan lacks, for people. `emit` gets
-/// the event where there is --json.
+/// Completes the settings with the optimizer's own numbers. `trains`: with what fits into memory (memory_choice.h) and
+/// with what the plan lacks, for people. `emit` gets the event where there is --json.
 using Emit = std::function<void(const std::string &json)>;
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request, Progress &progress,
-                                          bool notes = true, const Emit &emit = print_line);
+                                          bool trains = true, const Emit &emit = print_line);
 
 struct Session {
     std::shared_ptr<const Bundle> bundle;

@@ -7,7 +7,6 @@
 #include "dialects/dialect.h"
 #include "runtime/collective/processes.h"
 #include "runtime/error.h"
-#include "runtime/process.h"
 
 namespace cryolite {
 
@@ -92,12 +91,8 @@ void read_dialect(TrainSettings &s, const Values &v) {
 
 void read_schedule(TrainSettings &s, const Values &v, Command command) {
     s.update = v.word("update", {"auto", "separate", "backward", "forward"}, "auto");
-    s.recompute = v.text("recompute", "none");
-    if (s.recompute == "auto") {
-        s.budget = physical_memory() / 10 * 9;  // the rest: the system's, and what kernels keep for themselves
-    } else if (s.recompute != "none") {
-        s.budget = v.bytes("recompute", "none, auto or ");
-    }
+    s.recompute = v.text("recompute", "auto");
+    if (s.recompute != "auto" && s.recompute != "none") s.budget = v.bytes("recompute", "none, auto or ");
     s.group = v.word("group", {"auto", "none"}, "auto");
     if (v.text("head-rows", "auto") != "auto") s.head_rows = int(v.whole("head-rows", 0, 1 << 20, 0, "auto or "));
     read_dialect(s, v);

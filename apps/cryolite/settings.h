@@ -21,9 +21,10 @@ struct TrainSettings {
     int accumulate = 1;
     double clip = 0;  ///< 0: off
     std::string precision = "fp32";
-    std::string optimizer, update = "auto", recompute = "none", dialect = "halide", device = "cpu", group = "auto";
+    std::string optimizer, update = "auto", recompute = "auto", dialect = "halide", device = "cpu", group = "auto";
     int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: whole while that is small
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any
+    std::string memory_note;  ///< what was chosen for memory, or why nothing fits; empty: it fits as it is
     LearningRate rate;
     /// The optimizer's other numbers that were given: weight-decay, beta1, beta2.
     std::map<std::string, double> numbers;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/error.h"
+#include "runtime/memory_left.h"
 
 namespace cryolite {
 
@@ -50,23 +51,9 @@ uint64_t Values::whole(const std::string &flag, uint64_t low, uint64_t high,
 }
 
 uint64_t Values::bytes(const std::string &flag, const std::string &words) const {
-    const std::string &text = *find(flag), expected = words + "bytes, such as 2350000000, 40MB or 1.5GiB";
-    const char *const end = text.data() + text.size();
-    double value = 0;
-    auto [unit, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
-    if (error != std::errc()) refuse(flag, expected);
-    if (unit != end && *unit == ' ') unit++;
-    double scale = 0, decimal = 1, binary = 1;
-    const std::string rest(unit, end);
-    if (rest.empty()) scale = 1;
-    for (const char *prefix : {"k", "M", "G", "T"}) {
-        decimal *= 1000, binary *= 1024;
-        if (rest == std::string(prefix) + "B") scale = decimal;
-        if (rest == std::string(prefix) + "iB" || (*prefix == 'k' && rest == "KiB")) scale = binary;
-    }
-    value *= scale;
-    if (!(value >= 1 && value < 0x1p63)) refuse(flag, expected);  // also nan
-    return uint64_t(value);
+    const std::optional<uint64_t> bytes = parse_bytes(*find(flag));
+    if (!bytes) refuse(flag, words + "bytes, such as 2350000000, 40MB or 1.5GiB");
+    return *bytes;
 }
 
 double Values::seconds(const std::string &flag, double otherwise) const {

@@ -39,7 +39,7 @@ public:
     /// `words`: what else the flag may be, for the message ("auto or ").
     uint64_t whole(const std::string &flag, uint64_t low, uint64_t high, uint64_t otherwise,
                    const std::string &words = "") const;
-    /// From 1 on, with a unit if need be as `human_bytes` writes it, or one of powers of two: 2350000000, 40MB, 1.5 GiB.
+    /// As `parse_bytes` reads it.
     uint64_t bytes(const std::string &flag, const std::string &words) const;
     double real(const std::string &flag, double otherwise) const;  ///< finite, not negative
     double positive(const std::string &flag, double otherwise) const;

@@ -80,8 +80,6 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     return list;
 }
 
-int64_t predicted(const StepProgram &p) { return kept_bytes(p) + p.workers * p.memory.bytes; }
-
 /// A step that fits, and the time that it is predicted to take more than one without a limit.
 struct Fit {
     StepOptions options;
@@ -110,7 +108,7 @@ public:
     void search(StepOptions options) {
         const std::vector<Candidate> list = candidates(p);
         const double blocks = more_blocks();
-        if (predicted(p) <= bytes) return keep(options, blocks);
+        if (step_bytes(p) <= bytes) return keep(options, blocks);
         double again = 0;  // seconds
         auto first = [&](size_t n) {
             options.remat.clear(), again = 0;
@@ -143,7 +141,7 @@ private:
 
     bool with(const StepOptions &options) {
         p = lower(options);
-        const int64_t now = predicted(p);
+        const int64_t now = step_bytes(p);
         least = std::min(least, now);
         return now <= bytes;
     }
@@ -165,14 +163,16 @@ private:
 
 StepProgram lower_within(int64_t bytes, const StepOptions &options, const Lower &lower) {
     StepProgram p = lower(options);
-    if (bytes <= 0 || predicted(p) <= bytes) return p;
+    if (bytes <= 0 || step_bytes(p) <= bytes) return p;
     Planner planner(p, bytes, lower);
     planner.search(options);
     for (int rows : {128, 64, 32})
-        if (options.head_rows < 0 && !options.same_bits) planner.with_head(options, rows);
+        if (options.head_rows < 0) planner.with_head(options, rows);
     if (!planner.best)
-        fail("the step does not fit into {} ({} bytes): with all that can be built again it takes {} ({} bytes); allow that, or use "
-             "a smaller batch, context or model", bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least);
+        throw DoesNotFit(fmt::format("the step does not fit into {} ({} bytes): with all that can be built again it takes {} "
+                                     "({} bytes); allow that, or use a smaller batch, context or model",
+                                     bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least),
+                         planner.least);
     return lower(planner.best->options);
 }
 

@@ -19,7 +19,7 @@
 #include "generators/driver/check.h"
 #include "generators/codegen/link.h"
 #include "generators/codegen/progress.h"
-#include "generators/driver/budget.h"
+#include "generators/driver/fit.h"
 #include "generators/driver/memory_limit.h"
 #include "generators/codegen/kernel_store.h"
 #include "generators/driver/reads_oracle.h"
@@ -60,8 +60,9 @@ struct Request {
     std::vector<std::string> params, freeze;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
-    bool same_bits = false;
-    int workers = 1, head_rows = -1;
+    int64_t fit = 0, staging = 0;
+    std::vector<std::string> open;
+    int workers = 1, replicas = 0, head_rows = -1;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
 
@@ -136,13 +137,20 @@ private:
     const std::string pass;
 };
 
+void print_fit(const Request &r, const StepOptions &options, int64_t budget, const Lower &lower) {
+    auto open = [&](const char *flag) { return std::ranges::count(r.open, flag) > 0; };
+    const MemoryRoom room{.bytes = r.fit, .staging = r.staging, .replicas = r.replicas ? r.replicas : r.workers,
+                          .update = open("update"), .recompute = open("recompute")};
+    fmt::print("{}\n", json{{"fit", fit_step(room, options, budget, lower)}}.dump());
+}
+
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     Machine machine = Machine::of(kernel_target(r.target, r.device));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
     StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers,
-                        .groups = r.group == "auto", .head_rows = r.head_rows, .same_bits = r.same_bits, .dialect = r.dialect,
+                        .groups = r.group == "auto", .head_rows = r.head_rows, .dialect = r.dialect,
                         .freeze = r.freeze};
-    const double bytes = r.any_size ? INFINITY : machine_memory();
+    const double bytes = r.any_size || r.fit ? INFINITY : machine_memory();
     Step step(machine);
     schedule(model, step);
     if (!options.groups)  // of layers: those of updates stay
@@ -160,12 +168,15 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
         cx.after = [&](const StepProgram &q, const std::string &pass) { texts->add(q, pass); };
         cx.refused = [&](const StepProgram &q, const std::string &pass) { texts->add_refusal(q, pass); };
     }
+    const int64_t budget = r.budget ? r.budget : step.bytes_allowed;
+    const auto lower_with = [&](const StepOptions &o) {
+        cx.options = o;
+        return lower(cx);
+    };
     StepProgram p;
     try {
-        p = lower_within(r.budget ? r.budget : step.bytes_allowed, options, [&](const StepOptions &o) {
-            cx.options = o;
-            return lower(cx);
-        });
+        if (r.fit) return print_fit(r, options, budget, lower_with), 0;
+        p = lower_within(budget, options, lower_with);
     } catch (const Error &) {
         if (texts) fmt::print("{}", texts->text);
         throw;
@@ -205,7 +216,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
     if (r.precision == "bf16") model->numerics(bf16);
     if (r.describe) return describe(r, info, *model);
     if (r.check) return check_gradients(*model);
-    if (r.plan_only.empty() && r.ir.empty() && (r.bundle.empty() || r.store.empty())) fail("--bundle and --store name the folders to write to");
+    if (r.plan_only.empty() && r.ir.empty() && !r.fit && (r.bundle.empty() || r.store.empty())) fail("--bundle and --store name the folders to write to");
     return build(r, *model, schedule);
 }
 
@@ -238,7 +249,11 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--group", r.group, "auto, or none: every layer in a kernel of its own")->check(CLI::IsMember({"auto", "none"}));
     app.add_option("--head-rows", r.head_rows, "of a block of the head and its loss; 0: whole, -1: whole while that is small");
     app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
-    app.add_flag("--same-bits", r.same_bits, "a budget changes no order of additions");
+    app.add_option("--fit", r.fit, "bytes that a run may take: print as JSON how the step fits; nothing is compiled");
+    app.add_option("--open", r.open, "of --fit: update, recompute, which may be chosen")
+        ->check(CLI::IsMember({"update", "recompute"}));
+    app.add_option("--staging", r.staging, "of --fit: bytes beside the step for each element of its largest tensor");
+    app.add_option("--replicas", r.replicas, "of --fit: workers in one process; 0: all");
     app.add_option("--workers", r.workers, "data-parallel replicas, each with its own part of the batch")
         ->check(CLI::Range(1, 1024));
     app.add_flag("--any-size", r.any_size, "also a step that this machine has not enough memory for");

@@ -35,7 +35,6 @@ struct StepOptions {
     int workers = 1;          ///< whose gradients are added
     bool groups = true;       ///< layers share kernels
     int head_rows = -1;       ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
-    bool same_bits = false;   ///< a budget changes no order of additions
     std::string dialect = "halide";  ///< what computes products where no line says it and it can
     std::vector<std::string> freeze = {};  ///< patterns of parameters that are not trained: "h.*.mlp.*"
     std::set<CallId> remat = {};  ///< calls whose output is materialised again, beside those that the schedule names

@@ -89,13 +89,20 @@ ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::ve
     return plan;
 }
 
-int64_t kept_bytes(const StepProgram &p) {
-    int64_t bytes = 0;
+std::map<ir::Role, int64_t> memory_by_role(const StepProgram &p, int replicas) {
+    std::map<ir::Role, int64_t> bytes = {{ir::Role::activation, replicas * p.memory.bytes}};
     for (const ir::Value &v : p.values) {
         const bool of_each = v.role == ir::Role::gradient || v.role == ir::Role::input;
-        if (v.stored && !v.part_of && v.role != ir::Role::activation && v.role != ir::Role::share) bytes += v.bytes() * (of_each ? p.workers : 1);
+        if (v.stored && !v.part_of && v.role != ir::Role::activation && v.role != ir::Role::share)
+            bytes[v.role] += v.bytes() * (of_each ? replicas : 1);
     }
     return bytes;
+}
+
+int64_t step_bytes(const StepProgram &p) {
+    int64_t all = 0;
+    for (auto &[role, bytes] : memory_by_role(p, p.workers)) all += bytes;
+    return all;
 }
 
 /// From what operations read and write; the driver plans once more when it knows what compiled kernels do.

@@ -32,6 +32,10 @@ public:
     virtual void collect(std::span<std::byte> array, std::span<const Share> shares) { (void)array, (void)shares; }
     /// Of the cores that this process may use, those that no other of this host counts on.
     virtual std::vector<int> cores(std::vector<int> usable) { return usable; }
+    /// What rank 0 has there, all get.
+    virtual void broadcast(std::span<std::byte> bytes) { (void)bytes; }
+    /// Processes of the run on this host, which share its memory.
+    virtual int on_host() const { return 1; }
     /// Ends all processes of the run.
     virtual void abort(int status) { (void)status; }
 };

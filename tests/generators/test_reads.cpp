@@ -75,8 +75,8 @@ TEST_CASE("reads: who computes for itself what is never stored reads what that t
 
 TEST_CASE("reads: a budget keeps what others are computed from that are never stored") {
     Compiled<Inlined> whole({{"batch", "512"}}, inline_norm);
-    const int64_t bytes = kept_bytes(whole.program) + whole.program.memory.bytes;
-    const StepProgram p = lower_within(bytes - 1000, {.same_bits = true}, [&](const StepOptions &o) {
+    const int64_t bytes = step_bytes(whole.program);
+    const StepProgram p = lower_within(bytes - 1000, {.head_rows = 0}, [&](const StepOptions &o) {
         return lower({.model = *whole.model, .optimizer = whole.optimizer, .schedule = whole.step, .options = o,
                       .oracle = reads_by_building(whole.machine, 2, 60)});
     });

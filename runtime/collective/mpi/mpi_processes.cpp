@@ -18,6 +18,7 @@ public:
         MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks_.rank, MPI_INFO_NULL, &host);
         first_on_host_ = ranks_.rank;
         MPI_Bcast(&first_on_host_, 1, MPI_INT, 0, host);
+        MPI_Comm_size(host, &on_host_);
         MPI_Comm_free(&host);
     }
 
@@ -67,11 +68,18 @@ public:
         if (each == 0) return {usable[place % usable.size()]};  // fewer cores than ranks
         return {usable.begin() + long(place * each), usable.begin() + long((place + 1) * each)};
     }
+    void broadcast(std::span<std::byte> bytes) override {
+        MPI_Request all;
+        MPI_Ibcast(bytes.data(), int(bytes.size()), MPI_BYTE, 0, MPI_COMM_WORLD, &all);
+        ranks_.wait(all);
+    }
+    int on_host() const override { return on_host_; }
     void abort(int status) override { ranks_.abort(status); }
 
 private:
     Ranks ranks_;
     int first_on_host_ = 0;  ///< the first rank on this one's host
+    int on_host_ = 1;        ///< ranks there
 };
 
 }  // namespace

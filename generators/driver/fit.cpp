@@ -1,0 +1,115 @@
+#include "generators/driver/fit.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <optional>
+
+#include "generators/passes/memory.h"
+
+namespace cryolite::compiler {
+
+using nlohmann::json;
+
+namespace {
+
+/// Elements of the largest array that goes to or comes from a file.
+int64_t largest_tensor(const StepProgram &p) {
+    int64_t most = 0;
+    for (const ir::Value &v : p.values)
+        if (v.role == ir::Role::parameter || v.role == ir::Role::state)
+            most = std::max(most, v.bytes() / v.type.bytes());
+    return most;
+}
+
+struct Way {
+    StepOptions options;
+    int64_t budget = 0, bytes = 0;
+    int64_t step = 0, arena = 0;  ///< bytes of all workers' step, and of the activations of one
+    int head_rows = 0;            ///< of the blocks that came of it
+
+    json to_json() const {
+        return {{"update", options.update}, {"budget", budget}, {"head_rows", options.head_rows}, {"bytes", bytes}};
+    }
+};
+
+class Fitting {
+public:
+    Fitting(const MemoryRoom &room, const StepOptions &options, int64_t budget, const Lower &lower)
+        : room(room), lower(lower), asked{.options = options, .budget = budget} {}
+
+    json answer() {
+        const StepProgram p = lower_within(asked.budget, asked.options, lower);
+        measure(asked, p);
+        json j = {{"largest", largest_tensor(p)}, {"fits", asked.bytes <= room.bytes}};
+        j["way"] = j["advice"] = nullptr;
+        for (auto &[role, bytes] : roles(p)) j["roles"][role_name(role)] = bytes;
+        if (asked.bytes > room.bytes) {
+            if (const auto way = search(room.update, room.recompute)) j["way"] = way->to_json();
+            else if (const auto advice = search(true, true)) j["advice"] = advice->to_json();
+        }
+        j["least"] = least;
+        return j;
+    }
+
+private:
+    const MemoryRoom room;
+    const Lower &lower;
+    Way asked;
+    int64_t least = std::numeric_limits<int64_t>::max();
+
+    /// In one process of several, optimizer state is that of its own parameters.
+    std::map<ir::Role, int64_t> roles(const StepProgram &p) const {
+        std::map<ir::Role, int64_t> bytes = memory_by_role(p, room.replicas);
+        if (room.replicas < p.workers) bytes[ir::Role::state] /= p.workers;
+        return bytes;
+    }
+    void measure(Way &way, const StepProgram &p) {
+        way.step = step_bytes(p), way.arena = p.memory.bytes, way.head_rows = p.chunks.rows;
+        way.bytes = room.staging * largest_tensor(p);
+        for (auto &[role, bytes] : roles(p)) way.bytes += bytes;
+        least = std::min(least, way.bytes);
+    }
+
+    /// Updates beside their gradients first, which costs little time; then as much rematerialised as need be.
+    std::optional<Way> search(bool update, bool recompute) {
+        Way way = asked;
+        if (update && asked.options.update != "backward") {
+            Way fused = asked;
+            fused.options.update = "backward";
+            measure(fused, lower_within(asked.budget, fused.options, lower));
+            if (fused.bytes <= room.bytes) return fused;
+            if (fused.bytes < way.bytes) way = fused;
+        }
+        return recompute && !asked.budget ? rematerialised(way) : std::nullopt;
+    }
+    /// The blocks of the head stay what they are: no order of additions depends on the memory there is.
+    std::optional<Way> rematerialised(Way way) {
+        // A budget is of all workers together; one that nothing fits into tells the least.
+        const int workers = asked.options.workers;
+        const int64_t activations = room.bytes - (way.bytes - room.replicas * way.arena);
+        const int64_t budget = way.step - workers * way.arena + activations / room.replicas * workers;
+        way.budget = round_budget(std::max<int64_t>(budget, 1));
+        if (way.options.head_rows < 0) way.options.head_rows = way.head_rows;
+        try {
+            measure(way, lower_within(way.budget, way.options, lower));
+        } catch (const DoesNotFit &e) {
+            least = std::min(least, way.bytes - room.replicas * (way.step - e.least) / workers);
+            return std::nullopt;
+        }
+        return way;
+    }
+};
+
+}  // namespace
+
+json fit_step(const MemoryRoom &room, const StepOptions &options, int64_t budget, const Lower &lower) {
+    return Fitting(room, options, budget, lower).answer();
+}
+
+int64_t round_budget(int64_t bytes) {
+    const int digits = int(std::bit_width(uint64_t(bytes)));
+    return digits <= 5 ? bytes : bytes >> (digits - 5) << (digits - 5);
+}
+
+}  // namespace cryolite::compiler
