@@ -93,7 +93,8 @@ private:
 MemoryLeft memory_left(const fs::path &root) {
     if (const char *text = std::getenv("CRYOLITE_MEMORY")) {
         const auto bytes = parse_bytes(text);
-        if (!bytes) fail_usage("CRYOLITE_MEMORY is {}, expected bytes, such as 2350000000, 40MB or 1.5GiB", shown(text));
+        if (!bytes)
+            fail_usage("CRYOLITE_MEMORY is {}, expected bytes, such as 2350000000, 40MB or 1.5GiB", shown(text));
         return {*bytes, false, "are allowed by CRYOLITE_MEMORY"};
     }
     return Limits(root).least();

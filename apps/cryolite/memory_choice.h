@@ -7,8 +7,8 @@
 namespace cryolite {
 
 /// Where the step does not fit as it was asked for: chooses what does, of what --update auto and --recompute auto leave
-/// open, and says so. The settings then have the choice as if it had been given; all processes of a run have the same. A
-/// budget is rounded to a sixteenth, so that a cache stays of use whatever is free just now.
+/// open, and says so. The settings then have the choice as if it had been given; all processes of a run have the same.
+/// A budget is rounded to a sixteenth, so that a cache stays of use whatever is free just now.
 /// Errors: UsageError with who holds what and what would help; not for `explain`, whose `memory_note` says it.
 void choose_for_memory(TrainSettings &settings, const Request &request, const Cache &cache, Progress &progress);
 

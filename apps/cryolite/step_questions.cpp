@@ -12,7 +12,8 @@ using nlohmann::json;
 
 std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {
     if (program.path.empty())
-        fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler", program.app);
+        fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler",
+             program.app);
     ProcessOptions options{.argv = {program.path, "--ir", pass},
                            .program = descriptor_of(program),
                            .time_limit = program_time_limit(),
@@ -21,7 +22,8 @@ std::string step_text(const Program &program, const BundleRequest &request, cons
     const ProcessResult result = run_process(options);
     if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
     if (!result.ok())
-        fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result), last_words(result));
+        fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result),
+             last_words(result));
     return result.output;
 }
 
@@ -58,7 +60,8 @@ StepFit fit_step(const Program &program, const BundleRequest &request, const Fit
     };
     const ProcessResult result = run_process(options);
     if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
-    if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty()) throw Error(last_words(result));
+    const bool refused = result.status == 1 && !result.signal && !result.limit;
+    if (refused && !result.errors.empty()) throw Error(last_words(result));
     try {
         if (result.ok()) return parse_fit(answer);
     } catch (const json::exception &) {

@@ -17,9 +17,9 @@ struct MemoryRoom {
 
 /// How a step that was asked for with `budget` bytes (0: any) fits:
 ///   {"roles": {role: bytes}, "largest": elements, "fits": bool, "way": WAY, "advice": WAY, "least": bytes}
-/// `roles` are of the step as asked for. `way`: where that does not fit, what does of what is open; `advice`: where nothing
-/// does, what would with all open; `least`: of all steps that were tried. WAY is null or {"update", "budget", "head_rows",
-/// "bytes"}.
+/// `roles` are of the step as asked for. `way`: where that does not fit, what does of what is open; `advice`: where
+/// nothing does, what would with all open; `least`: of all steps that were tried.
+/// WAY is null or {"update", "budget", "head_rows", "bytes"}.
 nlohmann::json fit_step(const MemoryRoom &room, const StepOptions &options, int64_t budget, const Lower &lower);
 
 /// The largest of 16 numbers between powers of two that is not above `bytes`: what is free just now decides no further

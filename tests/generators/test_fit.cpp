@@ -15,7 +15,8 @@ using nlohmann::json;
 class Steps {
 public:
     explicit Steps(StepOptions options) : machine(Machine::of(test_target())), step(machine), options(options) {
-        Arguments::current() = {{{"layers", "3"}, {"heads", "4"}, {"width", "64"}, {"context", "64"}, {"batch", "8"}}, {}};
+        Arguments::current() = {
+            {{"layers", "3"}, {"heads", "4"}, {"width", "64"}, {"context", "64"}, {"batch", "8"}}, {}};
         model = std::make_unique<Gpt>();
         schedule_gpt(*model, step);
     }
