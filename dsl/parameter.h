@@ -44,9 +44,9 @@ public:
     std::string path() const;
     Layer &owner() const { return *owner_; }
 
-    /// From here on it is not trained: it keeps its value, and the step has no gradient, update or optimizer state of it, nor
-    /// any adjoint that only it needed. `freeze(false)` trains it again. A layer freezes all of its parameters; the flag
-    /// --freeze PATTERN those of a name.
+    /// From here on it is not trained: it keeps its value, and the step has no gradient, update or optimizer state of
+    /// it, nor any adjoint that only it needed. `freeze(false)` trains it again. A layer freezes all of its parameters;
+    /// the flag --freeze PATTERN those of a name.
     void freeze(bool frozen = true, std::source_location where = std::source_location::current()) {
         frozen_ = frozen ? place_of(where) : "";
     }

@@ -13,7 +13,9 @@ void Trainer::run_head(int worker, const char *head) {
     if (executors_[size_t(worker)]->has(head)) run_all(worker, head);
 }
 
-int Trainer::examples_of(int part, int examples) const { return std::clamp(examples - part * own_batch(), 0, own_batch()); }
+int Trainer::examples_of(int part, int examples) const {
+    return std::clamp(examples - part * own_batch(), 0, own_batch());
+}
 
 void Trainer::check_examples(int examples) const {
     if (plan().evaluation.loss >= 0 || examples % own_batch() == 0) return;

@@ -17,8 +17,10 @@ public:
     void add(const Batch &batch, int rows) {
         if (of_text_) return;
         const auto output = trainer_.predict(batch, rows);
-        if (trainer_.predicts_numbers()) add_errors(output, batch);
-        else add_answers(output, batch, rows);
+        if (trainer_.predicts_numbers())
+            add_errors(output, batch);
+        else
+            add_answers(output, batch, rows);
     }
     void tell(EvalEvent &e, size_t count) const {
         if (of_text_) return;
@@ -91,9 +93,8 @@ void check_evaluation(const Trainer &trainer, const RunData &data, const TrainSe
 
 std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &s,
                                   uint64_t step, const std::function<bool()> &stop) {
-    std::optional<EvalEvent> e =
-        s.text ? over(windows(trainer, data), trainer, true, stop)
-               : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, false, stop);
+    std::optional<EvalEvent> e = s.text ? over(windows(trainer, data), trainer, true, stop)
+                                        : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, false, stop);
     if (e) e->step = step;
     return e;
 }

@@ -90,7 +90,8 @@ public:
             j["saved"].push_back({{"name", name}, {"bytes", bytes}});
         j["memory"] = plan_.memory();
         if (any_frozen())
-            j["spared"] = {{"state_bytes", plan_.spared.state_bytes}, {"gradient_bytes", plan_.spared.gradient_bytes},
+            j["spared"] = {{"state_bytes", plan_.spared.state_bytes},
+                           {"gradient_bytes", plan_.spared.gradient_bytes},
                            {"flops", plan_.spared.flops}};
         j["memory_of_run"] = cryolite::memory_words(plan_, s_);
         if (!s_.memory_note.empty()) j["memory_note"] = s_.memory_note;
@@ -261,9 +262,12 @@ private:
     void print_spared() const {
         if (!any_frozen()) return;
         const auto &[state, gradients, flops] = plan_.spared;
-        fmt::print("frozen: {} of {} parameters; spared: {} of optimizer state, {} of gradients where they are stored, {:.3f} GFLOP of "
-                   "each micro-batch\n", grouped(uint64_t(plan_.parameters() - plan_.trained_parameters())),
-                   grouped(uint64_t(plan_.parameters())), human_bytes(uint64_t(state)), human_bytes(uint64_t(gradients)), 1e-9 * flops);
+        fmt::print("frozen: {} of {} parameters; spared: {} of optimizer state, {} of gradients where they are stored, "
+                   "{:.3f} GFLOP of "
+                   "each micro-batch\n",
+                   grouped(uint64_t(plan_.parameters() - plan_.trained_parameters())),
+                   grouped(uint64_t(plan_.parameters())), human_bytes(uint64_t(state)),
+                   human_bytes(uint64_t(gradients)), 1e-9 * flops);
     }
 
     std::string step_memory_words() const {

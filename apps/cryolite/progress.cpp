@@ -55,7 +55,9 @@ std::string grouped(uint64_t number) {
     return text;
 }
 
-std::string loss_text(double loss) { return std::abs(loss) < 0.01 ? fmt::format("{:.3g}", loss) : fmt::format("{:.4f}", loss); }
+std::string loss_text(double loss) {
+    return std::abs(loss) < 0.01 ? fmt::format("{:.3g}", loss) : fmt::format("{:.4f}", loss);
+}
 
 Progress::Progress() : silent_(known_processes().rank() > 0) {
     const char *terminal = std::getenv("TERM");
@@ -109,10 +111,10 @@ void Progress::step(const Step &s) {
         s.fraction > 0 ? fmt::format("  {:.0f} % of peak", 100 * s.fraction) : "";
     const std::string withheld = s.event.withheld ? fmt::format("  {} updates withheld", s.event.withheld) : "";
     const std::string width = std::to_string(s.steps);
-    const std::string line = fmt::format(
-        "step {:>{}}/{}  loss {}{}  lr {:.2e}  {} {}/s  {:.1f} ms{}  {}  {} left", step,
-        width.size(), width, loss_text(s.event.loss), withheld, s.event.lr, rate_text(s.event.tok_s), s.unit,
-        1e3 * s.event.step_s, fraction, human_bytes(resident_bytes()), clock_text(s.left_s));
+    const std::string line =
+        fmt::format("step {:>{}}/{}  loss {}{}  lr {:.2e}  {} {}/s  {:.1f} ms{}  {}  {} left", step, width.size(),
+                    width, loss_text(s.event.loss), withheld, s.event.lr, rate_text(s.event.tok_s), s.unit,
+                    1e3 * s.event.step_s, fraction, human_bytes(resident_bytes()), clock_text(s.left_s));
     if (live_)
         show_live(line);
     else

@@ -12,7 +12,8 @@ struct MeanSquaredError : Layer2 {
     int output_rank() const override { return 1; }
     Shape shape(const std::vector<Shape> &x) const override {
         if (x[0] != x[1])
-            fail("[{}] has outputs {} but targets {}: one target for each output is expected", path, x[0].str(), x[1].str());
+            fail("[{}] has outputs {} but targets {}: one target for each output is expected", path, x[0].str(),
+                 x[1].str());
         return {1};
     }
     double flops(const Shape &) const override { return 0; }

@@ -70,7 +70,9 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
     if (p.evaluation.loss) j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
     else j["evaluation"] = {{"hindrance", p.evaluation.hindrance}};
     if (p.spared != ir::Spared{})
-        j["spared"] = {{"state_bytes", p.spared.state_bytes}, {"gradient_bytes", p.spared.gradient_bytes}, {"flops", p.spared.flops}};
+        j["spared"] = {{"state_bytes", p.spared.state_bytes},
+                       {"gradient_bytes", p.spared.gradient_bytes},
+                       {"flops", p.spared.flops}};
     for (ValueId v : p.values.ids()) j["buffers"].push_back(buffer_json(p, v, memory));
     std::map<std::string, int> numbers;
     for (KernelId id : p.kernels.ids()) {

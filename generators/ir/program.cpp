@@ -97,10 +97,13 @@ std::string Line::placement(How other) const {
     case root: return ".compute_root()";
     case at: return ".compute_at(" + target.text + (rows ? ", " + std::to_string(rows) : "") + ")";
     case with: return ".compute_with(" + target.text + ")";
-    case store: return ".store_at(forward)";
+    case store:
+        return ".store_at(forward)";
     case dialect: return ".dialect(" + dialect_name + ")";
-    case distribute: return ".distribute(workers)";
-    case freeze: return ".freeze()";
+    case distribute:
+        return ".distribute(workers)";
+    case freeze:
+        return ".freeze()";
     }
     return "?";
 }

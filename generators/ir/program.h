@@ -40,7 +40,8 @@ struct Parameter {
     Shape shape = {};
     bool split = false;  ///< a split master: the bf16 high half is what products read, the low 16 bits are the remainder
     bool deferred = false;  ///< its update waits for its next use
-    std::string frozen = {};  ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
+    std::string frozen =
+        {};  ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
     ValueId value = {}, gradient = {}, remainder = {};
     std::vector<ValueId> states = {};
     std::vector<ValueId> shares = {};  ///< by worker: their gradients, where the update adds them itself
@@ -90,7 +91,7 @@ struct Line {
     Stage stage = {}, target = {};
     int rows = 0;              ///< of a block, where the target's loops are over blocks of rows
     std::string dialect_name = {};
-    std::string source = {};   ///< where it is written, or the flag: "gpt.cpp:12", "--freeze h.*"
+    std::string source = {};  ///< where it is written, or the flag: "gpt.cpp:12", "--freeze h.*"
     Verdict verdict = {};
 
     /// Whether it says where a stage is computed.
@@ -106,8 +107,8 @@ struct Line {
 /// What the runtime may call: the operations of a plan, in order.
 struct Entry {
     enum Mode { always, training, evaluation } mode = always;
-    bool holds_forward = false;  ///< it is, or holds, the forward pass; all others follow one
-    bool repeats = false;        ///< its updates are those of another entry, done alone
+    bool holds_forward = false;         ///< it is, or holds, the forward pass; all others follow one
+    bool repeats = false;               ///< its updates are those of another entry, done alone
     std::vector<ValueId> results = {};  ///< what is read once its last kernel has run
     std::vector<OpId> ops = {};
     std::vector<KernelId> kernels = {};  ///< once operations have been fused

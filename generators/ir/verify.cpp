@@ -141,7 +141,8 @@ private:
         std::map<int64_t, int> updates;
         for (auto &[name, e] : p.entries)
             for (OpId id : e.ops)
-                if (auto *u = as<Update>(p.ops[id]); u && &p.parameters[u->w] == &w && !e.repeats) updates[u->shard.begin]++;
+                if (auto *u = as<Update>(p.ops[id]); u && &p.parameters[u->w] == &w && !e.repeats)
+                    updates[u->shard.begin]++;
         for (const Shard &s : w.shards)
             if (updates[s.begin] != 1) broken(shards_cover, fmt::format("'{}' from {} on is updated {} times", w.path, s.begin, updates[s.begin]));
     }

@@ -98,7 +98,8 @@ private:
         auto &forward = p.entries.at("forward").ops;
         auto of = [&](CallId c) { return [&, c](OpId id) { return ir::as<ir::Forward>(p.ops[id])->call == c; }; };
         const std::vector<ValueId> results = p.entries["forward"].results = {p.loss, p.output};
-        p.entries["predict"] = {.mode = ir::Entry::evaluation, .results = results, .ops = {*std::ranges::find_if(forward, of(head))}};
+        p.entries["predict"] = {
+            .mode = ir::Entry::evaluation, .results = results, .ops = {*std::ranges::find_if(forward, of(head))}};
         std::erase_if(forward, of(head));
         std::erase_if(forward, of(loss));
         p.entries["evaluate"].mode = ir::Entry::evaluation;

@@ -24,8 +24,7 @@ std::map<ParamId, std::string> asked(const StepProgram &p, const Context &cx) {
     for (const ir::Line &l : p.lines)
         if (of_update(l)) why.erase(l.stage.parameter);
     for (const ir::Line &l : p.lines)
-        if (defers(l))
-            why[l.stage.parameter] = "a line of the step schedule";
+        if (defers(l)) why[l.stage.parameter] = "a line of the step schedule";
     return why;
 }
 

@@ -138,11 +138,13 @@ void count_spared(StepProgram &p, const std::vector<bool> &now, const std::vecto
         if (!counts[size_t(c.output.index)]) continue;
         if (now[size_t(c.output.index)]) with_adjoint.insert(c.layer);
         for (ValueId v : c.inputs)
-            if (otherwise[size_t(v.index)] && !now[size_t(v.index)] && !p.is_sum(id)) p.spared.flops += c.input_grad_flops;
+            if (otherwise[size_t(v.index)] && !now[size_t(v.index)] && !p.is_sum(id))
+                p.spared.flops += c.input_grad_flops;
         for (ParamId w : p.layers[c.layer].parameters)
             if (!p.parameters[w].trained() && p.parameters[w].shape.rank() > 1) p.spared.flops += c.param_grad_flops;
     }
-    for (const ir::Call &c : p.calls) p.layers[c.layer].no_adjoint = otherwise[size_t(c.output.index)] && !with_adjoint.count(c.layer);
+    for (const ir::Call &c : p.calls)
+        p.layers[c.layer].no_adjoint = otherwise[size_t(c.output.index)] && !with_adjoint.count(c.layer);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ size_t edits(const std::string &pattern, const std::string &name) {
         row[0] += c != '*';
         for (size_t j = 1; j < row.size(); j++) {
             const size_t above = row[j];
-            row[j] = c == '*' ? std::min(above, row[j - 1]) : std::min({diagonal + (c != '?' && c != name[j - 1]), above + 1, row[j - 1] + 1});
+            row[j] = c == '*' ? std::min(above, row[j - 1])
+                              : std::min({diagonal + (c != '?' && c != name[j - 1]), above + 1, row[j - 1] + 1});
             diagonal = above;
         }
     }
@@ -63,13 +64,16 @@ void freeze(StepProgram &p, const Context &cx) {
     for (const std::string &pattern : cx.options.freeze) {
         bool any = false;
         for (ParamId w : p.parameters.ids())
-            if (fnmatch(pattern.c_str(), p.parameters[w].path.c_str(), 0) == 0) freeze_one(p, w, "--freeze " + pattern), any = true;
+            if (fnmatch(pattern.c_str(), p.parameters[w].path.c_str(), 0) == 0)
+                freeze_one(p, w, "--freeze " + pattern), any = true;
         if (!any)
-            throw UsageError(fmt::format("--freeze {}: no parameter of the model has a name like that; the nearest are {}", pattern,
-                                         fmt::join(near(p, pattern), ", ")));
+            throw UsageError(
+                fmt::format("--freeze {}: no parameter of the model has a name like that; the nearest are {}", pattern,
+                            fmt::join(near(p, pattern), ", ")));
     }
     if (p.trained().empty() && p.parameters.size() > 0)
-        throw UsageError(fmt::format("all {} parameters are frozen, and nothing is left to train: freeze fewer", p.parameters.size()));
+        throw UsageError(fmt::format("all {} parameters are frozen, and nothing is left to train: freeze fewer",
+                                     p.parameters.size()));
     for (ir::Line &l : p.lines) check_trained(p, l);
 }
 

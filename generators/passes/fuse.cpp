@@ -108,16 +108,22 @@ void fuse(StepProgram &p, const Context &cx) {
         if (cx.options.groups) pass.defaults();
         for (ir::Line &l : p.lines) {
             if (!of_layers(l) || !l.places() || p.chunks.takes(l)) continue;
-            if (l.how == ir::Line::root) pass.keep(l);
-            else pass.apply(l);
+            if (l.how == ir::Line::root)
+                pass.keep(l);
+            else
+                pass.apply(l);
         }
     }
     for (ir::Line &l : p.lines) {
         if (!of_layers(l) || !l.places() || !l.open()) continue;
-        if (p.chunks.takes(l)) l.verdict = {.is = ir::Verdict::unneeded, .words = "one block holds all rows"};
-        else if (const ir::Stage *none = without_adjoint(p, l)) excuse(l, *none);
-        else if (l.how == ir::Line::root) l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
-        else refuse(l, rules::reads_nothing, ".compute_root()");
+        if (p.chunks.takes(l))
+            l.verdict = {.is = ir::Verdict::unneeded, .words = "one block holds all rows"};
+        else if (const ir::Stage *none = without_adjoint(p, l))
+            excuse(l, *none);
+        else if (l.how == ir::Line::root)
+            l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
+        else
+            refuse(l, rules::reads_nothing, ".compute_root()");
     }
 }
 

@@ -27,9 +27,9 @@ struct Reason {
 namespace rules {
 
 // What a line names.
-inline constexpr Rule
-    never_called{"never-called", "the model never calls '{}'; call it, or remove the line"},
-    frozen{"frozen", "'{}' is frozen ({}), so it has no gradient and no update; remove the line, or train the parameter"};
+inline constexpr Rule never_called{"never-called", "the model never calls '{}'; call it, or remove the line"},
+    frozen{"frozen",
+           "'{}' is frozen ({}), so it has no gradient and no update; remove the line, or train the parameter"};
 
 // The head and its loss by blocks of rows.
 inline constexpr Rule
@@ -97,7 +97,8 @@ inline const ir::Stage *without_adjoint(const ir::Program &p, const ir::Line &l)
 }
 /// A line whose adjoint the step has not asks for nothing.
 inline void excuse(ir::Line &l, const ir::Stage &adjoint) {
-    l.verdict = {.is = ir::Verdict::unneeded, .words = adjoint.text + " is not computed: all parameters up to there are frozen"};
+    l.verdict = {.is = ir::Verdict::unneeded,
+                 .words = adjoint.text + " is not computed: all parameters up to there are frozen"};
 }
 
 /// Throws: where the line is written, the line, and why it is not legal.
@@ -105,7 +106,8 @@ inline void excuse(ir::Line &l, const ir::Stage &adjoint) {
     l.verdict = {.is = ir::Verdict::refused, .rule = why.rule, .words = why.words};
     const std::string line = fmt::format("{}s({})", l.source.empty() ? "" : l.source + ": ", l.stage.text);
     if (nearest.empty()) fail("{}{} is refused: {}", line, l.placement(), why.words);
-    fail("{}{} is refused: {}; the nearest legal line is s({}){}", line, l.placement(), why.words, l.stage.text, nearest);
+    fail("{}{} is refused: {}; the nearest legal line is s({}){}", line, l.placement(), why.words, l.stage.text,
+         nearest);
 }
 
 }  // namespace cryolite::compiler

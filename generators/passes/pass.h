@@ -17,7 +17,7 @@ struct StepProgram : ir::Program {
     Graph graph;                                ///< its calls and values have the numbers that the program's have
     std::map<const Layer *, LayerId> layer_ids;
     std::map<const Parameter *, ParamId> parameter_ids;
-    std::vector<Parameter *> sources;           ///< of parameters, by ParamId
+    std::vector<Parameter *> sources;  ///< of parameters, by ParamId
     Optimizer *optimizer = nullptr;
     const Step *schedule = nullptr;
     Format format = fp32;

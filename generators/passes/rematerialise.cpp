@@ -139,7 +139,8 @@ void drop_dead(StepProgram &p, const Context &) {
         }
     }
     for (ir::Line &l : p.lines)
-        if (l.how == ir::Line::store && l.verdict.by.empty()) l.verdict = {.is = ir::Verdict::unneeded, .words = "the backward pass does not read it"};
+        if (l.how == ir::Line::store && l.verdict.by.empty())
+            l.verdict = {.is = ir::Verdict::unneeded, .words = "the backward pass does not read it"};
 }
 
 }  // namespace cryolite::compiler

@@ -140,8 +140,10 @@ void check_line(StepProgram &p, ir::Line &l) {
             if (std::string why = why_not(p, k, l.dialect_name); !why.empty()) refuse(l, {rules::dialect_cannot, why}, nearest);
         }
     if (!l.open()) return;
-    if (const ir::Stage *none = without_adjoint(p, l)) excuse(l, *none);
-    else refuse(l, rules::not_in_step, nearest);
+    if (const ir::Stage *none = without_adjoint(p, l))
+        excuse(l, *none);
+    else
+        refuse(l, rules::not_in_step, nearest);
 }
 
 void select(StepProgram &p, const StepOptions &options, ir::Kernel &k) {

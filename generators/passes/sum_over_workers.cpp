@@ -44,7 +44,8 @@ void sum_over_workers(StepProgram &p, const Context &) {
     step.ops.clear();
     for (KernelId k : kernels) step.ops.insert(step.ops.end(), p.kernels[k].ops.begin(), p.kernels[k].ops.end());
     number_versions(p, step);
-    if (asked && asked->open()) asked->verdict = {.is = ir::Verdict::legal, .words = "each update adds its part of the gradients"};
+    if (asked && asked->open())
+        asked->verdict = {.is = ir::Verdict::legal, .words = "each update adds its part of the gradients"};
 }
 
 }  // namespace cryolite::compiler

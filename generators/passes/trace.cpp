@@ -16,7 +16,8 @@ LayerId layer_id(StepProgram &p, const Layer &layer) {
                 .half_output = casts.output, .half_products = casts.products};
     for (Parameter *w : layer.parameters()) {
         auto [at, fresh] = p.parameter_ids.emplace(w, ParamId(p.parameters.size()));
-        if (fresh) p.parameters.add({.path = w->path(), .name = w->name(), .shape = w->shape()}), p.sources.push_back(w);
+        if (fresh)
+            p.parameters.add({.path = w->path(), .name = w->name(), .shape = w->shape()}), p.sources.push_back(w);
         l.parameters.push_back(at->second);
         if (layer.factored(*w)) l.factored.push_back(at->second);
     }
@@ -43,8 +44,11 @@ public:
     }
     ir::Line line(const Stage &s, const Placement &where) const {
         const ir::Line::How how = where.how == Placement::root ? ir::Line::root : where.how == Placement::at ? ir::Line::at : ir::Line::with;
-        return {.how = how, .stage = stage(s), .target = how == ir::Line::root ? ir::Stage() : stage(where.target),
-                .rows = where.rows, .source = where.source};
+        return {.how = how,
+                .stage = stage(s),
+                .target = how == ir::Line::root ? ir::Stage() : stage(where.target),
+                .rows = where.rows,
+                .source = where.source};
     }
     ir::Line line(const Step::Asked &asked, ir::Line::How how) const {
         return {.how = how, .stage = stage(asked.stage), .dialect_name = asked.what, .source = asked.source};

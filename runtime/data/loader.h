@@ -15,8 +15,8 @@
 namespace cryolite {
 
 /// Row-major, one row per example. Tokens: tokens and targets are [batch, context], targets the
-/// tokens one later. Tables: features are [batch, columns], targets [batch] labels, or where numbers are predicted these
-/// are the targets: [batch, columns of them].
+/// tokens one later. Tables: features are [batch, columns], targets [batch] labels; where numbers are predicted they
+/// are the targets, [batch, columns of them].
 struct Batch {
     std::vector<int32_t> tokens, targets;
     std::vector<float> features, numbers;

@@ -113,12 +113,16 @@ void read_row(Table &table, Line line, const TableOptions &options) {
     }
     const std::string words = target_words(options.targets);
     if (column <= targets)
-        line.refuse(column, "{}, expected features and {}", column == 1 ? "one field" : fmt::format("{} fields", column), words);
+        line.refuse(column, "{}, expected features and {}",
+                    column == 1 ? "one field" : fmt::format("{} fields", column), words);
     if (table.columns == 0) table.columns = column - targets;
     if (column != table.columns + targets)
-        line.refuse(column, "{} fields, expected {}: {} features and {}", column, table.columns + targets, table.columns, words);
-    if (options.targets == 0) table.labels.push_back(label_in(line, table.features.back(), column, options.classes));
-    else table.numbers.insert(table.numbers.end(), table.features.end() - long(targets), table.features.end());
+        line.refuse(column, "{} fields, expected {}: {} features and {}", column, table.columns + targets,
+                    table.columns, words);
+    if (options.targets == 0)
+        table.labels.push_back(label_in(line, table.features.back(), column, options.classes));
+    else
+        table.numbers.insert(table.numbers.end(), table.features.end() - long(targets), table.features.end());
     table.features.resize(before + table.columns);
 }
 
@@ -154,7 +158,8 @@ Table load_table(const fs::path &path, const TableOptions &options) {
         read_row(table, {name, number, line}, options);
         lines.push_back(number);
     }
-    if (table.rows() == 0) fail("{}: no rows; expected lines of numbers with {} last", name, target_words(options.targets));
+    if (table.rows() == 0)
+        fail("{}: no rows; expected lines of numbers with {} last", name, target_words(options.targets));
     if (options.targets > 0) return table;
     if (options.classes == 0) check_largest(table, lines, name);
     table.classes =

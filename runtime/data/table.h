@@ -1,6 +1,6 @@
 #pragma once
-// A table of numbers whose last column is a label, or whose last columns are numbers to predict: CSV, plain or compressed
-// with gzip.
+// A table of numbers whose last column is a label, or whose last columns are numbers to predict: CSV, plain or
+// compressed with gzip.
 
 #include "runtime/files.h"
 

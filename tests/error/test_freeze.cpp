@@ -48,14 +48,16 @@ std::string said(const StepOptions &options, const Lines &lines = {}) {
 
 TEST_CASE("freeze: no gradient, update or state of a frozen parameter, nor an adjoint that only it needed") {
     const Lowered<> all, some({.clip = true, .freeze = {"up.*"}});
-    for (const char *op : {"d(up.weight)", "d(up.bias)", "next(up.weight)", "d(up)", "d(relu)", "d(down.weight)"}) CHECK(all.has(op));
-    for (const char *op : {"d(up.weight)", "d(up.bias)", "next(up.weight)", "norm(up.weight)", "d(up)", "d(relu)"}) CHECK(!some.has(op));
+    for (const char *op : {"d(up.weight)", "d(up.bias)", "next(up.weight)", "d(up)", "d(relu)", "d(down.weight)"})
+        CHECK(all.has(op));
+    for (const char *op : {"d(up.weight)", "d(up.bias)", "next(up.weight)", "norm(up.weight)", "d(up)", "d(relu)"})
+        CHECK(!some.has(op));
     for (const char *op : {"d(down.weight)", "d(down)", "next(down.weight)", "norm(down.weight)"}) CHECK(some.has(op));
     CHECK(some.keeps("up.weight", ir::Role::parameter));
     CHECK(!some.keeps("up.weight", ir::Role::gradient));
     CHECK(!some.keeps("up.weight.m", ir::Role::state));
     CHECK(some.keeps("down.weight", ir::Role::gradient));
-    // AdamW has two states of 4 bytes: of 6 * 48 weights and 48 biases. Gradients: of the weights, and of what relu makes.
+    // AdamW has two states of 4 bytes: of 6 * 48 weights and 48 biases.
     CHECK(some.p.spared.state_bytes == 8 * (6 * 48 + 48));
     CHECK(some.p.spared.gradient_bytes == 4 * (6 * 48 + 48));
     CHECK(some.p.spared.flops > 0);
@@ -90,7 +92,10 @@ TEST_CASE("freeze: workers sum and divide what is trained") {
 TEST_CASE("freeze: with accumulation, at forward, in blocks and tied") {
     for (const char *update : {"separate", "backward", "forward", "auto"})
         for (bool accumulate : {false, true}) {
-            const Lowered<Gpt> net({.accumulate = accumulate, .update = update, .head_rows = 256, .freeze = {"wte.weight", "wpe.weight", "h.0.*"}});
+            const Lowered<Gpt> net({.accumulate = accumulate,
+                                    .update = update,
+                                    .head_rows = 256,
+                                    .freeze = {"wte.weight", "wpe.weight", "h.0.*"}});
             CHECK(!net.has("next(wte.weight)"));
             CHECK(!net.has("d(h.0.mlp.c_fc)"));
             CHECK(net.has("d(h.1.mlp.c_fc)"));
@@ -99,8 +104,8 @@ TEST_CASE("freeze: with accumulation, at forward, in blocks and tied") {
 }
 
 TEST_CASE("freeze: a pattern that matches nothing is named, with the nearest names") {
-    CHECK(said({.freeze = {"up.wieght"}}) ==
-          "--freeze up.wieght: no parameter of the model has a name like that; the nearest are up.weight, up.bias, down.weight");
+    CHECK(said({.freeze = {"up.wieght"}}) == "--freeze up.wieght: no parameter of the model has a name like that; the "
+                                             "nearest are up.weight, up.bias, down.weight");
     CHECK_ERROR(Lowered<Gpt>({.freeze = {"h.*.mpl.*"}}), "the nearest are h.0.mlp.c_fc.");
     CHECK_ERROR(Lowered<>({.freeze = {"down.*", ""}}), "--freeze : no parameter of the model");
 }
@@ -112,7 +117,8 @@ TEST_CASE("freeze: something is left to train") {
 
 TEST_CASE("freeze: a line about the gradient or the update of a frozen parameter is refused") {
     CHECK(said({.freeze = {"up.*"}}, [](Net &n, Step &s) { s(d(n.up.W)).compute_at(next(n.up.W)); }) ==
-          "s(d(up.weight)).compute_at(next(up.weight)) is refused: 'up.weight' is frozen (--freeze up.*), so it has no gradient and "
+          "s(d(up.weight)).compute_at(next(up.weight)) is refused: 'up.weight' is frozen (--freeze up.*), so it has no "
+          "gradient and "
           "no update; remove the line, or train the parameter");
     CHECK_ERROR(Lowered<>({}, [](Net &n, Step &s) { n.up.freeze(), s(next(n.up.W)).compute_at(forward); }),
                 "s(next(up.weight)).compute_at(forward) is refused: 'up.weight' is frozen (test_freeze.cpp:");
@@ -137,7 +143,8 @@ TEST_CASE("freeze: a loss that does not depend on a frozen parameter is a mistak
         Tensor forward(Tensor x) override { return loose(x), Net::forward(x); }
     };
     CHECK_ERROR(Lowered<Loose>(), "[loose.weight] has no gradient: the loss does not depend on it");
-    CHECK_ERROR(Lowered<Loose>({.freeze = {"loose.*"}}), "[loose.weight] has no gradient: the loss does not depend on it");
+    CHECK_ERROR(Lowered<Loose>({.freeze = {"loose.*"}}),
+                "[loose.weight] has no gradient: the loss does not depend on it");
 }
 
 }  // namespace cryolite::test

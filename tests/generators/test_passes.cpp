@@ -72,10 +72,15 @@ std::string history(const std::string &batch, const StepOptions &options, const 
     if (lines) lines(model, step);
     std::string text;
     Lines before;
-    lower({.model = model, .optimizer = rule, .schedule = step, .options = options, .oracle = reads_of_kinds,
+    lower({.model = model,
+           .optimizer = rule,
+           .schedule = step,
+           .options = options,
+           .oracle = reads_of_kinds,
            .after = [&](const StepProgram &p, const std::string &pass) {
                // Lines of the schedule say where in this file they are written.
-               Lines now = lines_of(std::regex_replace(ir::text_of(p), std::regex("test_passes\\.cpp:\\d+"), "test_passes.cpp"));
+               Lines now = lines_of(
+                   std::regex_replace(ir::text_of(p), std::regex("test_passes\\.cpp:\\d+"), "test_passes.cpp"));
                text += "== " + pass + "\n" + changes(before, now);
                before = now;
            }});

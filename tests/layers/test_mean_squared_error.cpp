@@ -20,7 +20,8 @@ TEST_CASE("MeanSquaredError: values") {
 TEST_CASE("MeanSquaredError: shapes") {
     MeanSquaredError layer;
     CHECK(layer.shape({Shape{3, 7}, Shape{3, 7}}) == Shape{1});
-    CHECK_ERROR(layer.shape({Shape{3, 7}, Shape{7}}), "[loss] has outputs [3, 7] but targets [7]: one target for each output is expected");
+    CHECK_ERROR(layer.shape({Shape{3, 7}, Shape{7}}),
+                "[loss] has outputs [3, 7] but targets [7]: one target for each output is expected");
 }
 
 }  // namespace cryolite::test

@@ -1,5 +1,5 @@
-// Frozen parameters: they keep their bits, and all others are trained as in a run that undoes the update of the frozen ones
-// after each step; wherever updates are placed, with accumulation, workers, bf16, clipping, a budget and tied weights.
+// Frozen parameters: they keep their bits, and all others are trained as in a run that undoes the update of the frozen
+// ones after each step; wherever updates are placed, with accumulation, workers, bf16, clipping, a budget and tied weights.
 
 #include <fnmatch.h>
 
@@ -18,19 +18,18 @@ constexpr int steps = 4;
 const Patterns below{"w?e.weight", "h.0.*"}, within{"h.*.mlp.*", "ln_f.bias"};
 
 json small(const json &more = json::object()) {
-    json args = {{"layers", 2}, {"heads", 2}, {"width", 16}, {"context", 8}, {"batch", 4}, {"vocab", 19}, {"lr", 1e-2},
-                 {"decay", 0.1}, {"beta1", 0.9}, {"beta2", 0.95}};
+    json args = {{"layers", 2}, {"heads", 2}, {"width", 16},  {"context", 8}, {"batch", 4},
+                 {"vocab", 19}, {"lr", 1e-2}, {"decay", 0.1}, {"beta1", 0.9}, {"beta2", 0.95}};
     args.update(more);
     return args;
 }
 
 bool matches(const Patterns &patterns, const std::string &name) {
-    return std::ranges::any_of(patterns, [&](const std::string &p) { return fnmatch(p.c_str(), name.c_str(), 0) == 0; });
+    return std::ranges::any_of(patterns,
+                               [&](const std::string &p) { return fnmatch(p.c_str(), name.c_str(), 0) == 0; });
 }
 
-std::string flags_of(const Patterns &patterns) {
-    return fmt::format(" --freeze '{}'", fmt::join(patterns, ","));
-}
+std::string flags_of(const Patterns &patterns) { return fmt::format(" --freeze '{}'", fmt::join(patterns, ",")); }
 
 Weights weights_of(TrainingCase &c) {
     Weights w;
@@ -63,7 +62,8 @@ double largest_difference(const std::vector<float> &a, const std::vector<float> 
 }
 
 void check_same(const Run &run, const Run &expected, const Patterns &frozen, double tolerance) {
-    for (int s = 0; s < steps; s++) CHECK(run.losses[size_t(s)] == doctest::Approx(expected.losses[size_t(s)]).epsilon(tolerance));
+    for (int s = 0; s < steps; s++)
+        CHECK(run.losses[size_t(s)] == doctest::Approx(expected.losses[size_t(s)]).epsilon(tolerance));
     for (auto &[name, w] : run.weights) {
         CAPTURE(name);
         if (matches(frozen, name)) {
@@ -115,14 +115,16 @@ TEST_CASE("freeze: within a budget" * slow()) {
 }
 
 TEST_CASE("freeze: the norm that clips is that of trained gradients, before the first update known or not") {
-    const json sgd = {{"layers", 2}, {"heads", 2}, {"width", 16}, {"context", 8}, {"batch", 4}, {"vocab", 19}, {"lr", 1e-2}, {"beta1", 0.0}};
+    const json sgd = {{"layers", 2}, {"heads", 2},  {"width", 16}, {"context", 8},
+                      {"batch", 4},  {"vocab", 19}, {"lr", 1e-2},  {"beta1", 0.0}};
     TrainingCase whole(sgd, "--optimizer sgd --update separate");
     const Weights start = weights_of(whole);
     whole.step();
     for (const Patterns &frozen : {below, within}) {
         double squares = 0;
         for (const std::string &name : whole.parameters())
-            for (float g : matches(frozen, name) ? std::vector<float>() : whole.values("gradient", name)) squares += double(g) * g;
+            for (float g : matches(frozen, name) ? std::vector<float>() : whole.values("gradient", name))
+                squares += double(g) * g;
         const double clip = std::sqrt(squares) / 3;
         json clipped = sgd;
         clipped["clip"] = clip;
@@ -135,7 +137,8 @@ TEST_CASE("freeze: the norm that clips is that of trained gradients, before the 
                 std::vector<float> expected = start.at(name);
                 if (!matches(frozen, name)) {
                     const std::vector<float> g = whole.values("gradient", name);
-                    for (size_t i = 0; i < g.size(); i++) expected[i] -= float(1e-2 * clip / (std::sqrt(squares) + 1e-6) * g[i]);
+                    for (size_t i = 0; i < g.size(); i++)
+                        expected[i] -= float(1e-2 * clip / (std::sqrt(squares) + 1e-6) * g[i]);
                 }
                 CAPTURE(name);
                 CHECK(largest_difference(c.values("parameter", name), expected) < 1e-7);
