@@ -3,6 +3,8 @@
 
 #include <Halide.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,7 @@ public:
         int producer = -1;  ///< index of the call that made it, -1 for an input of the model
         int part_of = -1;   ///< some rows of this value, where they are
         int64_t begin = 0;  ///< elements before them
+        std::vector<float> constant = {};  ///< of an input that is always the same: its elements
     };
     struct Call {
         Layer *layer;
@@ -50,8 +53,23 @@ public:
         int output;
     };
 
+    /// What a loss takes for ids among the model's targets, and how much rows count by them.
+    struct Ids {
+        std::string loss;            ///< the layer's path
+        int value;                   ///< the input that holds them
+        int classes;                 ///< ids are 0 ... classes - 1
+        std::optional<int> ignored;  ///< and this one, whose rows count nothing
+        int class_weights = -1;      ///< value [classes]: how much the rows of each class count; -1: 1
+        int mean_weight = -1;        ///< input [1]: what a row of the whole batch counts in the mean; -1: nobody reads it
+    };
+
     /// A new input of the model (tokens, features, targets).
     Tensor input(const std::string &name, const Shape &shape, Halide::Type type);
+    /// Numbers that are always the same, float32, innermost first.
+    Tensor constant(const std::string &name, const Shape &shape, std::vector<float> elements);
+    /// Records what a loss takes for ids, so that others are refused before a step and rows are weighed. Errors: rows are
+    /// to be weighed by ids that are not the model's targets.
+    void takes(const Ids &ids);
     /// Records a call and infers the shape of its result. Errors name the layer, found and expected.
     Tensor call(Layer &layer, const std::vector<Tensor> &inputs);
     /// `count` rows from `begin` on of a value that is seen in so many dimensions, the last counting rows: no copy.
@@ -62,9 +80,11 @@ public:
     Tensor tensor(int value) { return Tensor(this, value); }
     const std::vector<Value> &values() const { return values_; }
     const std::vector<Call> &calls() const { return calls_; }
+    const std::vector<Ids> &ids() const { return ids_; }
 
 private:
     std::vector<Value> values_;
+    std::vector<Ids> ids_;
     std::vector<Call> calls_;
     std::vector<std::unique_ptr<Layer>> owned_;
 };

@@ -80,6 +80,10 @@ public:
     virtual bool by_rows() const { return nature() == Nature::pointwise || nature() == Nature::rowwise; }
     /// Whether its output is one number, the mean over the rows of its inputs of what each makes.
     virtual bool mean_of_rows() const { return false; }
+    /// Whether input k has a row for each row of the others; false: it is the same for all rows.
+    virtual bool has_rows(int) const { return true; }
+    /// Whether a gradient of input k is taken; false: the layer treats it as a constant.
+    virtual bool differentiates(int) const { return true; }
     /// Where its weight and bias are, if it is a matrix product.
     virtual std::optional<ProductLayer> product() const { return std::nullopt; }
     /// Floating-point operations of a forward call on an input of this shape.

@@ -13,5 +13,8 @@
 #include "dsl/layers/pooling.h"
 #include "dsl/layers/reshape.h"
 #include "dsl/layers/rms_norm.h"
+#include "dsl/losses/binary_cross_entropy.h"
+#include "dsl/losses/distillation.h"
+#include "dsl/losses/huber.h"
 #include "dsl/model.h"
 #include "generators/driver/program.h"

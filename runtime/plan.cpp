@@ -47,6 +47,7 @@ PlanBuffer buffer_of(const json &j) {
     b.parameter = whole(j, "parameter", -1), b.worker = whole(j, "worker", -1);
     b.stored = j.value("stored", true), b.frozen = j.value("frozen", "");
     if (j.contains("layout")) b.layout = {whole<int>(j["layout"].at("panel")), whole<int>(j["layout"].at("dim"))};
+    if (j.contains("constant")) b.constant = j["constant"].get<std::vector<float>>();
     if (j.contains("init")) b.init_rule = j["init"].at("rule"), b.init_value = j["init"].at("value");
     return b;
 }
@@ -79,6 +80,24 @@ Plan::Spared spared_of(const json &j) {
     return {whole<int64_t>(j.at("state_bytes")), whole<int64_t>(j.at("gradient_bytes")), j.at("flops")};
 }
 
+PlanIds ids_of(const json &j) {
+    PlanIds ids{.loss = j.at("loss"),
+                .input = whole<int>(j.at("input")),
+                .classes = whole<int>(j.at("classes")),
+                .ignored = {}};
+    if (j.contains("ignored")) ids.ignored = whole<int>(j["ignored"]);
+    ids.class_weights = whole(j, "class_weights", -1), ids.mean_weight = whole(j, "mean_weight", -1);
+    return ids;
+}
+
+PlanGroup group_of(const json &j) {
+    PlanGroup g;
+    g.at = whole<int>(j.at("at")), g.texts = j.at("texts").get<std::vector<std::string>>();
+    for (const json &s : j.at("settings")) g.settings.push_back({s.at("scalar"), s.at("value"), s.at("times")});
+    for (const json &w : j.at("parameters")) g.parameters.push_back(whole<int>(w));
+    return g;
+}
+
 }  // namespace
 
 std::string Plan::format_of(const std::string &text) {
@@ -103,7 +122,10 @@ Plan Plan::parse(const std::string &text, const std::string &origin) {
         if (j.contains("spared")) p.spared = spared_of(j["spared"]);
         p.scalar_names = j.at("scalars").get<std::vector<std::string>>();
         p.scalar_values = j.at("scalar_values").get<std::vector<double>>();
+        for (const json &g : j.value("groups", json::array())) p.groups.push_back(group_of(g));
         for (const json &b : j.at("buffers")) p.buffers.push_back(buffer_of(b));
+        for (const json &t : j.value("terms", json::array())) p.terms.push_back({t.at("loss"), whole<int>(t.at("buffer"))});
+        for (const json &i : j.at("ids")) p.ids.push_back(ids_of(i));
         for (const json &k : j.at("kernels")) p.kernels.push_back(kernel_of(k));
         for (auto &[name, calls] : j.at("plans").items())
             for (const json &c : calls) p.plans[name].push_back(call_of(c));

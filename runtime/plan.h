@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct PlanBuffer {
     std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is
     std::string init_rule;
     double init_value = 0;
+    std::vector<float> constant;  ///< of an input that is always the same
 
     int64_t elements() const;
     int element_bytes() const;
@@ -73,6 +75,29 @@ struct PlanCall {
     std::string why;          ///< of a product: why the kernel's dialect computes it
 };
 
+/// What a loss takes for ids among the targets, and how much rows count by them.
+struct PlanIds {
+    std::string loss;
+    int input = -1;              ///< the buffer that holds them
+    int classes = 0;             ///< they are 0 ... classes - 1
+    std::optional<int> ignored;  ///< or this one, whose rows count nothing
+    int class_weights = -1;      ///< the buffer of what the rows of each class count; -1: 1
+    int mean_weight = -1;        ///< the input that tells what a row of the whole batch counts in the mean; -1: each counts 1
+};
+
+/// Parameters that are trained at another rate, or decay otherwise, than the rest: they have a copy of the scalars.
+struct PlanGroup {
+    int at = 0;  ///< where the copy begins among the elements of the buffer of scalars
+    struct Setting {
+        std::string scalar;
+        double value;  ///< its own, or what multiplies that of all
+        bool times;
+    };
+    std::vector<Setting> settings;
+    std::vector<std::string> texts;  ///< what was asked for: "wte=lr:0.1x"
+    std::vector<int> parameters;     ///< buffers
+};
+
 /// What computes a kernel, and why.
 struct DialectChoice {
     std::string dialect, why;
@@ -84,6 +109,11 @@ struct Plan {
     int workers = 1;             ///< data-parallel replicas; batches are those of one
     int64_t arena = 0, arena_unshared = 0;
     int loss = -1, output = -1;
+    struct Term {
+        std::string loss;
+        int buffer;
+    };
+    std::vector<Term> terms;  ///< the losses that the loss is made of, where these are several
     /// The loss of the rows that have a weight, in the plan "evaluate"; -1: there is none, and why.
     struct Evaluation {
         int loss = -1, row_weights = -1;
@@ -94,13 +124,15 @@ struct Plan {
         int64_t state_bytes = 0, gradient_bytes = 0;
         double flops = 0;
     } spared;
+    std::vector<PlanIds> ids;
     std::vector<std::string> scalar_names;
     std::vector<double> scalar_values;
+    std::vector<PlanGroup> groups;
     std::vector<PlanBuffer> buffers;
     std::vector<PlanKernel> kernels;
     std::map<std::string, std::vector<PlanCall>> plans;
 
-    static constexpr int format = 3;  ///< of the file
+    static constexpr int format = 4;  ///< of the file
     /// The format that a file's text says it has, "?" where it says none.
     static std::string format_of(const std::string &text);
     /// Reads and checks a plan; errors name the file and what is wrong in it.

@@ -58,6 +58,8 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
     // What the trainer moves between files or batches, of float or int32, and these.
     if (b.role == "input" && (b.shape.empty() || b.elements() < 1 || b.bytes != 4 * b.elements()))
         fail("the input '{}' is [{}] in {} bytes", b.name, fmt::join(b.shape, ", "), b.bytes);
+    if (!b.constant.empty() && (b.role != "input" || b.type != "float32" || int64_t(b.constant.size()) != b.elements()))
+        fail("'{}' has {} numbers for [{}]", b.name, b.constant.size(), fmt::join(b.shape, ", "));
     if (b.role == "parameter" || b.role == "state")
         if (const bool halves = p.remainder_of(int(&b - p.buffers.data())) >= 0; element > (halves ? 2 : 4))
             fail("'{}' has elements of {}{}", b.name, b.type, halves ? ", and a remainder" : "");
@@ -114,6 +116,34 @@ void check_evaluation(const Plan &p) {
         fail("its evaluation has no weight for each row of the targets");
 }
 
+/// Targets are counted, and what they count is written, by what is said of them here alone.
+void check_ids(const Plan &p, const PlanIds &ids) {
+    auto input_of = [&](int index, int64_t elements, const char *type) -> const PlanBuffer & {
+        const PlanBuffer &b = buffer_at(p, index, ids.loss);
+        if (b.role != "input" || b.type != type || (elements && b.elements() != elements))
+            fail("'{}' takes '{}', which is a {} {} of {}", ids.loss, b.name, b.role, b.type, b.elements());
+        return b;
+    };
+    if (ids.classes < 1) fail("'{}' has {} classes", ids.loss, ids.classes);
+    if (input_of(ids.input, 0, "int32").name != "targets") fail("'{}' counts rows by what is not the targets", ids.loss);
+    if (ids.mean_weight >= 0) input_of(ids.mean_weight, 1, "float32");
+    if (ids.class_weights >= 0 && input_of(ids.class_weights, ids.classes, "float32").constant.empty())
+        fail("'{}' has weights of classes that are nowhere", ids.loss);
+}
+
+/// The scalars are written by what is said of groups here alone.
+void check_groups(const Plan &p) {
+    const int b = p.find("scalars");
+    const int64_t scalars = b < 0 ? 0 : p.buffers[size_t(b)].elements(), each = int64_t(p.scalar_names.size());
+    if (b >= 0 && (p.buffers[size_t(b)].type != "float64" || scalars < each)) fail("its array of scalars has {} elements", scalars);
+    for (const PlanGroup &g : p.groups) {
+        if (g.at < 0 || g.at > scalars - each) fail("a group of parameters has its scalars at {} of {}", g.at, scalars);
+        for (const PlanGroup::Setting &s : g.settings)
+            if (p.scalar(s.scalar) < 0) fail("a group of parameters sets '{}', which is no scalar", shown(s.scalar));
+        for (int w : g.parameters) buffer_at(p, w, "a group of parameters");
+    }
+}
+
 }  // namespace
 
 void check_plan(const Plan &p) {
@@ -124,6 +154,11 @@ void check_plan(const Plan &p) {
     for (const PlanBuffer &b : p.buffers) check_buffer(p, b);
     buffer_at(p, p.loss, "loss"), buffer_at(p, p.output, "output");
     check_evaluation(p);
+    for (const Plan::Term &t : p.terms)
+        if (const PlanBuffer &b = buffer_at(p, t.buffer, t.loss); b.role != "activation" || b.type != "float32" || b.offset < 0)
+            fail("the loss '{}' is '{}', which is no result", t.loss, b.name);
+    check_groups(p);
+    for (const PlanIds &ids : p.ids) check_ids(p, ids);
     for (const PlanKernel &k : p.kernels) check_kernel(k);
     for (const auto &[name, calls] : p.plans)
         for (const PlanCall &c : calls) check_call(p, c);

@@ -28,7 +28,7 @@ int64_t not_finite(std::span<const float> values) {
 
 Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
                  double patience)
-    : processes_(processes), crew_(int(devices.size())), scalars_(bundle->plan.scalar_values) {
+    : processes_(processes), crew_(int(devices.size())), weights_(bundle->plan) {
     if (processes.size() > 1) {
         if (devices.size() > 1) fail("a process of several is one worker, not {}", devices.size());
         collectives_.push_back(processes.collective());
@@ -38,9 +38,12 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
     for (size_t w = 0; w < devices.size(); w++)
         executors_.push_back(std::make_unique<Executor>(bundle, *devices[w], collectives_.empty() ? nullptr : collectives_[w].get(),
                                                         w == 0 ? nullptr : executors_[0].get()));
-    for (auto &e : executors_) e->resolve();
+    for (auto &e : executors_) e->resolve(), upload_constants(*e);
     values_.resize(size_t(workers()));
     share_state();
+    const int scalars = plan().find("scalars");
+    scalars_.resize(scalars < 0 ? plan().scalar_names.size() : size_t(plan().buffers[size_t(scalars)].elements()));
+    for (size_t s = 0; s < plan().scalar_names.size(); s++) set(plan().scalar_names[s], plan().scalar_values[s]);
     input_ = plan().find("input", plan().task);
     targets_ = plan().find("input", "targets");
     count_ = plan().find("count");
@@ -177,10 +180,16 @@ void Trainer::load_parameters(const fs::path &path,
     drop_staging();
 }
 
-bool Trainer::set(const std::string &scalar, double value) {
-    int s = plan().scalar(scalar);
-    if (s >= 0) scalars_[size_t(s)] = value;
-    return s >= 0;
+bool Trainer::set(const std::string &scalar, double value, double share) {
+    const int s = plan().scalar(scalar);
+    if (s < 0) return false;
+    scalars_[size_t(s)] = value;
+    for (const PlanGroup &g : plan().groups) {
+        double &own = scalars_[size_t(g.at + s)] = value;
+        for (const PlanGroup::Setting &set : g.settings)
+            if (set.scalar == scalar) own = set.times ? set.value * value : set.value * share;
+    }
+    return true;
 }
 
 void Trainer::check_size(const Batch &batch) const {
@@ -253,21 +262,24 @@ bool Trainer::any(bool here) {
 double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
     set("step", double(steps_ + 1));
     set("loss_scale", 1.0 / accumulate / workers());
-    losses_.resize(executors_.size() * size_t(accumulate));
+    const size_t terms = 1 + plan().terms.size();
+    losses_.resize(executors_.size() * size_t(accumulate) * terms);
+    const bool ahead = draw_ahead(next, accumulate);
     size_t begun = 0;
     for (int k = 0; k < accumulate; k++) {
-        const Batch &batch = next();
-        check_size(batch);
+        const Batch &batch = ahead ? held_[size_t(k)] : next();
+        if (!ahead) count(batch);
         size_t ended = 0;
         all([&](int w) {
             size_t call = begun;
             feed(w, batch, first() + w);
+            tell_mean_weights(w, weights_);
             // Updates that wait for this pass still read the numbers of the step that they belong to.
             run(w, pending_ ? "lazy" : "forward", call);
             if (k == 0) executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
             bool last = k == accumulate - 1;
             run(w, last ? "step" : k == 0 ? "first" : "accumulate", call);
-            executors_[size_t(w)]->fetch(&losses_[size_t(w * accumulate + k)], plan().loss, sizeof(float));
+            fetch_losses(w, &losses_[size_t(w * accumulate + k) * terms]);
             if (w == 0) ended = call;
         });
         begun = ended;
@@ -276,10 +288,24 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
     for (auto &e : executors_) e->device().finish();  // the only time that a step waits for its devices
     steps_++;
     count_withheld();
+    pending_ = executor().has("lazy");
+    terms_.resize(terms - 1);
+    for (size_t t = 1; t < terms; t++) terms_[t - 1] = mean_of(t, accumulate);
+    return mean_of(0, accumulate);
+}
+
+void Trainer::fetch_losses(int worker, float *to) {
+    executors_[size_t(worker)]->fetch(to, plan().loss, sizeof(float));
+    for (const Plan::Term &t : plan().terms) executors_[size_t(worker)]->fetch(++to, t.buffer, sizeof(float));
+}
+
+/// Of the last step's losses: over micro-batches and all workers.
+double Trainer::mean_of(size_t term, int accumulate) {
+    const size_t terms = 1 + plan().terms.size();
     std::ranges::fill(values_, 0.0);
     for (size_t w = 0; w < executors_.size(); w++)
-        for (int k = 0; k < accumulate; k++) values_[size_t(first()) + w] += losses_[w * size_t(accumulate) + size_t(k)];
-    pending_ = executor().has("lazy");
+        for (size_t k = 0; k < size_t(accumulate); k++)
+            values_[size_t(first()) + w] += losses_[(w * size_t(accumulate) + k) * terms + term];
     return workers() == 1 ? values_[0] / accumulate : summed(values_) / workers() / accumulate;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/data/loader.h"
 #include "runtime/error.h"
 #include "runtime/not_finite.h"
+#include "runtime/row_weights.h"
 #include "runtime/safetensors.h"
 
 namespace cryolite {
@@ -33,11 +34,15 @@ public:
     /// missing, one that the model has not, or one of another shape (name, expected, found).
     void load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed);
 
-    /// Sets a number that kernels read ("lr", "beta1", ...). False where the optimizer has none of this name.
-    bool set(const std::string &scalar, double value);
+    /// Sets a number that kernels read ("lr", "beta1", ...). False where the optimizer has none of this name. Groups of
+    /// parameters that have their own get this share of it: where it goes up and down, how far it is from its largest.
+    bool set(const std::string &scalar, double value, double share = 1);
 
-    /// One optimizer step over micro-batches drawn by `next`, `accumulate` of them. Returns the mean loss.
+    /// One optimizer step over micro-batches drawn by `next`, `accumulate` of them. Returns the mean loss; where rows count
+    /// differently, that of all rows of the step. Errors: TargetError; no weight has changed then.
     double step(const std::function<const Batch &()> &next, int accumulate);
+    /// Of the last step, what each of `plan().terms` was: as the model's loss has it before it weighs it.
+    const std::vector<double> &terms() const { return terms_; }
     uint64_t steps() const { return steps_; }
     void set_steps(uint64_t n) { steps_ = n; }
 
@@ -50,9 +55,12 @@ public:
     /// weights, does so by itself.
     void flush();
 
-    /// The model's loss over the first `examples` of a batch (the rest is padding), as a batch of so many would have it. Errors:
-    /// as `check_examples`.
-    double evaluate(const Batch &batch, int examples);
+    /// The model's loss over the first `examples` of a batch (the rest is padding), as a batch of so many would have it; where
+    /// rows count differently, over what a row `among` more counts on average (null: these alone), so that the mean over
+    /// batches, by examples, is that of all their rows. Errors: as `check_examples`; TargetError.
+    double evaluate(const Batch &batch, int examples, const RowWeights *among = nullptr);
+    /// Counts the rows of these examples.
+    void count_rows(RowWeights &weights, const Batch &batch, int examples) const;
     /// Throws, naming the layer, where the loss is no mean over rows and so many examples are not whole batches of workers.
     void check_examples(int examples) const;
     /// The model's output for the first examples of a batch: [rows, classes] row-major. In this process alone.
@@ -102,9 +110,13 @@ private:
     std::vector<std::unique_ptr<Collective>> collectives_;  ///< by worker of this process; none where there is one in all
     std::vector<std::unique_ptr<Executor>> executors_;
     std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have
-    std::vector<double> scalars_, values_;
+    std::vector<double> scalars_;  ///< those of all parameters, then those of groups, as the buffer has them
+    std::vector<double> values_;
+    RowWeights weights_;       ///< of the step, or of the batch that is evaluated
+    std::vector<Batch> held_;  ///< the micro-batches of a step, where all are counted first
     std::vector<float> output_, row_major_, storage_;
-    std::vector<float> losses_;  ///< of a step: by worker of this process, then by micro-batch
+    std::vector<float> losses_;  ///< of a step: by worker of this process, micro-batch, the loss and its terms
+    std::vector<double> terms_;
     std::vector<uint16_t> half_, remainder_;
     void drop_staging();
     std::vector<double> *profile_ = nullptr;
@@ -121,12 +133,19 @@ private:
     void all(const std::function<void(int)> &work);
     void share_state();
     void check_size(const Batch &batch) const;
+    void upload_constants(Executor &e) const;
+    std::span<const int32_t> rows_of(const Batch &batch, int examples) const;
+    void count(const Batch &batch);
+    bool draw_ahead(const std::function<const Batch &()> &next, int accumulate);
+    void tell_mean_weights(int worker, const RowWeights &weights);
     void feed(int worker, const Batch &batch, int part);
     void run(int worker, const char *plan, size_t &call);
     void run_all(int worker, const char *plan);
     void run_head(int worker, const char *head);
     void count_withheld();
     double loss(int worker, int buffer);
+    void fetch_losses(int worker, float *to);
+    double mean_of(size_t term, int accumulate);
     /// Of so many examples, those of a worker's part of the batch.
     int examples_of(int part, int examples) const;
     void weigh_rows(int worker, int examples);

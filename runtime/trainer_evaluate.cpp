@@ -22,16 +22,21 @@ void Trainer::check_examples(int examples) const {
     fail("{} of the {} examples of a batch cannot be evaluated: {}", examples, batch(), plan().evaluation.hindrance);
 }
 
-double Trainer::evaluate(const Batch &batch, int examples) {
+double Trainer::evaluate(const Batch &batch, int examples, const RowWeights *among) {
     flush();
     check_size(batch);
     check_examples(examples);
+    if (!among) {
+        weights_.clear();
+        weights_.add(rows_of(batch, examples));
+    }
     const bool weighted = plan().evaluation.loss >= 0;
     std::ranges::fill(values_, 0.0);
     all([&](int w) {
         const int part = first() + w, own = examples_of(part, examples);
         if (own == 0) return;
         feed(w, batch, part);
+        tell_mean_weights(w, among ? *among : weights_);
         if (weighted) weigh_rows(w, own);
         run_head(w, "evaluate");
         values_[size_t(part)] = own * loss(w, weighted ? plan().evaluation.loss : plan().loss);

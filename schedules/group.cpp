@@ -63,6 +63,12 @@ bool is_row_number(const Func &f) {
     return false;
 }
 
+Func loss_of_row(const Group &g) {
+    for (const char *name : {"nll", "of_row"})
+        if (Func f = g.func(name); f.defined()) return f;
+    fail("[{}] its loops are those of a loss by rows, but it has no Func of_row(r)", g.name);
+}
+
 bool calls(const Func &f, const Func &g) {
     return Halide::Internal::find_transitive_calls(f.function()).count(g.name()) != 0;
 }

@@ -60,6 +60,9 @@ int reduction_extent(const Halide::Func &f, int k = 0, int update = 0);
 /// Whether `f` is a number of each row that takes a sum (or a maximum) along the row.
 bool is_row_number(const Halide::Func &f);
 
+/// Of a loss that is a mean over rows: the Func of each row's, which the mean adds.
+Halide::Func loss_of_row(const Group &g);
+
 /// Whether `f` calls `g`, directly or not.
 bool calls(const Halide::Func &f, const Halide::Func &g);
 

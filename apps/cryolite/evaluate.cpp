@@ -22,9 +22,9 @@ public:
         else
             add_answers(output, batch, rows);
     }
-    void tell(EvalEvent &e, size_t count) const {
+    void tell(EvalEvent &e) const {
         if (of_text_) return;
-        if (!trainer_.predicts_numbers()) return void(e.accuracy = double(right_) / double(count));
+        if (!trainer_.predicts_numbers()) return void(e.accuracy = double(right_) / double(std::max(labelled_, uint64_t{1})));
         e.rmse = std::sqrt(squared_ / n_);
         if (spread_ > 0) e.r2 = 1 - squared_ / spread_;
     }
@@ -32,7 +32,7 @@ public:
 private:
     Trainer &trainer_;
     const bool of_text_;
-    uint64_t right_ = 0;
+    uint64_t right_ = 0, labelled_ = 0;
     double n_ = 0, squared_ = 0;       ///< numbers, and the sum of their squared errors
     double spread_ = 0;                ///< the sum of squared distances of targets from their mean
     std::vector<double> rows_, mean_;  ///< of each output: targets so far, and their mean
@@ -40,6 +40,8 @@ private:
     void add_answers(std::span<const float> output, const Batch &batch, int rows) {
         const auto classes = size_t(trainer_.classes());
         for (size_t r = 0; r < size_t(rows); r++) {
+            if (batch.targets[r] == no_label) continue;
+            labelled_++;
             const auto row = output.subspan(r * classes, classes);
             right_ += int(std::max_element(row.begin(), row.end()) - row.begin()) == batch.targets[r];
         }
@@ -63,15 +65,21 @@ std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool text, c
     EvalEvent e;
     Batch batch;
     double total = 0;
+    // Rows that count differently do so in the mean over all of them.
+    RowWeights weights(trainer.plan());
+    for (size_t i = 0; weights.differ() && i < parts.batches(); i++) {
+        const int rows = parts.fill(i, batch);
+        trainer.count_rows(weights, batch, rows);
+    }
     Metric metric(trainer, text);
     for (size_t i = 0; i < parts.batches(); i++) {
         if (stop()) return std::nullopt;
         const int rows = parts.fill(i, batch);
-        total += trainer.evaluate(batch, rows) * rows;
+        total += trainer.evaluate(batch, rows, weights.differ() ? &weights : nullptr) * rows;
         metric.add(batch, rows);
     }
     e.val_loss = total / double(parts.count());
-    metric.tell(e, parts.count());
+    metric.tell(e);
     return e;
 }
 

@@ -110,10 +110,13 @@ void Progress::step(const Step &s) {
     const std::string fraction =
         s.fraction > 0 ? fmt::format("  {:.0f} % of peak", 100 * s.fraction) : "";
     const std::string withheld = s.event.withheld ? fmt::format("  {} updates withheld", s.event.withheld) : "";
+    std::string losses;
+    for (auto &[name, loss] : s.event.losses) losses += fmt::format("{}{} {}", losses.empty() ? " (" : ", ", name, loss_text(loss));
+    if (!losses.empty()) losses += ")";
     const std::string width = std::to_string(s.steps);
     const std::string line =
-        fmt::format("step {:>{}}/{}  loss {}{}  lr {:.2e}  {} {}/s  {:.1f} ms{}  {}  {} left", step, width.size(),
-                    width, loss_text(s.event.loss), withheld, s.event.lr, rate_text(s.event.tok_s), s.unit,
+        fmt::format("step {:>{}}/{}  loss {}{}{}  lr {:.2e}  {} {}/s  {:.1f} ms{}  {}  {} left", step, width.size(),
+                    width, loss_text(s.event.loss), losses, withheld, s.event.lr, rate_text(s.event.tok_s), s.unit,
                     1e3 * s.event.step_s, fraction, human_bytes(resident_bytes()), clock_text(s.left_s));
     if (live_)
         show_live(line);

@@ -47,7 +47,9 @@ private:
             while (step < s_.steps() && !stopped()) one_step(step++);
             if (!stopped() && s_.eval_every && data_.has_validation() && evaluated_ != step) validate(step);
         } catch (const DataError &e) {
-            data_changed(e);
+            data_failed(e, "Once the data are what they were, go on: ");
+        } catch (const TargetError &e) {
+            data_failed(e, "To go on without such targets: ");
         }
         if (saved_ != step) save(step);
         folder_.write_plot(title());
@@ -177,7 +179,7 @@ private:
 
     void one_step(uint64_t index) {
         const double lr = s_.rate.at(index);
-        trainer().set("lr", lr);
+        trainer().set("lr", lr, lr / s_.rate.high);
         const auto start = Clock::now();
         const double loss =
             trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
@@ -191,7 +193,8 @@ private:
             progress_.say(fmt::format("step {}: a gradient is not finite; the update is withheld, and no checkpoint is "
                                       "written until there is one again", step));
         times_.add(seconds);
-        const StepEvent e{step, loss, tokens_ / seconds, seconds, lr, withheld};
+        StepEvent e{step, loss, tokens_ / seconds, seconds, lr, withheld};
+        for (size_t t = 0; t < trainer().terms().size(); t++) e.losses.emplace_back(trainer().plan().terms[t].loss, trainer().terms()[t]);
         record(e);
         emit(to_json(e));
         // After the first step, which should not wait for it.
@@ -325,13 +328,13 @@ private:
         folder_.write_plot(title());
     }
 
-    /// The data are not what they were, so nothing more can be learned; what was learned from them is kept. Other ranks
+    /// Nothing more can be learned from the data; what was learned from them is kept. Other ranks
     /// may have their data still: without them no checkpoint can be written.
-    [[noreturn]] void data_changed(const DataError &e) {
+    [[noreturn]] void data_failed(const Error &e, const char *then) {
         const uint64_t done = trainer().steps();
         if (processes().size() == 1 && saved_ != done) save(done);
         folder_.write_plot(title());
-        fail("{}\n{}. Once the data are what they were, go on: {}", e.what(), last_checkpoint(), resume_words());
+        fail("{}\n{}. {}{}", e.what(), last_checkpoint(), then, resume_words());
     }
 
     void save(uint64_t step) {

@@ -71,7 +71,7 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     std::vector<Candidate> list;
     for (CallId c : p.calls.ids()) {
         const ValueId v = p.calls[c].output;
-        if (v == p.loss || v == p.output || !read.count(v) || !p.values[v].stored || needed.count(v)) continue;
+        if (p.is_result(v) || !read.count(v) || !p.values[v].stored || needed.count(v)) continue;
         if (p.chunks.calls.count(c)) continue;  // gone after each block as it is
         list.push_back(candidate(p, c));
     }

@@ -41,6 +41,7 @@ struct Source {
     ImageParam image;
     std::vector<double> floats;
     std::vector<int32_t> ints;
+    bool constant = false;  ///< of an input: the layer takes no gradient of it
 
     Source(const std::string &name, const std::string &symbol, Halide::Type type,
            const Shape &shape)
@@ -90,6 +91,7 @@ public:
         inputs.emplace_back(name, name, type, s.folded(rank));
         shapes.push_back(s);
         Source &in = inputs.back();
+        in.constant = !layer.differentiates(k);
         if (!values.empty() && int64_t(values.size()) != s.size())
             fail("[{}] input {} of shape {} is given {} values", layer.path, k, s.str(),
                  values.size());
@@ -145,7 +147,7 @@ public:
         std::vector<GradientError> errors;
         for (auto *list : {&inputs, &weights})
             for (Source &s : *list) {
-                if (s.floats.empty()) continue;
+                if (s.floats.empty() || s.constant) continue;
                 GradientError e{"d(" + s.name + ")"};
                 std::vector<double> g = gradient(written, s);
                 e.differences = differences(s, g, dy.floats);

@@ -57,7 +57,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 struct Request {
     bool describe = false, check = false;
     std::string bundle, store, plan_only, ir, target = "host", device = "cpu", update = "auto", dialect = "halide", optimizer, precision = "fp32", group = "auto";
-    std::vector<std::string> params, freeze;
+    std::vector<std::string> params, freeze, param_groups;
     bool clip = false, accumulate = false, any_size = false;
     int64_t budget = 0;
     int64_t fit = 0, staging = 0;
@@ -150,6 +150,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers,
                         .groups = r.group == "auto", .head_rows = r.head_rows, .dialect = r.dialect,
                         .freeze = r.freeze};
+    for (const std::string &text : r.param_groups) options.param_groups.push_back(ParamGroup::parse(text));
     const double bytes = r.any_size || r.fit ? INFINITY : machine_memory();
     Step step(machine);
     schedule(model, step);
@@ -229,7 +230,8 @@ namespace cryolite {
 int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
     using namespace compiler;
     Request r;
-    r.optimizer = info.optimizer;
+    r.optimizer = info.optimizer, r.param_groups = info.param_groups;
+    std::vector<std::string> groups;
     optimizers.insert(optimizers.end(), info.optimizers.begin(), info.optimizers.end());
     CLI::App app{"Cryolite generator program: " + info.name};
     app.add_flag("--describe", r.describe, "print the model's parameters as JSON");
@@ -242,6 +244,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--device", r.device, "cpu, opencl or cuda");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
     app.add_option("--freeze", r.freeze, "pattern of names of parameters that are not trained: h.*.mlp.*")->delimiter(',')->allow_extra_args(false);
+    app.add_option("--param-group", groups, "PATTERN=lr:NUMBER,decay:NUMBER: parameters of another rate or decay");
     app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
     app.add_option("--update", r.update, "auto, separate, backward or forward");
     app.add_option("--dialect", r.dialect, dialect_names() + ": what computes products, where it can");
@@ -262,6 +265,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--jobs", r.jobs, "compiler processes at a time");
     app.add_option("--time-limit", r.time_limit, "seconds for one kernel");
     CLI11_PARSE(app, argc, argv);
+    r.param_groups.insert(r.param_groups.end(), groups.begin(), groups.end());
     try {
         return run(r, info, make, schedule);
     } catch (const UsageError &e) {

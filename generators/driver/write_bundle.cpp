@@ -18,10 +18,31 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
     }
     if (v.role == Role::state || v.role == Role::gradient || v.role == Role::remainder || v.role == Role::share)
         j["parameter"] = p.parameters[v.parameter].value.index;
+    if (id.index < int(p.graph.values().size()))
+        if (const auto &elements = p.graph.values()[size_t(id.index)].constant; !elements.empty()) j["constant"] = elements;
     const auto at = memory.offset.find(id);
     if (v.role == Role::activation) j["offset"] = at == memory.offset.end() ? -1 : at->second;
     if (v.role == Role::share) j["worker"] = v.worker, j["stored"] = false;
     if (v.part_of || !v.stored || (v.role == Role::activation && at == memory.offset.end())) j["stored"] = false;
+    return j;
+}
+
+/// What a loss takes for ids among the targets, and what the runtime tells it of how much they count.
+json ids_json(const Graph::Ids &ids) {
+    json j = {{"loss", ids.loss}, {"input", ids.value}, {"classes", ids.classes}};
+    if (ids.ignored) j["ignored"] = *ids.ignored;
+    if (ids.class_weights >= 0) j["class_weights"] = ids.class_weights;
+    if (ids.mean_weight >= 0) j["mean_weight"] = ids.mean_weight;
+    return j;
+}
+
+json group_json(const StepProgram &p, int number) {
+    const ir::ParamGroup &g = p.groups[size_t(number)];
+    json j = {{"at", number * p.scalars_apart}, {"texts", g.texts}, {"settings", json::array()}, {"parameters", json::array()}};
+    for (auto &[scalar, value] : {std::pair{"lr", g.lr}, {"weight-decay", g.decay}})
+        if (value) j["settings"].push_back({{"scalar", scalar}, {"value", value->value}, {"times", value->times}});
+    for (const ir::Parameter &w : p.parameters)
+        if (w.group == number) j["parameters"].push_back(w.value.index);
     return j;
 }
 
@@ -64,7 +85,7 @@ json call_json(const StepProgram &p, const ir::Kernel &kernel, const CompiledKer
 }  // namespace
 
 json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled, const ir::MemoryPlan &memory) {
-    json j = {{"format", 3}, {"device", p.schedule->machine.device}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
+    json j = {{"format", 4}, {"device", p.schedule->machine.device}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
               {"arena_unshared", memory.unshared}, {"loss", p.loss.index}, {"output", p.output.index},
               {"scalars", p.scalar_names}, {"scalar_values", p.scalar_values}};
     if (p.evaluation.loss) j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
@@ -73,6 +94,10 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
         j["spared"] = {{"state_bytes", p.spared.state_bytes},
                        {"gradient_bytes", p.spared.gradient_bytes},
                        {"flops", p.spared.flops}};
+    for (int g = 1; g < int(p.groups.size()); g++) j["groups"].push_back(group_json(p, g));
+    j["ids"] = json::array();
+    for (const Graph::Ids &ids : p.graph.ids()) j["ids"].push_back(ids_json(ids));
+    for (const ir::Program::Term &t : p.terms) j["terms"].push_back({{"loss", t.name}, {"buffer", t.value.index}});
     for (ValueId v : p.values.ids()) j["buffers"].push_back(buffer_json(p, v, memory));
     std::map<std::string, int> numbers;
     for (KernelId id : p.kernels.ids()) {

@@ -1,10 +1,12 @@
 #pragma once
 // A training step as data: the model's calls, the arrays, the operations, what was asked of them and what came of it.
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "dsl/nature.h"
+#include "dsl/param_group.h"
 #include "generators/ir/op.h"
 
 namespace cryolite::ir {
@@ -42,6 +44,7 @@ struct Parameter {
     bool deferred = false;  ///< its update waits for its next use
     std::string frozen =
         {};  ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
+    int group = 0;          ///< which copy of the step's scalars its update reads
     ValueId value = {}, gradient = {}, remainder = {};
     std::vector<ValueId> states = {};
     std::vector<ValueId> shares = {};  ///< by worker: their gradients, where the update adds them itself
@@ -52,6 +55,12 @@ struct Parameter {
     Slots gradient_norm = {}, weight_norm = {};  ///< entries of the norms whose sum is the squared norm
 
     bool trained() const { return frozen.empty(); }
+};
+
+/// Parameters whose rate or decay differs from the others', and what they are multiplied by or have instead.
+struct ParamGroup {
+    std::optional<GroupValue> lr = {}, decay = {};
+    std::vector<std::string> texts = {};  ///< what was asked for
 };
 
 /// Operations that share a loop nest.
@@ -157,10 +166,18 @@ struct Program {
     std::map<std::string, Entry> entries;
     std::vector<Line> lines;
 
+    /// A number that the loss is made of: what the model's losses are called.
+    struct Term {
+        std::string name;
+        ValueId value;
+    };
     ValueId loss, output, scalars, norms, scale;
+    std::vector<Term> terms;  ///< where the loss is made of several
     ValueId count;  ///< updates done, and withheld; none: none can be withheld
     std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, then the optimizer's
     std::vector<double> scalar_values;
+    std::vector<ParamGroup> groups;  ///< the first is that of all others; empty: there is one
+    int scalars_apart = 0;   ///< entries between a group's scalars and the next one's
     int norms_apart = 1;     ///< entries between one norm and the next: where a device can begin an array
     int gradient_norms = 0;  ///< the first entries of the norms
     int workers = 1;
@@ -170,6 +187,16 @@ struct Program {
     Spared spared;
     MemoryPlan memory;
 
+    /// The loss, and what it is made of.
+    std::vector<ValueId> losses() const {
+        std::vector<ValueId> list = {loss};
+        for (const Term &t : terms) list.push_back(t.value);
+        return list;
+    }
+    /// Whether the runtime reads it.
+    bool is_result(ValueId v) const {
+        return v == loss || v == output || std::ranges::any_of(terms, [v](const Term &t) { return t.value == v; });
+    }
     const Layer &layer(CallId c) const { return layers[calls[c].layer]; }
     /// What holds the elements of a value: itself, or the one that it is a part of.
     ValueId base(ValueId v) const { return values[v].part_of ? values[v].part_of : v; }

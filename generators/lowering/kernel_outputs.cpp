@@ -133,8 +133,8 @@ template <typename Element>
 std::vector<Expr> KernelOutputs::rule(const ir::Update &u, const Element &element, const Expr &g) {
     Optimizer &o = *p.optimizer;
     o.decays = p.parameters[u.w].shape.rank() > 1;
-    o.step = p.guarded ? cast<double>(in.image(p.count, {2}, "count")(0)) : values.scalar(0);
-    for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = values.scalar(3 + j);
+    o.step = p.guarded ? cast<double>(in.image(p.count, {2}, "count")(0)) : values.scalar(0, u.w);
+    for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = values.scalar(3 + j, u.w);
     for (int j = 0; j < int(o.states().size()); j++) o.states()[j]->now = element(j + 1);
     for (Norm *n : o.norms()) n->now = norm_for_rule(u, n->of);
     std::vector<Expr> news = {o(element(0), g)};

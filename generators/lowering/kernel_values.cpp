@@ -44,7 +44,10 @@ KernelValues::KernelValues(const StepProgram &p, const ir::Kernel &k)
     for (OpId id : k.ops) define(p.ops[id]);
 }
 
-Expr KernelValues::scalar(int index) { return in.image(p.scalars, {int(p.scalar_names.size())}, "scalars")(index); }
+Expr KernelValues::scalar(int index, ParamId of) {
+    const int begin = of ? p.parameters[of].group * p.scalars_apart : 0;
+    return in.slice(p.scalars, begin, int(p.scalar_names.size()), "scalars")(index);
+}
 
 /// But for updates, which are defined where they are stored.
 void KernelValues::define(const ir::Op &op) {

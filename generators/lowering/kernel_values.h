@@ -25,8 +25,8 @@ public:
             if (auto *found = ir::as<Kind>(p.ops[id]); found && found->w == w) return found;
         return nullptr;
     }
-    /// The scalars of a step, given at run time.
-    Expr scalar(int index);
+    /// The scalars of a step, given at run time: those of all, or of the group that a parameter belongs to.
+    Expr scalar(int index, ParamId of = {});
 
 private:
     const StepProgram &p;

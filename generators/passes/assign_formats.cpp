@@ -30,7 +30,7 @@ void assign_formats(StepProgram &p, const Context &) {
     for (ValueId v : p.values.ids()) {
         ir::Value &value = p.values[v];
         if (may_be_half(v) && readers[size_t(v.index)].size() == 1) value.adjoint = ir::bfloat16;
-        if (v != p.loss && v != p.output && half(p.base(v))) value.type = ir::bfloat16;
+        if (!p.is_result(v) && half(p.base(v))) value.type = ir::bfloat16;
     }
     for (const ir::Layer &l : p.layers)
         for (ParamId w : l.parameters)

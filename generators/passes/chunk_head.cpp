@@ -50,7 +50,7 @@ private:
         if (l.inputs.at(0) != h.output) return {rules::loss_reads_head, p.layer(loss).path};
         if (!p.layer(loss).mean_of_rows) return {rules::loss_is_mean, p.layer(loss).path};
         for (size_t k = 1; k < l.inputs.size(); k++)
-            if (rows_read(p, loss, k) != rows_read(p, loss, 0)) return {rules::rows_differ, k, p.layer(loss).path};
+            if (p.source(loss).has_rows(int(k)) && rows_read(p, loss, k) != rows_read(p, loss, 0)) return {rules::rows_differ, k, p.layer(loss).path};
         if (!p.layer(head).by_rows || h.inputs.size() != 1) return rules::head_by_rows;
         if (read_by_another(h.inputs[0], head)) return rules::head_input_has_readers;
         if (!p.values[h.inputs[0]].producer) return rules::head_reads_input;
@@ -86,8 +86,10 @@ private:
         for (int begin = 0; begin < rows; begin += block) {
             const int count = std::min(block, rows - begin);
             std::vector<Tensor> read = {g.call(h, {part(p.calls[head].inputs[0], h.input_rank(0), begin, count)})};
-            for (size_t k = 1; k < p.calls[loss].inputs.size(); k++)
-                read.push_back(part(p.calls[loss].inputs[k], l.input_rank(int(k)), begin, count));
+            for (int k = 1; k < int(p.calls[loss].inputs.size()); k++) {
+                const ValueId v = p.calls[loss].inputs[size_t(k)];
+                read.push_back(l.has_rows(k) ? part(v, l.input_rank(k), begin, count) : g.tensor(v.index));
+            }
             losses.push_back(g.call(l, read));
             weights.push_back(double(count) / rows);
         }

@@ -35,10 +35,13 @@ void declare_scalars(StepProgram &p, const Context &cx) {
     p.scalar_names = {"step", "loss_scale", "clip"};
     p.scalar_values = {1, 1, 0};
     for (const Scalar *s : cx.optimizer.scalars()) p.scalar_names.push_back(s->name), p.scalar_values.push_back(s->value);
+    const int each = int(p.scalar_names.size()), apart = std::max(64, cx.schedule.machine.alignment) / int(sizeof(double));
+    p.scalars_apart = (each + apart - 1) / apart * apart;
+    const int scalars = p.groups.empty() ? each : int(p.groups.size()) * p.scalars_apart;
     auto add = [&](const std::string &name, ir::Role role, ir::DataType type, int n) {
         return p.values.add({.name = name, .role = role, .type = type, .shape = {n}});
     };
-    p.scalars = add("scalars", ir::Role::scalars, ir::float64, int(p.scalar_names.size()));
+    p.scalars = add("scalars", ir::Role::scalars, ir::float64, scalars);
     p.norms = add("norms", ir::Role::norms, ir::float64, p.parameters.size());
     p.scale = add("scale", ir::Role::scale, ir::float32, p.guarded ? 2 : 1);
     if (p.guarded) p.count = add("count", ir::Role::count, ir::int32, 2);

@@ -12,10 +12,12 @@ namespace {
 /// By value: whether it is made of numbers, and of a parameter that is trained, or would be were none frozen.
 std::vector<bool> trains(const StepProgram &p, bool none_frozen = false) {
     std::vector<bool> list(size_t(p.values.size()));
-    for (const ir::Call &c : p.calls) {
+    for (CallId id : p.calls.ids()) {
+        const ir::Call &c = p.calls[id];
         auto trained = [&](ParamId w) { return none_frozen || p.parameters[w].trained(); };
         bool any = std::ranges::any_of(p.layers[c.layer].parameters, trained);
-        for (ValueId v : c.inputs) any |= list[size_t(p.base(v).index)];
+        for (int k = 0; k < int(c.inputs.size()); k++)
+            any |= p.source(id).differentiates(k) && list[size_t(p.base(c.inputs[size_t(k)]).index)];
         const ir::DataType::Kind kind = p.values[c.output].type.kind;
         list[size_t(c.output.index)] = any && (kind == ir::DataType::floating || kind == ir::DataType::bfloat);
     }
@@ -29,7 +31,7 @@ public:
         : p(p), trains(trains), entry(entry), accumulate(accumulate) {}
 
     void run() {
-        p.entries[entry].mode = ir::Entry::training, p.entries[entry].results = {p.loss};
+        p.entries[entry].mode = ir::Entry::training, p.entries[entry].results = p.losses();
         for (int i = p.calls.size(); i-- > 0;) backward(CallId(i));
         if (p.chunks.rows) forward_block(p.values[p.loss].producer);
     }
@@ -50,7 +52,7 @@ private:
         if (!dy) return;
         if (call.output != p.loss) forward_block(c);
         for (int k = 0; k < int(call.inputs.size()); k++)
-            if (trains[size_t(call.inputs[size_t(k)].index)]) input_grad(c, k, dy);
+            if (trains[size_t(call.inputs[size_t(k)].index)] && p.source(c).differentiates(k)) input_grad(c, k, dy);
         for (ParamId w : p.layers[call.layer].parameters)
             if (p.parameters[w].trained()) param_grad(c, w, dy);
     }

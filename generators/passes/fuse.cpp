@@ -41,7 +41,7 @@ private:
         for (size_t k = inputs.size(); k-- > 0;) {
             const ValueId v = p.operand(p.ops[s], inputs[k]);
             const OpId maker = p.base(v) == v ? e.writer(v) : OpId();
-            if (!maker || p.nature(p.ops[maker]) != Nature::anchor || e.readers(v).size() != 1) continue;
+            if (!maker || p.is_result(v) || p.nature(p.ops[maker]) != Nature::anchor || e.readers(v).size() != 1) continue;
             if (p.source(*ir::call_of(p.ops[maker])).rank() != 2) continue;
             p.values[v].stored = false;
             p.ops[maker].placed = "at " + p.ops[s].name;
@@ -89,7 +89,7 @@ private:
         const bool storable = e.mate(first, Nature::anchor) || !e.mate(later, Nature::anchor);
         const std::string nearest = storable ? l.placement(ir::Line::with) : l.placement(ir::Line::root);
         for (const ir::Ref &w : p.ops[s].writes) {
-            if (w.value == p.output || w.value == p.loss) refuse(l, rules::result_is_stored, nearest);
+            if (p.is_result(w.value)) refuse(l, rules::result_is_stored, nearest);
             for (OpId r : e.readers(w.value))
                 if (p.ops[r].kernel != p.ops[t].kernel && p.ops[r].kernel != p.ops[s].kernel)
                     refuse(l, {rules::read_elsewhere, p.ops[r].name}, nearest);

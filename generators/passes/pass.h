@@ -5,6 +5,7 @@
 
 #include "dsl/model.h"
 #include "dsl/optimizer.h"
+#include "dsl/param_group.h"
 #include "generators/ir/program.h"
 #include "schedules/step_schedule.h"
 
@@ -37,6 +38,7 @@ struct StepOptions {
     int head_rows = -1;       ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
     std::string dialect = "halide";  ///< what computes products where no line says it and it can
     std::vector<std::string> freeze = {};  ///< patterns of parameters that are not trained: "h.*.mlp.*"
+    std::vector<ParamGroup> param_groups = {};  ///< of the program, then of the command
     std::set<CallId> remat = {};  ///< calls whose output is materialised again, beside those that the schedule names
 };
 

@@ -14,6 +14,7 @@ constexpr NamedPass list[] = {
     {"chunk-head", chunk_head, "the head and its loss by blocks of rows, where asked for or where logits are large"},
     {"assign-formats", assign_formats, "which arrays are bf16"},
     {"weigh-rows", weigh_rows, "the loss of the rows that count, to evaluate a batch that is padded"},
+    {"group-parameters", group_parameters, "parameters whose rate or decay differs"},
     {"declare-state", declare_state, "parameters in their layouts, gradients, the optimizer's state, scalars"},
     {"differentiate", differentiate, "adjoints and gradients, in reverse"},
     {"emit-updates", emit_updates, "norms, the factor of clipping, the optimizer's rule"},

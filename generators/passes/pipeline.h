@@ -26,6 +26,7 @@ void freeze(StepProgram &p, const Context &cx);
 void chunk_head(StepProgram &p, const Context &cx);
 void assign_formats(StepProgram &p, const Context &cx);
 void weigh_rows(StepProgram &p, const Context &cx);
+void group_parameters(StepProgram &p, const Context &cx);
 void declare_state(StepProgram &p, const Context &cx);
 void differentiate(StepProgram &p, const Context &cx);
 void emit_updates(StepProgram &p, const Context &cx);

@@ -88,6 +88,21 @@ void take_lines(StepProgram &p) {
     for (const Step::Asked &a : p.schedule->distributed) add(lines.line(a, ir::Line::distribute), a.stage, {});
 }
 
+/// The numbers that a loss is a sum, or any other function, of: down to those that layers make of rows.
+void add_terms(StepProgram &p, ValueId v) {
+    const CallId c = p.values[v].producer;
+    if (!c || std::ranges::any_of(p.terms, [v](const ir::Program::Term &t) { return t.value == v; })) return;
+    const auto &inputs = p.calls[c].inputs;
+    const bool of_numbers = std::ranges::all_of(inputs, [&](ValueId x) { return p.values[x].shape.size() == 1 && p.values[x].producer; });
+    if (!p.layer(c).mean_of_rows && of_numbers) {
+        for (ValueId x : inputs) add_terms(p, x);
+        return;
+    }
+    const std::string &path = p.layer(c).path;
+    const auto before = std::ranges::count_if(p.terms, [&](const ir::Program::Term &t) { return p.layer(p.values[t.value].producer).path == path; });
+    p.terms.push_back({before ? fmt::format("{} {}", path, before + 1) : path, v});
+}
+
 }  // namespace
 
 void take_calls(StepProgram &p) {
@@ -132,8 +147,11 @@ StepProgram trace(const Context &cx) {
     take_calls(p);
     p.output = ValueId(y.id()), p.loss = ValueId(loss.id());
     p.values[p.loss].name = "loss", p.values[p.output].name = "output";
+    add_terms(p, p.loss);
+    if (p.terms.size() < 2) p.terms.clear();
     take_lines(p);
-    p.entries["forward"] = {.holds_forward = true, .results = {p.loss, p.output}};
+    p.entries["forward"] = {.holds_forward = true, .results = p.losses()};
+    p.entries["forward"].results.push_back(p.output);
     for (CallId c : p.calls.ids()) add_op(p, "forward", forward_op(p, c, ir::Forward::in_forward));
     return p;
 }

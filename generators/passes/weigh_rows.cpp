@@ -32,7 +32,7 @@ struct WeightedRows : Layer {
         Halide::Param<int> at("row_of_loss_at");
         Var row("row_of_loss"), u("u");
         std::vector<Array> one;  // a row of each input
-        for (int k = 0; k < inputs; k++) one.push_back(row_of(x[size_t(k)], at));
+        for (int k = 0; k < inputs; k++) one.push_back(mean.has_rows(k) ? row_of(x[size_t(k)], at) : x[size_t(k)]);
         const Func loss = by_row(mean.forward(one), at.name(), row);
         std::vector<Expr> index(size_t(loss.dimensions()), 0);
         index.back() = row;
@@ -112,7 +112,7 @@ private:
         if (p.layer(id).mean_of_rows) {
             const int all = rows_read(p, id, 0);
             for (size_t k = 0; k < c.inputs.size(); k++)
-                if (const int n = rows_read(p, id, k); n != all || (part(c) < 0 && n % examples))
+                if (const int n = rows_read(p, id, k); p.source(id).has_rows(int(k)) && (n != all || (part(c) < 0 && n % examples)))
                     return fmt::format("{} is said to be a mean over rows (Layer::mean_of_rows), but its input {} has {} rows, and the "
                                        "first {}, of {} examples", layer, k, n, all, examples);
             return "";

@@ -89,10 +89,11 @@ float number_in(const Line &line, std::string_view field, size_t column) {
 }
 
 int32_t label_in(const Line &line, float value, size_t column, int classes) {
+    if (value == float(no_label)) return no_label;
     // Labels index a vector of classes: far fewer than 2^24, up to which a float holds every
     // integer.
     if (value < 0 || value >= 0x1p24f || value != std::floor(value))
-        line.refuse(column, "the label {} is not a whole number from 0 on", value);
+        line.refuse(column, "the label {} is not a whole number from 0 on, or {} of a row without one", value, no_label);
     if (classes > 0 && value >= static_cast<float>(classes))
         line.refuse(column, "the label {} is not one of {} classes (0 to {})", value, classes,
                     classes - 1);
@@ -131,6 +132,7 @@ void read_row(Table &table, Line line, const TableOptions &options) {
 void check_largest(const Table &table, const std::vector<size_t> &lines, const std::string &name) {
     constexpr size_t usual = 1 << 16;
     const auto largest = std::max_element(table.labels.begin(), table.labels.end());
+    if (*largest == no_label) fail("{}: no row has a label", name);
     if (const auto classes = static_cast<size_t>(*largest) + 1; classes > std::max(usual, table.rows()))
         fail("{}: line {}, column {}: the label {} would make {} classes of {} rows: labels number the classes from 0 on; is "
              "the last column the label? Where there are so many classes, give --classes {}",

@@ -11,9 +11,12 @@
 
 namespace cryolite {
 
+/// The label of a row that has none, as PyTorch's losses ignore it.
+inline constexpr int32_t no_label = -100;
+
 struct Table {
     size_t columns = 0;           ///< features of a row
-    int classes = 0;              ///< labels are 0 ... classes - 1
+    int classes = 0;              ///< labels are 0 ... classes - 1, or no_label
     std::vector<float> features;  ///< [rows, columns]
     std::vector<int32_t> labels;  ///< [rows]; none where there are numbers to predict
     size_t targets = 0;           ///< numbers to predict for a row; 0: it has a label
@@ -34,7 +37,8 @@ struct TableOptions {
     size_t targets = 0;  ///< columns at the end of a row that are numbers to predict; 0: the last is a label
 };
 
-/// Every line: numbers, then a whole number from 0 on, the label, or the numbers to predict; empty lines are skipped.
+/// Every line: numbers, then a whole number from 0 on, the label, or no_label, or the numbers to predict; empty lines are
+/// skipped.
 /// Errors name the file, line and column: no number, not finite, another number of fields, a bad
 /// label, or one far beyond the number of rows where `classes` is not given; also a damaged gzip
 /// file and one without rows.

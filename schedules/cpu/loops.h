@@ -21,8 +21,8 @@ void rowwise(Group &g, const Machine &m);
 /// Anything pointwise in any number of dimensions, a gather too; updates in place.
 void pointwise(Group &g, const Machine &m);
 
-/// The mean loss (forward) and its gradient.
-void cross_entropy(Group &g, const Machine &m);
+/// A loss that is a mean over rows, and its gradient.
+void row_losses(Group &g, const Machine &m);
 
 /// The loss of each row of any loss, "loss_of_row"(row), and "sum_of_rows"; what follows from a row has it as its last dimension.
 void weighted_rows(Group &g, const Machine &m);
@@ -37,6 +37,9 @@ void sum_normalised_rows(Group &g, const Machine &m);
 /// Layers that normalise groups of channels over whole images, out(c, place, image), and sums over what they normalise.
 void group_norm(Group &g, const Machine &m);
 void sum_normalised_images(Group &g, const Machine &m);
+
+/// The sum over a dimension, s(..) += f(.., k, ..), and its gradient.
+void reduce(Group &g, const Machine &m);
 
 /// Convolutions and pools over [channels, width, height, batch], forward and both gradients.
 void windows(Group &g, const Machine &m);

@@ -82,12 +82,24 @@ void pointwise(Group &g, const Machine &m) {
         .parallel(task);
 }
 
-void cross_entropy(Group &g, const Machine &m) {
+void reduce(Group &g, const Machine &m) {
+    pointwise(g, m);
+    for (Func &f : g.funcs()) {
+        if (!f.has_update_definition() || f.name() == g.out.name()) continue;
+        const std::vector<Var> v = f.args();
+        f.compute_root();
+        if (v.size() > 1) f.update().parallel(v.back());
+        if (g.extent(0) >= m.vector) f.update().vectorize(v[0], m.vector, TailStrategy::GuardWithIf);
+    }
+}
+
+void row_losses(Group &g, const Machine &m) {
     if (g.form != Form::forward) return rowwise(g, m);
-    Func nll = g.func("nll");
-    Var r = nll.args()[0], task("task");
-    nll.compute_root().split(r, task, r, 8, TailStrategy::GuardWithIf).parallel(task);
-    for (const char *name : {"top", "sum", "lse"}) along_row(g.func(name), LoopLevel(nll, r), m);
+    Func row = loss_of_row(g);
+    Var r = row.args()[0], task("task");
+    row.compute_root().split(r, task, r, 8, TailStrategy::GuardWithIf).parallel(task);
+    for (const Func &f : g.funcs())
+        if (calls(row, f) && f.name() != row.name() && is_row_number(f)) along_row(f, LoopLevel(row, r), m);
     if (g.anchor.name() != g.out.name()) g.anchor.compute_root();
 }
 

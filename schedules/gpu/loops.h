@@ -13,7 +13,7 @@ void product(Group &g, const Machine &m);
 void rowwise(Group &g, const Machine &m);
 
 /// The mean loss (forward) and its gradient.
-void cross_entropy(Group &g, const Machine &m);
+void row_losses(Group &g, const Machine &m);
 
 /// An element is a thread's, and the sum that makes it too: rows of a bias' gradient, windows of an image.
 void sum_in_thread(Group &g, const Machine &m);

@@ -21,13 +21,14 @@ void rowwise(Group &g, const Machine &) {
     finish(g, row, placed);
 }
 
-void cross_entropy(Group &g, const Machine &m) {
+void row_losses(Group &g, const Machine &m) {
     if (g.form != Form::forward) return rowwise(g, m);
-    Func nll = g.func("nll");
-    Var r = nll.args()[0];
-    Placed placed = {nll.name()};
-    nll.compute_root().gpu_blocks(r);
-    for (const char *name : {"top", "sum", "lse"}) along_row(g.func(name), LoopLevel(nll, r), placed);
+    Func row = loss_of_row(g);
+    Var r = row.args()[0];
+    Placed placed = {row.name()};
+    row.compute_root().gpu_blocks(r);
+    for (const Func &f : g.funcs())
+        if (calls(row, f) && f.name() != row.name() && is_row_number(f)) along_row(f, LoopLevel(row, r), placed);
     elements(g, placed);
 }
 

@@ -28,7 +28,7 @@ const std::string description =
 /// A program that counts its builds in the file `builds` beside it.
 const std::string good_build =
     R"(echo x >> "$(dirname "$0")/builds"; echo '{"done":0,"total":3,"cached":1}'; echo a word;
-       mkdir -p "$2"; echo '{"format":3}' > "$2/plan.json"; echo code > "$2/kernels.so"; echo '{"done":3,"total":3,"cached":1}')";
+       mkdir -p "$2"; echo '{"format":4}' > "$2/plan.json"; echo code > "$2/kernels.so"; echo '{"done":3,"total":3,"cached":1}')";
 
 struct Fake {
     Scratch scratch;
@@ -96,7 +96,7 @@ TEST_CASE("programs: a bundle that another version wrote is built again") {
             true);
         CHECK(fake.get().cached == 1);
         CHECK(fake.builds() == 2);
-        CHECK(Plan::format_of(read_file(folder / "plan.json")) == "3");
+        CHECK(Plan::format_of(read_file(folder / "plan.json")) == "4");
         CHECK(fake.get().cached == 3);
         CHECK(fake.builds() == 2);
     }

@@ -33,7 +33,7 @@ TEST_CASE("by row: sums, maxima and indices that depend on data") {
         Param<int> at("at");
         CrossEntropy loss;
         auto alone = [&](const Expr &of) {
-            return loss.forward(Array(slice(x, of), Shape{classes, 1}), Array(slice(targets, of), Shape{1}));
+            return loss.forward({Array(slice(x, of), Shape{classes, 1}), Array(slice(targets, of), Shape{1})});
         };
         const Buffer<float> all = by_row(alone(at), at.name(), row).realize({1, rows});
         std::string wrong;

@@ -78,7 +78,8 @@ struct Squares : Layer {
 
 struct Losses : TextModel {
     static constexpr int width = 16;
-    GeneratorParam<int> kind{"kind", 1, "1 cross-entropy, 2 and 0.3 of another head's, 3 squared, 4 with one of examples, 5 undeclared"};
+    GeneratorParam<int> kind{"kind", 1, "1 cross-entropy, 2 and 0.3 of another head's, 3 squared, 4 with one of examples, 5 undeclared, "
+                                   "6 rows that count differently, 7 and 0.3 of another head's, 8 a head learns from another"};
     Embedding token{"token", vocab, width};
     Linear head{"head", width, vocab};
     std::optional<Linear> other;
@@ -87,10 +88,19 @@ struct Losses : TextModel {
     Undeclared undeclared{"undeclared"};
     Pool pool{"pool"};
     Squares squares{"squares"};
+    CrossEntropy weighed{"weighed", {.ignored = 3, .smoothing = 0.1, .class_weights = weights_of(vocab)}};
+    Huber huber{"huber", 0.25};
+    BinaryCrossEntropy yes_or_no{"yes_or_no"};
+    Distillation taught{"taught", 2};
     std::optional<Tensor> hidden;
 
     Losses() {
-        if (kind == 2) other.emplace("other", width, vocab);
+        if (kind == 2 || kind >= 7) other.emplace("other", width, vocab);
+    }
+    static std::vector<float> weights_of(int classes) {
+        std::vector<float> w;
+        for (int v = 0; v < classes; v++) w.push_back(0.5f + 0.25f * float(v % 5));
+        return w;
     }
     Tensor forward(Tensor tokens) override {
         hidden = token(tokens);
@@ -102,6 +112,12 @@ struct Losses : TextModel {
         case 3: return squared(y, targets);
         case 4: return criterion(y, targets) + squares(pool(y));
         case 5: return undeclared(y, targets);
+        case 6: return weighed(y, targets);
+        case 7: return weighed(y, targets) + 0.3 * of_other((*other)(*hidden), targets);
+        case 8: {
+            const Tensor z = (*other)(*hidden);
+            return criterion(z, targets) + taught(y, z) + huber(y, z) + yes_or_no(y, z);
+        }
         default: return criterion(y, targets);
         }
     }

@@ -54,6 +54,10 @@ TEST_CASE("table: errors name the line and the column") {
     refused("1,2,0.5\n", "line 1, column 3: the label 0.5 is not a whole number");
     refused("1,2,-1\n", "the label -1 is not a whole number");
     refused("1,2,1e9\n", "is not a whole number");
+    refused("1,2,-100\n", "a.csv: no row has a label");
+    const Table some = load_table(write_plainly(path, "1,2,-100\n3,4,1\n"));
+    CHECK(some.labels == std::vector<int32_t>{no_label, 1});
+    CHECK(some.classes == 2);
     refused("1,2,0\n\n1,2,16777215\n1,2,65536\n",
             "line 3, column 3: the label 16777215 would make 16777216 classes of 3 rows");
     refused("1,2,65536\n", "give --classes 65537");

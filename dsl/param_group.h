@@ -1,0 +1,27 @@
+#pragma once
+// Parameters that are trained at another rate, or decay otherwise, than the rest.
+
+#include <optional>
+#include <string>
+
+namespace cryolite {
+
+/// A number of a group: its own, or a multiple of the one that all others have.
+struct GroupValue {
+    double value = 1;
+    bool times = true;
+    auto operator<=>(const GroupValue &) const = default;
+};
+
+/// "wte=lr:0.1x,decay:0": a pattern of names in checkpoints, then `lr` and `decay`, each a multiple, with an x, or a number. The
+/// pattern has *, ? and [...] as a shell's; it names parameters, or the layers that hold them: "wte" is wte.weight too.
+struct ParamGroup {
+    std::string text, pattern;
+    std::optional<GroupValue> lr = {}, decay = {};
+
+    /// Errors name the text, and what is expected.
+    static ParamGroup parse(const std::string &text);
+    bool matches(const std::string &name) const;
+};
+
+}  // namespace cryolite
