@@ -60,14 +60,15 @@ public:
         int classes;                 ///< ids are 0 ... classes - 1
         std::optional<int> ignored;  ///< and this one, whose rows count nothing
         int class_weights = -1;      ///< value [classes]: how much the rows of each class count; -1: 1
-        int mean_weight = -1;        ///< input [1]: what a row of the whole batch counts in the mean; -1: nobody reads it
+        int mean_weight = -1;  ///< input [1]: what a row of the whole batch counts in the mean; -1: nobody reads it
     };
 
     /// A new input of the model (tokens, features, targets).
     Tensor input(const std::string &name, const Shape &shape, Halide::Type type);
     /// Numbers that are always the same, float32, innermost first.
     Tensor constant(const std::string &name, const Shape &shape, std::vector<float> elements);
-    /// Records what a loss takes for ids, so that others are refused before a step and rows are weighed. Errors: rows are
+    /// Records what a loss takes for ids, so that others are refused before a step and rows are weighed. Errors: rows
+    /// are
     /// to be weighed by ids that are not the model's targets.
     void takes(const Ids &ids);
     /// Records a call and infers the shape of its result. Errors name the layer, found and expected.

@@ -31,7 +31,8 @@ Tensor Graph::input(const std::string &name, const Shape &shape, Halide::Type ty
 }
 
 Tensor Graph::constant(const std::string &name, const Shape &shape, std::vector<float> elements) {
-    if (shape.size() != int64_t(elements.size())) fail("[{}] has {} elements, its shape is {}", name, elements.size(), shape.str());
+    if (shape.size() != int64_t(elements.size()))
+        fail("[{}] has {} elements, its shape is {}", name, elements.size(), shape.str());
     values_.push_back({.name = name, .shape = shape, .type = Halide::Float(32), .constant = std::move(elements)});
     return Tensor(this, int(values_.size()) - 1);
 }
@@ -40,7 +41,8 @@ void Graph::takes(const Ids &ids) {
     const Value &v = values_[size_t(ids.value)];
     if (v.producer < 0 && v.part_of < 0 && v.name == "targets") return ids_.push_back(ids);
     if (ids.mean_weight >= 0)
-        fail("[{}] weighs rows by '{}', but only the ids that a model gets as its targets are counted before a step", ids.loss, v.name);
+        fail("[{}] weighs rows by '{}', but only the ids that a model gets as its targets are counted before a step",
+             ids.loss, v.name);
 }
 
 Tensor Graph::rows(const Tensor &x, int rank, int begin, int count) {

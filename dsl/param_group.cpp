@@ -11,7 +11,8 @@ namespace cryolite {
 
 namespace {
 
-constexpr const char *expected = "PATTERN=lr:NUMBER,decay:NUMBER, numbers from 0 on, with an x after those that multiply, such as wte=lr:0.1x,decay:0";
+constexpr const char *expected = "PATTERN=lr:NUMBER,decay:NUMBER, numbers from 0 on, with an x after those that "
+                                 "multiply, such as wte=lr:0.1x,decay:0";
 
 GroupValue value_of(const std::string &text, const std::string &number) {
     GroupValue v{0, number.ends_with("x")};

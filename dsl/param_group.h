@@ -13,7 +13,8 @@ struct GroupValue {
     auto operator<=>(const GroupValue &) const = default;
 };
 
-/// "wte=lr:0.1x,decay:0": a pattern of names in checkpoints, then `lr` and `decay`, each a multiple, with an x, or a number. The
+/// "wte=lr:0.1x,decay:0": a pattern of names in checkpoints, then `lr` and `decay`, each a multiple, with an x, or a
+/// number. The
 /// pattern has *, ? and [...] as a shell's; it names parameters, or the layers that hold them: "wte" is wte.weight too.
 struct ParamGroup {
     std::string text, pattern;

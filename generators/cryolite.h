@@ -17,4 +17,5 @@
 #include "dsl/losses/distillation.h"
 #include "dsl/losses/huber.h"
 #include "dsl/model.h"
+#include "dsl/tensor.h"
 #include "generators/driver/program.h"

@@ -124,7 +124,8 @@ Plan Plan::parse(const std::string &text, const std::string &origin) {
         p.scalar_values = j.at("scalar_values").get<std::vector<double>>();
         for (const json &g : j.value("groups", json::array())) p.groups.push_back(group_of(g));
         for (const json &b : j.at("buffers")) p.buffers.push_back(buffer_of(b));
-        for (const json &t : j.value("terms", json::array())) p.terms.push_back({t.at("loss"), whole<int>(t.at("buffer"))});
+        for (const json &t : j.value("terms", json::array()))
+            p.terms.push_back({t.at("loss"), whole<int>(t.at("buffer"))});
         for (const json &i : j.at("ids")) p.ids.push_back(ids_of(i));
         for (const json &k : j.at("kernels")) p.kernels.push_back(kernel_of(k));
         for (auto &[name, calls] : j.at("plans").items())

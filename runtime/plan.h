@@ -82,7 +82,7 @@ struct PlanIds {
     int classes = 0;             ///< they are 0 ... classes - 1
     std::optional<int> ignored;  ///< or this one, whose rows count nothing
     int class_weights = -1;      ///< the buffer of what the rows of each class count; -1: 1
-    int mean_weight = -1;        ///< the input that tells what a row of the whole batch counts in the mean; -1: each counts 1
+    int mean_weight = -1;  ///< the input that tells what a row of the whole batch counts in the mean; -1: each counts 1
 };
 
 /// Parameters that are trained at another rate, or decay otherwise, than the rest: they have a copy of the scalars.

@@ -125,7 +125,8 @@ void check_ids(const Plan &p, const PlanIds &ids) {
         return b;
     };
     if (ids.classes < 1) fail("'{}' has {} classes", ids.loss, ids.classes);
-    if (input_of(ids.input, 0, "int32").name != "targets") fail("'{}' counts rows by what is not the targets", ids.loss);
+    if (input_of(ids.input, 0, "int32").name != "targets")
+        fail("'{}' counts rows by what is not the targets", ids.loss);
     if (ids.mean_weight >= 0) input_of(ids.mean_weight, 1, "float32");
     if (ids.class_weights >= 0 && input_of(ids.class_weights, ids.classes, "float32").constant.empty())
         fail("'{}' has weights of classes that are nowhere", ids.loss);
@@ -135,7 +136,8 @@ void check_ids(const Plan &p, const PlanIds &ids) {
 void check_groups(const Plan &p) {
     const int b = p.find("scalars");
     const int64_t scalars = b < 0 ? 0 : p.buffers[size_t(b)].elements(), each = int64_t(p.scalar_names.size());
-    if (b >= 0 && (p.buffers[size_t(b)].type != "float64" || scalars < each)) fail("its array of scalars has {} elements", scalars);
+    if (b >= 0 && (p.buffers[size_t(b)].type != "float64" || scalars < each))
+        fail("its array of scalars has {} elements", scalars);
     for (const PlanGroup &g : p.groups) {
         if (g.at < 0 || g.at > scalars - each) fail("a group of parameters has its scalars at {} of {}", g.at, scalars);
         for (const PlanGroup::Setting &s : g.settings)
@@ -155,7 +157,8 @@ void check_plan(const Plan &p) {
     buffer_at(p, p.loss, "loss"), buffer_at(p, p.output, "output");
     check_evaluation(p);
     for (const Plan::Term &t : p.terms)
-        if (const PlanBuffer &b = buffer_at(p, t.buffer, t.loss); b.role != "activation" || b.type != "float32" || b.offset < 0)
+        if (const PlanBuffer &b = buffer_at(p, t.buffer, t.loss);
+            b.role != "activation" || b.type != "float32" || b.offset < 0)
             fail("the loss '{}' is '{}', which is no result", t.loss, b.name);
     check_groups(p);
     for (const PlanIds &ids : p.ids) check_ids(p, ids);

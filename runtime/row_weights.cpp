@@ -15,8 +15,9 @@ double RowWeights::sum_of(const PlanIds &ids, std::span<const int32_t> targets) 
         const int32_t id = targets[r];
         if (ids.ignored && id == *ids.ignored) continue;
         if (id < 0 || id >= ids.classes)
-            throw TargetError(fmt::format("the target of row {} of a batch is {}, but '{}' has {} classes, 0 to {}, and ignores {}", r, id,
-                                          ids.loss, ids.classes, ids.classes - 1, ids.ignored ? std::to_string(*ids.ignored) : "none"));
+            throw TargetError(fmt::format(
+                "the target of row {} of a batch is {}, but '{}' has {} classes, 0 to {}, and ignores {}", r, id,
+                ids.loss, ids.classes, ids.classes - 1, ids.ignored ? std::to_string(*ids.ignored) : "none"));
         sum += weights ? double(weights[id]) : 1.0;
     }
     return sum;

@@ -1,5 +1,6 @@
 #pragma once
-// How much the rows of a batch count in losses that weigh them by their targets: known before a step, for its whole batch.
+// How much the rows of a batch count in losses that weigh them by their targets: known before a step, for its whole
+// batch.
 
 #include <span>
 
@@ -19,10 +20,12 @@ public:
 
     /// Whether the plan has losses whose rows count differently.
     bool differ() const { return differ_; }
-    /// Counts these rows too. Errors: TargetError, naming the loss, the row and what is expected; then none are counted.
+    /// Counts these rows too. Errors: TargetError, naming the loss, the row and what is expected; then none are
+    /// counted.
     void add(std::span<const int32_t> targets);
     void clear();
-    /// What a row counts on average in the loss `plan.ids[k]`, of those that were added; 1 where none counts anything, so that
+    /// What a row counts on average in the loss `plan.ids[k]`, of those that were added; 1 where none counts
+    /// anything, so that
     /// the loss is 0 over 1.
     float mean(size_t k) const { return sums_[k] > 0 ? float(sums_[k] / double(rows_)) : 1.0f; }
 

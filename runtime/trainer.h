@@ -1,5 +1,6 @@
 #pragma once
-// Training: weights, optimizer state, steps, evaluation, and all of it to and from files. Several workers, each with its
+// Training: weights, optimizer state, steps, evaluation, and all of it to and from files. Several workers, each with
+// its
 // device and its part of every batch, do it together.
 
 #include <functional>
@@ -23,7 +24,8 @@ class Trainer {
 public:
     Trainer(std::shared_ptr<const Bundle> bundle, Device &device) : Trainer(std::move(bundle), {&device}, known_processes()) {}
     /// A worker for each device, as many as the bundle is for; or one in each of several processes. Whatever waits for
-    /// another worker throws LostWorker when that one has given no sign of life for `patience` seconds (of this process;
+    /// another worker throws LostWorker when that one has given no sign of life for `patience` seconds (of this
+    /// process;
     /// `processes` have their own).
     Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
             double patience = default_patience);
@@ -38,7 +40,8 @@ public:
     /// parameters that have their own get this share of it: where it goes up and down, how far it is from its largest.
     bool set(const std::string &scalar, double value, double share = 1);
 
-    /// One optimizer step over micro-batches drawn by `next`, `accumulate` of them. Returns the mean loss; where rows count
+    /// One optimizer step over micro-batches drawn by `next`, `accumulate` of them. Returns the mean loss; where rows
+    /// count
     /// differently, that of all rows of the step. Errors: TargetError; no weight has changed then.
     double step(const std::function<const Batch &()> &next, int accumulate);
     /// Of the last step, what each of `plan().terms` was: as the model's loss has it before it weighs it.
@@ -46,22 +49,27 @@ public:
     uint64_t steps() const { return steps_; }
     void set_steps(uint64_t n) { steps_ = n; }
 
-    /// After LostWorker: whether parameters and state are those after `steps()` steps, all of them here, and can be written.
+    /// After LostWorker: whether parameters and state are those after `steps()` steps, all of them here, and can be
+    /// written.
     bool settled() const;
-    /// After LostWorker: whether a thread that is lost may still use this trainer and its devices, so that they must stay.
+    /// After LostWorker: whether a thread that is lost may still use this trainer and its devices, so that they must
+    /// stay.
     bool left_behind() const { return crew_.left_behind(); }
 
     /// Does the updates that the step schedule has put off to the next forward pass. Evaluating, and reading or writing
     /// weights, does so by itself.
     void flush();
 
-    /// The model's loss over the first `examples` of a batch (the rest is padding), as a batch of so many would have it; where
-    /// rows count differently, over what a row `among` more counts on average (null: these alone), so that the mean over
+    /// The model's loss over the first `examples` of a batch (the rest is padding), as a batch of so many would have
+    /// it; where
+    /// rows count differently, over what a row `among` more counts on average (null: these alone), so that the mean
+    /// over
     /// batches, by examples, is that of all their rows. Errors: as `check_examples`; TargetError.
     double evaluate(const Batch &batch, int examples, const RowWeights *among = nullptr);
     /// Counts the rows of these examples.
     void count_rows(RowWeights &weights, const Batch &batch, int examples) const;
-    /// Throws, naming the layer, where the loss is no mean over rows and so many examples are not whole batches of workers.
+    /// Throws, naming the layer, where the loss is no mean over rows and so many examples are not whole batches of
+    /// workers.
     void check_examples(int examples) const;
     /// The model's output for the first examples of a batch: [rows, classes] row-major. In this process alone.
     std::span<const float> predict(const Batch &batch, int examples);
@@ -110,7 +118,7 @@ private:
     std::vector<std::unique_ptr<Collective>> collectives_;  ///< by worker of this process; none where there is one in all
     std::vector<std::unique_ptr<Executor>> executors_;
     std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have
-    std::vector<double> scalars_;  ///< those of all parameters, then those of groups, as the buffer has them
+    std::vector<double> scalars_;             ///< those of all parameters, then those of groups, as the buffer has them
     std::vector<double> values_;
     RowWeights weights_;       ///< of the step, or of the batch that is evaluated
     std::vector<Batch> held_;  ///< the micro-batches of a step, where all are counted first

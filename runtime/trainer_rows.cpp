@@ -42,6 +42,8 @@ std::span<const int32_t> Trainer::rows_of(const Batch &batch, int examples) cons
     return std::span(batch.targets).first(plan().ids.empty() ? 0 : size_t(examples * targets_per_example()));
 }
 
-void Trainer::count_rows(RowWeights &weights, const Batch &batch, int examples) const { weights.add(rows_of(batch, examples)); }
+void Trainer::count_rows(RowWeights &weights, const Batch &batch, int examples) const {
+    weights.add(rows_of(batch, examples));
+}
 
 }  // namespace cryolite

@@ -24,7 +24,8 @@ public:
     }
     void tell(EvalEvent &e) const {
         if (of_text_) return;
-        if (!trainer_.predicts_numbers()) return void(e.accuracy = double(right_) / double(std::max(labelled_, uint64_t{1})));
+        if (!trainer_.predicts_numbers())
+            return void(e.accuracy = double(right_) / double(std::max(labelled_, uint64_t{1})));
         e.rmse = std::sqrt(squared_ / n_);
         if (spread_ > 0) e.r2 = 1 - squared_ / spread_;
     }

@@ -17,7 +17,8 @@ struct StepEvent {
     double loss = 0;    ///< mean over micro-batches, before the update
     double tok_s = 0, step_s = 0, lr = 0;
     uint64_t withheld = 0;  ///< updates in a row, up to this step's, that a gradient was not finite for
-    std::vector<std::pair<std::string, double>> losses = {};  ///< those that the loss is made of, where these are several
+    std::vector<std::pair<std::string, double>> losses =
+        {};  ///< those that the loss is made of, where these are several
 };
 
 struct EvalEvent {

@@ -316,20 +316,23 @@ private:
 
     json group_json(const PlanGroup &g) const {
         json j = {{"asked", g.texts}, {"settings", json::object()}, {"parameters", json::array()}};
-        for (const PlanGroup::Setting &s : g.settings) j["settings"][s.scalar] = {{s.times ? "times" : "value", s.value}};
+        for (const PlanGroup::Setting &s : g.settings)
+            j["settings"][s.scalar] = {{s.times ? "times" : "value", s.value}};
         for (int w : g.parameters) j["parameters"].push_back(plan_.buffers[size_t(w)].name);
         return j;
     }
     void print_groups() const {
-        if (!plan_.groups.empty()) fmt::print("\ngroups of parameters, at rates or decays of their own (biases and gains do not decay):\n");
+        if (!plan_.groups.empty())
+            fmt::print("\ngroups of parameters, at rates or decays of their own (biases and gains do not decay):\n");
         for (const PlanGroup &g : plan_.groups) {
             std::string settings;
             int64_t elements = 0;
             for (const PlanGroup::Setting &s : g.settings)
-                settings += fmt::format("{}{} {}{}", settings.empty() ? "" : ", ", s.scalar, s.value, s.times ? " times" : "");
+                settings +=
+                    fmt::format("{}{} {}{}", settings.empty() ? "" : ", ", s.scalar, s.value, s.times ? " times" : "");
             for (int w : g.parameters) elements += plan_.buffers[size_t(w)].elements();
-            fmt::print("  {:36} {} parameters in {} tensors, by {}\n", settings, grouped(uint64_t(elements)), g.parameters.size(),
-                       fmt::join(g.texts, " and "));
+            fmt::print("  {:36} {} parameters in {} tensors, by {}\n", settings, grouped(uint64_t(elements)),
+                       g.parameters.size(), fmt::join(g.texts, " and "));
         }
     }
 

@@ -111,7 +111,8 @@ void Progress::step(const Step &s) {
         s.fraction > 0 ? fmt::format("  {:.0f} % of peak", 100 * s.fraction) : "";
     const std::string withheld = s.event.withheld ? fmt::format("  {} updates withheld", s.event.withheld) : "";
     std::string losses;
-    for (auto &[name, loss] : s.event.losses) losses += fmt::format("{}{} {}", losses.empty() ? " (" : ", ", name, loss_text(loss));
+    for (auto &[name, loss] : s.event.losses)
+        losses += fmt::format("{}{} {}", losses.empty() ? " (" : ", ", name, loss_text(loss));
     if (!losses.empty()) losses += ")";
     const std::string width = std::to_string(s.steps);
     const std::string line =

@@ -194,7 +194,8 @@ private:
                                       "written until there is one again", step));
         times_.add(seconds);
         StepEvent e{step, loss, tokens_ / seconds, seconds, lr, withheld};
-        for (size_t t = 0; t < trainer().terms().size(); t++) e.losses.emplace_back(trainer().plan().terms[t].loss, trainer().terms()[t]);
+        for (size_t t = 0; t < trainer().terms().size(); t++)
+            e.losses.emplace_back(trainer().plan().terms[t].loss, trainer().terms()[t]);
         record(e);
         emit(to_json(e));
         // After the first step, which should not wait for it.

@@ -11,7 +11,8 @@ struct BinaryCrossEntropy : Layer2 {
     explicit BinaryCrossEntropy(std::string path = "loss") : Layer2(std::move(path)) {}
     int output_rank() const override { return 1; }
     Shape shape(const std::vector<Shape> &x) const override {
-        if (x[0] != x[1]) fail("[{}] has outputs {} but targets {}: the shapes must match", path, x[0].str(), x[1].str());
+        if (x[0] != x[1])
+            fail("[{}] has outputs {} but targets {}: the shapes must match", path, x[0].str(), x[1].str());
         return {1};
     }
     double flops(const Shape &) const override { return 0; }

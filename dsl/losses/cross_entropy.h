@@ -6,18 +6,22 @@ namespace cryolite {
 
 /// Of a cross-entropy. Errors: a smoothing outside of 0 ... 1, a class weight that is negative or not finite.
 struct CrossEntropyOptions {
-    std::optional<int> ignored = {};          ///< rows of this target count nothing, -100 say; their gradients are 0
-    double smoothing = 0;                     ///< share of the target's probability that all classes have instead
-    std::vector<float> class_weights = {};    ///< how much the rows of each class count; empty: 1
+    std::optional<int> ignored = {};        ///< rows of this target count nothing, -100 say; their gradients are 0
+    double smoothing = 0;                   ///< share of the target's probability that all classes have instead
+    std::vector<float> class_weights = {};  ///< how much the rows of each class count; empty: 1
 };
 
-/// With y the target's share 1 - smoothing of probability, plus smoothing / classes for each class, and w(v) the weight of a class:
+/// With y the target's share 1 - smoothing of probability, plus smoothing / classes for each class, and w(v) the
+/// weight of a class:
 ///     loss = sum over rows r of sum_v y(v, r) w(v) (lse(r) - x(v, r)) / sum over rows of w(target),
-/// lse(r) = log(sum_v exp(x(v, r))), shifted by the row's maximum. Ignored rows are in neither sum; where all are, the loss is 0.
+/// lse(r) = log(sum_v exp(x(v, r))), shifted by the row's maximum. Ignored rows are in neither sum; where all are,
+/// the loss is 0.
 /// Without options: mean over rows of lse - x(target). As torch.nn.functional.cross_entropy.
-/// The sum of weights is that of the whole batch, over all micro-batches and workers: the runtime knows the targets before the
+/// The sum of weights is that of the whole batch, over all micro-batches and workers: the runtime knows the targets
+/// before the
 /// step. A target that is no class, and not the ignored one, is an error there.
-/// x: [classes, ...rows], targets: [...rows] int32 -> [1]. Where rows are weighed the algorithm also reads the weights of classes,
+/// x: [classes, ...rows], targets: [...rows] int32 -> [1]. Where rows are weighed the algorithm also reads the
+/// weights of classes,
 /// [classes], if there are such, and what a row counts on average, [1].
 /// Smoothing: Rethinking the Inception Architecture, Szegedy et al., 2016.
 struct CrossEntropy : Layer {
@@ -76,7 +80,8 @@ struct CrossEntropy : Layer {
         if (options.smoothing > 0) {
             RDom k(0, x.extent(0), "k");
             spread(r) += by_class() ? in[2](k) * x(k, r) : x(k, r);
-            row = number(x, 1 - options.smoothing) * row + number(x, share(x)) * (number(x, sum_of_weights(x)) * lse(r) - spread(r));
+            row = number(x, 1 - options.smoothing) * row +
+                  number(x, share(x)) * (number(x, sum_of_weights(x)) * lse(r) - spread(r));
         }
         if (options.ignored) row = select(ignores(in), cast(x.type(), 0), row);
         nll(r) = row;
@@ -90,11 +95,13 @@ struct CrossEntropy : Layer {
         Func weight("weight");
         log_sum(x);
         weight() = dy(0) / rows(in);
-        Expr hit = select(v == in[1](r), cast(x.type(), 1), cast(x.type(), 0)), p = exp(x(v, r) - lse(r)), slope = p - hit;
+        Expr hit = select(v == in[1](r), cast(x.type(), 1), cast(x.type(), 0)), p = exp(x(v, r) - lse(r)),
+             slope = p - hit;
         if (by_class()) slope = of_target(in) * slope;
         if (options.smoothing > 0)
-            slope = number(x, 1 - options.smoothing) * slope +
-                    number(x, share(x)) * (number(x, sum_of_weights(x)) * p - (by_class() ? in[2](v) : cast(x.type(), 1)));
+            slope =
+                number(x, 1 - options.smoothing) * slope +
+                number(x, share(x)) * (number(x, sum_of_weights(x)) * p - (by_class() ? in[2](v) : cast(x.type(), 1)));
         if (options.ignored) slope = select(ignores(in), cast(x.type(), 0), slope);
         d(x)(v, r) = slope * weight();
     }

@@ -4,21 +4,25 @@
 
 namespace cryolite {
 
-/// loss = T^2 mean over rows of KL(p || q) = T^2 mean over rows of sum_v p(v) (log p(v) - log q(v)), with p = softmax(teacher / T)
-/// and q = softmax(x / T): a student learns a teacher's probabilities, softened by the temperature T; T^2 keeps the size of gradients.
+/// loss = T^2 mean over rows of KL(p || q) = T^2 mean over rows of sum_v p(v) (log p(v) - log q(v)), with p =
+/// softmax(teacher / T)
+/// and q = softmax(x / T): a student learns a teacher's probabilities, softened by the temperature T; T^2 keeps the
+/// size of gradients.
 /// x, teacher: [classes, ...rows] -> [1]. The teacher is a constant here: no gradient of it is taken.
 /// Errors: T is not positive. Distilling the Knowledge in a Neural Network, Hinton et al., 2015;
 /// T^2 torch.nn.KLDivLoss(reduction='batchmean') of log_softmax(x / T) and softmax(teacher / T).
 struct Distillation : Layer2 {
     const double temperature;
 
-    explicit Distillation(std::string path = "loss", double temperature = 1) : Layer2(std::move(path)), temperature(temperature) {
+    explicit Distillation(std::string path = "loss", double temperature = 1)
+        : Layer2(std::move(path)), temperature(temperature) {
         if (!std::isfinite(temperature) || temperature <= 0)
             fail("[{}] has a temperature of {}, expected a positive number", this->path, temperature);
     }
     int output_rank() const override { return 1; }
     Shape shape(const std::vector<Shape> &x) const override {
-        if (x[0] != x[1]) fail("[{}] has outputs {} but a teacher's {}: the shapes must match", path, x[0].str(), x[1].str());
+        if (x[0] != x[1])
+            fail("[{}] has outputs {} but a teacher's {}: the shapes must match", path, x[0].str(), x[1].str());
         return {1};
     }
     double flops(const Shape &) const override { return 0; }

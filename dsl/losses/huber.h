@@ -4,7 +4,8 @@
 
 namespace cryolite {
 
-/// loss = mean over elements of h(x - t), h(e) = e^2 / 2 where |e| <= delta, delta (|e| - delta / 2) beyond: squared near 0, so that
+/// loss = mean over elements of h(x - t), h(e) = e^2 / 2 where |e| <= delta, delta (|e| - delta / 2) beyond: squared
+/// near 0, so that
 /// the gradient is smooth, linear far off, so that outliers do not rule. x, t: [n, ...rows] -> [1].
 /// Errors: delta is not positive. Robust Estimation of a Location Parameter, Huber, 1964; torch.nn.HuberLoss.
 /// torch.nn.SmoothL1Loss(beta) is 1 / beta times this with delta = beta.
@@ -12,7 +13,8 @@ struct Huber : Layer2 {
     const double delta;
 
     explicit Huber(std::string path = "loss", double delta = 1) : Layer2(std::move(path)), delta(delta) {
-        if (!std::isfinite(delta) || delta <= 0) fail("[{}] has a delta of {}, expected a positive number", this->path, delta);
+        if (!std::isfinite(delta) || delta <= 0)
+            fail("[{}] has a delta of {}, expected a positive number", this->path, delta);
     }
     int output_rank() const override { return 1; }
     Shape shape(const std::vector<Shape> &x) const override {

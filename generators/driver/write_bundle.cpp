@@ -19,7 +19,8 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
     if (v.role == Role::state || v.role == Role::gradient || v.role == Role::remainder || v.role == Role::share)
         j["parameter"] = p.parameters[v.parameter].value.index;
     if (id.index < int(p.graph.values().size()))
-        if (const auto &elements = p.graph.values()[size_t(id.index)].constant; !elements.empty()) j["constant"] = elements;
+        if (const auto &elements = p.graph.values()[size_t(id.index)].constant; !elements.empty())
+            j["constant"] = elements;
     const auto at = memory.offset.find(id);
     if (v.role == Role::activation) j["offset"] = at == memory.offset.end() ? -1 : at->second;
     if (v.role == Role::share) j["worker"] = v.worker, j["stored"] = false;
@@ -38,7 +39,10 @@ json ids_json(const Graph::Ids &ids) {
 
 json group_json(const StepProgram &p, int number) {
     const ir::ParamGroup &g = p.groups[size_t(number)];
-    json j = {{"at", number * p.scalars_apart}, {"texts", g.texts}, {"settings", json::array()}, {"parameters", json::array()}};
+    json j = {{"at", number * p.scalars_apart},
+              {"texts", g.texts},
+              {"settings", json::array()},
+              {"parameters", json::array()}};
     for (auto &[scalar, value] : {std::pair{"lr", g.lr}, {"weight-decay", g.decay}})
         if (value) j["settings"].push_back({{"scalar", scalar}, {"value", value->value}, {"times", value->times}});
     for (const ir::Parameter &w : p.parameters)
@@ -85,9 +89,16 @@ json call_json(const StepProgram &p, const ir::Kernel &kernel, const CompiledKer
 }  // namespace
 
 json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled, const ir::MemoryPlan &memory) {
-    json j = {{"format", 4}, {"device", p.schedule->machine.device}, {"task", model.task()}, {"workers", p.workers}, {"arena", memory.bytes},
-              {"arena_unshared", memory.unshared}, {"loss", p.loss.index}, {"output", p.output.index},
-              {"scalars", p.scalar_names}, {"scalar_values", p.scalar_values}};
+    json j = {{"format", 4},
+              {"device", p.schedule->machine.device},
+              {"task", model.task()},
+              {"workers", p.workers},
+              {"arena", memory.bytes},
+              {"arena_unshared", memory.unshared},
+              {"loss", p.loss.index},
+              {"output", p.output.index},
+              {"scalars", p.scalar_names},
+              {"scalar_values", p.scalar_values}};
     if (p.evaluation.loss) j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
     else j["evaluation"] = {{"hindrance", p.evaluation.hindrance}};
     if (p.spared != ir::Spared{})

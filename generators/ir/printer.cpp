@@ -99,7 +99,8 @@ private:
             words += fmt::format(" {} [{}]", how[n->how.index()], n->slot);
         }
         if (auto *u = as<Update>(op); u && u->scaled) words += ", clipped";
-        if (auto *u = as<Update>(op); u && p.parameters[u->w].group) words += fmt::format(", group {}", p.parameters[u->w].group);
+        if (auto *u = as<Update>(op); u && p.parameters[u->w].group)
+            words += fmt::format(", group {}", p.parameters[u->w].group);
         if (Shard s = shard_of(op); s.worker >= 0) words += fmt::format(" of worker {} [{}, {})", s.worker, s.begin, s.begin + s.count);
         return words;
     }

@@ -44,7 +44,7 @@ struct Parameter {
     bool deferred = false;  ///< its update waits for its next use
     std::string frozen =
         {};  ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
-    int group = 0;          ///< which copy of the step's scalars its update reads
+    int group = 0;  ///< which copy of the step's scalars its update reads
     ValueId value = {}, gradient = {}, remainder = {};
     std::vector<ValueId> states = {};
     std::vector<ValueId> shares = {};  ///< by worker: their gradients, where the update adds them itself
@@ -177,7 +177,7 @@ struct Program {
     std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, then the optimizer's
     std::vector<double> scalar_values;
     std::vector<ParamGroup> groups;  ///< the first is that of all others; empty: there is one
-    int scalars_apart = 0;   ///< entries between a group's scalars and the next one's
+    int scalars_apart = 0;           ///< entries between a group's scalars and the next one's
     int norms_apart = 1;     ///< entries between one norm and the next: where a device can begin an array
     int gradient_norms = 0;  ///< the first entries of the norms
     int workers = 1;

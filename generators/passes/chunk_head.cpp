@@ -50,7 +50,8 @@ private:
         if (l.inputs.at(0) != h.output) return {rules::loss_reads_head, p.layer(loss).path};
         if (!p.layer(loss).mean_of_rows) return {rules::loss_is_mean, p.layer(loss).path};
         for (size_t k = 1; k < l.inputs.size(); k++)
-            if (p.source(loss).has_rows(int(k)) && rows_read(p, loss, k) != rows_read(p, loss, 0)) return {rules::rows_differ, k, p.layer(loss).path};
+            if (p.source(loss).has_rows(int(k)) && rows_read(p, loss, k) != rows_read(p, loss, 0))
+                return {rules::rows_differ, k, p.layer(loss).path};
         if (!p.layer(head).by_rows || h.inputs.size() != 1) return rules::head_by_rows;
         if (read_by_another(h.inputs[0], head)) return rules::head_input_has_readers;
         if (!p.values[h.inputs[0]].producer) return rules::head_reads_input;

@@ -35,7 +35,8 @@ void declare_scalars(StepProgram &p, const Context &cx) {
     p.scalar_names = {"step", "loss_scale", "clip"};
     p.scalar_values = {1, 1, 0};
     for (const Scalar *s : cx.optimizer.scalars()) p.scalar_names.push_back(s->name), p.scalar_values.push_back(s->value);
-    const int each = int(p.scalar_names.size()), apart = std::max(64, cx.schedule.machine.alignment) / int(sizeof(double));
+    const int each = int(p.scalar_names.size()),
+              apart = std::max(64, cx.schedule.machine.alignment) / int(sizeof(double));
     p.scalars_apart = (each + apart - 1) / apart * apart;
     const int scalars = p.groups.empty() ? each : int(p.groups.size()) * p.scalars_apart;
     auto add = [&](const std::string &name, ir::Role role, ir::DataType type, int n) {

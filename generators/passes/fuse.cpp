@@ -41,7 +41,8 @@ private:
         for (size_t k = inputs.size(); k-- > 0;) {
             const ValueId v = p.operand(p.ops[s], inputs[k]);
             const OpId maker = p.base(v) == v ? e.writer(v) : OpId();
-            if (!maker || p.is_result(v) || p.nature(p.ops[maker]) != Nature::anchor || e.readers(v).size() != 1) continue;
+            if (!maker || p.is_result(v) || p.nature(p.ops[maker]) != Nature::anchor || e.readers(v).size() != 1)
+                continue;
             if (p.source(*ir::call_of(p.ops[maker])).rank() != 2) continue;
             p.values[v].stored = false;
             p.ops[maker].placed = "at " + p.ops[s].name;

@@ -1,4 +1,5 @@
-// Parameters whose rate or decay differs from the others': each group has a copy of a step's scalars of its own, which the same
+// Parameters whose rate or decay differs from the others': each group has a copy of a step's scalars of its own,
+// which the same
 // kernels of updates read.
 
 #include <algorithm>
@@ -42,18 +43,25 @@ private:
             of.texts.push_back(g.text);
             met++, decay += p.parameters[w].shape.rank() > 1;
         }
-        if (!met) fail("the group of parameters '{}' matches none; near are {}", g.text, fmt::join(near_names(p, g.pattern + "*"), ", "));
+        if (!met)
+            fail("the group of parameters '{}' matches none; near are {}", g.text,
+                 fmt::join(near_names(p, g.pattern + "*"), ", "));
         if (g.decay && g.decay->value > 0 && !decay)
-            fail("the group of parameters '{}' sets a decay, but all that it matches are biases or gains, which do not decay", g.text);
+            fail("the group of parameters '{}' sets a decay, but all that it matches are biases or gains, which do not "
+                 "decay",
+                 g.text);
     }
     void check_scalar(const ParamGroup &g, const std::optional<GroupValue> &value, const std::string &scalar) const {
         const auto &scalars = cx.optimizer.scalars();
         if (value && std::ranges::none_of(scalars, [&](const Scalar *s) { return s->name == scalar; }))
-            fail("the group of parameters '{}' sets what the optimizer '{}' does not have: {}", g.text, cx.optimizer.name(), scalar);
+            fail("the group of parameters '{}' sets what the optimizer '{}' does not have: {}", g.text,
+                 cx.optimizer.name(), scalar);
     }
     int group_of(const ir::ParamGroup &of) {
         const auto key = [](const ir::ParamGroup &g) { return std::tie(g.lr, g.decay); };
-        const size_t at = size_t(std::ranges::find_if(p.groups, [&](const ir::ParamGroup &g) { return key(g) == key(of); }) - p.groups.begin());
+        const size_t at =
+            size_t(std::ranges::find_if(p.groups, [&](const ir::ParamGroup &g) { return key(g) == key(of); }) -
+                   p.groups.begin());
         if (at == p.groups.size()) p.groups.push_back(of);
         return int(at);
     }

@@ -15,7 +15,8 @@ size_t edits(const std::string &pattern, const std::string &name) {
         row[0] += c != '*';
         for (size_t j = 1; j < row.size(); j++) {
             const size_t above = row[j];
-            row[j] = c == '*' ? std::min(above, row[j - 1]) : std::min({diagonal + (c != '?' && c != name[j - 1]), above + 1, row[j - 1] + 1});
+            row[j] = c == '*' ? std::min(above, row[j - 1])
+                              : std::min({diagonal + (c != '?' && c != name[j - 1]), above + 1, row[j - 1] + 1});
             diagonal = above;
         }
     }

@@ -93,13 +93,15 @@ void add_terms(StepProgram &p, ValueId v) {
     const CallId c = p.values[v].producer;
     if (!c || std::ranges::any_of(p.terms, [v](const ir::Program::Term &t) { return t.value == v; })) return;
     const auto &inputs = p.calls[c].inputs;
-    const bool of_numbers = std::ranges::all_of(inputs, [&](ValueId x) { return p.values[x].shape.size() == 1 && p.values[x].producer; });
+    const bool of_numbers =
+        std::ranges::all_of(inputs, [&](ValueId x) { return p.values[x].shape.size() == 1 && p.values[x].producer; });
     if (!p.layer(c).mean_of_rows && of_numbers) {
         for (ValueId x : inputs) add_terms(p, x);
         return;
     }
     const std::string &path = p.layer(c).path;
-    const auto before = std::ranges::count_if(p.terms, [&](const ir::Program::Term &t) { return p.layer(p.values[t.value].producer).path == path; });
+    const auto before = std::ranges::count_if(
+        p.terms, [&](const ir::Program::Term &t) { return p.layer(p.values[t.value].producer).path == path; });
     p.terms.push_back({before ? fmt::format("{} {}", path, before + 1) : path, v});
 }
 

@@ -112,7 +112,8 @@ private:
         if (p.layer(id).mean_of_rows) {
             const int all = rows_read(p, id, 0);
             for (size_t k = 0; k < c.inputs.size(); k++)
-                if (const int n = rows_read(p, id, k); p.source(id).has_rows(int(k)) && (n != all || (part(c) < 0 && n % examples)))
+                if (const int n = rows_read(p, id, k);
+                    p.source(id).has_rows(int(k)) && (n != all || (part(c) < 0 && n % examples)))
                     return fmt::format("{} is said to be a mean over rows (Layer::mean_of_rows), but its input {} has {} rows, and the "
                                        "first {}, of {} examples", layer, k, n, all, examples);
             return "";

@@ -93,7 +93,8 @@ int32_t label_in(const Line &line, float value, size_t column, int classes) {
     // Labels index a vector of classes: far fewer than 2^24, up to which a float holds every
     // integer.
     if (value < 0 || value >= 0x1p24f || value != std::floor(value))
-        line.refuse(column, "the label {} is not a whole number from 0 on, or {} of a row without one", value, no_label);
+        line.refuse(column, "the label {} is not a whole number from 0 on, or {} of a row without one", value,
+                    no_label);
     if (classes > 0 && value >= static_cast<float>(classes))
         line.refuse(column, "the label {} is not one of {} classes (0 to {})", value, classes,
                     classes - 1);

@@ -37,7 +37,8 @@ struct TableOptions {
     size_t targets = 0;  ///< columns at the end of a row that are numbers to predict; 0: the last is a label
 };
 
-/// Every line: numbers, then a whole number from 0 on, the label, or no_label, or the numbers to predict; empty lines are
+/// Every line: numbers, then a whole number from 0 on, the label, or no_label, or the numbers to predict; empty lines
+/// are
 /// skipped.
 /// Errors name the file, line and column: no number, not finite, another number of fields, a bad
 /// label, or one far beyond the number of rows where `classes` is not given; also a damaged gzip

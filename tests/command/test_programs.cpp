@@ -70,7 +70,7 @@ TEST_CASE("programs: a bundle is built once, and again when it is damaged") {
     CHECK(r.kernels == 3);
     CHECK(r.cached == 1);
     CHECK(seen == std::vector{0, 3});
-    CHECK(read_file(r.folder / "plan.json") == "{\"format\":3}\n");
+    CHECK(read_file(r.folder / "plan.json") == "{\"format\":4}\n");
     r = fake.get();
     CHECK(r.kernels == 3);
     CHECK(r.cached == 3);
@@ -101,8 +101,9 @@ TEST_CASE("programs: a bundle that another version wrote is built again") {
         CHECK(fake.builds() == 2);
     }
     // A program that is of another version itself is an error, not a loop.
-    Fake other(R"(echo '{"done":3,"total":3,"cached":1}'; echo '{"format":4}' > "$2/plan.json"; echo > "$2/kernels.so")");
-    CHECK_ERROR(Plan::load(other.get().folder / "plan.json"), "its format is 4, expected 3");
+    Fake other(
+        R"(echo '{"done":3,"total":3,"cached":1}'; echo '{"format":5}' > "$2/plan.json"; echo > "$2/kernels.so")");
+    CHECK_ERROR(Plan::load(other.get().folder / "plan.json"), "its format is 5, expected 4");
 }
 
 TEST_CASE("programs: an optimizer that the program does not know is refused, with those it does") {

@@ -42,12 +42,13 @@ TEST_CASE("groups of parameters: what a text says") {
     for (const char *name : {"h.0.upper.weight", "x.h.0.up", "up.weight"}) CHECK(!g.matches(name));
     CHECK(ParamGroup::parse("*.bias=lr:2x").matches("head.bias"));
     CHECK(ParamGroup::parse("h.[02].up=lr:2x").matches("h.2.up.weight"));
-    for (const char *text : {"wte", "=lr:1", "wte=", "wte=lr", "wte=rate:1", "wte=lr:", "wte=lr:x", "wte=lr:-1", "wte=lr:nan", "wte=lr:1y",
-                             "wte=lr:1,", "wte=lr:1,lr:2"}) {
+    for (const char *text : {"wte", "=lr:1", "wte=", "wte=lr", "wte=rate:1", "wte=lr:", "wte=lr:x", "wte=lr:-1",
+                             "wte=lr:nan", "wte=lr:1y", "wte=lr:1,", "wte=lr:1,lr:2"}) {
         CAPTURE(text);
         CHECK_ERROR(ParamGroup::parse(text), fmt::format("the group of parameters '{}'", text));
     }
-    CHECK_ERROR(ParamGroup::parse("wte=lr:-1"), "has the number '-1', expected PATTERN=lr:NUMBER,decay:NUMBER, numbers from 0 on");
+    CHECK_ERROR(ParamGroup::parse("wte=lr:-1"),
+                "has the number '-1', expected PATTERN=lr:NUMBER,decay:NUMBER, numbers from 0 on");
 }
 
 TEST_CASE("groups of parameters: later ones win, setting by setting; equal ones are one") {
@@ -65,19 +66,25 @@ TEST_CASE("groups of parameters: later ones win, setting by setting; equal ones 
     const ir::Value &scalars = c.program.values[c.program.scalars];
     CHECK(scalars.shape == Shape{4 * c.program.scalars_apart});
     CHECK(c.program.scalars_apart * 8 % 64 == 0);
-    CHECK(two({}).program.groups.empty());
+}
+
+TEST_CASE("groups of parameters: without any, there is one set of scalars") {
+    const Compiled<Two> c = two({});
+    CHECK(c.program.groups.empty());
+    CHECK(c.program.values[c.program.scalars].shape == Shape{int(c.program.scalar_names.size())});
 }
 
 TEST_CASE("groups of parameters: their updates are the kernels of all others") {
-    const std::vector<std::string> plain = two({}).keys(), grouped = two({"h.0=lr:0.1x,decay:0", "head=lr:1e-3"}).keys();
+    const std::vector<std::string> plain = two({}).keys();
+    const std::vector<std::string> grouped = two({"h.0=lr:0.1x,decay:0", "head=lr:1e-3"}).keys();
     CHECK(std::set(plain.begin(), plain.end()) == std::set(grouped.begin(), grouped.end()));
 }
 
 TEST_CASE("groups of parameters: refused where they match nothing, or set what is not there") {
     CHECK_ERROR(two({"haed=lr:2x"}), "the group of parameters 'haed=lr:2x' matches none; near are head");
     CHECK_ERROR(two({"h.0.up.wieght=lr:2x"}), "near are h.0.up.weight");
-    CHECK_ERROR(two({"*.bias=decay:0.1"}),
-                "the group of parameters '*.bias=decay:0.1' sets a decay, but all that it matches are biases or gains, which do not decay");
+    CHECK_ERROR(two({"*.bias=decay:0.1"}), "the group of parameters '*.bias=decay:0.1' sets a decay, but all that it "
+                                           "matches are biases or gains, which do not decay");
 }
 
 }  // namespace cryolite::test

@@ -20,7 +20,8 @@ struct Rows {
     }
     double of_class(int v) const { return options.class_weights.empty() ? 1 : options.class_weights[size_t(v)]; }
     double total_weight() const {
-        return std::accumulate(targets.begin(), targets.end(), 0.0, [&](double sum, double t) { return sum + weight(t); });
+        return std::accumulate(targets.begin(), targets.end(), 0.0,
+                               [&](double sum, double t) { return sum + weight(t); });
     }
     /// As the formula says it, term by term.
     double loss() const {
@@ -56,7 +57,8 @@ struct Rows {
 Rows some_rows(int classes, int rows, const CrossEntropyOptions &options) {
     Rows r{classes, {}, {}, options};
     for (int i = 0; i < classes * rows; i++) r.x.push_back(3 * std::sin(1.7 * i + 0.3));
-    for (int i = 0; i < rows; i++) r.targets.push_back(i % 3 == 1 && options.ignored ? *options.ignored : i * 5 % classes);
+    for (int i = 0; i < rows; i++)
+        r.targets.push_back(i % 3 == 1 && options.ignored ? *options.ignored : i * 5 % classes);
     return r;
 }
 
@@ -120,14 +122,17 @@ TEST_CASE("CrossEntropy: shapes") {
 
 TEST_CASE("CrossEntropy: what it is given has to make sense") {
     CHECK_ERROR(CrossEntropy("loss", {.smoothing = 1.5}), "[loss] has a label smoothing of 1.5, expected 0 to 1");
-    CHECK_ERROR(CrossEntropy("loss", {.class_weights = {1, -2}}), "[loss] has a class weight of -2, expected a finite number from 0 on");
+    CHECK_ERROR(CrossEntropy("loss", {.class_weights = {1, -2}}),
+                "[loss] has a class weight of -2, expected a finite number from 0 on");
     CrossEntropy weighted("loss", {.class_weights = {1, 2}});
     CHECK_ERROR(weighted.shape({Shape{3, 4}, Shape{4}}),
                 "[loss] has 2 class weights, but outputs [3, 4]: one for each of 3 classes is expected");
     Graph g;
     CrossEntropy masked("loss", {.ignored = -100});
     const Tensor x = g.input("features", {3, 4}, Halide::Float(32)), others = g.input("tokens", {4}, Halide::Int(32));
-    CHECK_ERROR(masked(x, others), "[loss] weighs rows by 'tokens', but only the ids that a model gets as its targets are counted before a step");
+    CHECK_ERROR(
+        masked(x, others),
+        "[loss] weighs rows by 'tokens', but only the ids that a model gets as its targets are counted before a step");
     CrossEntropy plain;
     CHECK(plain(x, others).shape() == Shape{1});
 }

@@ -17,12 +17,14 @@ TEST_CASE("Huber: squared near the target, linear far off; gradients of both inp
         const double e = std::abs(x[i] - t[i]);
         expected += (e <= 0.75 ? e * e / 2 : 0.75 * (e - 0.375)) / 6;
     }
-    CHECK(output_of(LayerTester(layer).input({3, 2}, x).input({3, 2}, t))[0] == doctest::Approx(expected).epsilon(1e-12));
+    CHECK(output_of(LayerTester(layer).input({3, 2}, x).input({3, 2}, t))[0] ==
+          doctest::Approx(expected).epsilon(1e-12));
     check_gradients(LayerTester(layer).input({5, 7}).input({5, 7}));
     check_gradients(LayerTester(layer).input({3, 2, 5}).input({3, 2, 5}));
     check_gradients(LayerTester(layer).input({1, 1}).input({1, 1}));
     CHECK_ERROR(Huber("loss", 0), "[loss] has a delta of 0, expected a positive number");
-    CHECK_ERROR(layer.shape({Shape{3, 2}, Shape{2, 3}}), "[loss] compares [3, 2] with targets [2, 3]: the shapes must match");
+    CHECK_ERROR(layer.shape({Shape{3, 2}, Shape{2, 3}}),
+                "[loss] compares [3, 2] with targets [2, 3]: the shapes must match");
 }
 
 TEST_CASE("BinaryCrossEntropy: each output by itself, also where exp alone would overflow; gradients") {
@@ -33,11 +35,13 @@ TEST_CASE("BinaryCrossEntropy: each output by itself, also where exp alone would
         const double p = 1 / (1 + std::exp(-x[i]));
         expected -= (t[i] * std::log(p) + (1 - t[i]) * std::log(1 - p)) / 6;
     }
-    CHECK(output_of(LayerTester(layer).input({2, 3}, x).input({2, 3}, t))[0] == doctest::Approx(expected).epsilon(1e-12));
+    CHECK(output_of(LayerTester(layer).input({2, 3}, x).input({2, 3}, t))[0] ==
+          doctest::Approx(expected).epsilon(1e-12));
     CHECK(output_of(LayerTester(layer).input({2, 1}, {1e4, -1e4}).ids({2, 1}, 2, {0, 1}))[0] == doctest::Approx(1e4));
     check_gradients(LayerTester(layer).input({5, 7}).input({5, 7}));
     check_gradients(LayerTester(layer).input({3, 2, 5}).ids({3, 2, 5}, 2));
-    CHECK_ERROR(layer.shape({Shape{3, 2}, Shape{2}}), "[loss] has outputs [3, 2] but targets [2]: the shapes must match");
+    CHECK_ERROR(layer.shape({Shape{3, 2}, Shape{2}}),
+                "[loss] has outputs [3, 2] but targets [2]: the shapes must match");
 }
 
 TEST_CASE("Distillation: KL divergence to a teacher at a temperature; the student's gradient") {
@@ -53,12 +57,14 @@ TEST_CASE("Distillation: KL divergence to a teacher at a temperature; the studen
             expected += T * T * p * std::log(p / q) / 2;
         }
     }
-    CHECK(output_of(LayerTester(layer).input({3, 2}, x).input({3, 2}, teacher))[0] == doctest::Approx(expected).epsilon(1e-12));
+    CHECK(output_of(LayerTester(layer).input({3, 2}, x).input({3, 2}, teacher))[0] ==
+          doctest::Approx(expected).epsilon(1e-12));
     CHECK(output_of(LayerTester(layer).input({3, 2}, x).input({3, 2}, x))[0] == doctest::Approx(0).epsilon(1e-12));
     check_gradients(LayerTester(layer).input({11, 7}).input({11, 7}));
     check_gradients(LayerTester(layer).input({5, 2, 3}).input({5, 2, 3}));
     CHECK_ERROR(Distillation("loss", -1), "[loss] has a temperature of -1, expected a positive number");
-    CHECK_ERROR(layer.shape({Shape{3, 2}, Shape{4, 2}}), "[loss] has outputs [3, 2] but a teacher's [4, 2]: the shapes must match");
+    CHECK_ERROR(layer.shape({Shape{3, 2}, Shape{4, 2}}),
+                "[loss] has outputs [3, 2] but a teacher's [4, 2]: the shapes must match");
 }
 
 }  // namespace cryolite::test

@@ -9,10 +9,12 @@ inline constexpr int context = 12, width = 16, batch = 4;
 
 struct LossesCase {
     LossesCase(int kind, const std::string &flags = "", int examples = batch, int workers = 1, int classes = 11)
-        : vocab(classes), bundle(compile_program("tests/losses",
-                                 fmt::format("--param kind={} --param vocab={} --param context={} --param batch={} --workers {} {}", kind, vocab,
-                                             context, examples / workers, workers, flags),
-                                 folder / "bundle")),
+        : vocab(classes),
+          bundle(compile_program(
+              "tests/losses",
+              fmt::format("--param kind={} --param vocab={} --param context={} --param batch={} --workers {} {}", kind,
+                          vocab, context, examples / workers, workers, flags),
+              folder / "bundle")),
           devices(workers), trainer(bundle, pointers(), processes()) {
         for (const PlanBuffer &b : trainer.plan().buffers) {
             if (b.role != "parameter") continue;
@@ -38,10 +40,12 @@ struct LossesCase {
     }
     /// A head's output for a row.
     std::vector<double> logits(const std::string &head, int row) const {
-        const std::vector<float> &W = weights.at(head + ".weight"), &b = weights.at(head + ".bias"), &table = weights.at("token.weight");
+        const std::vector<float> &W = weights.at(head + ".weight"), &b = weights.at(head + ".bias"),
+                                 &table = weights.at("token.weight");
         std::vector<double> y(b.begin(), b.end());
         for (int i = 0; i < width; i++)
-            for (int o = 0; o < vocab; o++) y[size_t(o)] += double(W[size_t(i * vocab + o)]) * table[size_t(data.tokens[size_t(row)] * width + i)];
+            for (int o = 0; o < vocab; o++)
+                y[size_t(o)] += double(W[size_t(i * vocab + o)]) * table[size_t(data.tokens[size_t(row)] * width + i)];
         return y;
     }
 
@@ -88,7 +92,8 @@ inline double weighed(const LossesCase &c, int examples) {
     return total / counted;
 }
 
-/// Of a head that learns from another: KL divergence at temperature 2, Huber's loss and yes or no, beside its teacher's own.
+/// Of a head that learns from another: KL divergence at temperature 2, Huber's loss and yes or no, beside its
+/// teacher's own.
 inline double taught(const LossesCase &c, int examples) {
     double total = 0;
     for (int r = 0; r < examples * context; r++) {

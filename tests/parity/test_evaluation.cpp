@@ -35,9 +35,12 @@ double expected(const LossesCase &c, int kind, int examples) {
     case 2: return cross_entropy(c, "head", examples) + 0.3 * cross_entropy(c, "other", examples);
     case 3: return squared(c, examples);
     case 4: return cross_entropy(c, "head", examples) + squares(c, examples);
-    case 6: return weighed(c, examples);
-    case 7: return weighed(c, examples) + 0.3 * cross_entropy(c, "other", examples);
-    case 8: return taught(c, examples);
+    case 6:
+        return weighed(c, examples);
+    case 7:
+        return weighed(c, examples) + 0.3 * cross_entropy(c, "other", examples);
+    case 8:
+        return taught(c, examples);
     default: return cross_entropy(c, "head", examples);
     }
 }
@@ -56,7 +59,8 @@ void check(LossesCase &c, int kind) {
 
 }  // namespace
 
-TEST_CASE("evaluation: cross-entropy, a weighted sum of two losses, one of a program's own, one with fewer rows, rows that count "
+TEST_CASE("evaluation: cross-entropy, a weighted sum of two losses, one of a program's own, one with fewer rows, rows "
+          "that count "
           "differently, a teacher") {
     for (int kind : {1, 2, 3, 4, 6, 7, 8}) {
         LossesCase c(kind);

@@ -1,4 +1,5 @@
-// Parameters at rates and decays of their own, against AdamW with PyTorch's groups, in doubles: the model is linear, and its
+// Parameters at rates and decays of their own, against AdamW with PyTorch's groups, in doubles: the model is linear,
+// and its
 // gradients are written out here.
 
 #include "tests/parity/losses_case.h"
@@ -33,7 +34,8 @@ struct Reference {
                 const auto [lr, decay] = groups.at(name);
                 x[i] -= lr * decay * x[i];
                 first = 0.9 * first + 0.1 * d, second = 0.95 * second + 0.05 * d * d;
-                x[i] -= lr * (first / (1 - std::pow(0.9, steps))) / (std::sqrt(second / (1 - std::pow(0.95, steps))) + 1e-8);
+                x[i] -= lr * (first / (1 - std::pow(0.9, steps))) /
+                        (std::sqrt(second / (1 - std::pow(0.95, steps))) + 1e-8);
             }
     }
     /// Of the mean cross-entropy of head(token(ids)).
@@ -80,19 +82,24 @@ void compare(LossesCase &c, const Reference &reference) {
 }
 
 constexpr double lr = 4e-3, decay = 0.2;
-const std::string groups = "--param-group 'token=lr:0.25x,decay:0' --param-group 'head.*=lr:0.5x,decay:2x' --param-group '*.bias=lr:1e-3' ";
+const std::string groups =
+    "--param-group 'token=lr:0.25x,decay:0' --param-group 'head.*=lr:0.5x,decay:2x' --param-group '*.bias=lr:1e-3' ";
 
 }  // namespace
 
-TEST_CASE("groups of parameters: ten steps are those of PyTorch's AdamW with groups, wherever the updates are placed" * slow()) {
-    for (const std::string &way : std::vector<std::string>{"--update backward", "--update forward", "--accumulate", "--clip"}) {
+TEST_CASE("groups of parameters: ten steps are those of PyTorch's AdamW with groups, wherever the updates are placed" *
+          slow()) {
+    for (const std::string &way :
+         std::vector<std::string>{"--update backward", "--update forward", "--accumulate", "--clip"}) {
         CAPTURE(way);
         LossesCase c(1, groups + way);
         c.trainer.set("lr", lr), c.trainer.set("weight-decay", decay), c.trainer.set("clip", 1e9);
         REQUIRE(c.trainer.plan().groups.size() == 3);
-        Reference reference(c, {{"token.weight", {0.25 * lr, 0}}, {"head.weight", {0.5 * lr, 2 * decay}}, {"head.bias", {1e-3, 0}}});
+        Reference reference(
+            c, {{"token.weight", {0.25 * lr, 0}}, {"head.weight", {0.5 * lr, 2 * decay}}, {"head.bias", {1e-3, 0}}});
         for (int s = 0; s < 10; s++) {
-            c.trainer.step([&]() -> const Batch & { return c.data; }, way == "--accumulate" ? 2 : 1);  // the mean of equal ones
+            c.trainer.step([&]() -> const Batch & { return c.data; },
+                           way == "--accumulate" ? 2 : 1);  // the mean of equal ones
             reference.step(c);
         }
         compare(c, reference);
@@ -106,7 +113,9 @@ TEST_CASE("groups of parameters: where the rate goes up and down, those that hav
     for (int s = 0; s < 5; s++) {
         const double share = (s + 1) / 5.0;
         c.trainer.set("lr", lr * share, share);
-        reference.groups = {{"token.weight", {0.25 * lr * share, 0}}, {"head.weight", {0.5 * lr * share, 2 * decay}}, {"head.bias", {1e-3 * share, 0}}};
+        reference.groups = {{"token.weight", {0.25 * lr * share, 0}},
+                            {"head.weight", {0.5 * lr * share, 2 * decay}},
+                            {"head.bias", {1e-3 * share, 0}}};
         c.trainer.step([&]() -> const Batch & { return c.data; }, 1);
         reference.step(c);
     }
@@ -122,7 +131,8 @@ TEST_CASE("groups of parameters: two workers update what one does") {
     for (auto &[name, before] : one.weights) {
         CAPTURE(name);
         std::vector<float> a(before.size()), b(before.size());
-        one.trainer.get(one.trainer.plan().find("parameter", name), a), two.trainer.get(two.trainer.plan().find("parameter", name), b);
+        one.trainer.get(one.trainer.plan().find("parameter", name), a),
+            two.trainer.get(two.trainer.plan().find("parameter", name), b);
         for (size_t i = 0; i < a.size(); i++) CHECK(std::abs(a[i] - b[i]) < 1e-6);
     }
 }

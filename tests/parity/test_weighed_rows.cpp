@@ -1,4 +1,5 @@
-// Rows that count differently, ignored targets and classes with weights: a step is that of its whole batch, however it is cut.
+// Rows that count differently, ignored targets and classes with weights: a step is that of its whole batch, however
+// it is cut.
 
 #include "tests/parity/losses_case.h"
 #include "tests/support/slow.h"
@@ -40,12 +41,16 @@ Outcome train(int kind, const Way &way) {
 
 }  // namespace
 
-TEST_CASE("weighed rows: the loss and the updates of a step are those of its whole batch, in micro-batches, on workers, in blocks of rows" * slow()) {
+TEST_CASE("weighed rows: the loss and the updates of a step are those of its whole batch, in micro-batches, on "
+          "workers, in blocks of rows" *
+          slow()) {
     for (int kind : {6, 7}) {
         CAPTURE(kind);
         LossesCase reference(kind, "--optimizer sgd", all);
         const Outcome whole = train(kind, {""});
-        CHECK(whole.losses[0] == doctest::Approx(weighed(reference, all) + (kind == 7 ? 0.3 * cross_entropy(reference, "other", all) : 0)).epsilon(2e-6));
+        CHECK(whole.losses[0] ==
+              doctest::Approx(weighed(reference, all) + (kind == 7 ? 0.3 * cross_entropy(reference, "other", all) : 0))
+                  .epsilon(2e-6));
         CHECK(whole.losses[1] < whole.losses[0]);
         std::vector<Way> ways = {{"--accumulate", 3}, {"", 1, 2}, {"--accumulate", 3, 2}};
         if (kind == 6) ways.push_back({"--head-rows 32"});
@@ -71,7 +76,8 @@ TEST_CASE("weighed rows: the loss and the updates of a step are those of its who
 TEST_CASE("the losses that a loss is made of are told by name, over micro-batches and workers") {
     for (const Way &way : {Way{""}, Way{"--accumulate", 3, 2}}) {
         const int examples = all / way.accumulate;
-        LossesCase c(7, std::string("--optimizer sgd ") + way.flags, examples, way.workers), whole(7, "--optimizer sgd", all);
+        LossesCase c(7, std::string("--optimizer sgd ") + way.flags, examples, way.workers),
+            whole(7, "--optimizer sgd", all);
         int at = 0;
         Batch now;
         c.trainer.step([&]() -> const Batch & { return now = c.part(examples * at++, examples); }, way.accumulate);
@@ -102,8 +108,9 @@ TEST_CASE("weighed rows: a target that is no class is refused before anything is
         LossesCase c(kind, "--optimizer sgd");
         for (int wrong : {-1, 11}) {
             c.data.targets[5] = wrong;
-            const std::string words = fmt::format("the target of row 5 of a batch is {}, but '{}' has 11 classes, 0 to 10, and ignores {}",
-                                                  wrong, loss, ignores);
+            const std::string words =
+                fmt::format("the target of row 5 of a batch is {}, but '{}' has 11 classes, 0 to 10, and ignores {}",
+                            wrong, loss, ignores);
             CHECK_ERROR(c.trainer.step([&]() -> const Batch & { return c.data; }, 1), words);
             CHECK_ERROR(c.trainer.evaluate(c.data, 1), words);
         }

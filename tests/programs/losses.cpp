@@ -78,8 +78,10 @@ struct Squares : Layer {
 
 struct Losses : TextModel {
     static constexpr int width = 16;
-    GeneratorParam<int> kind{"kind", 1, "1 cross-entropy, 2 and 0.3 of another head's, 3 squared, 4 with one of examples, 5 undeclared, "
-                                   "6 rows that count differently, 7 and 0.3 of another head's, 8 a head learns from another"};
+    GeneratorParam<int> kind{
+        "kind", 1,
+        "1 cross-entropy, 2 and 0.3 of another head's, 3 squared, 4 with one of examples, 5 undeclared, "
+        "6 rows that count differently, 7 and 0.3 of another head's, 8 a head learns from another"};
     Embedding token{"token", vocab, width};
     Linear head{"head", width, vocab};
     std::optional<Linear> other;
@@ -112,8 +114,10 @@ struct Losses : TextModel {
         case 3: return squared(y, targets);
         case 4: return criterion(y, targets) + squares(pool(y));
         case 5: return undeclared(y, targets);
-        case 6: return weighed(y, targets);
-        case 7: return weighed(y, targets) + 0.3 * of_other((*other)(*hidden), targets);
+        case 6:
+            return weighed(y, targets);
+        case 7:
+            return weighed(y, targets) + 0.3 * of_other((*other)(*hidden), targets);
         case 8: {
             const Tensor z = (*other)(*hidden);
             return criterion(z, targets) + taught(y, z) + huber(y, z) + yes_or_no(y, z);

@@ -1,0 +1,37 @@
+// Every kernel of a model of functions on tensors, with its loop schedule and without.
+
+#include "dsl/layers/activation.h"
+#include "dsl/layers/linear.h"
+#include "dsl/tensor.h"
+#include "tests/support/kernels.h"
+
+namespace cryolite::test {
+
+namespace {
+
+/// Features [5, 6, batch] go two ways: mixed along the second dimension, and weighed by themselves.
+struct Mixed : Classifier {
+    Linear along{"along", 6, 4}, gate{"gate", 5, 5}, head{"head", 9, classes};
+    Relu relu{"relu"};
+
+    Shape features() const override { return {5, 6}; }
+    Tensor forward(Tensor x) override {
+        const Tensor mixed = transpose(along(transpose(x)));           // [5, 4, batch]
+        const Tensor gated = 2 * gate(slice(x, 1, 1, 5)) * mixed + 1;  // [5, 4, batch]
+        const Tensor both = concat({gated, relu(mixed - gated)}, 1);   // [5, 8, batch]
+        const Tensor pooled = mean(both, 1) / (sum(gated * gated, 1) + 1);
+        const Tensor rest = mean(reshape(mixed, {4, 5, mixed.shape()[2]}), 1);
+        return head(concat({pooled, stop_gradient(rest) * rest}, 0));
+    }
+};
+
+}  // namespace
+
+TEST_CASE("schedules: functions on tensors") {
+    for (const char *batch : {"3", "19"}) {
+        const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", batch}};
+        check_kernels(Compiled<Mixed>(arguments));
+    }
+}
+
+}  // namespace cryolite::test
