@@ -34,6 +34,7 @@ public:
             fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
         if (s_.peers && s_.accumulate > 1)
             fail_usage("--peers compares single micro-batches: leave out --accumulate");
+        if (s_.peers && s_.freeze != "none") fail_usage("--peers trains every parameter in PyTorch: leave out --freeze");
         if (s_.peers && known_processes().size() > 1)
             fail_usage("--peers under mpirun: PyTorch would run in every process; use --workers N without mpirun");
         processes().set_patience(s_.patience);

@@ -11,7 +11,13 @@ namespace cryolite {
 
 namespace {
 
+/// A list is one text, with commas.
 std::string text_of(const toml::node &node) {
+    if (auto list = node.as_array()) {
+        std::string text;
+        for (const toml::node &item : *list) text += (text.empty() ? "" : ",") + item.value_or(std::string());
+        return text;
+    }
     if (auto s = node.as_string()) return s->get();
     if (auto i = node.as_integer()) return std::to_string(i->get());
     if (auto f = node.as_floating_point()) return fmt::format("{}", f->get());
@@ -77,9 +83,11 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
             const std::string name{key.str()};
             const std::string where =
                 fmt::format("{}, line {}", path.string(), node.source().begin.line);
-            if (!node.is_string() && !node.is_number() && !node.is_boolean())
-                fail_usage("{}: {} must be a string, a number, true or false", where, shown(name));
-            values[name] = {text_of(node), origin, where};
+            const bool list = node.is_array() && node.as_array()->is_homogeneous(toml::node_type::string);
+            if (!node.is_string() && !node.is_number() && !node.is_boolean() && !list)
+                fail_usage("{}: {} must be a string, a number, true or false{}", where, shown(name),
+                           node.is_array() ? ", or a list of strings with one or more" : "");
+            values[name] = {text_of(node), origin, where, list};
         }
     } catch (const toml::parse_error &e) {
         fail_usage("{}: line {}: not TOML: {}", path.string(), e.source().begin.line,

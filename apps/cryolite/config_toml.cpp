@@ -22,6 +22,17 @@ std::string path(const fs::path &p) { return toml_string(fs::absolute(p).string(
 
 }  // namespace
 
+/// What a text has between its commas; "none" as it is.
+std::string toml_list(const std::string &text) {
+    if (text == "none") return toml_string(text);
+    std::string items;
+    for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+        end = std::min(text.find(',', begin), text.size());
+        items += (items.empty() ? "" : ", ") + toml_string(text.substr(begin, end - begin));
+    }
+    return "[" + items + "]";
+}
+
 void check_names(const TrainSettings &s) {
     auto check = [](const char *whose, const fs::path &name) {
         const std::string text = name.empty() ? "" : fs::absolute(name).string();
@@ -47,6 +58,7 @@ std::string config_toml(const TrainSettings &s) {
     out += "\n# Step\n";
     line("accumulate", std::to_string(s.accumulate));
     line("precision", toml_string(s.precision));
+    line("freeze", toml_list(s.freeze));
     line("clip", real(s.clip));
     line("optimizer", toml_string(s.optimizer));
     if (!std::isnan(s.rate.high)) line("lr", real(s.rate.high));

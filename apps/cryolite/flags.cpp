@@ -66,6 +66,7 @@ void give_file(Values &values, const fs::path &path, Origin origin) {
     for (auto &[name, given] : read_config(path, origin)) {
         const Flag *flag = find_flag(name);
         if (flag && !flag->key) fail_usage("{}: {} cannot be set in a file", given.where, name);
+        if (given.list && !(flag && flag->list)) fail_usage("{}: {} must be a string, a number, true or false", given.where, shown(name));
         values.give(name, given);
     }
 }
@@ -168,6 +169,7 @@ private:
         const bool idle = (flag.group == run_folder_group && request_.command != Command::train) ||
                           (of_a_run(flag.name) && request_.command == Command::explain);
         option->group(idle ? "" : flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+        if (flag.list) option->join(',');
     }
     std::string preset_help() const {
         std::vector<std::string> names;

@@ -22,6 +22,7 @@ struct Flag {
     std::string help;
     OnResume on_resume = OnResume::fixed;
     bool key = true;  ///< may stand in a configuration file
+    bool list = false;  ///< several, separated by commas: it may be given again and again, a file has a list
 };
 
 /// All but the model's own parameters.

@@ -198,6 +198,7 @@ json parts_with(const ProgramDescription &description, const Program &program, c
             {"workers", request.workers},
             {"dialect", request.dialect},
             {"precision", request.precision},
+            {"freeze", request.freeze},
             {"device", request.device},
             {"clip", request.clip},
             {"accumulate", request.accumulate},
@@ -292,6 +293,7 @@ void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
     argv.insert(argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
     if (request.budget) argv.insert(argv.end(), {"--budget", std::to_string(request.budget)});
     if (request.workers > 1) argv.insert(argv.end(), {"--workers", std::to_string(request.workers)});
+    if (request.freeze != "none") argv.insert(argv.end(), {"--freeze", request.freeze});
     if (request.clip) argv.push_back("--clip");
     if (request.accumulate) argv.push_back("--accumulate");
     if (request.any_size) argv.push_back("--any-size");

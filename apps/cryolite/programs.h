@@ -49,6 +49,7 @@ struct BundleRequest {
     std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
     std::string optimizer = "adamw", update = "auto", precision = "fp32", device = "cpu";
     std::string dialect = "halide";  ///< that the program is told: measured ones are chosen in a plan for halide
+    std::string freeze = "none";     ///< patterns of names of parameters that are not trained
     bool clip = false, accumulate = false;
     std::string group = "auto";  ///< none: every layer in a kernel of its own
     int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: as the schedule says

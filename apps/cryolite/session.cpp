@@ -38,7 +38,7 @@ double since_start() {
 
 BundleRequest bundle_request(const TrainSettings &s) {
     BundleRequest r{.params = s.params, .optimizer = s.optimizer, .update = s.update, .precision = s.precision, .device = s.device,
-                    .dialect = s.dialect == "auto" ? "halide" : s.dialect,
+                    .dialect = s.dialect == "auto" ? "halide" : s.dialect, .freeze = s.freeze,
                     .clip = s.clip > 0, .accumulate = s.accumulate > 1, .group = s.group, .head_rows = s.head_rows,
                     .budget = s.budget, .workers = s.workers};
     if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);

@@ -62,6 +62,8 @@ void read_step(TrainSettings &s, const Request &r) {
         !known.empty() && std::find(known.begin(), known.end(), s.optimizer) == known.end())
         v.refuse("optimizer", fmt::format("{}{}", fmt::join(known, " or "), did_you_mean(s.optimizer, known)));
     s.precision = v.word("precision", {"fp32", "bf16"}, "fp32");
+    s.freeze = v.text("freeze", "none");
+    if (s.freeze.empty()) v.refuse("freeze", "none or patterns of names, separated by commas");
     s.rate.steps = bench && !v.chosen("steps") ? 20 : v.whole("steps", 1, 1'000'000'000, 1000);
     s.rate.warmup = v.whole("warmup", 0, 1'000'000'000, 0);
     // A preset's numbers are those of the program's own optimizer.
@@ -198,6 +200,7 @@ std::map<std::string, std::string> flags_of(const TrainSettings &s) {
     std::map<std::string, std::string> m = s.params;
     m["accumulate"] = whole(uint64_t(s.accumulate)), m["clip"] = real(s.clip);
     m["optimizer"] = s.optimizer, m["update"] = s.update, m["precision"] = s.precision;
+    m["freeze"] = s.freeze;
     m["lr"] = real(s.rate.high), m["min-lr"] = real(s.rate.low), m["warmup"] = whole(s.rate.warmup);
     for (auto &[flag, value] : s.numbers) m[flag] = real(value);
     m["group"] = s.group, m["recompute"] = s.recompute, m["dialect"] = s.dialect, m["device"] = s.device;

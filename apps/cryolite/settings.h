@@ -21,6 +21,7 @@ struct TrainSettings {
     int accumulate = 1;
     double clip = 0;  ///< 0: off
     std::string precision = "fp32";
+    std::string freeze = "none";  ///< patterns of names of parameters that are not trained: "wte.weight,h.*.mlp.*"
     std::string optimizer, update = "auto", recompute = "auto", dialect = "halide", device = "cpu", group = "auto";
     int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: whole while that is small
     uint64_t budget = 0;  ///< bytes that a step may take; 0: any

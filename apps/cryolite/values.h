@@ -16,6 +16,7 @@ struct Given {
     Origin origin = Origin::command_line;
     std::string where =
         {};  ///< for messages: "preset nano", "my.toml, line 3"; empty: the command line
+    bool list = false;  ///< a list of a file
 };
 
 /// Every reader checks the value and throws a UsageError that names the flag, the value, where it

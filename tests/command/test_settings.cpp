@@ -266,6 +266,18 @@ TEST_CASE("config.toml gives the same settings again") {
     CHECK(config_toml(t) == config_toml(s));
 }
 
+TEST_CASE("a list is given again and again, with commas, or as a list of a file") {
+    const Scratch scratch;
+    auto freeze = [&](const std::string &text) {
+        Values values;
+        for (auto &[name, given] : read_config(write_plainly(scratch / "c.toml", text), Origin::config)) values.give(name, given);
+        return values.text("freeze");
+    };
+    CHECK(freeze("freeze = [\"wte.weight\", \"h.*.mlp.*\"]") == "wte.weight,h.*.mlp.*");
+    CHECK(freeze("freeze = \"wte.weight,wpe.weight\"") == "wte.weight,wpe.weight");
+    CHECK_ERROR(freeze("freeze = [1, 2]"), "\"freeze\" must be a string, a number, true or false, or a list of strings with one or more");
+}
+
 TEST_CASE("configuration files that are wrong") {
     const Scratch scratch;
     CHECK_ERROR(read_config(scratch / "none.toml", Origin::config), "none.toml");

@@ -54,6 +54,31 @@ sed 's/"reach"/"threads"/' "$programs/smoother.cpp" > clash.cpp
 grep -q "the GeneratorParam 'threads' of clash.cpp has the name of a flag of cryolite; give it another" err || fail "a clash of names: $(tail -1 err)"
 "$command" explain gpt 'h.*.mlp.c_fc' --preset nano --cache "$work/cache" > out 2> err || fail "explain of what its list says: $(tail -1 err)"
 
+# Frozen weights are those of the start to the last bit, a run goes on with them, and what cannot be is named.
+small=(--layers 2 --heads 2 --width 16 --context 8 --batch 2 --steps 6 --checkpoint-every 3 --eval-every 0 --cache "$work/cache")
+"$command" train gpt "${small[@]}" --freeze 'w?e.weight' --freeze 'h.0.*,ln_f.bias' --out frozen > out 2> err || fail "freeze: $(tail -1 err)"
+grep -q "of them trained" err || fail "freeze: how many parameters are trained is not said"
+grep -qF 'freeze = ["w?e.weight", "h.0.*", "ln_f.bias"]' frozen/config.toml || fail "freeze: config.toml has $(grep freeze frozen/config.toml)"
+"$command" train gpt "${small[@]}" --config frozen/config.toml --steps 1 --out frozen1 > out 2> err || fail "freeze from a file: $(tail -1 err)"
+python3 - frozen/model.safetensors frozen1/model.safetensors <<'PYTHON' || fail "freeze: weights"
+import fnmatch, json, struct, sys
+def tensors(path):
+    data = open(path, 'rb').read()
+    n = struct.unpack('<Q', data[:8])[0]
+    return {k: data[8 + n + v['data_offsets'][0]:8 + n + v['data_offsets'][1]] for k, v in json.loads(data[8:8 + n]).items() if k != '__metadata__'}
+a, b = map(tensors, sys.argv[1:])
+frozen = [k for k in a if any(fnmatch.fnmatch(k, p) for p in ('w?e.weight', 'h.0.*', 'ln_f.bias'))]
+assert len(frozen) == 15, frozen
+assert all((a[k] == b[k]) == (k in frozen) for k in a), [k for k in a if (a[k] == b[k]) != (k in frozen)]
+PYTHON
+"$command" train gpt "${small[@]}" --resume --steps 8 --out frozen > out 2> err && grep -q "going on after step 6" err || fail "freeze, resumed: $(tail -1 err)"
+"$command" train gpt "${small[@]}" --resume --steps 9 --freeze 'h.0.*' --out frozen > out 2> err
+[ $? = 2 ] && grep -q -- "--freeze is h.0.\*, but the run in" err || fail "freeze changed by a resume: $(tail -1 err)"
+"$command" train gpt "${small[@]}" --freeze 'h.*.mpl.*' --out odd > out 2> err
+[ $? = 2 ] && grep -q "the nearest are h.0.mlp.c_fc" err || fail "a pattern that matches nothing: $(tail -1 err)"
+"$command" explain gpt "${small[@]:0:10}" --freeze 'w?e.weight,h.0.*' --cache "$work/cache" > out 2> err
+grep -q "^frozen: .* parameters; spared: .* of optimizer state" out || fail "explain says nothing of frozen parameters: $(tail -1 err)"
+
 # docs/tutorial.md is my_model.cpp and regressor.cpp, whole; what README.md shows are lines of it and of the library.
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/docs/tutorial.md" > tutorial.cpp
 cat "$programs/my_model.cpp" "$programs/regressor.cpp" | cmp -s tutorial.cpp - ||
