@@ -70,7 +70,7 @@ struct PlanCall {
     };
     std::vector<Bound> args;
     double flops = 0;
-    double extra_flops = 0;   ///< of them, those that the plan adds to the algorithm: values built again, norms of factors
+    double extra_flops = 0;   ///< of them, those that the plan adds to the algorithm: values rematerialised, norms of factors
     int64_t bytes = 0;
     std::string why;          ///< of a product: why the kernel's dialect computes it
 };

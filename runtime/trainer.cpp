@@ -28,12 +28,12 @@ int64_t not_finite(std::span<const float> values) {
 
 Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
                  double patience)
-    : processes_(processes), crew_(int(devices.size())), weights_(bundle->plan) {
+    : processes_(processes), worker_threads_(int(devices.size())), weights_(bundle->plan) {
     if (processes.size() > 1) {
         if (devices.size() > 1) fail("a process of several is one worker, not {}", devices.size());
         collectives_.push_back(processes.collective());
     } else if (devices.size() > 1) {
-        collectives_ = local_collectives(int(devices.size()), patience, [this] { crew_.alarm(); });
+        collectives_ = local_collectives(int(devices.size()), patience, [this] { worker_threads_.alarm(); });
     }
     for (size_t w = 0; w < devices.size(); w++)
         executors_.push_back(std::make_unique<Executor>(bundle, *devices[w], collectives_.empty() ? nullptr : collectives_[w].get(),
@@ -70,9 +70,9 @@ void Trainer::all(const std::function<void(int)> &work) {
     auto give_up = [this] {
         for (auto &c : collectives_) c->give_up();
     };
-    crew_.run(work, give_up, [this](int w) { return collectives_[0]->watch.lost(w); });
+    worker_threads_.run(work, give_up, [this](int w) { return collectives_[0]->watch.lost(w); });
     if (collectives_.empty()) return;
-    if (crew_.left_behind()) collectives_[0]->watch.check();
+    if (worker_threads_.left_behind()) collectives_[0]->watch.check();
     collectives_[0]->settle();
 }
 

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "runtime/collective/processes.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/data/loader.h"
 #include "runtime/error.h"
 #include "runtime/not_finite.h"
@@ -54,7 +54,7 @@ public:
     bool settled() const;
     /// After LostWorker: whether a thread that is lost may still use this trainer and its devices, so that they must
     /// stay.
-    bool left_behind() const { return crew_.left_behind(); }
+    bool left_behind() const { return worker_threads_.left_behind(); }
 
     /// Does the updates that the step schedule has put off to the next forward pass. Evaluating, and reading or writing
     /// weights, does so by itself.
@@ -114,7 +114,7 @@ public:
 
 private:
     Processes &processes_;
-    Crew crew_;
+    WorkerThreads worker_threads_;
     std::vector<std::unique_ptr<Collective>> collectives_;  ///< by worker of this process; none where there is one in all
     std::vector<std::unique_ptr<Executor>> executors_;
     std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have

@@ -32,8 +32,8 @@ void Step::Line::store_at(const Stage &pass) {
     if (pass != forward)
         fail("s({}).store_at({}) is refused: it would be stored as long as that is; the nearest legal line is "
              "s({}).store_at(forward)", stage.str(), pass.str(), stage.str());
-    if (std::ranges::find(step.rebuilt, stage, &Step::Asked::stage) == step.rebuilt.end())
-        step.rebuilt.push_back({stage, "", source});
+    if (std::ranges::find(step.rematerialised, stage, &Step::Asked::stage) == step.rematerialised.end())
+        step.rematerialised.push_back({stage, "", source});
 }
 
 void Step::Line::distribute(Workers) {

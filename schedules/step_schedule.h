@@ -7,8 +7,8 @@
 //   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only inside the update
 //   s(next(net.up.W)).compute_at(forward);      // updated at its next use
 //   s(net.head).compute_at(net.criterion);      // block of rows by block of rows, to and fro: logits never exist whole
-//   s(net.gelu).store_at(forward);              // not saved for the backward pass, which builds it again
-//   s.budget(2e9);                              // builds again what it takes for the step to fit into so many bytes
+//   s(net.gelu).store_at(forward);              // not saved for the backward pass, which rematerialises it
+//   s.budget(2e9);                              // rematerialises what it takes for the step to fit into so many bytes
 //   s(net.up).dialect(onednn);                  // this implementation of the product
 //   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
 //
@@ -80,7 +80,7 @@ public:
         /// Of the model's head, at the loss: block of so many rows by block of rows.
         void compute_at(const Stage &g, int rows = 0) { place({Placement::at, g, rows}); }
         void compute_with(const Stage &g) { place({Placement::with, g}); }
-        /// Its storage ends with the forward pass: the backward pass builds it again. A layer's output, and `forward`.
+        /// Its storage ends with the forward pass: the backward pass rematerialises it. A layer's output, and `forward`.
         void store_at(const Stage &pass);
         /// Of d(net): every gradient is added over the workers as soon as it exists, in a fixed order, each worker having
         /// its part of the sum; it updates that part of the parameter, which all read. With one worker it changes nothing.
@@ -118,7 +118,7 @@ public:
         Stage stage;
         std::string what, source;  ///< the dialect, where it is one; where the line was written
     };
-    std::vector<Asked> rebuilt;      ///< by `store_at`
+    std::vector<Asked> rematerialised;      ///< by `store_at`
     std::vector<Asked> distributed;  ///< one, or none
     int64_t bytes_allowed = 0;
     std::vector<Asked> dialects;

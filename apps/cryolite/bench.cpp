@@ -78,7 +78,7 @@ private:
             fmt::format("{}: {} parameters, {} {} a step, {}, {}, {}, {}",
                         model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
                         grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, s_.precision,
-                        session_->team_words(), data_.name));
+                        session_->threads_in_words(), data_.name));
     }
 
     void step(bool timed) {

@@ -39,7 +39,7 @@ std::string shape_words(const std::vector<int> &extents) {
 }
 
 std::string placed_words(const PlanCall::Stage &stage) {
-    if (stage.placed == "built again") return stage.placed;
+    if (stage.placed == "rematerialised") return stage.placed;
     return stage.placed == "root" ? "compute_root" : "compute_" + stage.placed;
 }
 

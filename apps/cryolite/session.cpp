@@ -48,7 +48,7 @@ BundleRequest bundle_request(const TrainSettings &s) {
 namespace {
 
 /// Threads of each worker, on the cores of this process.
-int team_threads(const TrainSettings &s, const std::vector<int> &cores) {
+int threads_of_worker(const TrainSettings &s, const std::vector<int> &cores) {
     if (s.threads > 0) return s.threads;
     return std::max(1, int(cores.size()) / (known_processes().size() > 1 ? 1 : s.workers));
 }
@@ -65,7 +65,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     wanted.any_size = request.command == Command::explain;
     Processes &all = known_processes();
     // All ranks ask together which cores are theirs.
-    const int threads = s.dialect == "auto" ? team_threads(s, all.cores(core_numbers())) : 0;
+    const int threads = s.dialect == "auto" ? threads_of_worker(s, all.cores(core_numbers())) : 0;
     if (all.rank() > 0) all.barrier();  // rank 0 compiles, the others find it in the cache
     const BundleResult built =
         get_bundle(
@@ -97,7 +97,7 @@ Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bund
     Processes &all = known_processes();
     const int here = all.size() > 1 ? 1 : workers;
     const std::vector<int> cores = all.cores(core_numbers());
-    threads = team_threads(s, cores);
+    threads = threads_of_worker(s, cores);
     // Each worker stays on cores of its own, where there are enough of them: its weights and sums stay in their caches.
     const bool apart = workers > 1 && here * threads <= int(cores.size());
     std::vector<Device *> list;
@@ -119,10 +119,10 @@ Session::~Session() {
     kept->push_back({std::move(trainer), std::move(devices)});
 }
 
-std::string Session::team_words() const {
-    const std::string team = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
-    if (workers == 1) return team;
-    return fmt::format("{} {} of {}", workers, known_processes().size() > 1 ? "processes" : "workers", team);
+std::string Session::threads_in_words() const {
+    const std::string each = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+    if (workers == 1) return each;
+    return fmt::format("{} {} of {}", workers, known_processes().size() > 1 ? "processes" : "workers", each);
 }
 
 double Session::measure_peak(const TrainSettings &s) const {

@@ -31,7 +31,7 @@ struct Session {
     ~Session();
     int own_threads() const { return threads * int(devices.size()); }
     /// "2 workers of 1 thread"
-    std::string team_words() const;
+    std::string threads_in_words() const;
     /// The roof of all workers in the format of a run's products, in 1e9 operations per second.
     double measure_peak(const TrainSettings &settings) const;
 };

@@ -173,7 +173,7 @@ private:
             plan.trained_parameters() == plan.parameters() ? ""
                                                            : fmt::format(", {} of them trained", grouped(uint64_t(plan.trained_parameters()))),
             fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"),
-            s_.optimizer, s_.precision, session_->team_words(), session_->devices[0]->name()));
+            s_.optimizer, s_.precision, session_->threads_in_words(), session_->devices[0]->name()));
         progress_.say(fmt::format("run: {}", folder_.path().string()));
     }
 

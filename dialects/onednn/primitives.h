@@ -1,5 +1,5 @@
 #pragma once
-// oneDNN's primitives with their arguments, each of one thread: parallel loops are the team's.
+// oneDNN's primitives with their arguments, each of one thread: parallel loops are the scheduler's.
 
 #include <dnnl.hpp>
 

@@ -105,11 +105,11 @@ private:
             if (p.is_compiled(p.kernels[k])) list.push_back(k);
             else result(k).by_halide = false;  // a sum over workers, which the runtime does
         std::map<std::string, Task> by_key;
-        Phase phase("finding equal kernels", int(list.size()));
+        ProgressReporter progress("finding equal kernels", int(list.size()));
         run_children(int(list.size()), options.jobs, options.time_limit,
                      [&](int i) { return words_of(build_kernel(p, p.kernels[list[size_t(i)]], m, {.bounds = false})); },
                      [&](int i, const ChildResult &r) {
-                         phase.step();
+                         progress.step();
                          const KernelId k = list[size_t(i)];
                          if (!r.error.empty()) kernel_error(p.kernels[k], r.error + blame(r, p, p.kernels[k]));
                          Described d = parse(r.output);

@@ -8,9 +8,9 @@
 
 namespace cryolite::compiler {
 
-class Phase {
+class ProgressReporter {
 public:
-    Phase(std::string what, int total) : what_(std::move(what)), total_(total) {}
+    ProgressReporter(std::string what, int total) : what_(std::move(what)), total_(total) {}
     /// One more of `total` is done; says so after two seconds, then once a second.
     void step() {
         done_++;

@@ -1,4 +1,4 @@
-// Which activations the backward pass builds again, so that a step fits into a budget of bytes.
+// Which activations the backward pass rematerialises, so that a step fits into a budget of bytes.
 
 #include "generators/driver/budget.h"
 
@@ -118,7 +118,7 @@ public:
             }
         };
         auto fit = [&](size_t n) { return first(n), with(options); };
-        // More of them is not always less: what is built again lives beside what it is built from.
+        // More of them is not always less: what is rematerialised lives beside what it is built from.
         size_t low = 0, high = list.size();
         bool fits = fit(high);
         while (low + 1 < high) {
@@ -169,7 +169,7 @@ StepProgram lower_within(int64_t bytes, const StepOptions &options, const Lower 
     for (int rows : {128, 64, 32})
         if (options.head_rows < 0) planner.with_head(options, rows);
     if (!planner.best)
-        throw DoesNotFit(fmt::format("the step does not fit into {} ({} bytes): with all that can be built again it takes {} "
+        throw DoesNotFit(fmt::format("the step does not fit into {} ({} bytes): with all that can be rematerialised it takes {} "
                                      "({} bytes); allow that, or use a smaller batch, context or model",
                                      bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least),
                          planner.least);

@@ -156,7 +156,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     schedule(model, step);
     if (!options.groups)  // of layers: those of updates stay
         std::erase_if(step.placements, [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
-    if (r.ir.empty()) Phase::report = [](const std::string &what, int done, int total) {
+    if (r.ir.empty()) ProgressReporter::report = [](const std::string &what, int done, int total) {
         fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
         fflush(stdout);
     };

@@ -20,7 +20,7 @@ constexpr int most_in_a_child = 32;
 class Oracle {
 public:
     Oracle(const StepProgram &p, const std::vector<OpId> &ops, const Machine &m)
-        : p(p), ops(ops), m(m), phase("reading the layers", int(ops.size())), answers(ops.size()) {}
+        : p(p), ops(ops), m(m), progress("reading the layers", int(ops.size())), answers(ops.size()) {}
 
     std::vector<std::vector<ValueId>> run(int jobs, int time_limit) {
         std::vector<int> all(ops.size());
@@ -38,7 +38,7 @@ private:
     const StepProgram &p;
     const std::vector<OpId> &ops;
     const Machine &m;
-    Phase phase;
+    ProgressReporter progress;
     std::vector<std::vector<ValueId>> answers;
 
     ir::Kernel alone(int i) const { return {.name = p.ops[ops[size_t(i)]].name, .ops = {ops[size_t(i)]}}; }
@@ -65,7 +65,7 @@ private:
             }
             const json all = json::parse(r.output);
             for (auto i = begin(slice); i != end(slice); ++i) {
-                phase.step();
+                progress.step();
                 for (const json &value : all[size_t(i - begin(slice))]) answers[size_t(*i)].push_back(ValueId(int(value)));
             }
         });

@@ -30,7 +30,7 @@ public:
     Func image(ValueId value, const std::vector<int> &extents, const std::string &name);
     /// The same of `count` elements from `offset` on.
     Func slice(ValueId value, int offset, int count, const std::string &name);
-    /// What a layer reads: made in this kernel, stored before it, or built again here.
+    /// What a layer reads: made in this kernel, stored before it, or rematerialised here.
     Array array(ValueId value, const std::string &name);
     /// Gives every parameter of the call's layer its Func in this kernel.
     void bind_parameters(CallId c);

@@ -65,7 +65,7 @@ private:
         for (ValueId x : p.calls[c].inputs) remat(x);
         if (!p.values[v].remat) add(v);
         ir::Op op = forward_op(p, c, ir::Forward::remat);
-        op.placed = "built again";
+        op.placed = "rematerialised";
         op.reads = p.ops[forward_ops[size_t(c.index)]].reads;
         ops.push_back(p.ops.add(op));
         for (ir::Line &l : p.lines)

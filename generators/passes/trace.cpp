@@ -81,7 +81,7 @@ void take_lines(StepProgram &p) {
     for (auto &[stage, where] : p.schedule->placements)
         add(lines.line(stage, where), stage, where.how == Placement::root ? Stage() : where.target);
     for (const Step::Asked &a : p.schedule->dialects) add(lines.line(a, ir::Line::dialect), a.stage, {});
-    for (const Step::Asked &a : p.schedule->rebuilt) {
+    for (const Step::Asked &a : p.schedule->rematerialised) {
         add(lines.line(a, ir::Line::store), a.stage, {});
         p.layers[p.lines.back().stage.layer].remat = true;
     }

@@ -68,7 +68,7 @@ TEST_CASE("memory plan: what lives at one time lies apart") {
     }
 }
 
-TEST_CASE("memory plan: what the blocks of a head read is built again before the first of them, and not to evaluate") {
+TEST_CASE("memory plan: what the blocks of a head read is rematerialised before the first of them, and not to evaluate") {
     for (bool accumulate : {false, true}) {
         auto lines = [](Gpt &m, Step &s) {
             schedule_gpt(m, s);
@@ -131,7 +131,7 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
     CHECK(planned == 128);
     CHECK(fitting <= fewer);
     CHECK(made(p[2], bytes, {}, nothing, wide).first == 256);
-    // What was asked for stays, and more is built again.
+    // What was asked for stays, and more is rematerialised.
     CHECK(made(p[3], fewer, {.head_rows = 256}, nothing, wide).first == 256);
     CHECK(made(p[4], fewer, {}, blocks, wide).first == 256);
     auto again = [](const StepProgram &q) { return std::ranges::count_if(q.ops, is_remat); };

@@ -46,7 +46,7 @@ bool read_before(const StepProgram &p, const CompileReport &report, ValueId valu
 TEST_CASE("reads: two layers of one type that differ in a data member") {
     auto built_again = [](Curves &m, Step &s) { s(m.a).store_at(forward), s(m.b).store_at(forward); };
     Compiled<Curves> c({{"batch", "3"}}, built_again);
-    // The gradient of what is bent reads its input, which is built again for that; of what is straight, nothing.
+    // The gradient of what is bent reads its input, which is rematerialised for that; of what is straight, nothing.
     CHECK(bool(c.kernel("step", "a again")));
     CHECK(!c.kernel("step", "b again"));
     CHECK(described(c.program, c.machine) == "");

@@ -24,8 +24,8 @@ agree --context 64 --update backward --clip 1
 agree --context 64 --update backward --precision bf16
 agree --context 512 --clip 1
 agree --context 512 --recompute 1500000000
-grep -q ' again"' "$work/plan" || fail "1500000000 bytes are enough without values built again"
-# Work that a plan adds, values built again and norms of factors, is counted where it is done and not in the step's FLOPs.
+grep -q ' again"' "$work/plan" || fail "1500000000 bytes are enough without values rematerialised"
+# Work that a plan adds, values rematerialised and norms of factors, is counted where it is done and not in the step's FLOPs.
 for flags in "" "--recompute 30MB" "--clip 1 --update backward"; do
     "$command" explain gpt --preset nano --cache "$work/cache" --json $flags > "$work/plan$flags" 2> "$work/err" ||
         fail "explain $flags: $(tail -3 "$work/err")"
@@ -33,7 +33,7 @@ for flags in "" "--recompute 30MB" "--clip 1 --update backward"; do
     echo "nano $flags: $flops FLOPs a step"
     [ -n "$flops" ] && [ "$flops" = "${same:=$flops}" ] || fail "nano $flags: $flops FLOPs a step, not $same"
 done
-# Values built again change no bit, those that the blocks of the head read among them; neither do they to evaluate.
+# Values rematerialised change no bit, those that the blocks of the head read among them; neither do they to evaluate.
 losses() { # losses FLAGS...
     "$command" train gpt --preset nano --cache "$work/cache" --out "$work/run $*" --steps 4 --head-rows 128 --json "$@" 2> "$work/err" |
         grep -o '"[a-z_]*loss":[0-9.]*' || fail "train $*: $(tail -3 "$work/err")"
@@ -44,11 +44,11 @@ for format in fp32 bf16; do
     echo "$format, stored:" $stored
     "$command" explain gpt --preset nano --cache "$work/cache" --head-rows 128 --precision $format --recompute 21MB 2> "$work/err" | grep -q "ln_f again" ||
         fail "$format: 21MB does not ask for ln_f again"
-    [ "$(echo "$stored" | wc -l)" -ge 5 ] && [ "$stored" = "$again" ] || fail "$format: losses of values built again are" $again
+    [ "$(echo "$stored" | wc -l)" -ge 5 ] && [ "$stored" = "$again" ] || fail "$format: losses of values rematerialised are" $again
 done
 worked() { # worked FILE NAME: FLOPs of the first kernel of this name
     grep -B6 "^        \"name\": \"$2\"" "$1" | sed -n 's/^ *"flops": \(.*\),$/\1/p' | head -1
 }
-awk -v n="$(worked "$work/plan--recompute 30MB" "ln_f again")" 'BEGIN {exit !(n > 0)}' || fail "a value built again has no FLOPs"
+awk -v n="$(worked "$work/plan--recompute 30MB" "ln_f again")" 'BEGIN {exit !(n > 0)}' || fail "a value rematerialised has no FLOPs"
 awk -v n="$(worked "$work/plan--clip 1 --update backward" "norm(wte.weight)")" 'BEGIN {exit !(n > 0)}' || fail "a norm of factors has no FLOPs"
 exit $((failures > 0))

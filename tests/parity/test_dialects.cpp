@@ -64,7 +64,7 @@ TEST_CASE("dialects: nano, 20 steps" * slow()) {
     check_losses({{"layers", 4}, {"heads", 4}, {"width", 128}, {"context", 64}, {"batch", 12}, {"vocab", 65}, {"lr", 1e-3}}, "--update auto", 20);
 }
 
-TEST_CASE("dialects: odd shapes, clipped, accumulated, two workers, built again, the head by blocks") {
+TEST_CASE("dialects: odd shapes, clipped, accumulated, two workers, rematerialised, the head by blocks") {
     json args = {{"layers", 2}, {"heads", 3}, {"width", 21}, {"context", 13}, {"batch", 2}, {"vocab", 37}, {"lr", 1e-2}, {"clip", 0.7}};
     check_losses(args, "--update backward", 8);
     args["accumulate"] = 3;

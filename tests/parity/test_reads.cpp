@@ -1,11 +1,11 @@
 // Two layers of one type that differ in a data member train as two of different types do, with and without a value that
-// is built again for one of them.
+// is rematerialised for one of them.
 
 #include "tests/parity/case.h"
 
 namespace cryolite::test {
 
-TEST_CASE("reads: layers of one type and of two, values stored and built again, all the same bits") {
+TEST_CASE("reads: layers of one type and of two, values stored and rematerialised, all the same bits") {
     Scratch folder;
     auto trained = [&](int types, int again) {
         const std::string flags = fmt::format(" --param types={} --param again={}", types, again);

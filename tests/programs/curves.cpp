@@ -13,7 +13,7 @@ struct OtherCurve : test::Curve {
 
 struct Curves : TextModel {
     GeneratorParam<int> types{"types", 1, "of the two curves"};
-    GeneratorParam<int> again{"again", 1, "2: the first product is built again"};
+    GeneratorParam<int> again{"again", 1, "2: the first product is rematerialised"};
     Embedding token{"token", vocab, 48, normal(0.5)};
     Linear a{"a", 48, 48, he(48)}, b{"b", 48, 48, he(48)}, head{"head", 48, vocab};
     test::Curve straight{"straight", false}, bent{"bent", true};

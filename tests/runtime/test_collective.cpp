@@ -2,8 +2,8 @@
 
 #include "runtime/collective/local/local_collective.h"
 #include "runtime/collective/sum.h"
-#include "runtime/crew.h"
-#include "runtime/device/cpu/team.h"
+#include "runtime/worker_threads.h"
+#include "runtime/device/cpu/task_scheduler.h"
 #include "tests/runtime/scratch.h"
 
 #include <algorithm>
@@ -39,22 +39,22 @@ TEST_CASE("a sum is that of all shares in the order of the workers, in the place
     }
 }
 
-TEST_CASE("teams of several workers add and read in many runs: each sees the whole sum of its own run") {
+TEST_CASE("schedulers of several workers add and read in many runs: each sees the whole sum of its own run") {
     static constexpr int workers = 3, sums = 5, runs = 40;
     static constexpr size_t n = 5000;  // two loops' iterations to a sum
     auto ends = local_collectives(workers);
-    Crew crew(workers);
-    std::vector<std::unique_ptr<Team>> teams;
+    WorkerThreads worker_threads(workers);
+    std::vector<std::unique_ptr<TaskScheduler>> schedulers;
     std::vector<std::vector<std::vector<float>>> shares(workers, std::vector<std::vector<float>>(sums, std::vector<float>(n)));
     std::vector<float> results[sums];
     for (auto &r : results) r.resize(n);
     for (int w = 0; w < workers; w++) {
-        teams.push_back(std::make_unique<Team>(2));
+        schedulers.push_back(std::make_unique<TaskScheduler>(2));
         for (int s = 0; s < sums; s++) ends[size_t(w)]->declare(s % workers, shares[size_t(w)][size_t(s)], {});
     }
     std::atomic<int> wrong{0};
     for (int run = 1; run <= runs; run++)
-        crew.run([&](int w) {
+        worker_threads.run([&](int w) {
             // By sum: make the share, offer it; the owner adds and publishes; all read the result.
             struct Part {
                 std::function<void()> work;
@@ -64,7 +64,7 @@ TEST_CASE("teams of several workers add and read in many runs: each sees the who
             std::deque<void *> argv;
             std::vector<KernelCall> calls;
             Collective &end = *ends[size_t(w)];
-            Team &team = *teams[size_t(w)];
+            TaskScheduler &scheduler = *schedulers[size_t(w)];
             auto add = [&](std::function<void()> work, int after, std::function<Gate()> gate = {}) {
                 argv.push_back(&parts.emplace_back(Part{std::move(work)}));
                 calls.push_back({Part::call, &argv.back(), after >= 0, {}, std::move(gate)});
@@ -77,7 +77,7 @@ TEST_CASE("teams of several workers add and read in many runs: each sees the who
                 int last = add([&share, run, w, s] { std::ranges::fill(share, float(run * (w + 1) + s)); }, -1);
                 last = add([&end, s] { end.offer(s); }, last);
                 if (s % workers == w) {
-                    auto sum = [&end, &team, &result, s] { add_in_order(result.data(), end.shares(s), n, &team); };
+                    auto sum = [&end, &scheduler, &result, s] { add_in_order(result.data(), end.shares(s), n, &scheduler); };
                     last = add(sum, last, [&end, s] { return end.offered(s) ? Gate::open : Gate::closed; });
                     last = add([&end, s] { end.publish(s); }, last);
                 }
@@ -87,7 +87,7 @@ TEST_CASE("teams of several workers add and read in many runs: each sees the who
                 };
                 add(read, last, [&end, s] { return end.published(s) ? Gate::open : Gate::closed; });
             }
-            if (team.run(calls).call >= 0) wrong++;
+            if (scheduler.run(calls).call >= 0) wrong++;
         });
     CHECK(wrong == 0);
 }
@@ -112,10 +112,10 @@ TEST_CASE("workers of one process must declare the same step") {
     CHECK_ERROR(ends[1]->declare(1, {}, {}), "worker 1 declares another step than worker 0");
 }
 
-TEST_CASE("a crew works in rounds, and throws what one of it has met") {
-    Crew crew(3);
+TEST_CASE("worker threads work in rounds, and throw what one of them has met") {
+    WorkerThreads worker_threads(3);
     std::vector<int> count(3);
-    for (int round = 0; round < 50; round++) crew.run([&](int w) { count[size_t(w)]++; });
+    for (int round = 0; round < 50; round++) worker_threads.run([&](int w) { count[size_t(w)]++; });
     CHECK(count == std::vector<int>{50, 50, 50});
     auto ends = local_collectives(3);
     auto one_fails = [&](int w) {
@@ -123,8 +123,8 @@ TEST_CASE("a crew works in rounds, and throws what one of it has met") {
         while (!ends[size_t(w)]->broken()) std::this_thread::yield();
         fail("waited for another worker");
     };
-    CHECK_ERROR(crew.run(one_fails, [&] { ends[0]->give_up(); }), "worker 1 met this");
-    crew.run([&](int w) { count[size_t(w)]++; });
+    CHECK_ERROR(worker_threads.run(one_fails, [&] { ends[0]->give_up(); }), "worker 1 met this");
+    worker_threads.run([&](int w) { count[size_t(w)]++; });
     CHECK(count[2] == 51);
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/data/loader.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/peak.h"
@@ -33,7 +33,7 @@ int refused_by_name(const char *what, Action &&action) {
 
 TEST_CASE("threads: where the system gives no more, the message says what for and what helps") {
     CHECK(refused_by_name("the data's loader", [] { Loader loader(std::make_unique<Zeros>(), 0, 1); }) == 0);
-    CHECK(refused_by_name("worker 0 of 2", [] { Crew crew(2); }) == 0);
+    CHECK(refused_by_name("worker 0 of 2", [] { WorkerThreads worker_threads(2); }) == 0);
     CHECK(refused_by_name("a parallel loop", [] { measure_fma_peak(2, 0.001); }) == 0);
     CHECK(refused_by_name("a parallel loop", [] {
               std::vector<float> many(1 << 20);

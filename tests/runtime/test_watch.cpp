@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "runtime/collective/local/local_collective.h"
-#include "runtime/crew.h"
-#include "runtime/device/cpu/team.h"
+#include "runtime/worker_threads.h"
+#include "runtime/device/cpu/task_scheduler.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {
@@ -78,10 +78,10 @@ TEST_CASE("a process that stood still does not take the others for lost") {
     CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("a team works while calls or iterations end, or while it waits for other workers only") {
-    Team team(2);
-    CHECK_FALSE(team.works());
-    std::vector<void *> argv = {&team};
+TEST_CASE("a scheduler works while calls or iterations end, or while it waits for other workers only") {
+    TaskScheduler scheduler(2);
+    CHECK_FALSE(scheduler.works());
+    std::vector<void *> argv = {&scheduler};
     std::latch go(1);
     std::atomic<bool> open{false};
     std::vector<KernelCall> calls(2, KernelCall{nullptr, argv.data()});
@@ -89,23 +89,23 @@ TEST_CASE("a team works while calls or iterations end, or while it waits for oth
     gate = &go;
     calls[0].function = [](void **argv) {
         auto iterate = [](void *, int i, uint8_t *) { return i == 0 ? (gate->wait(), 0) : 0; };
-        return static_cast<Team *>(argv[0])->loop(iterate, 0, 5, nullptr);
+        return static_cast<TaskScheduler *>(argv[0])->loop(iterate, 0, 5, nullptr);
     };
     calls[1].function = [](void **) { return 0; };
     calls[1].gate = [&] { return open ? Gate::open : Gate::closed; };
-    std::thread runs([&] { CHECK(team.run(calls).call == -1); });
+    std::thread runs([&] { CHECK(scheduler.run(calls).call == -1); });
     // Four iterations end and one hangs: signs, then none, though the other thread goes on asking the gate.
-    CHECK(within_ten_seconds([&] { return team.works(); }));
+    CHECK(within_ten_seconds([&] { return scheduler.works(); }));
     auto silent = [&] {
         for (int k = 0; k < 20; k++, std::this_thread::sleep_for(5ms))
-            if (team.works()) return false;
+            if (scheduler.works()) return false;
         return true;
     };
     CHECK(within_ten_seconds(silent));
     go.count_down();  // now it waits for the gate only
     auto waits = [&] {
         for (int k = 0; k < 20; k++, std::this_thread::sleep_for(5ms))
-            if (!team.works()) return false;
+            if (!scheduler.works()) return false;
         return true;
     };
     CHECK(within_ten_seconds(waits));
@@ -118,34 +118,34 @@ TEST_CASE("who waits for a worker that hangs learns who it is") {
     for (auto &e : ends) e->declare(0, {}, {});
     ends[1]->signs.works = [] { return false; };
     ends[1]->signs.at_work = true;
-    Team team(2);
+    TaskScheduler scheduler(2);
     KernelCall wait{[](void **) { return 0; }, nullptr};
     ends[0]->offer(0);
     CHECK(ends[0]->begin_update());
     ends[0]->settle();
     wait.gate = [&] { return ends[0]->offered(0) ? Gate::open : ends[0]->broken() ? Gate::broken : Gate::closed; };
-    CHECK(team.run({&wait, 1}).code == gate_broken);
+    CHECK(scheduler.run({&wait, 1}).code == gate_broken);
     CHECK_ERROR(ends[0]->watch.check(), "worker 1 has given no sign of life");
     CHECK(ends[0]->settled());
     CHECK_FALSE(ends[0]->begin_update());
     CHECK_FALSE(ends[0]->settled());
 }
 
-TEST_CASE("a crew leaves behind who is lost, and throws what the others met") {
+TEST_CASE("worker threads leave behind who is lost, and throw what the others met") {
     static std::latch end(1);
     static std::atomic<bool> is_lost{false}, ended{false};
-    static Crew *crew = new Crew(3);  // stays, as its thread may
+    static WorkerThreads *worker_threads = new WorkerThreads(3);  // stays, as its thread may
     std::thread alarms([] {
         std::this_thread::sleep_for(50ms);
         is_lost = true;
-        crew->alarm();
+        worker_threads->alarm();
     });
     auto work = [](int w) {
         if (w == 0) fail("worker 0 waited for it");
         if (w == 1) end.wait(), ended = true;
     };
-    CHECK_ERROR(crew->run(work, {}, [](int w) { return w == 1 && is_lost; }), "worker 0 waited for it");
-    CHECK(crew->left_behind());
+    CHECK_ERROR(worker_threads->run(work, {}, [](int w) { return w == 1 && is_lost; }), "worker 0 waited for it");
+    CHECK(worker_threads->left_behind());
     alarms.join();
     end.count_down();
     CHECK(within_ten_seconds([] { return ended.load(); }));

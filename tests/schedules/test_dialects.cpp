@@ -10,7 +10,7 @@
 #include "tests/support/shapes.h"
 #include "tests/support/slow.h"
 
-// The door of a kernel to its team, as narrow as it can be: a dialect calls it as Halide's code does.
+// The door of a kernel to its scheduler, as narrow as it can be: a dialect calls it as Halide's code does.
 extern "C" {
 int halide_do_par_for(void *context, halide_task_t task, int first, int count, uint8_t *closure) {
     for (int i = first; i < first + count; i++)

@@ -64,8 +64,8 @@ forbid "the loops of the CPU know nothing of those of a device" '# *include *"sc
 only runtime/data runtime/data/ runtime/error.h runtime/files.h runtime/rng.h runtime/threads.h
 only runtime/collective runtime/collective/ runtime/error.h runtime/streams.h
 only runtime/device runtime/device/ runtime/error.h runtime/threads.h
-forbid "a device knows of the CPU's team and of no other device" '# *include *"runtime/device/[a-z]+/' \
-    '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/team\.h)|make_device\.cpp:)' runtime/device
+forbid "a device knows of the CPU's task scheduler and of no other device" '# *include *"runtime/device/[a-z]+/' \
+    '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/task_scheduler\.h)|make_device\.cpp:)' runtime/device
 forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
     '/(local/[^:]*:.*collective/local/|mpi/[^:]*:.*collective/mpi/)' runtime/collective
 
@@ -81,7 +81,7 @@ forbid "the step as data sees nothing of Halide" "$halide" '^$' generators/ir ds
 forbid "an app sees nothing of Halide" "$halide" '^$' apps
 forbid "of Halide, a dialect sees its runtime's header" "$halide" '<HalideRuntime\.h>' dialects
 forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' dsl schedules generators runtime apps
-forbid "OpenMP is known to the team of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
+forbid "OpenMP is known to the task scheduler of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
     '^runtime/(device/cpu/|peak\.cpp|rng\.cpp)' dsl schedules generators runtime apps
 forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl)' '^dialects/onednn/' dsl schedules generators dialects runtime apps
 forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl)' '^runtime/device/' dsl schedules generators runtime apps

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "runtime/device/cpu/team.h"
+#include "runtime/device/cpu/task_scheduler.h"
 #include "runtime/error.h"
 
 namespace cryolite {
@@ -25,7 +25,7 @@ namespace {
 
 class CpuDevice : public Device {
 public:
-    CpuDevice(int threads, std::vector<int> cores) : team_(threads, std::move(cores)) {}
+    CpuDevice(int threads, std::vector<int> cores) : scheduler_(threads, std::move(cores)) {}
 
     std::string name() const override { return "cpu"; }
 
@@ -59,17 +59,17 @@ public:
     void bind(halide_buffer_t &argument, const DeviceMemory &m, size_t offset) override {
         argument.host = static_cast<uint8_t *>(m.address) + offset;
     }
-    CallFailure run(std::span<const KernelCall> calls) override { return team_.run(calls); }
-    double idle_seconds() const override { return team_.idle_seconds(); }
-    int threads() const override { return team_.threads; }
-    bool works() override { return team_.works(); }
-    void *context() override { return &team_; }
+    CallFailure run(std::span<const KernelCall> calls) override { return scheduler_.run(calls); }
+    double idle_seconds() const override { return scheduler_.idle_seconds(); }
+    int threads() const override { return scheduler_.threads; }
+    bool works() override { return scheduler_.works(); }
+    void *context() override { return &scheduler_; }
     void finish() override {}
-    std::string last_error() override { return team_.error(); }
+    std::string last_error() override { return scheduler_.error(); }
 
 private:
     static constexpr size_t huge = size_t(2) << 20, page = 4096;
-    Team team_;
+    TaskScheduler scheduler_;
 };
 
 }  // namespace

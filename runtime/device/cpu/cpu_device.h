@@ -4,7 +4,7 @@
 
 namespace cryolite {
 
-/// The host's cores: a team of `threads` OpenMP threads; 0: all that this process may use. `cores`: where each thread
+/// The host's cores: a scheduler of `threads` OpenMP threads; 0: all that this process may use. `cores`: where each thread
 /// stays, empty: where the system puts it.
 std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores = {});
 

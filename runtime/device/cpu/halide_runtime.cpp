@@ -1,4 +1,4 @@
-// What kernels of the CPU need of Halide's runtime, in place of Halide's own: parallel loops run on the team of the user
+// What kernels of the CPU need of Halide's runtime, in place of Halide's own: parallel loops run on the scheduler of the user
 // context, temporaries come from its pools. Kernels find these in the process, and so does what a bundle brings of Halide's
 // runtime for a device, where they are weak: there is one error handler. Executables export them (ENABLE_EXPORTS).
 
@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "runtime/device/cpu/team.h"
+#include "runtime/device/cpu/task_scheduler.h"
 
 namespace cryolite {
 
@@ -42,28 +42,28 @@ bool Pool::give(void *block) {
 
 }  // namespace cryolite
 
-using cryolite::Team;
+using cryolite::TaskScheduler;
 
 void *halide_malloc(void *context, size_t bytes) {
     using namespace cryolite;
     if (!context) return std::aligned_alloc(alignment, (bytes + slack + alignment - 1) / alignment * alignment);
-    return static_cast<Team *>(context)->pools[size_t(team_thread())].take(bytes);
+    return static_cast<TaskScheduler *>(context)->pools[size_t(scheduler_thread())].take(bytes);
 }
 
 void halide_free(void *context, void *block) {
     if (!block) return;
     if (!context) return std::free(block);
     // A block is given back by the thread that took it: Halide frees where it allocated.
-    static_cast<Team *>(context)->pools[size_t(cryolite::team_thread())].give(block);
+    static_cast<TaskScheduler *>(context)->pools[size_t(cryolite::scheduler_thread())].give(block);
 }
 
 int halide_do_par_for(void *context, halide_task_t task, int first, int count, uint8_t *closure) {
-    if (context) return static_cast<Team *>(context)->loop(task, first, count, closure);
+    if (context) return static_cast<TaskScheduler *>(context)->loop(task, first, count, closure);
     for (int i = first; i < first + count; i++)
         if (int code = task(context, i, closure)) return code;
     return 0;
 }
 
 void halide_error(void *context, const char *message) {
-    if (context) static_cast<Team *>(context)->note_error(message);
+    if (context) static_cast<TaskScheduler *>(context)->note_error(message);
 }

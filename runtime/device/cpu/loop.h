@@ -1,5 +1,5 @@
 #pragma once
-// The loop that a thread of a team has opened, and how the others claim its iterations, without a lock.
+// The loop that a thread of a scheduler has opened, and how the others claim its iterations, without a lock.
 
 #include <HalideRuntime.h>
 
@@ -30,7 +30,7 @@ struct Ticket {
 ///   fields are read by acquire. To whoever reads a newer field the closed ticket has happened before. Its own claim must
 ///   read the last value of the ticket, which is then not the one that it saw: the claim fails.
 /// - A ticket does not have one value twice while a thread claims. Its number of the loop repeats after 2^23 loops, and no
-///   thread is in a claim when a team's run ends.
+///   thread is in a claim when a scheduler's run ends.
 /// - A closed ticket is claimed as often as the longest loop has iterations: it lets nobody in.
 /// - `open` comes after all iterations of the loop before have ended, so nobody still has one of them.
 /// tests/runtime/test_loop_model tries the orders that the model allows. `Atomic`: std::atomic, or that test's own.

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <deque>
 
-#include "runtime/device/cpu/team.h"
+#include "runtime/device/cpu/task_scheduler.h"
 #include "runtime/device/opencl/opencl_api.h"
 #include "runtime/error.h"
 
@@ -68,7 +68,7 @@ public:
         auto block = std::make_unique<Block>(bytes);
         if (halide_.allocate(context(), &block->buffer, interface_))
             fail("{}: the device has no memory for {} ({}); use a smaller batch, context or model", what, human_bytes(bytes),
-                 team_.error());
+                 scheduler_.error());
         const DeviceMemory memory{block.release(), bytes};
         const uint64_t zero = 0;
         const size_t all = (bytes + Block::unit - 1) / Block::unit * Block::unit;
@@ -114,25 +114,25 @@ public:
     }
     double idle_seconds() const override { return 0; }
     int threads() const override { return 1; }
-    void *context() override { return &team_; }
+    void *context() override { return &scheduler_; }
     void finish() override {
         check(cl_.finish(queue_), "waiting for the device");
         staging_.reuse();
     }
-    std::string last_error() override { return team_.error(); }
+    std::string last_error() override { return scheduler_.error(); }
 
 private:
     OpenClApi cl_;
     HalideOpenCl halide_;
     const halide_device_interface_t *interface_;
-    Team team_{1};  ///< the thread that launches: its temporaries, and what goes wrong
+    TaskScheduler scheduler_{1};  ///< the thread that launches: its temporaries, and what goes wrong
     Staging staging_;
     void *queue_ = nullptr;
     std::string device_name_;
     size_t alignment_ = 1;
 
     void check(int code, const std::string &what) const {
-        if (code) fail("--device opencl: {} failed with code {}: {}", what, code, team_.error());
+        if (code) fail("--device opencl: {} failed with code {}: {}", what, code, scheduler_.error());
     }
     void *cl_memory(const DeviceMemory &m) {
         return reinterpret_cast<void *>(halide_.memory(context(), &block_of(m).buffer));

@@ -10,16 +10,16 @@
 
 namespace cryolite {
 
-class Crew {
+class WorkerThreads {
 public:
     /// One worker needs no thread: it works on the caller's.
-    explicit Crew(int workers);
-    ~Crew();
-    Crew(const Crew &) = delete;
+    explicit WorkerThreads(int workers);
+    ~WorkerThreads();
+    WorkerThreads(const WorkerThreads &) = delete;
 
     /// work(w) on the thread of every worker w; waits for all. Throws the first exception, after `failed` was called by
     /// the thread that met it, so that the others can be told. Those that are `lost` are not waited for after `alarm`:
-    /// their work may still go on, so the crew can do no more, and what it works on must not go.
+    /// their work may still go on, so the others can do no more, and what it works on must not go.
     void run(const std::function<void(int)> &work, const std::function<void()> &failed = {},
              const std::function<bool(int)> &lost = {});
     /// Some worker may be lost: `run` asks. By any thread.

@@ -1,5 +1,5 @@
 #pragma once
-// What a kernel's user context points to on the CPU: the OpenMP team that runs calls and their parallel loops, and the
+// What a kernel's user context points to on the CPU: the OpenMP scheduler that runs calls and their parallel loops, and the
 // pools their temporaries come from.
 
 #include <HalideRuntime.h>
@@ -45,11 +45,11 @@ private:
 /// iterations from its begin, the others from its end: rows and panels that kernels share meet the same half of the
 /// threads again, whose caches have them. A call whose gate is closed is passed over and asked again: one worker does
 /// not stand still where another is late. Who runs what changes no value.
-class Team {
+class TaskScheduler {
 public:
     /// `cores`: by thread, where it stays from its first run on; empty: where the system puts it.
-    explicit Team(int threads, std::vector<int> cores = {});
-    Team(const Team &) = delete;
+    explicit TaskScheduler(int threads, std::vector<int> cores = {});
+    TaskScheduler(const TaskScheduler &) = delete;
 
     /// Runs every call once, each after those it waits for. The first call that failed, or {-1, 0}.
     CallFailure run(std::span<const KernelCall> calls);
@@ -107,7 +107,7 @@ private:
     class Wait;
 };
 
-/// The index of the calling thread in its team; 0 outside of one.
-int team_thread();
+/// The index of the calling thread in its scheduler; 0 outside of one.
+int scheduler_thread();
 
 }  // namespace cryolite

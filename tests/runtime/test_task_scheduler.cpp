@@ -1,4 +1,4 @@
-// The team that runs calls: order, loops, failures.
+// The scheduler that runs calls: order, loops, failures.
 
 #include <doctest/doctest.h>
 #include <sched.h>
@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "runtime/device/cpu/team.h"
+#include "runtime/device/cpu/task_scheduler.h"
 
 namespace cryolite::test {
 
@@ -19,7 +19,7 @@ struct Calls {
         Calls *all;
         int index;
     };
-    Team team;
+    TaskScheduler scheduler;
     std::vector<KernelCall> calls;
     std::vector<Argument> arguments;
     std::vector<std::vector<void *>> argv;
@@ -27,7 +27,7 @@ struct Calls {
     std::atomic<int> clock{0};
     int loop = 16, failing = -1;
 
-    Calls(int threads, int n) : team(threads), iterations(size_t(n)), begun(size_t(n)), ended(size_t(n)) {
+    Calls(int threads, int n) : scheduler(threads), iterations(size_t(n)), begun(size_t(n)), ended(size_t(n)) {
         arguments.resize(size_t(n)), argv.resize(size_t(n)), calls.resize(size_t(n));
         for (int i = 0; i < n; i++) {
             arguments[size_t(i)] = {this, i};
@@ -44,7 +44,7 @@ struct Calls {
         auto *a = static_cast<Argument *>(argv[0]);
         Calls &c = *a->all;
         c.begun[size_t(a->index)] = c.clock++;
-        int code = c.team.loop(iterate, 0, c.loop, reinterpret_cast<uint8_t *>(a));
+        int code = c.scheduler.loop(iterate, 0, c.loop, reinterpret_cast<uint8_t *>(a));
         c.ended[size_t(a->index)] = c.clock++;
         return code;
     }
@@ -53,7 +53,7 @@ struct Calls {
         a->all->iterations[size_t(a->index)]++;
         if (i % 3 == 0) std::this_thread::yield();
         // A loop inside a loop runs here.
-        int inner = a->all->team.loop([](void *, int, uint8_t *) { return 0; }, 0, 4, nullptr);
+        int inner = a->all->scheduler.loop([](void *, int, uint8_t *) { return 0; }, 0, 4, nullptr);
         return a->index == a->all->failing && i == 5 ? -7 : inner;
     }
 };
@@ -69,7 +69,7 @@ TEST_CASE("every call runs once, all of its iterations once, after what it waits
         }
         for (int round = 0; round < 20; round++) {
             for (auto &n : c.iterations) n = 0;
-            CallFailure failure = c.team.run(c.calls);
+            CallFailure failure = c.scheduler.run(c.calls);
             CHECK(failure.call == -1);
             for (auto &n : c.iterations) CHECK(n == c.loop);
             for (size_t i = 0; i < c.calls.size(); i++)
@@ -82,27 +82,27 @@ namespace {
 
 /// A call with one loop of `count` iterations, each of which notes how often, and by which thread, it ran.
 struct Marks {
-    Team team;
+    TaskScheduler scheduler;
     int first, count;
     std::vector<std::atomic<uint8_t>> times;
     std::vector<int> by;
 
     Marks(int threads, int first, int count)
-        : team(threads), first(first), count(count), times(size_t(count)), by(size_t(count)) {}
+        : scheduler(threads), first(first), count(count), times(size_t(count)), by(size_t(count)) {}
     CallFailure run() {
         std::vector<void *> argv = {this};
         std::vector<KernelCall> calls(1);
         calls[0].function = [](void **argv) {
             auto *m = static_cast<Marks *>(argv[0]);
-            return m->team.loop(mark, m->first, m->count, reinterpret_cast<uint8_t *>(m));
+            return m->scheduler.loop(mark, m->first, m->count, reinterpret_cast<uint8_t *>(m));
         };
         calls[0].argv = argv.data();
-        return team.run(calls);
+        return scheduler.run(calls);
     }
     static int mark(void *, int i, uint8_t *closure) {
         auto *m = reinterpret_cast<Marks *>(closure);
         m->times[size_t(i - m->first)]++;
-        m->by[size_t(i - m->first)] = team_thread();
+        m->by[size_t(i - m->first)] = scheduler_thread();
         if (m->count < 1000) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return 0;
     }
@@ -137,28 +137,28 @@ TEST_CASE("a call that fails ends the run with its code, and those that wait for
         Calls c(threads, 6);
         for (int i = 1; i < 6; i++) c.needs(i, i - 1);
         c.failing = 2;
-        CallFailure failure = c.team.run(c.calls);
+        CallFailure failure = c.scheduler.run(c.calls);
         CHECK(failure.call == 2);
         CHECK(failure.code == -7);
         CHECK(c.iterations[3] == 0);
-        c.failing = -1;  // the team can be used again
-        CHECK(c.team.run(c.calls).call == -1);
+        c.failing = -1;  // the scheduler can be used again
+        CHECK(c.scheduler.run(c.calls).call == -1);
     }
 }
 
 TEST_CASE("kernels that fail at once leave the whole message of one of them") {
     static constexpr int iterations = 64, longer = 100;  // the message grows with the iteration, so memory for it moves
     for (int round = 0; round < 300; round++) {
-        Team team(4);
-        static constexpr auto fail = [](void *team, int i, uint8_t *) {
-            static_cast<Team *>(team)->note_error(std::string(size_t(1 + longer * i), char('0' + i)).c_str());
+        TaskScheduler scheduler(4);
+        static constexpr auto fail = [](void *scheduler, int i, uint8_t *) {
+            static_cast<TaskScheduler *>(scheduler)->note_error(std::string(size_t(1 + longer * i), char('0' + i)).c_str());
             return -1;
         };
-        std::vector<void *> argv = {&team};
-        auto run = [](void **argv) { return static_cast<Team *>(argv[0])->loop(fail, 0, iterations, nullptr); };
+        std::vector<void *> argv = {&scheduler};
+        auto run = [](void **argv) { return static_cast<TaskScheduler *>(argv[0])->loop(fail, 0, iterations, nullptr); };
         KernelCall call{run, argv.data()};
-        CHECK(team.run({&call, 1}).code == -1);
-        const std::string said = team.error();
+        CHECK(scheduler.run({&call, 1}).code == -1);
+        const std::string said = scheduler.error();
         REQUIRE(!said.empty());
         CHECK(said == std::string(size_t(1 + longer * (said[0] - '0')), said[0]));
     }
@@ -178,7 +178,7 @@ TEST_CASE("a call whose gate is closed is passed over until it opens; those that
             return others_are_done ? Gate::open : Gate::closed;
         };
         c.clock = 1;  // 0: not ended
-        CHECK(c.team.run(c.calls).call == -1);
+        CHECK(c.scheduler.run(c.calls).call == -1);
         CHECK(asked > 1);
         for (auto &n : c.iterations) CHECK(n == c.loop);
         CHECK(c.begun[1] > c.ended[5]);
@@ -191,7 +191,7 @@ TEST_CASE("a gate that is broken ends the run") {
         Calls c(threads, 3);
         c.needs(2, 1);
         c.calls[1].gate = [] { return Gate::broken; };
-        const CallFailure failure = c.team.run(c.calls);
+        const CallFailure failure = c.scheduler.run(c.calls);
         CHECK(failure.call == 1);
         CHECK(failure.code == gate_broken);
         CHECK(c.iterations[2] == 0);
@@ -213,7 +213,7 @@ bool within_ten_seconds(const std::atomic<bool> &flag) {
 
 TEST_CASE("a thread whose loop ends elsewhere begins another call meanwhile") {
     struct Two {
-        Team team{2};
+        TaskScheduler scheduler{2};
         int leader = -1;
         std::atomic<bool> elsewhere{false}, other_call_ran{false};
     } two;
@@ -221,50 +221,50 @@ TEST_CASE("a thread whose loop ends elsewhere begins another call meanwhile") {
     std::vector<KernelCall> calls(2, KernelCall{nullptr, argv.data()});
     calls[0].function = [](void **argv) {
         auto *two = static_cast<Two *>(argv[0]);
-        two->leader = team_thread();
+        two->leader = scheduler_thread();
         auto iterate = [](void *, int, uint8_t *closure) {
             auto *two = reinterpret_cast<Two *>(closure);
-            if (team_thread() == two->leader) return within_ten_seconds(two->elsewhere) ? 0 : -1;
+            if (scheduler_thread() == two->leader) return within_ten_seconds(two->elsewhere) ? 0 : -1;
             two->elsewhere = true;
             return within_ten_seconds(two->other_call_ran) ? 0 : -2;
         };
-        return two->team.loop(iterate, 0, 2, reinterpret_cast<uint8_t *>(two));
+        return two->scheduler.loop(iterate, 0, 2, reinterpret_cast<uint8_t *>(two));
     };
     calls[1].function = [](void **argv) {
         static_cast<Two *>(argv[0])->other_call_ran = true;
         return 0;
     };
     calls[1].gate = [&] { return two.elsewhere ? Gate::open : Gate::closed; };
-    CHECK(two.team.run(calls).code == 0);
+    CHECK(two.scheduler.run(calls).code == 0);
 }
 
 TEST_CASE("idle seconds end where an iteration begins") {
-    Team team(2);
-    std::vector<void *> argv = {&team};
+    TaskScheduler scheduler(2);
+    std::vector<void *> argv = {&scheduler};
     std::vector<KernelCall> calls(1, KernelCall{nullptr, argv.data()});
     calls[0].function = [](void **argv) {
         std::this_thread::sleep_for(50ms);  // the other thread waits
-        return static_cast<Team *>(argv[0])->loop(
+        return static_cast<TaskScheduler *>(argv[0])->loop(
             [](void *, int, uint8_t *) { return std::this_thread::sleep_for(500ms), 0; }, 0, 2, nullptr);
     };
-    CHECK(team.run(calls).call == -1);
-    CHECK(team.idle_seconds() > .02);
-    CHECK(team.idle_seconds() < .4);
+    CHECK(scheduler.run(calls).call == -1);
+    CHECK(scheduler.idle_seconds() > .02);
+    CHECK(scheduler.idle_seconds() < .4);
 }
 
-TEST_CASE("a team's threads stay on the cores that they are given") {
+TEST_CASE("a scheduler's threads stay on the cores that they are given") {
     cpu_set_t all;
     REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
     int core = 0;
     while (!CPU_ISSET(core, &all)) core++;
-    Team team(1, {core});
+    TaskScheduler scheduler(1, {core});
     cpu_set_t inside;
     struct Asked {
         static int where(void **argv) { return sched_getaffinity(0, sizeof(cpu_set_t), static_cast<cpu_set_t *>(argv[0])); }
     };
     void *argv[] = {&inside};
     KernelCall call{Asked::where, argv};
-    std::thread([&] { CHECK(team.run({&call, 1}).call == -1); }).join();
+    std::thread([&] { CHECK(scheduler.run({&call, 1}).call == -1); }).join();
     CHECK(CPU_COUNT(&inside) == 1);
     CHECK(CPU_ISSET(core, &inside));
 }

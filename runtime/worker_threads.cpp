@@ -1,4 +1,4 @@
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 
 #include <chrono>
 
@@ -7,7 +7,7 @@
 
 namespace cryolite {
 
-Crew::Crew(int workers) : working_(new std::atomic<bool>[size_t(workers)]()) {
+WorkerThreads::WorkerThreads(int workers) : working_(new std::atomic<bool>[size_t(workers)]()) {
     try {
         for (int w = 0; workers > 1 && w < workers; w++)
             threads_.push_back(start_thread(fmt::format("worker {} of {}", w, workers), [this, w] { serve(w); }));
@@ -17,9 +17,9 @@ Crew::Crew(int workers) : working_(new std::atomic<bool>[size_t(workers)]()) {
     }
 }
 
-Crew::~Crew() { stop(); }
+WorkerThreads::~WorkerThreads() { stop(); }
 
-void Crew::stop() {
+void WorkerThreads::stop() {
     stop_ = true;
     round_++;
     round_.notify_all();
@@ -28,7 +28,7 @@ void Crew::stop() {
         else threads_[w].join();
 }
 
-void Crew::serve(int worker) {
+void WorkerThreads::serve(int worker) {
     for (uint64_t done = 0;; done++) {
         round_.wait(done);
         if (stop_) return;
@@ -46,18 +46,18 @@ void Crew::serve(int worker) {
     }
 }
 
-void Crew::alarm() {
+void WorkerThreads::alarm() {
     left_ |= alarmed;
     left_.notify_one();
 }
 
-bool Crew::only_lost(const std::function<bool(int)> &lost) const {
+bool WorkerThreads::only_lost(const std::function<bool(int)> &lost) const {
     for (size_t w = 0; w < threads_.size(); w++)
         if (working_[w] && !(lost && lost(int(w)))) return false;
     return true;
 }
 
-void Crew::run(const std::function<void(int)> &work, const std::function<void()> &failed,
+void WorkerThreads::run(const std::function<void(int)> &work, const std::function<void()> &failed,
                const std::function<bool(int)> &lost) {
     if (threads_.empty()) return work(0);
     work_ = &work, failed_ = &failed, failing_ = has_failed_ = false;

@@ -1,4 +1,4 @@
-#include "runtime/device/cpu/team.h"
+#include "runtime/device/cpu/task_scheduler.h"
 
 #include <omp.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ void pause() {
 #endif
 }
 
-/// work(t) on every thread t of a team. They are OpenMP's, which keeps them from one run to the next. ThreadSanitizer
+/// work(t) on every thread t of a scheduler. They are OpenMP's, which keeps them from one run to the next. ThreadSanitizer
 /// does not see how its library begins and ends a region, so there they are threads whose begin and end it sees.
 template <class Work>
 void on_threads(int threads, const Work &work) {
@@ -45,7 +45,7 @@ void on_threads(int threads, const Work &work) {
 }  // namespace
 
 /// Spins for some microseconds, then lets others have the core; counts the time.
-class Team::Wait {
+class TaskScheduler::Wait {
 public:
     explicit Wait(Diary &diary) : diary_(diary) {}
     ~Wait() { end(); }
@@ -72,14 +72,14 @@ private:
     int turns_ = 0;
 };
 
-int team_thread() { return own_index; }
+int scheduler_thread() { return own_index; }
 
-Team::Team(int threads, std::vector<int> cores)
+TaskScheduler::TaskScheduler(int threads, std::vector<int> cores)
     : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads * most_calls)]), diaries_(new Diary[size_t(threads)]),
       cores_(std::move(cores)), pinned_(size_t(threads)) {}
 
 /// The calling thread stays on its core. Where the system refuses, it goes where the system likes.
-void Team::pin(int index) {
+void TaskScheduler::pin(int index) {
     if (pinned_[size_t(index)]) return;
     pinned_[size_t(index)] = true;
     if (size_t(index) >= cores_.size()) return;
@@ -89,28 +89,28 @@ void Team::pin(int index) {
     sched_setaffinity(0, sizeof set, &set);
 }
 
-void Team::note_error(const char *message) {
+void TaskScheduler::note_error(const char *message) {
     const std::lock_guard lock(error_lock_);
     error_ = message;
 }
 
-std::string Team::error() const {
+std::string TaskScheduler::error() const {
     const std::lock_guard lock(error_lock_);
     return error_;
 }
 
-double Team::idle_seconds() const {
+double TaskScheduler::idle_seconds() const {
     double sum = 0;
     for (int t = 0; t < threads; t++) sum += 1e-9 * double(diaries_[size_t(t)].idle.load());
     return sum;
 }
 
-void Team::note_done() {
+void TaskScheduler::note_done() {
     std::atomic<uint64_t> &done = diaries_[size_t(own_index)].done;
     done.store(done.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-bool Team::works() {
+bool TaskScheduler::works() {
     uint64_t done = 0;
     bool all_wait = true;
     for (int t = 0; t < threads; t++) {
@@ -120,7 +120,7 @@ bool Team::works() {
     return std::exchange(done_before_, done) != done || all_wait;
 }
 
-CallFailure Team::run(std::span<const KernelCall> calls) {
+CallFailure TaskScheduler::run(std::span<const KernelCall> calls) {
     if (threads == 1) pin(0);
     const bool gated = std::ranges::any_of(calls, [](const KernelCall &c) { return bool(c.gate); });
     if (threads == 1 && !gated) {
@@ -144,7 +144,7 @@ CallFailure Team::run(std::span<const KernelCall> calls) {
     return {failed_, failed_ < 0 ? 0 : failed_code_.load()};
 }
 
-void Team::serve(int index) {
+void TaskScheduler::serve(int index) {
     own_index = index;
     const int all = int(calls_.size());
     work_until([&] {
@@ -154,7 +154,7 @@ void Team::serve(int index) {
 }
 
 template <class Done>
-void Team::work_until(Done done) {
+void TaskScheduler::work_until(Done done) {
     Wait wait(diaries_[size_t(own_index)]);
     while (!done()) {
         if (Iteration i = claim_any(); i.loop) {
@@ -170,7 +170,7 @@ void Team::work_until(Done done) {
 }
 
 /// The earliest call that waits for nothing, now begun; -1: there is none.
-int Team::begin_call() {
+int TaskScheduler::begin_call() {
     const int all = int(calls_.size());
     int first = first_.load(std::memory_order_relaxed);
     for (int i = first; i < all; i++) {
@@ -187,7 +187,7 @@ int Team::begin_call() {
 }
 
 /// Whether the gate of a call that this thread has claimed lets it begin; where not, the claim is given back.
-bool Team::ask(size_t call) {
+bool TaskScheduler::ask(size_t call) {
     const Gate gate = calls_[call].gate();
     waits_[call].store(gate == Gate::open ? begun : 0, std::memory_order_release);
     if (gate == Gate::broken) {
@@ -197,7 +197,7 @@ bool Team::ask(size_t call) {
     return gate == Gate::open;
 }
 
-void Team::lead(int call) {
+void TaskScheduler::lead(int call) {
     const int outer = std::exchange(own_call, call);
     const KernelCall &c = calls_[size_t(call)];
     calls_in++;
@@ -214,7 +214,7 @@ void Team::lead(int call) {
 }
 
 /// An iteration of the open loop of the earliest call.
-Team::Iteration Team::claim_any() {
+TaskScheduler::Iteration TaskScheduler::claim_any() {
     for (;;) {
         Loop *best = nullptr;
         int earliest = 0;
@@ -229,7 +229,7 @@ Team::Iteration Team::claim_any() {
     }
 }
 
-void Team::run(const Iteration &i) {
+void TaskScheduler::run(const Iteration &i) {
     in_loop = true;
     const int code = i.claimed.task(this, i.claimed.index, i.claimed.closure);
     if (code) i.loop->code.store(code, std::memory_order_relaxed);
@@ -238,7 +238,7 @@ void Team::run(const Iteration &i) {
     i.loop->finished.fetch_add(1, std::memory_order_release);
 }
 
-int Team::loop(halide_task_t task, int first, int count, uint8_t *closure) {
+int TaskScheduler::loop(halide_task_t task, int first, int count, uint8_t *closure) {
     if (count <= 1 || in_loop || !running_) {
         for (int i = first; i < first + count; i++)
             if (int code = task(this, i, closure)) return code;
