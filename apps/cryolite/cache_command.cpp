@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cache_why.h"
+#include "apps/cryolite/nearest_bundle.h"
 #include "apps/cryolite/refusals.h"
 #include "runtime/cache.h"
 #include "runtime/error.h"

@@ -1,36 +1,11 @@
 #pragma once
-// What a bundle of the cache was made from, and how that differs from what is asked for.
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "runtime/cache.h"
-
 namespace cryolite {
 
-/// What the manifest of a bundle says, for people.
-struct BundleAbout {
-    std::string app = "?", flags;
-    int kernels = 0;
-};
-BundleAbout bundle_about(const CacheEntry &entry);
-
-/// "3 min", since it was published.
-std::string age_of(const CacheEntry &entry);
-
-/// The parts of two bundles' keys (programs.h: bundle_parts) that differ, a line each:
-/// "--width 12 -> 16", "the program: ...".
-std::vector<std::string> differences(const std::string &before, const std::string &now);
-
-/// The whole bundle of the cache whose key differs least from the one of `parts`, the newest of those, and how.
-struct NearestBundle {
-    CacheEntry entry;
-    std::vector<std::string> differs;
-};
-std::optional<NearestBundle> nearest_bundle(const Cache &cache, const std::string &parts);
-
-/// cryolite cache why APP [flags of train].
+/// cryolite cache why APP [flags of train]: what the bundle would be made from, and how that differs from the nearest.
 int run_cache_why(const std::vector<std::string> &arguments);
 
 }  // namespace cryolite

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "apps/cryolite/cache_why.h"
+#include "apps/cryolite/nearest_bundle.h"
 #include "apps/cryolite/user_program.h"
 #include "runtime/error.h"
 
