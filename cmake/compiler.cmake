@@ -1,5 +1,5 @@
 # The compiler's half: dsl <- schedules <- generators, in one library that generator programs link.
-file(GLOB compiler_sources CONFIGURE_DEPENDS dsl/*.cpp schedules/*.cpp schedules/cpu/*.cpp schedules/gpu/*.cpp
+file(GLOB compiler_sources CONFIGURE_DEPENDS dsl/*.cpp schedules/*.cpp schedules/cpu/*.cpp schedules/gpu/*.cpp schedules/models/*.cpp
      generators/*/*.cpp)
 list(FILTER compiler_sources EXCLUDE REGEX "generators/programs/")
 add_library(cryolite_compiler STATIC ${compiler_sources})

@@ -45,7 +45,7 @@ before_setup() { # --help and --version of a checkout that is not built yet
         echo "Cryolite: a Halide-based compiler and runtime for training neural networks."
         echo "Usage: cryolite COMMAND [flags]"
         echo
-        sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/  \1\t\2/p' "$root/apps/cryolite/dispatch.cpp"
+        sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/  \1\t\2/p' "$root/apps/cryolite/cli/dispatch.cpp"
         echo
         echo "This checkout is not built yet: any command installs what is missing and builds it, in some minutes."
         echo "Then 'cryolite COMMAND --help' lists the flags."

@@ -2,13 +2,13 @@
 //   build/bin/gpt_train my.txt
 // Expect, on Tiny Shakespeare, a loss of 4.2 at step 1, about 2.6 at step 100 and 2.4 at step 200.
 
-#include "apps/cryolite/programs.h"
-#include "apps/cryolite/rate.h"
+#include "client/programs.h"
 #include "runtime/data/text.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/error.h"
-#include "runtime/streams.h"
-#include "runtime/trainer.h"
+#include "runtime/io/error.h"
+#include "runtime/io/streams.h"
+#include "runtime/train/rate.h"
+#include "runtime/train/trainer.h"
 
 using namespace cryolite;
 

@@ -2,7 +2,7 @@
 // Compiled kernels on disk, KEY.o: found by content, published whole, checked when used. A line
 // after the object, which linkers do not read, holds its key and digest: "\ncryolite kernel KEY
 // DIGEST\n".
-// (`cache verify` reads it, too: runtime/cache.h.)
+// (`cache verify` reads it, too: runtime/cache/cache.h.)
 
 #include <functional>
 #include <string>

@@ -2,7 +2,7 @@
 
 #include "dsl/models/gpt.h"
 #include "generators/driver/program.h"
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 
 int main(int argc, char **argv) {
     cryolite::ProgramInfo info{.name = "gpt"};

@@ -2,7 +2,7 @@
 
 #include "dsl/models/llama.h"
 #include "generators/driver/program.h"
-#include "schedules/cpu/llama.h"
+#include "schedules/models/llama.h"
 
 int main(int argc, char **argv) {
     cryolite::ProgramInfo info{.name = "llama"};

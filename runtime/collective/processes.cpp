@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 

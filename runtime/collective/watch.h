@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 

@@ -1,6 +1,6 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/data/utf8.h"
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 #include "runtime/data/loader.h"
 
-#include "runtime/error.h"
-#include "runtime/threads.h"
+#include "runtime/io/error.h"
+#include "runtime/io/threads.h"
 
 namespace cryolite {
 

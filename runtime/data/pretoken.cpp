@@ -4,7 +4,7 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/data/unicode_ranges.h"
 #include "runtime/data/utf8.h"
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 #include <algorithm>
 

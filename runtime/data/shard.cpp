@@ -1,6 +1,6 @@
 #include "runtime/data/shard.h"
 
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 #include <algorithm>
 #include <fstream>

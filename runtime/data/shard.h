@@ -3,7 +3,7 @@
 // `count` uint16 tokens.
 
 #include "runtime/data/tokens.h"
-#include "runtime/files.h"
+#include "runtime/io/files.h"
 
 namespace cryolite {
 

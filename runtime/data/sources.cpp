@@ -1,8 +1,8 @@
 // What a micro-batch is: windows of tokens and rows of tables.
 
 #include "runtime/data/loader.h"
-#include "runtime/error.h"
-#include "runtime/rng.h"
+#include "runtime/io/error.h"
+#include "runtime/io/rng.h"
 
 #include <numeric>
 

@@ -1,6 +1,6 @@
 #include "runtime/data/table.h"
 
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 #include <zlib.h>
 

@@ -2,7 +2,7 @@
 // A table of numbers whose last column is a label, or whose last columns are numbers to predict: CSV, plain or
 // compressed with gzip.
 
-#include "runtime/files.h"
+#include "runtime/io/files.h"
 
 #include <cstdint>
 #include <span>

@@ -2,7 +2,7 @@
 // Text to tokens and back. A run keeps its tokenizer as vocab.json, so that it can be resumed,
 // evaluated and sampled from without its data.
 
-#include "runtime/files.h"
+#include "runtime/io/files.h"
 
 #include <array>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 // A read-only row of tokens, 16 or 32 bits each, in memory of its own or in a file. Copies share it.
 
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/opencl/opencl_device.h"
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 

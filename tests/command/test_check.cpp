@@ -1,8 +1,8 @@
 // `check` takes the flags of the model, and no others.
 
-#include "apps/cryolite/commands.h"
-#include "apps/cryolite/flags.h"
-#include "runtime/error.h"
+#include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/cli/flags.h"
+#include "runtime/io/error.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

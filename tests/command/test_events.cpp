@@ -1,4 +1,4 @@
-#include "apps/cryolite/events.h"
+#include "apps/cryolite/report/events.h"
 
 #include <cmath>
 

@@ -1,9 +1,9 @@
 // A run held against memory: what is asked of its program, what is chosen, what is refused.
-#include "apps/cryolite/memory_choice.h"
+#include "apps/cryolite/session/memory_choice.h"
 
 #include <stdlib.h>
 
-#include "apps/cryolite/session.h"
+#include "apps/cryolite/session/session.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

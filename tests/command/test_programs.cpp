@@ -1,12 +1,12 @@
 // Generator programs as the command runs them. Most are shell scripts here: what a program may do
 // wrong does not depend on Halide.
 
-#include "apps/cryolite/step_questions.h"
-#include "apps/cryolite/user_program.h"
-#include "apps/cryolite/without_compiler.h"
-#include "runtime/error.h"
-#include "runtime/plan.h"
-#include "runtime/process.h"
+#include "apps/cryolite/session/step_questions.h"
+#include "client/user_program.h"
+#include "client/without_compiler.h"
+#include "runtime/io/error.h"
+#include "runtime/io/process.h"
+#include "runtime/plan/plan.h"
 #include "tests/runtime/scratch.h"
 
 #include <stdlib.h>

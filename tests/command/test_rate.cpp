@@ -1,4 +1,4 @@
-#include "apps/cryolite/rate.h"
+#include "runtime/train/rate.h"
 
 #include <doctest/doctest.h>
 

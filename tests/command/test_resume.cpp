@@ -1,6 +1,6 @@
 // What a run that goes on may change, and how it says so.
 
-#include "apps/cryolite/run_folder.h"
+#include "apps/cryolite/run/run_folder.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

@@ -1,7 +1,7 @@
 // A run's folder: made, held, gone on with, saved to; with faults at every system call of each.
 
-#include "apps/cryolite/run_check.h"
-#include "apps/cryolite/run_folder.h"
+#include "apps/cryolite/run/run_check.h"
+#include "apps/cryolite/run/run_folder.h"
 #include "tests/faults/faults.h"
 #include "tests/runtime/checkpoints.h"
 

@@ -1,8 +1,8 @@
 // What the folder of a run says of it.
 
-#include "apps/cryolite/run_summary.h"
-#include "apps/cryolite/settings.h"
-#include "runtime/error.h"
+#include "apps/cryolite/run/run_summary.h"
+#include "apps/cryolite/session/settings.h"
+#include "runtime/io/error.h"
 #include "tests/runtime/scratch.h"
 
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
 // Flags to settings: where values come from, and what is refused.
 
-#include "apps/cryolite/settings.h"
-#include "apps/cryolite/supervisor.h"
-#include "apps/cryolite/config_file.h"
-#include "apps/cryolite/session.h"
+#include "apps/cryolite/cli/config_file.h"
+#include "apps/cryolite/run/supervisor.h"
+#include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/settings.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/error.h"
-#include "runtime/files.h"
+#include "runtime/io/error.h"
+#include "runtime/io/files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

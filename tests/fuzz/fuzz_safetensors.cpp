@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "runtime/safetensors.h"
+#include "runtime/formats/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace cryolite;

@@ -1,4 +1,4 @@
-#include "apps/cryolite/config_file.h"
+#include "apps/cryolite/cli/config_file.h"
 #include "runtime/data/utf8.h"
 #include "tests/fuzz/fuzz.h"
 

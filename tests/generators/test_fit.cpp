@@ -2,7 +2,7 @@
 #include "generators/driver/fit.h"
 
 #include "generators/passes/memory.h"
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {

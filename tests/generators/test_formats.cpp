@@ -1,7 +1,7 @@
 // Which arrays of a step are bf16.
 
 #include "dsl/models/gpt.h"
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {

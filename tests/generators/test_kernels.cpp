@@ -9,7 +9,7 @@
 
 #include "dsl/models/gpt.h"
 #include "generators/lowering/kernel_values.h"
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 #include "tests/support/kernels.h"
 #include "tests/support/shapes.h"
 #include "tests/support/step.h"

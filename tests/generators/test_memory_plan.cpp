@@ -1,4 +1,4 @@
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 
 #include <algorithm>
 

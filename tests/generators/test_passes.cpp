@@ -12,7 +12,7 @@
 #include "generators/ir/printer.h"
 #include "generators/passes/pipeline.h"
 #include "generators/passes/trace.h"
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 #include "tests/support/reads.h"
 #include "tests/support/shapes.h"
 #include "tests/support/step.h"

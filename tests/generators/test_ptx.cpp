@@ -7,7 +7,7 @@
 #include "dsl/models/digits.h"
 #include "dsl/models/gpt.h"
 #include "generators/codegen/kernel_store.h"
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 #include "tests/support/slow.h"
 #include "tests/support/step.h"
 

@@ -84,7 +84,7 @@ awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/docs/tutorial.md" > tuto
 cat "$programs/my_model.cpp" "$programs/regressor.cpp" | cmp -s tutorial.cpp - ||
     fail "docs/tutorial.md does not show tests/programs/my_model.cpp and regressor.cpp"
 squeezed() { sed 's/  */ /g; s/^ //' "$@"; }
-squeezed "$programs/my_model.cpp" "$1/dsl/models/llama.h" "$1/dsl/optimizers/lion.h" "$1/schedules/cpu/llama.cpp" > sources
+squeezed "$programs/my_model.cpp" "$1/dsl/models/llama.h" "$1/dsl/optimizers/lion.h" "$1/schedules/models/llama.cpp" > sources
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/README.md" | squeezed | grep -v '^// \.\.\.$' > shown
 [ "$(wc -l < shown)" -gt 20 ] || fail "README.md shows no code"
 while IFS= read -r line; do

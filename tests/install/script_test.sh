@@ -36,7 +36,7 @@ make_tool() { # make_tool PATH BODY
 make_copy() { # make_copy FOLDER
     copy=$1
     mkdir -p "$copy"
-    for part in cryolite cmake CMakeLists.txt dsl schedules dialects generators runtime apps tests; do
+    for part in cryolite cmake CMakeLists.txt dsl schedules dialects generators runtime client apps tests; do
         cp -R "$source/$part" "$copy/"
     done
     make_tool "$copy/stub/cryolite" 'echo "cwd=$PWD root=$CRYOLITE_ROOT start=$CRYOLITE_START args=$#:$*"'
@@ -281,7 +281,7 @@ answers_before_it_is_built() {
     run "$copy/cryolite" --help
     check "--help" has out "Usage: cryolite"
     local name names
-    names=$(sed -n 's/^    {"\([a-z]*\)", .*, run_.*/\1/p' "$source/apps/cryolite/dispatch.cpp" | tr '\n' ' ')
+    names=$(sed -n 's/^    {"\([a-z]*\)", .*, run_.*/\1/p' "$source/apps/cryolite/cli/dispatch.cpp" | tr '\n' ' ')
     check "the commands are known" is "$names" "train bench sample explain check runs cache test "
     for name in $names; do check "--help lists $name" has out "  $name"; done
     check "and none that is not there" lacks out tune

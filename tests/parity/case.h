@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/device/make_device.h"
-#include "runtime/layout.h"
-#include "runtime/rng.h"
-#include "runtime/trainer.h"
+#include "runtime/io/rng.h"
+#include "runtime/plan/layout.h"
+#include "runtime/train/trainer.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

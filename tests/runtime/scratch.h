@@ -2,8 +2,8 @@
 // What the runtime's tests share: a folder that goes away, files of the checkout, the message of an
 // error, children.
 
-#include "runtime/error.h"
-#include "runtime/files.h"
+#include "runtime/io/error.h"
+#include "runtime/io/files.h"
 
 #include <doctest/doctest.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "runtime/cache.h"
+#include "runtime/cache/cache.h"
 #include "tests/runtime/scratch.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 // What was checked in the cache is what is used, whoever touches the cache meanwhile.
 
-#include "runtime/cache.h"
-#include "runtime/library.h"
+#include "runtime/cache/cache.h"
+#include "runtime/plan/library.h"
 #include "tests/faults/faults.h"
 #include "tests/runtime/scratch.h"
 

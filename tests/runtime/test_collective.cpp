@@ -2,8 +2,8 @@
 
 #include "runtime/collective/local/local_collective.h"
 #include "runtime/collective/sum.h"
-#include "runtime/worker_threads.h"
 #include "runtime/device/cpu/task_scheduler.h"
+#include "runtime/exec/worker_threads.h"
 #include "tests/runtime/scratch.h"
 
 #include <algorithm>

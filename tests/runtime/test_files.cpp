@@ -1,4 +1,4 @@
-#include "runtime/files.h"
+#include "runtime/io/files.h"
 #include "tests/runtime/scratch.h"
 
 #include <signal.h>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "runtime/master.h"
+#include "runtime/train/master.h"
 
 namespace cryolite::test {
 

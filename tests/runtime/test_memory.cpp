@@ -1,6 +1,6 @@
 // What a process may take, from files as /proc and /sys have them, and what a run of a plan does.
-#include "runtime/memory_left.h"
-#include "runtime/memory_need.h"
+#include "runtime/plan/memory_left.h"
+#include "runtime/plan/memory_need.h"
 
 #include <unistd.h>
 

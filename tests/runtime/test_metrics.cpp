@@ -1,4 +1,4 @@
-#include "runtime/metrics.h"
+#include "runtime/formats/metrics.h"
 #include "tests/runtime/scratch.h"
 
 #include <cstring>

@@ -1,8 +1,8 @@
 // Damage of every file of the cache and of a checkpoint: a miss or a named error, never what was not written.
 
-#include "runtime/cache.h"
-#include "runtime/checkpoint.h"
-#include "runtime/tuning.h"
+#include "runtime/cache/cache.h"
+#include "runtime/cache/tuning.h"
+#include "runtime/formats/checkpoint.h"
 #include "tests/runtime/mutation.h"
 
 namespace cryolite::test {

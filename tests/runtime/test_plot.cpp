@@ -1,4 +1,4 @@
-#include "runtime/plot.h"
+#include "runtime/formats/plot.h"
 #include "tests/runtime/scratch.h"
 
 #include <cmath>

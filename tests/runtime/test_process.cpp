@@ -1,4 +1,4 @@
-#include "runtime/process.h"
+#include "runtime/io/process.h"
 #include "tests/runtime/scratch.h"
 
 #include <signal.h>

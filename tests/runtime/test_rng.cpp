@@ -1,4 +1,4 @@
-#include "runtime/rng.h"
+#include "runtime/io/rng.h"
 #include "tests/runtime/scratch.h"
 
 #include <algorithm>

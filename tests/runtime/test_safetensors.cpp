@@ -1,4 +1,4 @@
-#include "runtime/safetensors.h"
+#include "runtime/formats/safetensors.h"
 #include "tests/runtime/scratch.h"
 
 #include <chrono>

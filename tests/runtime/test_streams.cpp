@@ -1,4 +1,4 @@
-#include "runtime/streams.h"
+#include "runtime/io/streams.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,8 +1,8 @@
-#include "runtime/worker_threads.h"
 #include "runtime/data/loader.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/peak.h"
-#include "runtime/rng.h"
+#include "runtime/exec/peak.h"
+#include "runtime/exec/worker_threads.h"
+#include "runtime/io/rng.h"
 #include "tests/runtime/scratch.h"
 
 #include <omp.h>

@@ -1,6 +1,6 @@
 // The records of measured times: kept, found by all of their key, and begun again where they are damaged.
 
-#include "runtime/tuning.h"
+#include "runtime/cache/tuning.h"
 #include "tests/runtime/scratch.h"
 
 #include <sys/stat.h>

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "runtime/collective/local/local_collective.h"
-#include "runtime/worker_threads.h"
 #include "runtime/device/cpu/task_scheduler.h"
+#include "runtime/exec/worker_threads.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

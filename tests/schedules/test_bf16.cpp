@@ -1,6 +1,6 @@
 // The same kernels in bf16: a sum that is rounded may land on the other side, and be read again.
 
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 
 #include "tests/support/kernels.h"
 #include "tests/support/shapes.h"

@@ -6,7 +6,7 @@
 #include "dsl/layers/activation.h"
 #include "dsl/layers/linear.h"
 #include "dsl/models/digits.h"
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 #include "tests/support/shapes.h"
 #include "tests/support/slow.h"
 

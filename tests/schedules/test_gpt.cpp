@@ -1,6 +1,6 @@
 // Every kernel of a GPT, on ragged and on aligned shapes, with its loop schedule and without.
 
-#include "schedules/cpu/gpt.h"
+#include "schedules/models/gpt.h"
 
 #include "tests/support/kernels.h"
 #include "tests/support/shapes.h"

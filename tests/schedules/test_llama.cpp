@@ -1,6 +1,6 @@
 // Every kernel of a Llama, on ragged and on aligned shapes, with its loop schedule and without.
 
-#include "schedules/cpu/llama.h"
+#include "schedules/models/llama.h"
 
 #include "tests/support/kernels.h"
 #include "tests/support/slow.h"

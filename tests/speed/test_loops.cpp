@@ -1,9 +1,9 @@
 // The inner loops of the shipped schedules of products and attention, for three processors: what LLVM's tools say of
 // them depends on no clock. Kernels for processors that are not here are compiled, not run.
 
-#include "apps/cryolite/llvm_tools.h"
-#include "runtime/plan.h"
-#include "runtime/process.h"
+#include "apps/cryolite/report/llvm_tools.h"
+#include "runtime/io/process.h"
+#include "runtime/plan/plan.h"
 #include "tests/runtime/scratch.h"
 #include "tests/support/slow.h"
 

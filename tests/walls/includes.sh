@@ -28,15 +28,16 @@ only() {
     folder=$1
     shift
     may=$(printf '|%s' "$@")
-    forbid "$folder includes of this project only $*" '^ *# *include *"|^ *# *include *<(dsl|schedules|generators|dialects|runtime|apps|tests)/' \
+    forbid "$folder includes of this project only $*" '^ *# *include *"|^ *# *include *<(dsl|schedules|generators|dialects|runtime|client|apps|tests)/' \
         "# *include *\"(${may#|})" "$folder"
 }
 
 only dsl dsl/
 only schedules dsl/ schedules/ dialects/names.h
 only generators dsl/ schedules/ generators/ dialects/product.h dialects/table.h
+only client client/ runtime/ bundle/
 only runtime runtime/ dialects/product.h dialects/dialect.h
-only apps apps/ runtime/ dialects/dialect.h
+only apps apps/ client/ runtime/ dialects/dialect.h
 only dialects dialects/
 for folder in layers schedules generators error support; do
     only tests/$folder dsl/ schedules/ generators/ dialects/dialect.h tests/support/
@@ -45,7 +46,7 @@ for folder in runtime parity; do
     only tests/$folder runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/ tests/support/slow.h
 done
 for folder in command speed; do
-    only tests/$folder runtime/ apps/cryolite/ tests/runtime/ tests/faults/ tests/support/slow.h
+    only tests/$folder runtime/ client/ apps/cryolite/ tests/runtime/ tests/faults/ tests/support/slow.h
 done
 only tests/faults tests/faults/
 only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
@@ -61,9 +62,9 @@ only generators/programs generators/driver/program.h dsl/ schedules/
 # Inside of them.
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/
 forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
-only runtime/data runtime/data/ runtime/error.h runtime/files.h runtime/rng.h runtime/threads.h
-only runtime/collective runtime/collective/ runtime/error.h runtime/streams.h
-only runtime/device runtime/device/ runtime/error.h runtime/threads.h
+only runtime/data runtime/data/ runtime/io/error.h runtime/io/files.h runtime/io/rng.h runtime/io/threads.h
+only runtime/collective runtime/collective/ runtime/io/error.h runtime/io/streams.h
+only runtime/device runtime/device/ runtime/io/error.h runtime/io/threads.h
 forbid "a device knows of the CPU's task scheduler and of no other device" '# *include *"runtime/device/[a-z]+/' \
     '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/task_scheduler\.h)|make_device\.cpp:)' runtime/device
 forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
@@ -78,17 +79,18 @@ halide='# *include *[<"]Halide'
 forbid "the compiler's half sees Halide.h alone of Halide" "$halide" '<Halide\.h>' dsl schedules generators
 forbid "of Halide, the runtime sees its runtime's header" "$halide" '<HalideRuntime\.h>|^runtime/device/opencl/.*<HalideRuntimeOpenCL\.h>' runtime
 forbid "the step as data sees nothing of Halide" "$halide" '^$' generators/ir dsl/shape.h dsl/nature.h dsl/error.h schedules/layout.h
-forbid "an app sees nothing of Halide" "$halide" '^$' apps
+forbid "an app sees nothing of Halide" "$halide" '^$' client apps
+forbid "an app links client/, and nothing of the command" '# *include *"apps/cryolite/' '^apps/cryolite/' apps
 forbid "of Halide, a dialect sees its runtime's header" "$halide" '<HalideRuntime\.h>' dialects
-forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' dsl schedules generators runtime apps
+forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' dsl schedules generators runtime client apps
 forbid "OpenMP is known to the task scheduler of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
-    '^runtime/(device/cpu/|peak\.cpp|rng\.cpp)' dsl schedules generators runtime apps
-forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl)' '^dialects/onednn/' dsl schedules generators dialects runtime apps
-forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl)' '^runtime/device/' dsl schedules generators runtime apps
+    '^runtime/(device/cpu/|exec/peak\.cpp|io/rng\.cpp)' dsl schedules generators runtime client apps
+forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl)' '^dialects/onednn/' dsl schedules generators dialects runtime client apps
+forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl)' '^runtime/device/' dsl schedules generators runtime client apps
 
 # What may be said.
-forbid "only a device knows where an array's memory is" '(\.|->)host\b' '^runtime/device/' runtime apps
-forbid "words for people never fail: tell() of runtime/streams.h" '\(stderr|cerr\b|clog\b|, stderr\)' '^$' runtime apps
+forbid "only a device knows where an array's memory is" '(\.|->)host\b' '^runtime/device/' runtime client apps
+forbid "words for people never fail: tell() of runtime/io/streams.h" '\(stderr|cerr\b|clog\b|, stderr\)' '^$' runtime client apps
 forbid "an algorithm holds no scheduling call: say it in schedules/" \
     '(\.|->)(vectorize|parallel|unroll|compute_root|compute_at|compute_with|compute_inline|store_root|store_at|store_in|tile|split|fuse|reorder|reorder_storage|hoist_storage|rfactor|bound|bound_extent|align_storage|prefetch|gpu_[a-z]+|atomic|async|ring_buffer|specialize)\(' \
     '^$' dsl

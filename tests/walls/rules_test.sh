@@ -5,7 +5,7 @@
 walls=$1/tests/walls
 
 # A tree that keeps all rules, as empty as can be.
-mkdir -p dialects/onednn dsl/layers schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,driver,programs} runtime/{data,halide,collective/{local,mpi},device/{cpu,opencl}} \
+mkdir -p dialects/onednn dsl/layers client schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,driver,programs} runtime/{data,train,halide,collective/{local,mpi},device/{cpu,opencl}} \
     apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs,faults,fuzz}
 touch generators/{cryolite,driver/program}.h dsl/{shape,nature,error}.h schedules/layout.h
 "$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"
@@ -23,12 +23,12 @@ kept() { # kept FILE LINE
 }
 only='includes of this project only'
 broken dsl/layers/a.h '#include "schedules/group.h"' "dsl $only"
-broken dsl/a.h '#include <runtime/plan.h>' "dsl $only"
+broken dsl/a.h '#include <runtime/plan/plan.h>' "dsl $only"
 broken dsl/a.h '#  include "error.h"' "dsl $only"
 broken schedules/cpu/a.cpp '#include "generators/passes/pass.h"' "schedules $only"
 broken schedules/a.h '#include "dialects/table.h"' "schedules $only"
-broken generators/a.cpp '#include "runtime/plan.h"' "generators $only"
-broken generators/a.cpp '#include "apps/cryolite/flags.h"' "generators $only"
+broken generators/a.cpp '#include "runtime/plan/plan.h"' "generators $only"
+broken generators/a.cpp '#include "apps/cryolite/cli/flags.h"' "generators $only"
 broken generators/ir/a.h '#include "dsl/layer.h"' "generators/ir $only"
 broken generators/ir/a.h '#include <Halide.h>' 'the step as data sees nothing of Halide'
 broken generators/passes/a.h '#include "generators/lowering/kernel_builder.h"' "generators/passes $only"
@@ -38,21 +38,23 @@ broken generators/programs/a.cpp '#include "generators/passes/pass.h"' "generato
 broken generators/a.h 'namespace cryolite {' 'the compiler is in cryolite::compiler'
 broken runtime/a.cpp '#include "dsl/shape.h"' "runtime $only"
 broken runtime/device/opencl/a.cpp '#include "generators/passes/pass.h"' "runtime $only"
-broken runtime/collective/mpi/a.cpp '#include "apps/cryolite/flags.h"' "runtime $only"
+broken runtime/collective/mpi/a.cpp '#include "apps/cryolite/cli/flags.h"' "runtime $only"
 broken apps/cryolite/a.cpp '#include "generators/driver/program.h"' "apps $only"
 broken apps/gpt/a.cpp '#include "dsl/models/gpt.h"' "apps $only"
+broken apps/gpt/a.cpp '#include "apps/cryolite/cli/flags.h"' 'an app links client/, and nothing of the command'
+broken client/a.cpp '#include "apps/cryolite/cli/flags.h"' "client $only"
 broken apps/digits/a.cpp '#include "tests/runtime/scratch.h"' "apps $only"
 for folder in layers schedules generators error support; do
-    broken tests/$folder/a.cpp '#include "runtime/plan.h"' "tests/$folder $only"
+    broken tests/$folder/a.cpp '#include "runtime/plan/plan.h"' "tests/$folder $only"
 done
-for folder in runtime parity; do broken tests/$folder/a.cpp '#include "apps/cryolite/flags.h"' "tests/$folder $only"; done
+for folder in runtime parity; do broken tests/$folder/a.cpp '#include "apps/cryolite/cli/flags.h"' "tests/$folder $only"; done
 for folder in command speed; do broken tests/$folder/a.cpp '#include "dsl/shape.h"' "tests/$folder $only"; done
 broken tests/programs/a.cpp '#include "dsl/shape.h"' "tests/programs $only"
 broken schedules/gpu/a.cpp '#include "schedules/cpu/loops.h"' "schedules/gpu $only"
 broken schedules/cpu/a.cpp '#include "schedules/gpu/loops.h"' 'know nothing of those of a device'
-broken runtime/data/a.cpp '#include "runtime/trainer.h"' "runtime/data $only"
+broken runtime/data/a.cpp '#include "runtime/train/trainer.h"' "runtime/data $only"
 broken runtime/collective/a.cpp '#include "runtime/device/device.h"' "runtime/collective $only"
-broken runtime/device/a.cpp '#include "runtime/plan.h"' "runtime/device $only"
+broken runtime/device/a.cpp '#include "runtime/plan/plan.h"' "runtime/device $only"
 broken runtime/device/cpu/a.cpp '#include "runtime/device/opencl/opencl_api.h"' 'of no other device'
 broken runtime/device/opencl/a.cpp '#include "runtime/device/cpu/cpu_device.h"' 'of no other device'
 kept runtime/device/opencl/a.cpp '#include "runtime/device/cpu/task_scheduler.h"'
@@ -62,13 +64,13 @@ broken generators/a.cpp '#include <HalideBuffer.h>' 'sees Halide.h alone'
 broken runtime/a.cpp '#include <Halide.h>' "its runtime's header"
 broken runtime/a.cpp '#include <HalideRuntimeOpenCL.h>' "its runtime's header"
 kept runtime/device/opencl/a.cpp '#include <HalideRuntimeOpenCL.h>'
-broken dialects/a.cpp '#include "runtime/plan.h"' "dialects $only"
+broken dialects/a.cpp '#include "runtime/plan/plan.h"' "dialects $only"
 broken dialects/a.h '#include <Halide.h>' "a dialect sees its runtime's header"
 broken runtime/a.cpp '#include <oneapi/dnnl/dnnl.h>' 'known to its dialect alone'
 kept dialects/onednn/a.cpp '#include <oneapi/dnnl/dnnl.h>'
 broken apps/cryolite/a.cpp '#include <HalideRuntime.h>' 'an app sees nothing of Halide'
 broken runtime/collective/a.cpp '#include <mpi.h>' 'MPI is known'
-broken runtime/trainer.cpp '#pragma omp parallel' 'OpenMP is known'
+broken runtime/train/trainer.cpp '#pragma omp parallel' 'OpenMP is known'
 broken apps/cryolite/a.cpp '#include <omp.h>' 'OpenMP is known'
 broken runtime/a.cpp '#include <CL/cl.h>' 'of a device is known'
 broken runtime/a.cpp 'auto *p = buffer.host;' "only a device knows where"

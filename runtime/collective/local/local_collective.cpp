@@ -5,7 +5,7 @@
 #include <deque>
 #include <optional>
 
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/streams.h"
+#include "runtime/io/streams.h"
 
 namespace cryolite {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "runtime/device/cpu/task_scheduler.h"
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 

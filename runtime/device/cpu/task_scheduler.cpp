@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/threads.h"
+#include "runtime/io/threads.h"
 
 namespace cryolite {
 

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 

@@ -5,7 +5,7 @@
 
 #include "runtime/device/cpu/task_scheduler.h"
 #include "runtime/device/opencl/opencl_api.h"
-#include "runtime/error.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 

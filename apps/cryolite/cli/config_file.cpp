@@ -1,0 +1,112 @@
+#include "apps/cryolite/cli/config_file.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+#include "runtime/data/utf8.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+/// A list is one text, with commas.
+std::string text_of(const toml::node &node) {
+    if (auto list = node.as_array()) {
+        std::string text;
+        for (const toml::node &item : *list) text += (text.empty() ? "" : ",") + item.value_or(std::string());
+        return text;
+    }
+    if (auto s = node.as_string()) return s->get();
+    if (auto i = node.as_integer()) return std::to_string(i->get());
+    if (auto f = node.as_floating_point()) return fmt::format("{}", f->get());
+    if (auto b = node.as_boolean()) return b->get() ? "true" : "false";
+    return "";
+}
+
+/// Where a string or a comment that begins at text[at] ends; `at`, where none does.
+size_t skip_text(std::string_view text, size_t at) {
+    if (text[at] == '#') return std::min(text.find('\n', at), text.size());
+    if (text[at] != '"' && text[at] != '\'') return at;
+    const std::string three(3, text[at]);
+    const bool lines = text.substr(at, 3) == three;
+    for (size_t i = at + (lines ? 3 : 1); i < text.size(); ++i) {
+        if (text[i] == '\\' && text[at] == '"')
+            ++i;
+        else if (!lines && (text[i] == text[at] || text[i] == '\n'))
+            return i + 1;
+        else if (lines && text.substr(i, 3) == three)  // quotes of its own may stand before the last three
+            return std::min({text.find_first_not_of(text[at], i), i + 5, text.size()});
+    }
+    return text.size();
+}
+
+/// Refuses what the parser does not bear. It opens and frees tables by recursion, one for each dot of a key; and for a
+/// character that is not ASCII, where none may be, it was not made.
+void check_limits(std::string_view text, const fs::path &path) {
+    constexpr size_t most_bytes = 1 << 20, most_dots = 2000;
+    if (text.size() > most_bytes)
+        fail_usage("{}: {}, expected a configuration: a flag a line, {} at most", path.string(), human_bytes(text.size()),
+                   human_bytes(most_bytes));
+    auto refuse = [&](size_t at, const std::string &what) {
+        fail_usage("{}, line {}: {}", path.string(), 1 + std::count(text.begin(), text.begin() + long(at), '\n'), what);
+    };
+    size_t dots = 0;
+    for (size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0; at < text.size(); ++at) {
+        if (const size_t end = skip_text(text, at); end > at) {
+            at = end - 1;
+            continue;
+        }
+        if (text[at] == '.' && ++dots > most_dots)
+            refuse(at, fmt::format("more than {} dots up to here: a key is the name of a flag, without dots", most_dots));
+        if (static_cast<unsigned char>(text[at]) >= 0x80)
+            refuse(at, fmt::format("{} is outside of a string: put the value in double quotes",
+                                   shown(text.substr(at, size_t(std::max(1, code_point_at(text, at).length))))));
+    }
+}
+
+}  // namespace
+
+std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
+    std::string bytes;
+    try {
+        bytes = read_file(path);
+    } catch (const Error &e) {
+        throw UsageError(e.what());
+    }
+    check_limits(bytes, path);
+    std::map<std::string, Given> values;
+    try {
+        toml::table table = toml::parse(bytes, path.string());
+        for (auto &[key, node] : table) {
+            const std::string name{key.str()};
+            const std::string where =
+                fmt::format("{}, line {}", path.string(), node.source().begin.line);
+            const bool list = node.is_array() && node.as_array()->is_homogeneous(toml::node_type::string);
+            if (!node.is_string() && !node.is_number() && !node.is_boolean() && !list)
+                fail_usage("{}: {} must be a string, a number, true or false{}", where, shown(name),
+                           node.is_array() ? ", or a list of strings with one or more" : "");
+            values[name] = {text_of(node), origin, where, list};
+        }
+    } catch (const toml::parse_error &e) {
+        fail_usage("{}: line {}: not TOML: {}", path.string(), e.source().begin.line,
+                   e.description());
+    }
+    return values;
+}
+
+std::string toml_string(const std::string &text) {
+    std::string out = "\"";
+    for (unsigned char c : text) {
+        if (c == '"' || c == '\\')
+            out += '\\', out += static_cast<char>(c);
+        else if (c < 0x20 || c == 0x7f)
+            out += fmt::format("\\u{:04X}", c);
+        else
+            out += static_cast<char>(c);
+    }
+    return out + '"';
+}
+
+}  // namespace cryolite

@@ -1,0 +1,254 @@
+// From the command line to flags as text. The model's parameters are flags too, but which they are
+// is known only when the program is: the line is read twice.
+
+#include "apps/cryolite/cli/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <deque>
+#include <set>
+
+#include "apps/cryolite/cli/config_file.h"
+#include "apps/cryolite/cli/refusals.h"
+#include "apps/cryolite/cli/version.h"
+#include "apps/cryolite/run/resume.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+struct CommandText {
+    const char *name, *about;
+};
+CommandText text_of(Command command) {
+    switch (command) {
+    case Command::train:
+        return {"train", "Trains a model; without arguments: a small GPT on Tiny Shakespeare."};
+    case Command::bench:
+        return {"bench", "Times training steps: two untimed, then --steps."};
+    case Command::check:
+        return {"check", "Checks the gradients of every layer of a model against finite differences."};
+    default:
+        return {"explain", "Shows the plan of a training step: kernels, stages, bytes, FLOPs."};
+    }
+}
+
+/// What the first reading takes from the line: a flag it does not know is taken to have a value.
+struct FirstReading {
+    std::map<std::string, std::string> flags;
+    std::vector<std::string> words;
+    bool help = false;
+
+    explicit FirstReading(const std::vector<std::string> &line) {
+        for (size_t i = 0; i < line.size(); i++) {
+            if (line[i] == "-h" || line[i] == "--help" || line[i] == "--version")
+                help = true;
+            else if (!line[i].starts_with("-"))
+                words.push_back(line[i]);
+            else if (!line[i].starts_with("--"))
+                continue;  // "-x": the second reading says that it is no flag
+            else if (size_t at = line[i].find('='); at != std::string::npos)
+                flags[line[i].substr(2, at - 2)] = line[i].substr(at + 1);
+            else if (const Flag *f = find_flag(line[i].substr(2)); f && f->value.empty())
+                flags[f->name] = "true";
+            else if (i + 1 < line.size())
+                flags[line[i].substr(2)] = line[i + 1], i++;
+        }
+    }
+    std::string get(const std::string &flag) const {
+        auto at = flags.find(flag);
+        return at == flags.end() ? "" : at->second;
+    }
+};
+
+/// Gives what a file sets. `app` is a key too, so that a run's own file says all of it.
+void give_file(Values &values, const fs::path &path, Origin origin) {
+    for (auto &[name, given] : read_config(path, origin)) {
+        const Flag *flag = find_flag(name);
+        if (flag && !flag->key) fail_usage("{}: {} cannot be set in a file", given.where, name);
+        if (given.list && !(flag && flag->list)) fail_usage("{}: {} must be a string, a number, true or false", given.where, shown(name));
+        values.give(name, given);
+    }
+}
+
+std::vector<std::string> names_of(const ProgramDescription &program) {
+    std::vector<std::string> names;
+    for (const auto &p : program.params) names.push_back(p.name);
+    for (const Flag &f : flag_table()) names.push_back(f.name);
+    return names;
+}
+
+/// A key of a file that is no flag and no parameter of the model.
+void check_keys(const Values &values, const ProgramDescription &program) {
+    const std::vector<std::string> names = names_of(program);
+    for (auto &[name, given] : values.all())
+        if (std::find(names.begin(), names.end(), name) == names.end())
+            fail_usage("{}: {} is not a flag of {}{}", given.where, shown(name), program.name,
+                       did_you_mean(name, names));
+}
+
+/// Flags by which a plain start differs from the defaults that their help names: those of the preset.
+using Defaults = std::map<std::string, std::string>;
+Defaults defaults_of(const Request &r, const std::string &preset) {
+    Defaults defaults;
+    for (auto &[name, flags] : r.program.description.presets)
+        if (preset.empty() || preset == name) {
+            for (auto &[flag, text] : flags)
+                // bench has its own: it times without clipping, and few steps.
+                if (r.command != Command::bench || (flag != "clip" && flag != "steps"))
+                    defaults[flag] = text + ", preset " + name;
+            break;
+        }
+    return defaults;
+}
+
+/// What no plan depends on: `explain` takes these flags, and its help leaves them out.
+bool of_a_run(const std::string &flag) {
+    static const std::set<std::string> names = {"lr", "min-lr", "warmup", "steps", "seed", "val", "order", "init", "patience"};
+    return names.contains(flag);
+}
+
+/// `check` reads what makes a model, and takes no other flag.
+bool taken_by(Command command, const Flag &flag) {
+    static const std::set<std::string> of_a_model = {"preset", "config", "cache"};
+    if (command == Command::check) return of_a_model.contains(flag.name);
+    return flag.group != "Bench" || command == Command::bench;
+}
+
+/// "steps in all (1000)" -> "steps in all (2000, preset nano)"
+std::string help_with(std::string help, const std::string &value) {
+    if (const size_t at = help.rfind(" ("); at != std::string::npos && help.ends_with(")")) help.resize(at);
+    return help + " (" + value + ")";
+}
+
+/// The second reading: every flag is known now.
+class Line {
+public:
+    Line(Request &request, const std::vector<std::string> &arguments, Defaults defaults)
+        : request_(request), app_(text_of(request.command).about,
+                                  fmt::format("cryolite {}", text_of(request.command).name)),
+          defaults_(std::move(defaults)) {
+        app_.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
+        app_.add_option("APP", words_.emplace_back(),
+                        "gpt, digits, ... or a .cpp of your own (gpt)");
+        if (request.command == Command::explain) {
+            app_.add_option("KERNEL", words_.emplace_back(),
+                            "show only kernels with this in their name");
+            ir_ = app_.add_option("--ir", request.ir, "show the step after this pass of the compiler, or after each, and no plan")
+                      ->type_name("[PASS]")->expected(0, 1);
+        }
+        for (const auto &p : request.program.description.params) {
+            if (find_flag(p.name))
+                fail_usage("the GeneratorParam '{}' of {} has the name of a flag of cryolite; give it another", p.name, request.app);
+            add({p.name, p.type == "int" ? "N" : "X", "Model",
+                 p.help.empty() ? "" : p.help + " (" + p.value + ")"});
+        }
+        for (const Flag &flag : flag_table())
+            if (taken_by(request.command, flag)) add(flag);
+        read(arguments);
+    }
+
+private:
+    Request &request_;
+    CLI::App app_;
+    Defaults defaults_;
+    std::deque<std::string> words_;
+    std::map<std::string, std::string> texts_;
+    std::map<std::string, bool> switches_;
+    CLI::Option *ir_ = nullptr;
+
+    void add(Flag flag) {
+        if (auto at = defaults_.find(flag.name); at != defaults_.end()) flag.help = help_with(flag.help, at->second);
+        if (flag.name == "preset") flag.help = preset_help();
+        CLI::Option *option = nullptr;
+        if (flag.value.empty())
+            option = app_.add_flag("--" + flag.name, switches_[flag.name], flag.help);
+        else
+            option = app_.add_option("--" + flag.name, texts_[flag.name], flag.help)
+                         ->type_name(flag.value);
+        const bool idle = (flag.group == run_folder_group && request_.command != Command::train) ||
+                          (of_a_run(flag.name) && request_.command == Command::explain);
+        option->group(idle ? "" : flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+        if (flag.list) option->join(',');
+    }
+    std::string preset_help() const {
+        std::vector<std::string> names;
+        for (auto &[name, flags] : request_.program.description.presets) names.push_back(name);
+        if (names.empty()) return "a set of flags (this program has none)";
+        return fmt::format("a set of flags: {} ({})", fmt::join(names, ", "), names[0]);
+    }
+    void read(std::vector<std::string> line) {
+        std::reverse(line.begin(), line.end());
+        try {
+            app_.parse(line);
+        } catch (const CLI::Success &e) {
+            app_.exit(e);
+            throw;
+        } catch (const CLI::ExtrasError &) {
+            refuse_extras();
+        } catch (const CLI::ParseError &e) {
+            refuse_line(e, text_of(request_.command).name);
+        }
+        for (auto &[name, text] : texts_)
+            if (app_.count("--" + name)) request_.values.give(name, {text, Origin::command_line});
+        for (auto &[name, on] : switches_)
+            if (on) request_.values.give(name, {"true", Origin::command_line});
+        if (words_.size() > 1) request_.kernel = words_[1];
+        if (ir_ && ir_->count() && (request_.ir.empty() || request_.ir == "true")) request_.ir = "all";
+    }
+    [[noreturn]] void refuse_extras() const {
+        const std::string extra = app_.remaining().front();
+        std::vector<std::string> flags;
+        for (auto &[name, text] : texts_) flags.push_back("--" + name);
+        for (auto &[name, on] : switches_) flags.push_back("--" + name);
+        fail_usage("{} is not a flag of cryolite {} {}{}; see cryolite {} {} --help", shown(extra),
+                   text_of(request_.command).name, request_.app, did_you_mean(extra, flags),
+                   text_of(request_.command).name, request_.app);
+    }
+};
+
+}  // namespace
+
+std::string model_name(const Request &r) {
+    const std::string &program = r.program.description.name;
+    return r.preset.empty() || r.preset == program ? program : program + " " + r.preset;
+}
+
+std::string give_preset(Values &values, const ProgramDescription &program,
+                        const std::string &preset) {
+    std::vector<std::string> names;
+    for (auto &[name, flags] : program.presets) {
+        names.push_back(name);
+        if (preset.empty() || preset == name) {
+            for (auto &[flag, text] : flags)
+                values.give(flag, {text, Origin::preset, "preset " + name});
+            return name;
+        }
+    }
+    if (names.empty() && preset.empty()) return "";
+    if (names.empty()) fail_usage("--preset {}: {} has no presets", preset, program.name);
+    fail_usage("--preset is {}, expected {}{}", shown(preset), fmt::join(names, " or "),
+               did_you_mean(preset, names));
+}
+
+Request read_request(Command command, const std::vector<std::string> &arguments) {
+    Request r;
+    r.command = command;
+    const FirstReading first(arguments);
+    if (!first.get("config").empty()) give_file(r.values, first.get("config"), Origin::config);
+    if (command == Command::train && !first.get("resume").empty() && !first.get("out").empty())
+        if (const fs::path run = first.get("out"); is_run(run)) give_file(r.values, run / "config.toml", Origin::resumed);
+    auto told = [&](const char *flag, const std::string &otherwise) {
+        std::string text = first.get(flag);
+        return text.empty() ? r.values.text(flag, otherwise) : text;
+    };
+    r.app = first.words.empty() ? r.values.text("app", "gpt") : first.words[0];
+    r.values.erase("app");
+    r.program = find_program(r.app, Cache(told("cache", "")));
+    Line line(r, arguments, defaults_of(r, told("preset", "")));
+    r.preset = give_preset(r.values, r.program.description, r.values.text("preset"));
+    check_keys(r.values, r.program.description);
+    return r;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,3 @@
+#include "apps/cryolite/cli/commands.h"
+
+int main(int argc, char **argv) { return cryolite::run_command(argc, argv); }

@@ -1,0 +1,171 @@
+// cryolite bench: the time of a step, kernel by kernel on request, and beside PyTorch's.
+
+#include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/commands/ablate.h"
+#include "apps/cryolite/peers/peers.h"
+#include "apps/cryolite/report/kernel_times.h"
+#include "apps/cryolite/run/interrupt.h"
+#include "apps/cryolite/session/random_batches.h"
+#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/session/session.h"
+#include "runtime/collective/processes.h"
+#include "runtime/exec/peak.h"
+#include "runtime/io/error.h"
+#include "runtime/io/process.h"
+
+namespace cryolite {
+
+namespace {
+
+class Bench {
+public:
+    explicit Bench(const std::vector<std::string> &arguments)
+        : request_(read_request(Command::bench, arguments)), s_(understand(request_)) {
+        for (const char *flag : {"out", "resume", "checkpoint-every", "keep", "eval-every", "give-up-after", "val"})
+            if (auto at = request_.values.all().find(flag);
+                at != request_.values.all().end() && at->second.origin == Origin::command_line)
+                progress_.say(fmt::format(
+                    "note: --{} has no effect here: bench makes no run and evaluates nothing",
+                    flag));
+        if (s_.peers && request_.program.description.name != "gpt")
+            fail_usage("--peers knows the same work in PyTorch for gpt only, not for {}",
+                       request_.app);
+        if (s_.peers && s_.profile)
+            fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
+        if (s_.peers && s_.accumulate > 1)
+            fail_usage("--peers compares single micro-batches: leave out --accumulate");
+        if (s_.peers && s_.freeze != "none") fail_usage("--peers trains every parameter in PyTorch: leave out --freeze");
+        if (s_.peers && known_processes().size() > 1)
+            fail_usage("--peers under mpirun: PyTorch would run in every process; use --workers N without mpirun");
+        processes().set_patience(s_.patience);
+        s_.validation.clear();
+        data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
+    }
+
+    int run() {
+        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_);
+        const Plan &plan = trainer().plan();
+        set_numbers(trainer(), s_);
+        begin_weights(trainer(), s_, request_);
+        loader_ = std::make_unique<Loader>(s_.data.empty() ? random_batches(plan, s_.seed)
+                                                           : data_.source(s_));
+        tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
+        flops_ = step_flops(plan, s_.accumulate);
+        describe();
+        defer_signals("\nstopping after this step; once more stops at once\n");
+        for (int k = 0; k < 2; k++) step(false);
+        peak_ = session_->measure_peak(s_);
+        return s_.peers ? with_peers() : alone();
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    Request request_;
+    TrainSettings s_;
+    RunData data_;
+    Progress progress_;
+    std::unique_ptr<Session> session_;
+    std::unique_ptr<Loader> loader_;
+    StepTimes times_, waits_;  ///< waits: their share of a step
+    std::vector<double> kernels_;
+    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
+    Clock::time_point began_ = Clock::now();
+
+    Trainer &trainer() { return *session_->trainer; }
+
+    void describe() {
+        progress_.say(
+            fmt::format("{}: {} parameters, {} {} a step, {}, {}, {}, {}",
+                        model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
+                        grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, s_.precision,
+                        session_->threads_in_words(), data_.name));
+    }
+
+    void step(bool timed) {
+        if (interrupted()) throw Interrupted("interrupted");
+        const uint64_t index = trainer().steps();
+        const double lr = s_.rate.at(timed ? index - 2 : 0);
+        trainer().set("lr", lr);
+        const auto start = Clock::now();
+        const double loss =
+            trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        if (index == 0) first_step_s_ = since_start();
+        if (!timed) return;
+        times_.add(seconds);
+        const StepEvent e{times_.count(), loss, tokens_ / seconds, seconds, lr, trainer().withheld_in_a_row()};
+        if (s_.json) print_line(to_json(e));
+        const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
+        progress_.step({e, s_.steps(), flops_ / seconds / (peak_ * 1e9),
+                        passed / double(e.step) * double(s_.steps() - e.step),
+                        s_.text ? "tok" : "rows"});
+    }
+
+    int alone() {
+        began_ = Clock::now();
+        Device &device = trainer().executor().device();
+        for (uint64_t k = 0; k < s_.steps(); k++) {
+            const double idle = device.idle_seconds();
+            const auto start = Clock::now();
+            step(true);
+            const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+            waits_.add((device.idle_seconds() - idle) / device.threads() / seconds);
+        }
+        if (s_.profile) {  // kernel by kernel, each alone: after the steps that count
+            trainer().profile(&kernels_);
+            for (uint64_t k = 0; k < s_.steps(); k++) step(false);
+        }
+        finish();
+        return 0;
+    }
+
+    void finish() {
+        peak_ = std::max(peak_, session_->measure_peak(s_));
+        if (s_.profile)
+            progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
+                          fmt::format("\nof the median step, threads waited for each other {:.1f} %, of the best {:.1f} %",
+                                      100 * waits_.median(), 100 * waits_.best()));
+        const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
+        progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % "
+                                  "of {:.0f} GFLOP/s, {:.0f} MB",
+                                  1e3 * done.best_s, 1e3 * done.median_s,
+                                  grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
+                                  100 * done.fraction_of_peak, peak_, 1e-6 * double(peak_memory())));
+        if (s_.json) print_line(to_json(done));
+    }
+
+    /// Rounds in turn, so that what else the machine does meets all of them.
+    int with_peers() {
+        constexpr uint64_t rounds = 3;
+        const uint64_t steps = (s_.steps() + rounds - 1) / rounds;
+        Peers peers(s_, session_->own_threads(), progress_);
+        began_ = Clock::now();
+        for (uint64_t r = 0; r < rounds; r++) {
+            if (r > 0) step(false);  // what the others did meanwhile has emptied the caches
+            for (uint64_t k = 0; k < steps && times_.count() < s_.steps(); k++) step(true);
+            peers.round(steps);
+        }
+        finish();
+        for (const PeerResult &p : peers.results()) {
+            const double ratio = p.median_s / times_.median();
+            progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms; cryolite is {:.2f} "
+                                      "times as fast by the best, {:.2f} by the median; {} at most",
+                                      p.name, 1e3 * p.best_s, 1e3 * p.median_s,
+                                      p.best_s / times_.best(), ratio, human_bytes(p.peak_rss_mb << 20)));
+            if (s_.json) print_line(peer_json(p.name, p.best_s, p.median_s, ratio, p.peak_rss_mb));
+        }
+        if (!peers.missing().empty()) progress_.say(peers.missing());
+        return peers.missing().empty() ? 0 : 1;
+    }
+};
+
+}  // namespace
+
+int run_bench(const std::vector<std::string> &arguments) {
+    std::vector<std::string> rest = arguments;
+    if (std::erase(rest, "--ablate")) return run_ablation(rest);
+    processes();
+    return Bench(arguments).run();
+}
+
+}  // namespace cryolite

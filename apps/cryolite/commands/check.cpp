@@ -1,0 +1,42 @@
+// cryolite check APP: the gradients of every layer against finite differences, by the program
+// itself.
+
+#include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/session/settings.h"
+#include "runtime/io/error.h"
+#include "runtime/io/process.h"
+#include "runtime/io/streams.h"
+
+namespace cryolite {
+
+namespace {
+
+/// What was given, checked: the rest the program knows, where a default may follow from it.
+std::map<std::string, std::string> given_params(const Request &r) {
+    std::map<std::string, std::string> params = understand(r).params;
+    std::erase_if(params, [&](auto &p) { return !r.values.given(p.first); });
+    return params;
+}
+
+}  // namespace
+
+int run_check(const std::vector<std::string> &arguments) {
+    const Request request = read_request(Command::check, arguments);
+    const Program &program = request.program;
+    if (program.path.empty()) fail("the check runs the program itself, and this build has no compiler: use ./cryolite check");
+    ProcessOptions options{.argv = {program.path.string(), "--check"},
+                           .program = program.file ? program.file->descriptor() : -1};
+    add_params(options.argv, given_params(request));
+    options.on_line = [](std::string_view text) {
+        fmt::print("{}\n", text);
+        std::fflush(stdout);
+        return true;
+    };
+    const ProcessResult result = run_process(options);
+    if (!result.errors.empty()) tell("{}", last_lines(result.errors, 16000));
+    if (result.signal || result.limit)
+        fail("the check of {} did not end: {}", request.app, how_it_ended(result));
+    return result.status;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,383 @@
+// cryolite explain APP [KERNEL]: the plan of a step, for people and as JSON.
+
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/commands/explain_loops.h"
+#include "apps/cryolite/report/kernel_times.h"
+#include "apps/cryolite/session/memory_choice.h"
+#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/step_questions.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/exec/peak.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+/// What the machine can do: 1e9 operations and bytes a second.
+struct Roof {
+    double peak = 0, bandwidth = 0;
+
+    /// The least time a call can take, and whether computing or memory decides that.
+    double seconds(const PlanCall &c) const {
+        return std::max(c.flops / (peak * 1e9), double(c.bytes) / (bandwidth * 1e9));
+    }
+    const char *bound(const PlanCall &c) const {
+        return c.flops / peak > double(c.bytes) / bandwidth ? "compute" : "memory";
+    }
+};
+
+std::string shape_words(const std::vector<int> &extents) {
+    return extents.empty() ? "one value" : fmt::format("{}", fmt::join(extents, " x "));
+}
+
+std::string placed_words(const PlanCall::Stage &stage) {
+    if (stage.placed == "rematerialised") return stage.placed;
+    return stage.placed == "root" ? "compute_root" : "compute_" + stage.placed;
+}
+
+json stage_json(const PlanCall &c) {
+    json list = json::array();
+    for (const PlanCall::Stage &s : c.stages)
+        list.push_back({{"name", s.name}, {"placed", s.placed}});
+    return list;
+}
+
+class Explanation {
+public:
+    /// `loops`: of the kernels asked for; null where none was.
+    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, Roof roof, LoopReport *loops)
+        : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops) {
+        bool any = r_.kernel.empty();
+        for (auto &[name, calls] : plan_.plans)
+            for (const PlanCall &c : calls) any |= chosen(c);
+        if (!any)
+            fail_usage("no kernel of {} has '{}' in its name; explain {} lists them", r_.app, r_.kernel, r_.app);
+    }
+
+    json to_json() const {
+        json j = {{"app", r_.app},
+                  {"program", r_.program.description.name},
+                  {"preset", r_.preset},
+                  {"params", s_.params},
+                  {"optimizer", s_.optimizer},
+                  {"update", s_.update},
+                  {"precision", s_.precision},
+                  {"device", plan_.device},
+                  {"dialect", s_.dialect},
+                  {"clip", s_.clip > 0},
+                  {"peak_gflops", roof_.peak},
+                  {"bandwidth_gb_s", roof_.bandwidth},
+                  {"workers", plan_.workers},
+                  {"flops", step_flops(plan_, s_.accumulate)},
+                  {"arena_bytes", plan_.arena},
+                  {"arena_unshared_bytes", plan_.arena_unshared},
+                  {"kernels", plan_.kernels.size()}};
+        for (auto &[name, calls] : plan_.plans) {
+            j["plans"][name] = json::array();
+            for (const PlanCall &c : calls)
+                if (chosen(c)) j["plans"][name].push_back(call_json(c));
+        }
+        j["saved"] = json::array();
+        for (auto &[name, bytes] : saved())
+            j["saved"].push_back({{"name", name}, {"bytes", bytes}});
+        j["memory"] = plan_.memory();
+        if (any_frozen())
+            j["spared"] = {{"state_bytes", plan_.spared.state_bytes},
+                           {"gradient_bytes", plan_.spared.gradient_bytes},
+                           {"flops", plan_.spared.flops}};
+        j["memory_of_run"] = cryolite::memory_words(plan_, s_);
+        if (!s_.memory_note.empty()) j["memory_note"] = s_.memory_note;
+        j["groups"] = json::array();
+        for (const PlanGroup &g : plan_.groups) j["groups"].push_back(group_json(g));
+        j["parameters"] = json::array();
+        for (const PlanBuffer &b : plan_.buffers)
+            if (b.role == "parameter")
+                j["parameters"].push_back({{"name", b.name},
+                                           {"shape", b.shape},
+                                           {"bytes", b.bytes},
+                                           {"type", b.type},
+                                           {"layout", layout(b)},
+                                           {"update", update_of(b.name).place},
+                                           {"why", update_of(b.name).why}});
+        return j;
+    }
+
+    void print() const {
+        fmt::print(
+            "{}, {}{}{}: {} parameters, {:.3f} GFLOP a step; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s\n",
+            model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ", s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
+            plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers) : "", grouped(uint64_t(plan_.parameters())),
+            1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
+        for (const char *pass : {"forward", "first", "accumulate", "step", "lazy", "flush"})
+            if (plan_.plans.count(pass)) print_pass(pass);
+        fmt::print("\nMFLOP and MB: of one call. share: of the pass, were every call as fast as the machine; bound: what limits it "
+                   "then.\nloops: its loop schedule, of schedules/{}, the program's own or an autoscheduler's. compute_at: never stored; compute_with: stored "
+                   "in the same loops; compute_root: alone.\n", plan_.device == "cpu" ? "cpu" : "gpu");
+        if (!r_.kernel.empty()) return;
+        print_saved();
+        print_spared();
+        print_parameters();
+        print_groups();
+    }
+
+private:
+    const Plan &plan_;
+    const TrainSettings &s_;
+    const Request &r_;
+    Roof roof_;
+    LoopReport *loops_;
+
+    bool chosen(const PlanCall &c) const {
+        // Also as the list of all writes it: equal blocks in one line.
+        return c.name.find(r_.kernel) != std::string::npos || without_numbers(c.name).find(r_.kernel) != std::string::npos;
+    }
+
+    json call_json(const PlanCall &c) const {
+        json args = json::array();
+        for (size_t i = 0; i < c.args.size(); i++) {
+            const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
+            args.push_back({{"buffer", b.name},
+                            {"role", b.role},
+                            {"type", type_of(c, i)},
+                            {"extents", extents_of(c, i)},
+                            {"written", plan_.writes(c, i)}});
+        }
+        json j = {{"name", c.name},          {"pass", c.pass},
+                  {"loops", plan_.loops(c)}, {"dialect", dialect(c)}, {"flops", c.flops}, {"bytes", c.bytes},
+                  {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
+                  {"bound", roof_.bound(c)}};
+        if (c.kernel >= 0) j["kernel"] = plan_.kernels[size_t(c.kernel)].symbol;
+        if (c.kernel >= 0 && loops_) j["inner_loops"] = loops_->to_json(plan_.kernels[size_t(c.kernel)].symbol);
+        if (!c.why.empty()) j["why"] = c.why;
+        if (c.worker >= 0) j["worker"] = c.worker;
+        return j;
+    }
+    std::string dialect(const PlanCall &c) const {
+        const PlanKernel *k = c.kernel < 0 ? nullptr : &plan_.kernels[size_t(c.kernel)];
+        return k && k->chosen >= 0 ? k->dialects[size_t(k->chosen)].name : "halide";
+    }
+    // A sum over workers has no kernel that would say.
+    std::string type_of(const PlanCall &c, size_t argument) const {
+        return c.kernel < 0 ? "float32" : plan_.kernels[size_t(c.kernel)].args[argument].type;
+    }
+    std::vector<int> extents_of(const PlanCall &c, size_t argument) const {
+        return c.kernel < 0 ? std::vector<int>{int(c.sum)} : plan_.kernels[size_t(c.kernel)].args[argument].extents;
+    }
+
+    /// Equal kernels of equal blocks are one line.
+    void print_pass(const std::string &pass) const {
+        struct Line {
+            const PlanCall *call;
+            int times;
+        };
+        std::vector<std::pair<std::string, Line>> lines;
+        double total = 0;
+        for (const PlanCall &c : plan_.plans.at(pass)) {
+            total += roof_.seconds(c);
+            if (!chosen(c)) continue;
+            const std::string key = fmt::format("{} {}", c.kernel, without_numbers(c.name));
+            auto at = std::ranges::find(lines, key, &std::pair<std::string, Line>::first);
+            if (at != lines.end() && r_.kernel.empty())
+                at->second.times++;
+            else
+                lines.push_back({key, {&c, 1}});
+        }
+        if (lines.empty()) return;
+        fmt::print("\n{}: {} kernel calls\n", pass, plan_.plans.at(pass).size());
+        fmt::print("  calls    MFLOP       MB   share  bound    loops                kernel\n");
+        for (auto &[key, l] : lines) {
+            const PlanCall &c = *l.call;
+            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:19}  {}\n", l.times,
+                       1e-6 * c.flops, 1e-6 * double(c.bytes),
+                       100 * roof_.seconds(c) * l.times / total, roof_.bound(c),
+                       plan_.loops(c),
+                       r_.kernel.empty() ? without_numbers(c.name) : c.name);
+            if (!c.why.empty()) fmt::print("{:62}{}: {}\n", "", dialect(c), c.why);
+            if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
+            if (!r_.kernel.empty()) print_arguments(c);
+            if (c.kernel >= 0 && loops_) loops_->print(plan_.kernels[size_t(c.kernel)].symbol);
+        }
+    }
+
+    void print_stages(const PlanCall &c) const {
+        for (const PlanCall::Stage &s : c.stages)
+            fmt::print("{:62}{}: {}\n", "", r_.kernel.empty() ? without_numbers(s.name) : s.name,
+                       r_.kernel.empty() ? without_numbers(placed_words(s)) : placed_words(s));
+    }
+
+    void print_arguments(const PlanCall &c) const {
+        for (size_t i = 0; i < c.args.size(); i++) {
+            const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
+            fmt::print("{:62}{} {} {}: {} {}\n", "", plan_.writes(c, i) ? "writes" : "reads ",
+                       b.role, b.name, type_of(c, i), shape_words(extents_of(c, i)));
+        }
+    }
+
+    /// What the forward pass leaves for the step: activations that the step's kernels read.
+    std::vector<std::pair<std::string, int64_t>> saved() const {
+        std::map<int, bool> written;
+        if (auto at = plan_.plans.find("forward"); at != plan_.plans.end())
+            for (const PlanCall &c : at->second)
+                for (size_t i = 0; i < c.args.size(); i++)
+                    if (plan_.writes(c, i))
+                        written[c.args[i].buffer] = true;
+        std::map<int, bool> read;  // by buffer: names need not differ
+        if (auto at = plan_.plans.find("step"); at != plan_.plans.end())
+            for (const PlanCall &c : at->second)
+                for (const PlanCall::Bound &a : c.args) read[a.buffer] = true;
+        std::vector<std::pair<std::string, int64_t>> saved;
+        for (auto &[buffer, yes] : read)
+            if (const PlanBuffer &b = plan_.buffers[size_t(buffer)];
+                written.count(buffer) && b.role == "activation")
+                saved.emplace_back(b.name, b.bytes);
+        return saved;
+    }
+
+    void print_saved() const {
+        std::map<std::string, std::pair<int, int64_t>> groups;
+        int64_t total = 0;
+        for (auto &[name, bytes] : saved())
+            groups[without_numbers(name)].first++, groups[without_numbers(name)].second += bytes,
+                total += bytes;
+        fmt::print("\nsaved for the backward pass: {}\n", human_bytes(uint64_t(total)));
+        for (auto &[name, g] : groups)
+            fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name,
+                       g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
+        fmt::print("memory of a step: {}{}\n", step_memory_words(),
+                   s_.budget ? fmt::format(", --recompute {} allows {}", s_.recompute, human_bytes(s_.budget)) : "");
+        fmt::print("memory of a run: {}\n", cryolite::memory_words(plan_, s_));
+        if (!s_.memory_note.empty()) fmt::print("{}\n", s_.memory_note);
+        fmt::print("activations: {} in one arena; without sharing they were {}\n",
+                   human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
+    }
+
+    bool any_frozen() const {
+        return std::ranges::any_of(plan_.buffers, [](const PlanBuffer &b) { return !b.frozen.empty(); });
+    }
+    void print_spared() const {
+        if (!any_frozen()) return;
+        const auto &[state, gradients, flops] = plan_.spared;
+        fmt::print("frozen: {} of {} parameters; spared: {} of optimizer state, {} of gradients where they are stored, "
+                   "{:.3f} GFLOP of "
+                   "each micro-batch\n",
+                   grouped(uint64_t(plan_.parameters() - plan_.trained_parameters())),
+                   grouped(uint64_t(plan_.parameters())), human_bytes(uint64_t(state)),
+                   human_bytes(uint64_t(gradients)), 1e-9 * flops);
+    }
+
+    std::string step_memory_words() const {
+        int64_t all = 0;
+        std::string words;
+        for (auto &[role, bytes] : plan_.memory()) {
+            all += bytes;
+            if (bytes >= 1 << 20) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
+        }
+        return fmt::format("{} ({})", human_bytes(uint64_t(all)), words);
+    }
+
+    static std::string layout(const PlanBuffer &b) {
+        return b.layout.panel
+                   ? fmt::format("panel({}) of dimension {}", b.layout.panel, b.layout.dim)
+                   : "row_major";
+    }
+
+    struct Update {
+        std::string place = "none", why;
+    };
+    /// Where a parameter's gradient and update are, and why: the stages say.
+    Update update_of(const std::string &parameter) const {
+        if (const int b = plan_.find("parameter", parameter); b >= 0 && !plan_.buffers[size_t(b)].frozen.empty())
+            return {"none, it is frozen", plan_.buffers[size_t(b)].frozen};
+        for (auto &[pass, calls] : plan_.plans)
+            for (const PlanCall &c : calls) {
+                const PlanCall::Stage *update = nullptr;
+                bool computes = false;
+                for (const PlanCall::Stage &s : c.stages) {
+                    if (s.name == "next(" + parameter + ")") update = &s;
+                    computes |= s.name == "d(" + parameter + ")";
+                }
+                if (update)
+                    return {c.worker >= 0 && pass == "step"       ? "in parts, by workers"
+                            : computes                            ? "with its gradient"
+                            : pass == "lazy" || pass == "flush" ? "forward, at its next use"
+                                                                  : "separate",
+                            update->why};
+            }
+        return {};
+    }
+
+    json group_json(const PlanGroup &g) const {
+        json j = {{"asked", g.texts}, {"settings", json::object()}, {"parameters", json::array()}};
+        for (const PlanGroup::Setting &s : g.settings)
+            j["settings"][s.scalar] = {{s.times ? "times" : "value", s.value}};
+        for (int w : g.parameters) j["parameters"].push_back(plan_.buffers[size_t(w)].name);
+        return j;
+    }
+    void print_groups() const {
+        if (!plan_.groups.empty())
+            fmt::print("\ngroups of parameters, at rates or decays of their own (biases and gains do not decay):\n");
+        for (const PlanGroup &g : plan_.groups) {
+            std::string settings;
+            int64_t elements = 0;
+            for (const PlanGroup::Setting &s : g.settings)
+                settings +=
+                    fmt::format("{}{} {}{}", settings.empty() ? "" : ", ", s.scalar, s.value, s.times ? " times" : "");
+            for (int w : g.parameters) elements += plan_.buffers[size_t(w)].elements();
+            fmt::print("  {:36} {} parameters in {} tensors, by {}\n", settings, grouped(uint64_t(elements)),
+                       g.parameters.size(), fmt::join(g.texts, " and "));
+        }
+    }
+
+    static std::string because(const std::string &why) { return why.empty() ? "" : " (" + why + ")"; }
+
+    void print_parameters() const {
+        std::map<std::string, std::pair<int, const PlanBuffer *>> groups;
+        for (const PlanBuffer &b : plan_.buffers)
+            if (b.role == "parameter")
+                groups[without_numbers(b.name)].first++,
+                    groups[without_numbers(b.name)].second = &b;
+        fmt::print(
+            "\nparameters (extents innermost first), their layout and where they are updated:\n");
+        for (auto &[name, g] : groups)
+            fmt::print("  {:28} {:14} {:3}  {:8} {:26} {}{}\n", name, shape_words(g.second->shape), g.first, g.second->type, layout(*g.second),
+                       update_of(g.second->name).place, because(update_of(g.second->name).why));
+    }
+};
+
+}  // namespace
+
+int run_explain(const std::vector<std::string> &arguments) {
+    Request request = read_request(Command::explain, arguments);
+    TrainSettings s = understand(request);
+    open_data(s, request);  // as train does: it decides the vocabulary
+    if (!request.ir.empty()) {
+        BundleRequest wanted = bundle_request(s);
+        wanted.any_size = true;
+        fmt::print("{}", step_text(request.program, wanted, request.ir));
+        return 0;
+    }
+    Progress progress;
+    const bool as_json = s.json;
+    s.json = false;  // one object, without the compile event
+    const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);
+    const int threads = s.threads ? s.threads : usable_cores();
+    std::optional<LoopReport> loops;
+    if (!request.kernel.empty()) loops.emplace(bundle->library());
+    const Explanation explanation(bundle->plan, s, request, {measure_peak(s, threads), measure_bandwidth(threads)},
+                                  loops ? &*loops : nullptr);
+    if (as_json)
+        fmt::print("{}\n", explanation.to_json().dump(2));
+    else
+        explanation.print();
+    return 0;
+}
+
+}  // namespace cryolite

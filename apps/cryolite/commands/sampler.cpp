@@ -1,0 +1,59 @@
+#include "apps/cryolite/commands/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/io/error.h"
+#include "runtime/io/rng.h"
+
+namespace cryolite {
+
+Sampler::Sampler(Trainer &trainer, const Tokenizer &tokenizer, double temperature, uint64_t seed)
+    : trainer_(trainer), tokenizer_(tokenizer), temperature_(temperature), seed_(seed),
+      context_(size_t(trainer.rows_per_example())) {
+    if (tokenizer.size() > trainer.classes())
+        fail("the vocabulary has {} tokens, the model only {}", tokenizer.size(),
+             trainer.classes());
+    batch_.tokens.resize(context_ * size_t(trainer.batch()));
+    batch_.targets.resize(batch_.tokens.size());
+    weights_.resize(size_t(tokenizer.size()));
+}
+
+void Sampler::begin(const std::string &prompt) {
+    if (!prompt.empty()) {
+        tokens_ = tokenizer_.encode(prompt);
+        return;
+    }
+    try {
+        tokens_ = tokenizer_.encode("\n");
+    } catch (const Error &) {
+        tokens_ = {0};
+    }
+}
+
+int Sampler::draw(std::span<const float> logits) {
+    const auto top = std::max_element(logits.begin(), logits.end());
+    if (!std::isfinite(*top)) fail("the model's output is {}: its weights are not usable", *top);
+    if (temperature_ == 0) return int(top - logits.begin());
+    double sum = 0;
+    for (size_t i = 0; i < logits.size(); i++)
+        sum += weights_[i] = std::exp((double(logits[i]) - *top) / temperature_);
+    double left = Rng(seed_, "sample").uniform(count_++) * sum;
+    for (size_t i = 0; i < logits.size(); i++)
+        if ((left -= weights_[i]) < 0) return int(i);
+    return int(top - logits.begin());
+}
+
+int Sampler::next() {
+    const size_t length = std::min(tokens_.size(), context_);
+    // In the first row, from the left: what follows it and the other rows do not reach its output.
+    std::copy(tokens_.end() - long(length), tokens_.end(), batch_.tokens.begin());
+    const auto classes = size_t(trainer_.classes());
+    std::span<const float> output = trainer_.predict(batch_, 1);
+    // A vocabulary that was enlarged has tokens that stand for nothing.
+    const int token = draw(output.subspan((length - 1) * classes, size_t(tokenizer_.size())));
+    tokens_.push_back(token);
+    return token;
+}
+
+}  // namespace cryolite

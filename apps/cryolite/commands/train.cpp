@@ -1,0 +1,427 @@
+// cryolite train: the loop, and all that goes on around it.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ranges>
+
+#include <fmt/ranges.h>
+
+#include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/commands/sampler.h"
+#include "apps/cryolite/run/interrupt.h"
+#include "apps/cryolite/run/replay.h"
+#include "apps/cryolite/run/run_folder.h"
+#include "apps/cryolite/run/supervisor.h"
+#include "apps/cryolite/session/evaluate.h"
+#include "apps/cryolite/session/session.h"
+#include "runtime/collective/processes.h"
+#include "runtime/exec/peak.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+class Training {
+public:
+    Training(Request request, TrainSettings settings)
+        : request_(std::move(request)), s_(std::move(settings)), data_(open_data(s_, request_)),
+          folder_(s_, processes().rank() == 0) {
+        processes().set_patience(s_.patience);
+    }
+
+    int run() {
+        try {
+            return train();
+        } catch (const LostWorker &e) {
+            end_without(e);
+        }
+    }
+
+private:
+    int train() {
+        begin();
+        uint64_t step = start_;
+        try {
+            while (step < s_.steps() && !stopped()) one_step(step++);
+            if (!stopped() && s_.eval_every && data_.has_validation() && evaluated_ != step) validate(step);
+        } catch (const DataError &e) {
+            data_failed(e, "Once the data are what they were, go on: ");
+        } catch (const TargetError &e) {
+            data_failed(e, "To go on without such targets: ");
+        }
+        if (saved_ != step) save(step);
+        folder_.write_plot(title());
+        if (stopped()) return end_early(step);
+        finish(step);
+        return 0;
+    }
+
+    using Clock = std::chrono::steady_clock;
+    Request request_;
+    TrainSettings s_;
+    RunData data_;
+    RunFolder folder_;
+    Progress progress_;
+    std::unique_ptr<Session> session_;
+    std::unique_ptr<Loader> loader_;
+    StepTimes times_;
+    uint64_t start_ = 0, evaluated_ = ~uint64_t{0};
+    uint64_t position_ = 0;          ///< the next micro-batch, after the last whole step
+    std::optional<uint64_t> saved_;  ///< step of the last checkpoint
+    std::optional<uint64_t> good_;   ///< of the last one that no withheld update preceded
+    uint64_t saved_position_ = 0;    ///< the next micro-batch, when the last one was written
+    bool stopping_ = false, lost_lines_ = false;
+    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
+    Clock::time_point began_;
+
+    Trainer &trainer() { return *session_->trainer; }
+    /// All processes of a run stop after the same step.
+    bool stopped() const { return processes().size() > 1 ? stopping_ : interrupted(); }
+    std::string title() const { return fmt::format("{} on {}", model_name(request_), data_.name); }
+    std::string resume_words() const {
+        const int ranks = processes().size();
+        return fmt::format("{}cryolite train --out {} --resume", ranks > 1 ? fmt::format("mpirun -n {} ", ranks) : "",
+                           folder_.path().string());
+    }
+
+    void begin() {
+        std::optional<ResumePoint> point;
+        processes().barrier();  // all have read what the run's folder says, if it says anything
+        folder_.hold(s_);
+        processes().barrier();  // rank 0 has the folder
+        if (s_.resume) {
+            point = folder_.resume_point([&](const std::string &why) { progress_.say(why); });
+            if (!point)
+                progress_.say(fmt::format(
+                    "warning: --resume found no checkpoint in {}: beginning at step 0{}; if the run is elsewhere, "
+                    "interrupt this one and name its folder with --out",
+                    folder_.path().string(),
+                    is_there(folder_.path() / "model.safetensors") ? ", whose first checkpoint replaces the "
+                                                                     "model.safetensors there" : ""));
+            if (point) check_same(s_, data_, *point);
+            if (point && point->checkpoint.step > s_.steps())
+                fail_usage("--steps {} is less than the {} steps that the run in {} has done",
+                           s_.steps(), point->checkpoint.step, folder_.path().string());
+        }
+        progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
+        if (!point) check_init(s_, request_);
+        session_ = std::make_unique<Session>(
+            open_bundle(s_, request_, progress_, true, [this](const std::string &json) { emit(json); }), s_);
+        if (point) check_same(s_, data_, *point);
+        check_extents();
+        check_evaluation(trainer(), data_, s_);
+        set_numbers(trainer(), s_);
+        if (point)
+            go_on(*point);
+        else
+            begin_weights(trainer(), s_, request_);
+        if (const auto steps = trainer().of_all(double(start_)); std::ranges::count(steps, steps[0]) != std::ssize(steps))
+            fail("the processes of this run see different checkpoints in {}: --out has to be a folder that their hosts share",
+                 folder_.path().string());
+        position_ = point ? point->position : 0;
+        loader_ = std::make_unique<Loader>(data_.source(s_), position_);
+        tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
+        flops_ = step_flops(trainer().plan(), s_.accumulate);
+        // One of several processes speaks.
+        defer_signals(processes().rank() > 0 ? nullptr
+                                             : "\nstopping after this step, with a checkpoint; once more stops at once\n");
+        folder_.begin(s_, data_, point);
+        describe();
+        began_ = Clock::now();
+    }
+
+    /// The table's columns are known now to be those that the model reads, or not.
+    void check_extents() {
+        const Plan &plan = trainer().plan();
+        if (s_.text) return;
+        const int64_t reads =
+            plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.workers / trainer().batch();
+        if (int64_t(data_.rows.columns) != reads)
+            fail_usage("{} has {} features in a row, the model reads {}: name another --data",
+                       data_.name, data_.rows.columns, reads);
+        const int aims = plan.buffers[size_t(plan.find("input", "targets"))].shape.front();
+        if (const size_t targets = data_.rows.targets; targets > 0 && int64_t(targets) != aims)
+            fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so", aims);
+    }
+
+    void go_on(const ResumePoint &point) {
+        const auto &[path, step] = point.checkpoint;
+        read_tensors(path);
+        trainer().set_steps(step);
+        trainer().set_withheld_in_a_row(point.withheld);
+        start_ = evaluated_ = step;
+        saved_ = step, good_ = point.good, saved_position_ = point.position;
+        progress_.say(
+            fmt::format("going on after step {} from {}", step, path.string()));
+        if (const auto changed = changed_flags(s_, point); !changed.empty()) {
+            const auto values = std::views::values(changed);
+            const bool rate = std::ranges::any_of(std::array{"lr", "min-lr", "warmup", "steps"},
+                                                  [&](const char *flag) { return changed.contains(flag); });
+            progress_.say(fmt::format("note: changed from here on: {}{}", fmt::join(values, ", "),
+                                      rate ? "; the learning rate takes another course" : ""));
+        }
+        if (point.program != request_.program.id)
+            progress_.say("note: the program has changed since the checkpoint was written");
+    }
+
+    void describe() {
+        const Plan &plan = trainer().plan();
+        progress_.say(fmt::format(
+            "{}: {} parameters{}, {} a step, {}, {}, {} on {}", title(), grouped(uint64_t(plan.parameters())),
+            plan.trained_parameters() == plan.parameters() ? ""
+                                                           : fmt::format(", {} of them trained", grouped(uint64_t(plan.trained_parameters()))),
+            fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"),
+            s_.optimizer, s_.precision, session_->threads_in_words(), session_->devices[0]->name()));
+        progress_.say(fmt::format("run: {}", folder_.path().string()));
+    }
+
+    void one_step(uint64_t index) {
+        const double lr = s_.rate.at(index);
+        trainer().set("lr", lr, lr / s_.rate.high);
+        const auto start = Clock::now();
+        const double loss =
+            trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        position_ = loader_->position();
+        if (times_.empty()) first_step_s_ = since_start();
+        const uint64_t step = index + 1;
+        const uint64_t withheld = trainer().withheld_in_a_row();
+        if (!std::isfinite(loss)) diverged(step, "loss", loss);
+        if (withheld == 1)
+            progress_.say(fmt::format("step {}: a gradient is not finite; the update is withheld, and no checkpoint is "
+                                      "written until there is one again", step));
+        times_.add(seconds);
+        StepEvent e{step, loss, tokens_ / seconds, seconds, lr, withheld};
+        for (size_t t = 0; t < trainer().terms().size(); t++)
+            e.losses.emplace_back(trainer().plan().terms[t].loss, trainer().terms()[t]);
+        record(e);
+        emit(to_json(e));
+        // After the first step, which should not wait for it.
+        if (peak_ == 0) peak_ = session_->measure_peak(s_);
+        show(e);
+        if (s_.give_up_after && withheld >= s_.give_up_after) give_up(step);
+        if (s_.eval_every && step % s_.eval_every == 0 && data_.has_validation()) validate(step);
+        // While updates are withheld, the weights stay what they were.
+        if (s_.checkpoint_every && step % s_.checkpoint_every == 0 && withheld == 0) save(step);
+        stopping_ = trainer().any(interrupted());
+    }
+
+    /// Where the line cannot be written, what was trained is kept nevertheless.
+    void record(const StepEvent &e) {
+        try {
+            folder_.record(e);
+        } catch (const Error &) {
+            if (processes().size() == 1) save(e.step);
+            throw;
+        }
+    }
+
+    void show(const StepEvent &e) {
+        Progress::Step p{e, s_.steps()};
+        p.event.step_s = times_.recent(), p.event.tok_s = tokens_ / p.event.step_s;
+        p.fraction = flops_ / p.event.step_s / (peak_ * 1e9);
+        const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
+        p.left_s = passed / double(e.step - start_) * double(s_.steps() - e.step);
+        p.unit = s_.text ? "tok" : "rows";
+        progress_.step(p);
+    }
+
+    void emit(const std::string &json) {
+        if (!s_.json || interrupted()) return;
+        try {
+            print_line(json);
+        } catch (const NoReader &e) {  // nobody waits for the run: keep what there is
+            progress_.say(e.what());
+            interrupt();
+        } catch (const Error &e) {
+            if (!lost_lines_)
+                progress_.say(fmt::format("{}; the run goes on, and its metrics.jsonl has the lines", e.what()));
+            lost_lines_ = true;
+        }
+    }
+
+    [[noreturn]] void diverged(uint64_t step, const char *what, double value, bool evaluating = false) {
+        stop_at(fmt::format("the {} is {} at step {}", what, std::isnan(value) ? "nan" : "infinite", step), step,
+                saved_, evaluating);
+    }
+
+    [[noreturn]] void give_up(uint64_t step) {
+        const uint64_t row = trainer().withheld_in_a_row();
+        stop_at(fmt::format("the updates of steps {} to {} were withheld, as gradients were not finite: {} in a row "
+                            "(--give-up-after {})", step - row + 1, step, row, s_.give_up_after), step, good_);
+    }
+
+    /// Nothing more can be learned from here. Says since when, and where to go on: after the checkpoint of step `from`.
+    [[noreturn]] void stop_at(const std::string &why, uint64_t step, std::optional<uint64_t> from,
+                              bool evaluating = false) {
+        folder_.write_plot(title());
+        const std::string first = first_not_finite(step, evaluating);
+        std::string go_on = "no checkpoint was written before: begin again with a lower --lr";
+        if (from)
+            go_on = fmt::format("the last good checkpoint is {}. To go on from it with a lower rate: {} --lr RATE",
+                                checkpoint_path(folder_.path(), *from).string(), resume_words());
+        if (from && from != saved_)
+            go_on += fmt::format("; before that, remove {}, whose updates were withheld",
+                                 checkpoint_path(folder_.path(), *saved_).string());
+        fail("{}.{} {}. A longer --warmup or --clip 1 may help, too", why,
+             first.empty() ? "" : fmt::format(" The first value that is not finite is {};", first), go_on);
+    }
+
+    /// Words for the first value of the run that was not finite, up to `step`; empty where none is found.
+    std::string first_not_finite(uint64_t step, bool evaluating) {
+        ReplayedSteps again{.last = step, .evaluate = evaluating};
+        defer_signals(processes().rank() > 0 ? nullptr : "\nending without the search\n");
+        try {
+            // A step whose update was withheld has left the weights as they were.
+            if (!evaluating && trainer().withheld_in_a_row() > 0) {
+                again.done = step - 1, again.position = loader_->position() - uint64_t(s_.accumulate);
+            } else {
+                if (!go_back()) return "";
+                again.done = saved_.value_or(0), again.position = saved_position_;
+            }
+            const std::string steps = again.done == step       ? "the evaluation"
+                                      : again.done + 1 == step ? fmt::format("step {}", step)
+                                                               : fmt::format("steps {} to {}", again.done + 1, step);
+            progress_.say(fmt::format("looking for the first value that is not finite: {} again", steps));
+            return find_not_finite(trainer(), data_, s_, again, [&](uint64_t at) {
+                progress_.busy(fmt::format("step {} of {} again", at, step));
+                return trainer().any(interrupted());
+            });
+        } catch (const Error &e) {
+            progress_.say(fmt::format("the first value that is not finite was not found: {}", e.what()));
+            return "";
+        }
+    }
+
+    /// The weights and state of the last checkpoint or, before there is one, of the beginning; false: not every process
+    /// sees it.
+    bool go_back() {
+        if (!saved_) return trainer().forget_steps(), begin_weights(trainer(), s_, request_), true;
+        const fs::path path = checkpoint_path(folder_.path(), *saved_);
+        std::error_code ignored;
+        if (trainer().any(!fs::exists(path, ignored))) return false;
+        read_tensors(path);
+        return true;
+    }
+
+    void read_tensors(const fs::path &checkpoint) {
+        trainer().load_parameters(checkpoint / "model.safetensors", [](const std::string &name) { return name; });
+        trainer().read_state(checkpoint / "optimizer.safetensors");
+    }
+
+    std::string last_checkpoint() const {
+        if (!saved_) return "no checkpoint was written before";
+        return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), *saved_);
+    }
+
+    void validate(uint64_t step) {
+        progress_.busy(fmt::format("step {}: evaluating", step));
+        std::optional<EvalEvent> e =
+            evaluate(trainer(), data_, s_, step, [this] { return stopped(); });
+        if (!e) return;
+        evaluated_ = step;
+        if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss, true);
+        folder_.record(*e);
+        emit(to_json(*e));
+        progress_.say(fmt::format("step {}: validation loss {}{}", step, loss_text(e->val_loss), metric_words(*e)));
+        folder_.write_plot(title());
+    }
+
+    /// Nothing more can be learned from the data; what was learned from them is kept. Other ranks
+    /// may have their data still: without them no checkpoint can be written.
+    [[noreturn]] void data_failed(const Error &e, const char *then) {
+        const uint64_t done = trainer().steps();
+        if (processes().size() == 1 && saved_ != done) save(done);
+        folder_.write_plot(title());
+        fail("{}\n{}. {}{}", e.what(), last_checkpoint(), then, resume_words());
+    }
+
+    void save(uint64_t step) {
+        const uint64_t withheld = trainer().withheld_in_a_row();
+        const std::optional<uint64_t> good = withheld == 0 ? step : good_;
+        std::optional<Checkpoint> written;
+        try {
+            if (processes().rank() > 0)
+                trainer().send_state();
+            else
+                written = folder_.write(
+                    {step, position_, withheld, good, &s_, &data_, &request_.program},
+                    {{"model.safetensors", [&](const fs::path &p) { return trainer().write_parameters(p); }},
+                     {"optimizer.safetensors", [&](const fs::path &p) { return trainer().write_state(p); }}});
+        } catch (const NotFiniteWeight &e) {
+            if (processes().size() == 1) stop_at(e.what(), step, saved_);
+            throw;
+        } catch (const Error &e) {
+            fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step,
+                 last_checkpoint(), resume_words());
+        }
+        saved_ = step, good_ = good, saved_position_ = position_;
+        if (written) folder_.settle(*written, withheld ? 0 : s_.keep);
+    }
+
+    /// A worker is lost: what is here of the last whole step is saved.
+    [[noreturn]] void end_without(const LostWorker &lost) {
+        if (session_ && trainer().settled()) {
+            folder_.write_plot(title());
+            if (saved_ != trainer().steps() && trainer().withheld_in_a_row() == 0) save(trainer().steps());
+        }
+        fail("{}; {}. To go on: {}", lost.what(), last_checkpoint(), resume_words());
+    }
+
+    int end_early(uint64_t step) {
+        progress_.say(
+            fmt::format("interrupted after step {}; a checkpoint was written. To go on: {}", step,
+                        resume_words()));
+        return interrupted_status;
+    }
+
+    void finish(uint64_t step) {
+        peak_ = std::max(peak_, session_->measure_peak(s_));
+        const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
+        if (times_.empty())
+            progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
+        else
+            progress_.say(fmt::format(
+                "done: {} step{} in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} at most",
+                times_.count(), times_.count() == 1 ? "" : "s",
+                clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
+                1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
+                100 * done.fraction_of_peak, human_bytes(peak_memory())));
+        if (const uint64_t withheld = trainer().withheld_in_a_row())
+            progress_.say(fmt::format("warning: the last {} updates were withheld, as gradients were not finite; the "
+                                      "weights are those of step {}", withheld, step - withheld));
+        defer_signals();  // no step is left to stop after
+        if (data_.sample && data_.tokenizer && processes().rank() == 0) sample();
+        progress_.say(fmt::format("the run is in {}", folder_.path().string()));
+        emit(to_json(done));
+    }
+
+    /// Some text, for as long as that is pleasant to wait for.
+    void sample() {
+        constexpr int most = 300;
+        Sampler sampler(trainer(), *data_.tokenizer, 0.8, s_.seed);
+        sampler.begin("");
+        std::string text;
+        progress_.say("a sample:");
+        const auto start = Clock::now();
+        for (int n = 0;
+             n < most && !interrupted() && Clock::now() - start < std::chrono::seconds(10); n++)
+            text += sampler.piece(sampler.next());
+        folder_.write_sample(text + "\n");
+        progress_.say("\n" + text + "\n");
+    }
+};
+
+}  // namespace
+
+int run_train(const std::vector<std::string> &arguments) {
+    processes();
+    Request request = read_request(Command::train, arguments);
+    TrainSettings settings = understand(request);
+    if (supervised(settings)) return run_supervised(settings, arguments);
+    return Training(std::move(request), std::move(settings)).run();
+}
+
+}  // namespace cryolite

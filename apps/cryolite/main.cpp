@@ -1,3 +1,0 @@
-#include "apps/cryolite/commands.h"
-
-int main(int argc, char **argv) { return cryolite::run_command(argc, argv); }

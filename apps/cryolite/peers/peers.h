@@ -1,0 +1,45 @@
+#pragma once
+// The same work in PyTorch, in processes of its own that wait between rounds, so that rounds of
+// ours and theirs alternate on the same machine.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/cryolite/report/progress.h"
+#include "apps/cryolite/session/settings.h"
+
+namespace cryolite {
+
+struct PeerResult {
+    std::string name;  ///< "torch eager"
+    double best_s = 0, median_s = 0;
+    uint64_t peak_rss_mb = 0;
+};
+
+class Peers {
+public:
+    /// Starts them: in the interpreter of CRYOLITE_PEERS_PYTHON, else in the environment .peers of
+    /// the checkout, which is installed now where it is missing. Where that fails, `missing` says
+    /// why.
+    Peers(const TrainSettings &settings, int threads, Progress &progress);
+    ~Peers();
+
+    /// Every peer in turn does so many steps.
+    void round(uint64_t steps);
+    std::vector<PeerResult> results() const;
+    /// Words about what could not be had; empty: all ran.
+    const std::string &missing() const { return missing_; }
+
+private:
+    struct Peer;
+    std::vector<std::unique_ptr<Peer>> peers_;
+    std::string missing_;
+    Progress &progress_;
+
+    void start(const std::string &python, const char *mode, const TrainSettings &settings,
+               int threads);
+    void lose(const Peer &peer);
+};
+
+}  // namespace cryolite

@@ -1,0 +1,57 @@
+#pragma once
+// The JSON lines of --json and metrics.jsonl: what scripts read, so their fields and digits are a
+// contract (apps/cryolite/README.md).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+struct StepEvent {
+    uint64_t step = 0;  ///< from 1
+    double loss = 0;    ///< mean over micro-batches, before the update
+    double tok_s = 0, step_s = 0, lr = 0;
+    uint64_t withheld = 0;  ///< updates in a row, up to this step's, that a gradient was not finite for
+    std::vector<std::pair<std::string, double>> losses =
+        {};  ///< those that the loss is made of, where these are several
+};
+
+struct EvalEvent {
+    uint64_t step = 0;
+    double val_loss = 0;
+    std::optional<double> accuracy = {};  ///< of classifiers
+    std::optional<double> rmse = {};      ///< where numbers are predicted: sqrt(mean of squared errors), in their unit
+    std::optional<double> r2 =
+        {};  ///< 1 - sum of squared errors / that of the mean's; none where all targets are equal
+};
+/// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987"; empty: it has no such metric.
+std::string metric_words(const EvalEvent &e);
+
+struct DoneEvent {
+    double first_step_s = 0;  ///< from the script's start to the end of the first step
+    double best_s = 0, median_s = 0, tok_s = 0, best_tok_s = 0;
+    uint64_t peak_rss_mb = 0;
+    double fraction_of_peak = 0;
+};
+
+std::string compile_json(int kernels, int cached, double seconds);
+std::string to_json(const StepEvent &e);
+std::string to_json(const EvalEvent &e);
+std::string to_json(const DoneEvent &e);
+std::string peer_json(const std::string &name, double best_s, double median_s, double ratio, uint64_t peak_rss_mb);
+
+/// Nobody reads stdout any more: it is closed, or its reader went away.
+struct NoReader : Error {
+    using Error::Error;
+};
+
+/// One line to stdout, at once, from rank 0 alone. Errors: NoReader, or what else failed (a full disk): the line may
+/// then be there in part, and the next one begins on a line of its own.
+void print_line(const std::string &json);
+
+}  // namespace cryolite

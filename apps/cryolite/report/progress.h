@@ -1,0 +1,60 @@
+#pragma once
+// What a person sees while a command works, on stderr: one live line on a terminal, plain lines now
+// and then elsewhere.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "apps/cryolite/report/events.h"
+
+namespace cryolite {
+
+/// "1:02", "2:03:04"
+std::string clock_text(double seconds);
+/// 1234567 -> "1,234,567"
+std::string grouped(uint64_t number);
+
+/// 1.77813 -> "1.7781", 0.00012345 -> "0.000123"
+std::string loss_text(double loss);
+
+class Progress {
+public:
+    Progress();  ///< live where stderr is a terminal
+    ~Progress();
+    Progress(const Progress &) = delete;
+
+    void say(const std::string &line);
+    void compiling(int done, int total, int cached);
+    /// What comes before compiling, in words.
+    void preparing(const std::string &words);
+
+    /// A live line only: what is going on for a while.
+    void busy(const std::string &line) {
+        if (live_) show_live(line);
+    }
+
+    struct Step {
+        StepEvent event;
+        uint64_t steps = 0;        ///< of the run
+        double fraction = 0;       ///< of the machine's peak; 0: not known
+        double left_s = 0;         ///< until the end
+        const char *unit = "tok";  ///< of what tok_s counts
+    };
+    /// Shows the step, or not, when another was shown just before.
+    void step(const Step &s);
+
+private:
+    using Clock = std::chrono::steady_clock;
+    bool live_ = false, dirty_ = false;
+    const bool silent_;  ///< another process of the run speaks
+    Clock::time_point shown_{};
+
+    void show_live(const std::string &line);
+    void clear();
+};
+
+uint64_t peak_memory();     ///< VmHWM of this process, in bytes
+uint64_t resident_bytes();  ///< VmRSS
+
+}  // namespace cryolite

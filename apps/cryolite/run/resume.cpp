@@ -1,0 +1,91 @@
+#include "apps/cryolite/run/resume.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+bool is_run(const fs::path &folder) {
+    const fs::path config = folder / "config.toml";
+    return is_there(config) && (read_file(config).starts_with(config_heading) || !list_checkpoints(folder).empty());
+}
+
+std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped &skipped) {
+    std::string mistakes;
+    const std::optional<Checkpoint> found =
+        newest_good_checkpoint(run, [&](const Checkpoint &c, const std::string &why) {
+            mistakes += fmt::format("\n  {}: {}", c.path.filename().string(), why);
+            skipped(c, why);
+        });
+    if (!found && !mistakes.empty())
+        fail("--resume: no checkpoint in {} can be used, and nothing there was changed:{}\n"
+             "restore one of them from a copy, or begin another run with another --out",
+             run.string(), mistakes);
+    if (!found) return std::nullopt;
+    ResumePoint p;
+    p.checkpoint = *found;
+    const fs::path file = found->path / "state.json";
+    try {
+        const json j = json::parse(read_file(file));
+        if (j.at("format") != run_state_format)
+            fail("{} is of another release ({})", file.string(), j.at("format").dump());
+        p.position = j.at("position");
+        p.withheld = j.value("withheld", uint64_t{0});
+        if (p.withheld == 0)
+            p.good = found->step;
+        else if (j.at("good").is_number())
+            p.good = j["good"];
+        p.data = j.at("data"), p.program = j.at("program");
+        p.settings = j.at("settings").get<std::map<std::string, std::string>>();
+        p.settings["steps"] = std::to_string(j.at("steps").get<uint64_t>());
+        p.metrics = j.value("metrics", std::vector<std::string>());
+    } catch (const json::exception &e) {
+        fail("{} is damaged: {}", file.string(), e.what());
+    }
+    return p;
+}
+
+namespace {
+
+struct Change {
+    std::string flag, before, now;
+    OnResume on_resume;
+};
+
+/// Every flag whose value is not that of the checkpoint.
+std::vector<Change> changes(const TrainSettings &s, const ResumePoint &point) {
+    std::vector<Change> list;
+    for (auto &[flag, value] : flags_of(s)) {
+        const auto before = point.settings.find(flag);
+        if (before == point.settings.end() || value == "nan" || before->second == value) continue;
+        const Flag *known = find_flag(flag);
+        list.push_back({flag, before->second, value, known ? known->on_resume : OnResume::fixed});
+    }
+    return list;
+}
+
+}  // namespace
+
+void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &point) {
+    for (const Change &c : changes(s, point))
+        if (c.on_resume == OnResume::fixed)
+            fail_usage(
+                "--{} is {}, but the run in {} was made with {}: leave it out, or begin another run with another "
+                "--out",
+                c.flag, c.now, s.out.string(), c.before);
+    if (data.digest != point.data)
+        fail_usage("the data ({}) is not what the run in {} was trained on: give the same --data, "
+                   "or another --out",
+                   data.name, s.out.string());
+}
+
+std::map<std::string, std::string> changed_flags(const TrainSettings &s, const ResumePoint &point) {
+    std::map<std::string, std::string> words;
+    for (const Change &c : changes(s, point)) words[c.flag] = fmt::format("--{} {} -> {}", c.flag, c.before, c.now);
+    return words;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,42 @@
+#pragma once
+// Where a run goes on, and whether it may.
+
+#include <functional>
+#include <optional>
+
+#include "apps/cryolite/session/run_data.h"
+#include "runtime/formats/checkpoint.h"
+
+namespace cryolite {
+
+/// The format of a checkpoint's state.json.
+constexpr const char *run_state_format = "cryolite run 1";
+
+/// Where a run goes on.
+struct ResumePoint {
+    Checkpoint checkpoint;
+    uint64_t position = 0;                        ///< the next micro-batch
+    uint64_t withheld = 0;                        ///< updates in a row, up to this step's
+    std::optional<uint64_t> good;                 ///< step of the last checkpoint at which none was
+    std::string data, program;                    ///< digests
+    std::map<std::string, std::string> settings;  ///< as `flags_of` has them
+    std::vector<std::string> metrics;             ///< lines that metrics.jsonl did not take before the checkpoint
+};
+
+/// Whether this is the folder of a run: its config.toml is one that a run wrote, or there are checkpoints beside it.
+bool is_run(const fs::path &folder);
+
+using Skipped = std::function<void(const Checkpoint &, const std::string &why)>;
+
+/// The newest checkpoint of a run that is whole; `skipped` hears of each that is not. Nothing: the run has none yet.
+/// Errors: it has some and none is whole, which names each; one cannot be read, be it whole or not.
+std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped &skipped);
+
+/// Throws UsageError naming the first flag that a resume may not change (OnResume) and whose value is not the one that
+/// the run was made with. Numbers that are not known yet are not compared.
+void check_same(const TrainSettings &settings, const RunData &data, const ResumePoint &point);
+
+/// Those that it may change and has: "--lr 0.001 -> 0.0003", by flag.
+std::map<std::string, std::string> changed_flags(const TrainSettings &settings, const ResumePoint &point);
+
+}  // namespace cryolite

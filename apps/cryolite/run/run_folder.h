@@ -1,0 +1,89 @@
+#pragma once
+// The folder of a run: what it was made with, what it measured, its checkpoints and its result.
+
+#include <array>
+#include <optional>
+#include <set>
+
+#include "apps/cryolite/report/events.h"
+#include "apps/cryolite/run/resume.h"
+#include "runtime/formats/metrics.h"
+#include "runtime/formats/plot.h"
+
+namespace cryolite {
+
+/// runs/gpt-20250131-235959, with a number where two begin in the same second.
+fs::path default_folder(const std::string &app);
+
+/// The run's result: these files of its newest checkpoint, beside config.toml too.
+constexpr std::array<const char *, 2> result_files = {"model.safetensors", "config.json"};
+
+/// What a checkpoint needs beside the trainer's tensors.
+struct RunState {
+    uint64_t step = 0, position = 0;
+    uint64_t withheld = 0;  ///< as a ResumePoint has them
+    std::optional<uint64_t> good;
+    const TrainSettings *settings = nullptr;
+    const RunData *data = nullptr;
+    const Program *program = nullptr;
+};
+
+class RunFolder {
+public:
+    /// --out, or runs/APP-DATE; nothing is touched yet. `writes`: false in a process that leaves all of that to another
+    /// one, and only reads.
+    explicit RunFolder(const TrainSettings &settings, bool writes = true);
+    /// What was made for a run that never began is removed.
+    ~RunFolder();
+    RunFolder(const RunFolder &) = delete;
+
+    const fs::path &path() const { return path_; }
+
+    /// Makes the folder, which has its config.toml from the first moment on, or takes the one that is there, of which
+    /// nothing is changed; and holds it for this process. Errors: not empty without --resume, not a run's with it, in
+    /// use, not writable.
+    void hold(const TrainSettings &settings);
+
+    /// As `find_resume_point`; `say` hears what was skipped.
+    std::optional<ResumePoint> resume_point(const std::function<void(const std::string &)> &say);
+
+    /// The run has its data and its weights: what killed processes left is swept, config.toml and vocab.json are
+    /// written, metrics.jsonl keeps what it has up to the step of `point`, and the result is that checkpoint's.
+    void begin(const TrainSettings &settings, const RunData &data, const std::optional<ResumePoint> &point);
+    /// Errors: the line cannot be written now. It comes with the next one, or with the next checkpoint.
+    void record(const StepEvent &e);
+    void record(const EvalEvent &e);
+
+    /// A checkpoint of these tensors and `state`, after all that was measured.
+    Checkpoint write(const RunState &state, std::vector<CheckpointFile> tensors);
+    /// After that: removes older ones but `keep`, 0: none, and makes the result that of `written`. None is removed while
+    /// updates are withheld: one of them may be the last that can be used.
+    void settle(const Checkpoint &written, int keep);
+    void write_plot(const std::string &title) const;
+    void write_sample(const std::string &text) const;
+
+private:
+    fs::path path_;
+    const bool writes_;
+    bool made_ = false, configured_ = false;  ///< by `hold`: the folder, its config.toml
+    bool began_ = false;
+    int lock_ = -1;
+    std::set<uint64_t> damaged_;  ///< steps whose checkpoints were skipped
+    std::optional<MetricsWriter> metrics_;
+    std::vector<std::string> unwritten_;  ///< lines that metrics.jsonl did not take yet
+    std::string unsynced_;                ///< why lines may not be on the disk, which `settle` says
+    LossPlot plot_;
+
+    void make(const TrainSettings &settings);
+    void lock(const fs::path &folder);
+    void update(const char *name, const std::string &text) const;
+    void copy_result(const Checkpoint &from, const char *name) const;
+    void measured(const std::string &line);
+    void write_metrics();
+    void read_metrics(const std::vector<std::string> &more);
+};
+
+/// config.json beside model.safetensors: Hugging Face's for GPT-2, else the model's parameters.
+std::string model_config(const TrainSettings &settings, const Program &program);
+
+}  // namespace cryolite

@@ -1,0 +1,58 @@
+#include "apps/cryolite/run/run_summary.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/cli/config_file.h"
+#include "apps/cryolite/run/resume.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+uint64_t RunSummary::step() const { return losses.train.empty() ? 0 : uint64_t(losses.train.back().step); }
+
+std::string RunSummary::value(const std::string &flag) const {
+    const auto found = config.find(flag);
+    return found == config.end() ? "" : found->second;
+}
+
+void read_losses(const std::string &metrics, LossPlot &losses, std::vector<double> *rates) {
+    for (size_t begin = 0, end; (end = metrics.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        const json j = json::parse(metrics.begin() + long(begin), metrics.begin() + long(end), nullptr, false);
+        if (!j.is_object() || !j.contains("step") || !j["step"].is_number()) continue;
+        auto number = [&](const char *name) { return j.contains(name) && j[name].is_number(); };
+        if (number("loss")) losses.train.push_back({j["step"], j["loss"]});
+        if (number("val_loss")) losses.validation.push_back({j["step"], j["val_loss"]});
+        if (rates && number("tok_s")) rates->push_back(j["tok_s"]);
+    }
+}
+
+RunSummary summarize_run(const fs::path &folder) {
+    if (!is_there(folder)) fail_usage("there is no run in {}: check the spelling", folder.string());
+    if (!is_run(folder)) fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train",
+                                    folder.string());
+    RunSummary run;
+    run.path = folder;
+    for (const auto &[flag, given] : read_config(folder / "config.toml", Origin::config)) run.config[flag] = given.text;
+    const fs::path metrics = folder / "metrics.jsonl";
+    if (!is_there(metrics)) {
+        run.changed = fs::last_write_time(folder);
+        return run;
+    }
+    run.changed = fs::last_write_time(metrics);
+    std::vector<double> rates;
+    read_losses(read_file(metrics), run.losses, &rates);
+    for (const LossPoint &p : run.losses.validation)
+        run.best_val_loss = std::min(run.best_val_loss.value_or(p.loss), p.loss);
+    if (!rates.empty()) {
+        const auto middle = rates.begin() + long(rates.size() / 2);
+        std::nth_element(rates.begin(), middle, rates.end());
+        run.tok_s = *middle;
+    }
+    return run;
+}
+
+}  // namespace cryolite

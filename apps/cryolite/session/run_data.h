@@ -1,0 +1,39 @@
+#pragma once
+// The data of a run, opened and checked before anything is compiled: it decides the vocabulary.
+
+#include <memory>
+#include <optional>
+
+#include "apps/cryolite/session/settings.h"
+#include "runtime/data/loader.h"
+#include "runtime/data/text.h"
+
+namespace cryolite {
+
+struct RunData {
+    std::string about;                           ///< one line for people
+    std::string name;                            ///< of the data file, or "random tokens"
+    std::string digest;                          ///< SHA-256: a resumed run must see the same
+    std::shared_ptr<const Tokenizer> tokenizer;  ///< null: tokens without a text, or a table
+    bool sample = false;                         ///< a text: some can be generated at the end
+    TokenStream train, validation;               ///< of text models
+    Table rows, held_out;                        ///< of models of tables
+    float scale = 1;                             ///< features are multiplied by it
+
+    bool has_validation() const { return !validation.empty() || held_out.rows() > 0; }
+    /// The micro-batches of the run; `model` has the extents.
+    std::unique_ptr<BatchSource> source(const TrainSettings &settings) const;
+};
+
+/// Opens --data (or the embedded data) and --val, and sets those of the model's parameters that
+/// they or --init decide and that were not given: vocab, classes, positions. Throws UsageError:
+/// whatever is wrong with the files, or with the parameters for them.
+RunData open_data(TrainSettings &settings, const Request &request);
+
+/// For bench without --data, and explain: sets the same parameters; tokens or rows at random.
+RunData random_data(TrainSettings &settings, const Request &request);
+
+/// A file of the checkout: embedded data. Errors: it is not there.
+fs::path source_path(const std::string &path);
+
+}  // namespace cryolite

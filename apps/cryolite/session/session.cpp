@@ -1,0 +1,256 @@
+#include "apps/cryolite/session/session.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+
+#include "apps/cryolite/report/notes.h"
+#include "apps/cryolite/run/interrupt.h"
+#include "apps/cryolite/session/dialects.h"
+#include "apps/cryolite/session/memory_choice.h"
+#include "runtime/collective/processes.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/make_device.h"
+#include "runtime/exec/peak.h"
+#include "runtime/io/error.h"
+#include "runtime/io/process.h"
+
+namespace cryolite {
+
+namespace {
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+const double process_start = now();
+
+}  // namespace
+
+double since_start() {
+    if (const char *text = std::getenv("CRYOLITE_START")) {
+        char *end = nullptr;
+        const double start = std::strtod(text, &end), passed = now() - start;
+        if (end != text && *end == 0 && passed > 0 && passed < 1e6) return passed;
+    }
+    return now() - process_start;
+}
+
+BundleRequest bundle_request(const TrainSettings &s) {
+    BundleRequest r{.params = s.params, .optimizer = s.optimizer, .update = s.update, .precision = s.precision, .device = s.device,
+                    .dialect = s.dialect == "auto" ? "halide" : s.dialect, .freeze = s.freeze,
+                    .clip = s.clip > 0, .accumulate = s.accumulate > 1, .group = s.group, .head_rows = s.head_rows,
+                    .budget = s.budget, .workers = s.workers};
+    if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
+    return r;
+}
+
+namespace {
+
+/// Threads of each worker, on the cores of this process.
+int threads_of_worker(const TrainSettings &s, const std::vector<int> &cores) {
+    if (s.threads > 0) return s.threads;
+    return std::max(1, int(cores.size()) / (known_processes().size() > 1 ? 1 : s.workers));
+}
+
+}  // namespace
+
+std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress, bool trains,
+                                          const Emit &emit) {
+    // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
+    defer_signals();
+    const Cache cache(s.cache);
+    if (trains) choose_for_memory(s, request, cache, progress);
+    BundleRequest wanted = bundle_request(s);
+    wanted.any_size = request.command == Command::explain;
+    Processes &all = known_processes();
+    // All ranks ask together which cores are theirs.
+    const int threads = s.dialect == "auto" ? threads_of_worker(s, all.cores(core_numbers())) : 0;
+    if (all.rank() > 0) all.barrier();  // rank 0 compiles, the others find it in the cache
+    const BundleResult built =
+        get_bundle(
+            request.program, wanted, cache,
+            [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
+            [&](const std::string &words) { progress.preparing(words); });
+    if (interrupted()) throw Interrupted("interrupted");
+    auto bundle = std::make_shared<const Bundle>(built.files);
+    if (threads > 0)  // and rank 0 measures
+        bundle = std::make_shared<const Bundle>(built.files, faster_dialects(*bundle, cache, threads, progress));
+    if (all.rank() == 0) all.barrier();
+    if (trains) check_memory(bundle->plan, s, request);
+    all.barrier();  // nobody takes memory before all have looked
+    stop_deferring();
+    complete(s, request.values, bundle->plan);
+    if (s.json) emit(compile_json(built.kernels, built.cached, built.seconds));
+    progress.say(fmt::format("kernels: {}, {} ({:.2f} s)", built.kernels,
+                             built.cached == built.kernels
+                                 ? std::string("all from the cache")
+                                 : fmt::format("{} from the cache", built.cached),
+                             built.seconds));
+    // Whoever only uses a run has read them when it was trained.
+    if (trains)
+        for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
+    return bundle;
+}
+
+Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bundle(std::move(b)), workers(s.workers) {
+    Processes &all = known_processes();
+    const int here = all.size() > 1 ? 1 : workers;
+    const std::vector<int> cores = all.cores(core_numbers());
+    threads = threads_of_worker(s, cores);
+    // Each worker stays on cores of its own, where there are enough of them: its weights and sums stay in their caches.
+    const bool apart = workers > 1 && here * threads <= int(cores.size());
+    std::vector<Device *> list;
+    for (int w = 0; w < here; w++) {
+        const auto begin = cores.begin() + (apart ? w * threads : 0);
+        devices.push_back(make_device(bundle->plan.device, threads, {begin, begin + (apart ? threads : 0)}));
+        list.push_back(devices.back().get());
+    }
+    trainer = std::make_unique<Trainer>(bundle, list, all, s.patience);
+}
+
+Session::~Session() {
+    if (!trainer || workers == 1 || std::uncaught_exceptions() == 0) return;
+    struct Kept {
+        std::unique_ptr<Trainer> trainer;
+        std::vector<std::unique_ptr<Device>> devices;
+    };
+    static auto *const kept = new std::vector<Kept>;
+    kept->push_back({std::move(trainer), std::move(devices)});
+}
+
+std::string Session::threads_in_words() const {
+    const std::string each = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+    if (workers == 1) return each;
+    return fmt::format("{} {} of {}", workers, known_processes().size() > 1 ? "processes" : "workers", each);
+}
+
+double Session::measure_peak(const TrainSettings &s) const {
+    const int cores = std::min(own_threads(), usable_cores());  // more threads than cores have no more of a roof
+    return cryolite::measure_peak(s, cores) * known_processes().size();
+}
+
+double measure_peak(const TrainSettings &s, int threads) {
+    return s.precision == "bf16" ? measure_dot_peak(threads) : measure_fma_peak(threads);
+}
+
+void set_numbers(Trainer &trainer, const TrainSettings &s) {
+    for (auto &[name, value] : s.numbers) trainer.set(name, value);
+    trainer.set("clip", s.clip);
+}
+
+namespace {
+
+/// A tied head repeats the token table; another one would be lost if it were ignored.
+void check_gpt(const fs::path &path, const TrainSettings &s) {
+    const SafetensorsFile file(path);
+    const TensorEntry *head = file.find("lm_head.weight"), *table = nullptr;
+    for (const char *name : {"wte.weight", "transformer.wte.weight"})
+        if (!table) table = file.find(name);
+    // What would only be met after all kernels are compiled.
+    if (const int width = s.param("width", 0); table && table->shape.size() == 2 && table->shape[1] != width)
+        fail_usage("--init: {}: tensor '{}' has shape {}: its model has --width {}, this one {}", path.string(), table->name,
+                   shape_text(table->shape), table->shape[1], width);
+    const int layers = s.param("layers", 0);
+    for (const char *prefix : {"h.", "transformer.h."})
+        if (file.find(prefix + std::string("0.ln_1.weight")))
+            if (!file.find(fmt::format("{}{}.ln_1.weight", prefix, layers - 1)) ||
+                file.find(fmt::format("{}{}.ln_1.weight", prefix, layers)))
+                fail_usage("--init: {}: its model has not the {} layers of this one; give its own number with --layers",
+                           path.string(), layers);
+    if (head && table &&
+        (head->shape != table->shape || file.read_float32(head->name) != file.read_float32(table->name)))
+        fail_usage(
+            "{}: lm_head.weight is not wte.weight: this model's head is tied to its token table",
+            path.string());
+}
+
+/// A file that does not fit is a flag that does not.
+template <typename Work> void about_init(const Work &work) {
+    try {
+        work();
+    } catch (const UsageError &) {
+        throw;
+    } catch (const Error &e) {
+        throw UsageError(fmt::format("--init: {}", e.what()));
+    }
+}
+
+}  // namespace
+
+void check_init(const TrainSettings &s, const Request &request) {
+    if (s.init.empty() || request.program.description.name != "gpt") return;
+    about_init([&] { check_gpt(s.init, s); });
+}
+
+void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &request) {
+    if (s.init.empty()) return trainer.initialise(s.seed);
+    const bool gpt = request.program.description.name == "gpt";
+    about_init([&] {
+        trainer.load_parameters(s.init, [&](const std::string &name) -> std::string {
+            if (!gpt) return name;
+            if (name == "lm_head.weight" || name.ends_with(".attn.bias") ||
+                name.ends_with(".attn.masked_bias"))
+                return "";
+            return name.starts_with("transformer.") ? name.substr(12) : name;
+        });
+    });
+}
+
+std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {
+    std::vector<const PlanCall *> calls;
+    auto add = [&](const char *name) {
+        if (auto at = plan.plans.find(name); at != plan.plans.end())
+            for (const PlanCall &c : at->second) calls.push_back(&c);
+    };
+    for (int k = 0; k < accumulate; k++) {
+        add(k == 0 && plan.plans.count("lazy") ? "lazy" : "forward");
+        add(k == accumulate - 1 ? "step" : k == 0 ? "first" : "accumulate");
+    }
+    return calls;
+}
+
+double step_flops(const Plan &plan, int accumulate) {
+    double flops = 0;
+    for (const PlanCall *c : step_calls(plan, accumulate))
+        flops += c->flops - c->extra_flops;  // work done twice counts once
+    return flops * plan.workers;
+}
+
+std::vector<double> StepTimes::warm() const {
+    if (seconds_.size() <= 4) return seconds_;
+    return {seconds_.begin() + 2, seconds_.end()};
+}
+
+double StepTimes::best() const {
+    const std::vector<double> s = warm();
+    return s.empty() ? 0 : *std::min_element(s.begin(), s.end());
+}
+
+namespace {
+double median_of(std::vector<double> s) {
+    if (s.empty()) return 0;
+    std::sort(s.begin(), s.end());
+    return s[s.size() / 2];
+}
+}  // namespace
+
+double StepTimes::median() const { return median_of(warm()); }
+
+double StepTimes::recent() const {
+    const size_t few = std::min<size_t>(seconds_.size(), 15);
+    return median_of({seconds_.end() - long(few), seconds_.end()});
+}
+
+DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak,
+                     double tokens) {
+    DoneEvent e;
+    e.first_step_s = first_step_s, e.peak_rss_mb = peak_memory() >> 20;
+    if (times.empty()) return e;
+    e.best_s = times.best(), e.median_s = times.median();
+    e.tok_s = tokens / e.median_s, e.best_tok_s = tokens / e.best_s;
+    e.fraction_of_peak = peak > 0 ? flops / e.median_s / (peak * 1e9) : 0;
+    return e;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,84 @@
+#pragma once
+// From a request to something that trains: the program's bundle, a device, a trainer on it.
+
+#include <functional>
+#include <memory>
+
+#include "apps/cryolite/report/progress.h"
+#include "apps/cryolite/session/settings.h"
+#include "runtime/device/device.h"
+#include "runtime/train/trainer.h"
+
+namespace cryolite {
+
+/// The bundle of these settings, compiled now or found in the cache, with the compile event.
+/// Completes the settings with the optimizer's own numbers. `trains`: with what fits into memory (memory_choice.h) and
+/// with what the plan lacks, for people. `emit` gets the event where there is --json.
+using Emit = std::function<void(const std::string &json)>;
+std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request, Progress &progress,
+                                          bool trains = true, const Emit &emit = print_line);
+
+struct Session {
+    std::shared_ptr<const Bundle> bundle;
+    std::vector<std::unique_ptr<Device>> devices;  ///< one for each worker of this process
+    std::unique_ptr<Trainer> trainer;
+    int workers = 1;  ///< in all processes
+    int threads = 1;  ///< of each
+
+    Session(std::shared_ptr<const Bundle> bundle, const TrainSettings &settings);
+    /// After a failure of several workers nothing is given back: a worker that hangs, or a message of another process, may
+    /// still write there. The process ends.
+    ~Session();
+    int own_threads() const { return threads * int(devices.size()); }
+    /// "2 workers of 1 thread"
+    std::string threads_in_words() const;
+    /// The roof of all workers in the format of a run's products, in 1e9 operations per second.
+    double measure_peak(const TrainSettings &settings) const;
+};
+
+/// Sets the optimizer's numbers and the clipping norm, which do not change in a run.
+void set_numbers(Trainer &trainer, const TrainSettings &settings);
+
+/// What the header of --init shows to be of another model, before anything is compiled.
+void check_init(const TrainSettings &settings, const Request &request);
+
+/// Weights of --init, in Hugging Face's names for GPT-2 or the model's own, or drawn from the seed.
+void begin_weights(Trainer &trainer, const TrainSettings &settings, const Request &request);
+
+/// FLOPs of a step of the model, of all workers: what a fraction of the machine's peak is of.
+double step_flops(const Plan &plan, int accumulate);
+
+/// The calls of one step, in the order in which they run.
+std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate);
+
+/// Times of the steps of a run.
+class StepTimes {
+public:
+    void add(double seconds) { seconds_.push_back(seconds); }
+    bool empty() const { return seconds_.empty(); }
+    size_t count() const { return seconds_.size(); }
+    /// Without the first two, in which memory is touched for the first time, where there are more
+    /// than four.
+    double best() const;
+    double median() const;
+    double recent() const;  ///< median of the last few
+
+private:
+    std::vector<double> seconds_;
+    std::vector<double> warm() const;
+};
+
+/// `peak`: FLOP/s of the machine, in 1e9; `tokens`: of a step.
+DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak,
+                     double tokens);
+
+/// Seconds since the script began (CRYOLITE_START), or since this process did.
+double since_start();
+
+/// The roof of this machine in the format of a run's products, in 1e9 operations per second.
+double measure_peak(const TrainSettings &settings, int threads);
+
+/// What the program is asked for.
+BundleRequest bundle_request(const TrainSettings &settings);
+
+}  // namespace cryolite

@@ -1,0 +1,73 @@
+#include "apps/cryolite/session/step_questions.h"
+
+#include <nlohmann/json.hpp>
+
+#include "client/user_program.h"
+#include "runtime/io/error.h"
+#include "runtime/io/streams.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {
+    if (program.path.empty())
+        fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler",
+             program.app);
+    ProcessOptions options{.argv = {program.path, "--ir", pass},
+                           .program = descriptor_of(program),
+                           .time_limit = program_time_limit(),
+                           .memory_limit = memory_share(1)};
+    add_request(options.argv, request);
+    const ProcessResult result = run_process(options);
+    if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
+    if (!result.ok())
+        fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result),
+             last_words(result));
+    return result.output;
+}
+
+namespace {
+
+std::optional<FittingWay> way_of(const json &j) {
+    if (j.is_null()) return std::nullopt;
+    return FittingWay{j.at("update"), j.at("budget"), j.at("head_rows"), j.at("bytes")};
+}
+
+StepFit parse_fit(const json &j) {
+    return {j.at("roles").get<std::map<std::string, int64_t>>(), j.at("largest"), j.at("fits"), way_of(j.at("way")),
+            way_of(j.at("advice")), j.at("least")};
+}
+
+}  // namespace
+
+StepFit fit_step(const Program &program, const BundleRequest &request, const FitQuestion &question) {
+    ProcessOptions options{.argv = {program.path, "--fit", std::to_string(question.bytes), "--staging",
+                                    std::to_string(question.staging), "--replicas", std::to_string(question.replicas)},
+                           .program = descriptor_of(program),
+                           .silence_limit = 1.5 * program_time_limit(),
+                           .memory_limit = memory_share(1)};
+    if (question.update) options.argv.insert(options.argv.end(), {"--open", "update"});
+    if (question.recompute) options.argv.insert(options.argv.end(), {"--open", "recompute"});
+    add_request(options.argv, request);
+    json answer;
+    options.on_line = [&](std::string_view line) {
+        const json j = json::parse(line, nullptr, false);
+        const bool known = j.is_object() && (j.contains("fit") || j.contains("phase"));
+        if (!known) tell("{}", line);  // a word of the user's own program
+        if (known && j.contains("fit")) answer = j["fit"];
+        return known;
+    };
+    const ProcessResult result = run_process(options);
+    if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
+    const bool refused = result.status == 1 && !result.signal && !result.limit;
+    if (refused && !result.errors.empty()) throw Error(last_words(result));
+    try {
+        if (result.ok()) return parse_fit(answer);
+    } catch (const json::exception &) {
+    }
+    fail("{} did not say what its step takes: {}. Its last words:\n{}", program.app, how_it_ended(result),
+         last_words(result));
+}
+
+}  // namespace cryolite

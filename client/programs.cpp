@@ -1,0 +1,381 @@
+#include "client/programs.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <chrono>
+#include <climits>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "client/user_program.h"
+#include "client/without_compiler.h"
+#include "runtime/io/error.h"
+#include "runtime/io/process.h"
+#include "runtime/io/streams.h"
+#include "runtime/plan/plan.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+/// What kernels for "this host" depend on. Asking Halide would load it, so: what the system says of
+/// the processor.
+std::string machine_id() {
+    struct utsname name {};
+    uname(&name);
+    std::string text = name.machine, line;
+    std::ifstream in("/proc/cpuinfo");
+    while (std::getline(in, line) && !line.empty())  // the first processor
+        for (const char *part :
+             {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
+            if (line.starts_with(part)) text += "|" + line;
+    return sha256_hex(text).substr(0, 16);
+}
+
+namespace {
+
+bool runnable(const fs::path &path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
+}
+
+fs::path built_in_program(const std::string &app) {
+    const fs::path folder = build_folder() / "generators";
+    if (runnable(folder / app)) return folder / app;
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+        if (runnable(at->path())) names.push_back(at->path().filename().string());
+    if (names.empty())
+        fail("there are no generator programs in {}: build them with ./cryolite", folder.string());
+    std::sort(names.begin(), names.end());
+    fail_usage("there is no app {}: expected {}, or the path of a .cpp of your own", shown(app),
+               fmt::join(names, ", "));
+}
+
+/// Of a program's digest, and of the compiler library that it loads, which is too large
+/// to read at every start: its size has to do, beside the version in every kernel's key.
+std::string program_id(std::string id) {
+    try {
+        const json flags = json::parse(read_file(build_folder() / "user_program.json"));
+        id += fmt::format(" {} {}", std::string(flags.at("halide")),
+                          fs::file_size(std::string(flags.at("libraries").at(1))));
+    } catch (const std::exception &) {  // a test's own program: there is no such file
+    }
+    return sha256_hex(id);
+}
+
+/// A name that may be a flag.
+bool is_flag_name(const std::string &name) {
+    return !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) &&
+           std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+}
+
+/// What the command relies on beyond the types of JSON.
+void check_description(const ProgramDescription &d) {
+    if (d.name.empty()) fail("an empty name");
+    if (d.targets != "classes" && d.targets != "numbers") fail("targets that are {}, expected classes or numbers", shown(d.targets));
+    if (d.task != "tokens" && d.task != "features") fail("the task {}, expected tokens or features", shown(d.task));
+    std::set<std::string> names;
+    for (const ProgramDescription::Param &p : d.params) {
+        if (!is_flag_name(p.name)) fail("the GeneratorParam {}: a flag is letters, digits, - and _", shown(p.name));
+        if (!names.insert(p.name).second) fail("the GeneratorParam {} twice", shown(p.name));
+        if (p.type != "int" && p.type != "float") fail("the type {} of {}, expected int or float", shown(p.type), p.name);
+        double value = 0;
+        const auto [stop, error] = std::from_chars(p.value.data(), p.value.data() + p.value.size(), value);
+        if (error != std::errc() || stop != p.value.data() + p.value.size())
+            fail("{}, no number, as the default of {}", shown(p.value), p.name);
+    }
+}
+
+ProgramDescription parse_description(const std::string &text) {
+    const json j = json::parse(text);
+    ProgramDescription d{.name = j.at("name"), .task = j.at("task"), .optimizer = j.at("optimizer")};
+    d.targets = j.value("targets", d.targets);
+    d.optimizers = j.value("optimizers", d.optimizers);
+    for (const json &p : j.at("params"))
+        d.params.push_back({p.at("name"), p.at("type"), p.at("value"), p.at("help")});
+    for (const json &p : j.at("presets"))
+        d.presets.push_back(
+            {p.at("name"), p.at("flags").get<std::map<std::string, std::string>>()});
+    if (j.contains("scalars")) d.scalars = j.at("scalars").get<std::map<std::string, double>>();
+    check_description(d);
+    return d;
+}
+
+using Params = std::map<std::string, std::string>;
+
+std::string run_describe(const Program &program, const Params &params) {
+    ProcessOptions options{.argv = {program.path, "--describe"},
+                           .program = descriptor_of(program),
+                           .time_limit = program_time_limit(),
+                           .memory_limit = memory_share(1)};
+    add_params(options.argv, params);
+    const ProcessResult result = run_process(options);
+    // It read the parameters and refused one: what the user typed is wrong.
+    if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() &&
+        !params.empty())
+        throw UsageError(last_words(result));
+    if (!result.ok())
+        fail("{} did not describe its model: {}. Its last words:\n{}", program.app,
+             how_it_ended(result), last_words(result));
+    auto refuse = [&](const std::string &what) {
+        fail("{} answered --describe with {}, not with its model: its main() should be `return "
+             "cryolite::program<Model>(argc, argv, {{...}})` and print nothing itself",
+             program.app, what);
+    };
+    try {
+        parse_description(result.output);
+    } catch (const json::exception &) {
+        refuse(shown(result.output));
+    } catch (const Error &e) {
+        refuse(e.what());
+    }
+    return result.output;
+}
+
+std::string description_key(const Program &program, const Params &params) {
+    return sha256_hex(json{{"id", program.id}, {"given", params}}.dump());
+}
+
+std::optional<ProgramDescription> known_description(const Program &program, const Params &params, const Cache &cache) {
+    if (std::optional<CacheEntry> entry = cache.find("descriptions", description_key(program, params))) {
+        try {
+            return parse_description(entry->files.at("description.json")->read());
+        } catch (const std::exception &) {  // an older form
+        }
+    }
+    return std::nullopt;
+}
+
+/// What the program says of its model, given these parameters: from the cache, because starting it
+/// loads the whole compiler.
+ProgramDescription describe(const Program &program, const Params &params, const Cache &cache) {
+    if (std::optional<ProgramDescription> known = known_description(program, params, cache)) return *known;
+    const std::string text = run_describe(program, params);
+    cache.publish(
+        "descriptions", description_key(program, params),
+        [&](const fs::path &folder) {
+            write_file_atomic(folder / "description.json", text, 0600);
+            return json{{"app", program.app}, {"program", program.id}}.dump();
+        },
+        true);
+    return parse_description(text);
+}
+
+/// Numbers in one spelling, so that "012" and "12" are one bundle.
+std::string canonical(const std::string &type, const std::string &text) {
+    const char *end = text.data() + text.size();
+    if (long long n = 0; type == "int") {
+        auto [at, error] = std::from_chars(text.data(), end, n);
+        if (error == std::errc() && at == end) return std::to_string(n);
+    } else if (float x = 0; type == "float") {
+        auto [at, error] = std::from_chars(text.data(), end, x);
+        if (error == std::errc() && at == end) return fmt::format("{}", x);
+    }
+    return text;
+}
+
+json parts_with(const ProgramDescription &description, const Program &program, const BundleRequest &request) {
+    json params = json::object();
+    for (const ProgramDescription::Param &p : description.params) {
+        auto given = request.params.find(p.name);
+        params[p.name] = canonical(p.type, given == request.params.end() ? p.value : given->second);
+    }
+    return {{"format", 1},
+            {"program", program.id},
+            {"params", params},
+            {"optimizer", request.optimizer},
+            {"update", request.update},
+            {"group", request.group},
+            {"head_rows", request.head_rows},
+            {"budget", request.budget},
+            {"workers", request.workers},
+            {"dialect", request.dialect},
+            {"precision", request.precision},
+            {"freeze", request.freeze},
+            {"device", request.device},
+            {"clip", request.clip},
+            {"accumulate", request.accumulate},
+            {"machine", machine_id()}};
+}
+
+json parts_of(const Program &program, const BundleRequest &request, const Cache &cache) {
+    if (!program.path.empty()) return parts_with(describe(program, request.params, cache), program, request);
+    // Defaults may follow from what is given: without a word of the program on just these there is no bundle of them.
+    if (auto known = known_description(program, request.params, cache)) return parts_with(*known, program, request);
+    fail_not_compiled(program.app, parts_with(program.description, program, request), cache);
+}
+
+struct Building {
+    int kernels = 0, cached = 0;
+};
+
+/// A count of progress; nothing where it is none.
+std::optional<int> count_in(const json &j, const char *name) {
+    if (!j.is_object()) return std::nullopt;
+    const auto at = j.find(name);
+    if (at == j.end() || !at->is_number_unsigned() || at->get<uint64_t>() > INT_MAX) return std::nullopt;
+    return at->get<int>();
+}
+
+/// One line of the program's stdout; false when it says nothing of its progress.
+bool read_progress(std::string_view line, Building &state,
+                   const std::function<void(int, int, int)> &progress, const PhaseWords &phase) {
+    json j = json::parse(line, nullptr, false);
+    if (!j.is_object()) j = json::object();
+    const std::optional<int> done = count_in(j, "done"), total = count_in(j, "total"), cached = count_in(j, "cached");
+    if (done && total && j.contains("phase") && j["phase"].is_string()) {
+        if (phase) phase(fmt::format("{}: {} of {}", j["phase"].get<std::string>(), *done, *total));
+        return true;
+    }
+    if (!done || !total || !cached) {
+        tell("{}", line);  // a word of the user's own program
+        return false;
+    }
+    state = {*total, *cached};
+    if (progress) progress(*done, state.kernels, state.cached);
+    return true;
+}
+
+Building build_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
+                      const fs::path &folder, const std::function<void(int, int, int)> &progress,
+                      const PhaseWords &phase) {
+    Building state;
+    ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()},
+                           .program = descriptor_of(program)};
+    add_request(options.argv, request);
+    // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
+    options.silence_limit = 1.5 * program_time_limit();
+    options.memory_limit = memory_share(int(sysconf(_SC_NPROCESSORS_ONLN)));
+    options.on_line = [&](std::string_view line) { return read_progress(line, state, progress, phase); };
+    const ProcessResult result = run_process(options);
+    if (!result.ok()) {
+        if (result.status == 2 && !result.signal && !result.limit && !result.errors.empty())
+            throw UsageError(last_words(result));
+        const bool refused = result.status == 1 && !result.signal && !result.limit;
+        if (refused && !result.errors.empty()) throw Error(last_words(result));
+        fail("{} did not build its kernels: {}. Its last words:\n{}", program.app,
+             how_it_ended(result), last_words(result));
+    }
+    if (!result.errors.empty()) tell("{}", last_lines(result.errors, 8000));
+    for (const char *file : {"plan.json", "kernels.so"})
+        if (!fs::exists(folder / file))
+            fail("{} ended without an error but wrote no {}", program.app, file);
+    return state;
+}
+
+}  // namespace
+
+int descriptor_of(const Program &program) { return program.file ? program.file->descriptor() : -1; }
+
+std::string last_words(const ProcessResult &result) {
+    const std::string text = last_lines(result.errors, 4000);
+    return text.empty() ? "It said nothing." : text;
+}
+
+void add_params(std::vector<std::string> &argv, const Params &params) {
+    for (auto &[name, value] : params) {
+        argv.push_back("--param");
+        argv.push_back(name + "=" + value);
+    }
+}
+
+void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
+    add_params(argv, request.params);
+    argv.insert(argv.end(), {"--update", request.update, "--optimizer", request.optimizer, "--dialect", request.dialect,
+                             "--precision", request.precision, "--device", request.device});
+    argv.insert(argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
+    if (request.budget) argv.insert(argv.end(), {"--budget", std::to_string(request.budget)});
+    if (request.workers > 1) argv.insert(argv.end(), {"--workers", std::to_string(request.workers)});
+    if (request.freeze != "none") argv.insert(argv.end(), {"--freeze", request.freeze});
+    if (request.clip) argv.push_back("--clip");
+    if (request.accumulate) argv.push_back("--accumulate");
+    if (request.any_size) argv.push_back("--any-size");
+}
+
+bool is_source(const std::string &app) {
+    const std::string ending = fs::path(app).extension().string();
+    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" ||
+           app.find('/') != std::string::npos;
+}
+
+Program find_program(const std::string &app, const Cache &cache) {
+    Program program;
+    program.app = app;
+    if (!has_compiler()) {
+        program.id = compiled_program_id(app, machine_id(), cache);
+        if (auto known = known_description(program, {}, cache)) program.description = *known;
+        else fail("{} has bundles of {}, but not what the program says of itself (descriptions/): copy the whole cache",
+                  cache.folder().string(), app);
+        if (is_source(app))
+            tell("note: {} is taken as it was compiled for the cache: this build has no compiler", app);
+        return program;
+    }
+    if (is_source(app)) program.file = user_program(app, cache);
+    program.path = program.file ? program.file->path() : built_in_program(app);
+    program.id = program_id(program.file ? program.file->sha256() : sha256_file(program.path));
+    program.description = describe(program, {}, cache);
+    return program;
+}
+
+std::string bundle_parts(const Program &program, const BundleRequest &request, const Cache &cache) {
+    return parts_of(program, request, cache).dump();
+}
+
+std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key) {
+    std::optional<CacheEntry> entry = cache.find("bundles", key);
+    if (!entry) return entry;
+    const auto plan = entry->files.find("plan.json");
+    const std::string format = plan == entry->files.end() ? "?" : Plan::format_of(plan->second->read());
+    if (format == std::to_string(Plan::format)) return entry;
+    if (!has_compiler())
+        fail("{}: its plan has format {}, this command reads {}: it was compiled by another version of Cryolite",
+             entry->folder.string(), format, Plan::format);
+    tell("cache: bundles/{} has a plan of format {}, expected {}; it is made again", key.substr(0, 16),
+               format, Plan::format);
+    try {
+        cache.remove("bundles", key);
+    } catch (const Error &) {  // publishing replaces it, or says why it cannot
+    }
+    return std::nullopt;
+}
+
+BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
+                        const std::function<void(int, int, int)> &progress,
+                        const PhaseWords &phase) {
+    const auto start = std::chrono::steady_clock::now();
+    const json parts = parts_of(program, request, cache);
+    const std::string key = sha256_hex(parts.dump());
+    BundleResult result;
+    auto use = [&](const CacheEntry &entry) { result.folder = entry.folder, result.files = entry.files; };
+    auto found = [&] {
+        const std::optional<CacheEntry> entry = find_bundle(cache, key);
+        if (!entry) return false;
+        use(*entry);
+        result.kernels = result.cached = count_in(json::parse(entry->about, nullptr, false), "kernels").value_or(0);
+        return true;
+    };
+    if (!found()) {
+        if (program.path.empty()) fail_not_compiled(program.app, parts, cache);
+        const CacheLock lock =
+            cache.lock("bundles", key, "another process that compiles " + program.app);
+        const CacheLock kernels = cache.lock_kernels(true);
+        if (!found())
+            use(cache.publish("bundles", key, [&](const fs::path &folder) {
+                const Building b = build_bundle(program, request, cache, folder, progress, phase);
+                result.kernels = b.kernels, result.cached = b.cached;
+                return json{{"app", program.app}, {"kernels", b.kernels}, {"parts", parts}}.dump();
+            }));
+    }
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+}
+
+}  // namespace cryolite

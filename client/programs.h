@@ -1,0 +1,99 @@
+#pragma once
+// Generator programs as the command sees them: what they say of their model, and the bundles they
+// build.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/cache/cache.h"
+#include "runtime/io/process.h"
+
+namespace cryolite {
+
+/// What `PROGRAM --describe` printed: the model's parameters, presets and defaults.
+struct ProgramDescription {
+    struct Param {
+        std::string name, type, value, help;  ///< type: int or float; value: the default, as text
+    };
+    std::string name, task, optimizer;
+    std::string targets = "classes";  ///< classes (tokens are such, too) or numbers
+    std::vector<std::string> optimizers = {};  ///< those it knows
+    std::vector<Param> params = {};
+    std::vector<std::pair<std::string, std::map<std::string, std::string>>>
+        presets = {};                            ///< flags each sets; first: default
+    std::map<std::string, double> scalars = {};  ///< defaults of the optimizer's numbers: lr, beta1, ...
+};
+
+struct Program {
+    std::string app;  ///< as the user named it: "gpt", "my_model.cpp"
+    fs::path path;    ///< the executable; empty: there is none, this build has no compiler (without_compiler.h)
+    std::shared_ptr<const OpenFile> file = nullptr;  ///< one of the cache, as it was checked: this is what runs
+    std::string
+        id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
+    ProgramDescription description;
+};
+
+/// Whether APP is a path of a program's source, not the name of one of those that are built here.
+bool is_source(const std::string &app);
+
+/// APP ("gpt", "digits", ...: built beside this command) or the path of a user's own .cpp, which is
+/// compiled now or found compiled in the cache. Errors: no such app (names those there are); the
+/// compiler's own message with its line; a program that crashes or runs past its time limit while
+/// it describes itself. A build without the compiler's half takes the program of the newest bundle of APP in the cache;
+/// errors then say what the cache lacks and how to get it, here and in `get_bundle`.
+Program find_program(const std::string &app, const Cache &cache);
+
+struct BundleRequest {
+    std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
+    std::string optimizer = "adamw", update = "auto", precision = "fp32", device = "cpu";
+    std::string dialect = "halide";  ///< that the program is told: measured ones are chosen in a plan for halide
+    std::string freeze = "none";     ///< patterns of names of parameters that are not trained
+    bool clip = false, accumulate = false;
+    std::string group = "auto";  ///< none: every layer in a kernel of its own
+    int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: as the schedule says
+    uint64_t budget = 0;  ///< bytes that a step may take; 0: any
+    int workers = 1;        ///< whose gradients are added; `params` has the batch of one
+    bool any_size = false;  ///< also what does not fit into this machine's memory: to look at, not to run
+};
+
+struct BundleResult {
+    fs::path folder;  ///< plan.json and kernels.so
+    OpenFiles files;  ///< the same as they were checked: load these
+    int kernels = 0;  ///< distinct kernels of the bundle
+    int cached = 0;   ///< of these, not compiled by this process
+    double seconds = 0;
+};
+
+/// Adds parameters of a model to the command line of its program.
+void add_params(std::vector<std::string> &argv, const std::map<std::string, std::string> &params);
+
+/// Adds all that a request asks of a step.
+void add_request(std::vector<std::string> &argv, const BundleRequest &request);
+
+/// The descriptor of a program of the cache; -1: it is run by its path.
+int descriptor_of(const Program &program);
+/// The last words of a program.
+std::string last_words(const ProcessResult &result);
+
+/// A digest of what the system says of the processor: what kernels for this host depend on.
+std::string machine_id();
+
+/// What the key of a bundle is the digest of, as JSON text: the program, every parameter with its
+/// value, defaults included, the step's options, the machine.
+std::string bundle_parts(const Program &program, const BundleRequest &request, const Cache &cache);
+
+/// The bundle of this key. One whose plan this command cannot read, because another version wrote it, is removed
+/// with a word.
+std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key);
+
+/// Called with a word of what a program does before its first kernel, where that takes seconds.
+using PhaseWords = std::function<void(const std::string &)>;
+
+/// The bundle from the cache, or built now by running the program (`progress(done, total, cached)`
+/// meanwhile). Errors: the program's own message.
+BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
+                        const std::function<void(int, int, int)> &progress, const PhaseWords &phase = {});
+
+}  // namespace cryolite

@@ -1,0 +1,45 @@
+#include "runtime/plan/library.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+struct Library::Loaded {
+    std::shared_ptr<const OpenFile> file;
+    void *handle = nullptr;
+    ~Loaded() {
+        if (handle) dlclose(handle);
+    }
+};
+
+// The loader knows a library by the path that it was given, here the number of a descriptor: a file is loaded once, and its
+// descriptor stays open as long as it is, so that no other file gets this number.
+Library::Library(std::shared_ptr<const OpenFile> file, const std::string &what, For whom) {
+    static std::mutex mutex;
+    static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Loaded>> known;
+    static std::vector<std::shared_ptr<Loaded>> kept;
+    const std::lock_guard lock(mutex);
+    struct stat status {};
+    if (fstat(file->descriptor(), &status) != 0) fail_file("examine", file->path(), errno);
+    std::weak_ptr<Loaded> &entry = known[{status.st_dev, status.st_ino}];
+    loaded_ = entry.lock();
+    if (loaded_) return;
+    loaded_ = std::make_shared<Loaded>(std::move(file));
+    const int how = RTLD_NOW | (whom == For::everybody ? RTLD_GLOBAL | RTLD_NODELETE : RTLD_LOCAL);
+    loaded_->handle = dlopen(loaded_->file->link().c_str(), how);
+    if (!loaded_->handle) fail("cannot load {} {}: {}", what, loaded_->file->path().string(), dlerror());
+    entry = loaded_;
+    if (whom == For::everybody) kept.push_back(loaded_);
+}
+
+void *Library::symbol(const std::string &name) const { return dlsym(loaded_->handle, name.c_str()); }
+
+}  // namespace cryolite

@@ -1,0 +1,122 @@
+#include "runtime/plan/memory_left.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <vector>
+
+namespace cryolite {
+
+namespace {
+
+/// The number after `name` in a file of lines "name number ..."; nothing where there is none ("max", "unlimited").
+std::optional<uint64_t> number_after(const fs::path &file, const std::string &name) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+        if (!line.starts_with(name)) continue;
+        std::istringstream rest(line.substr(name.size()));
+        if (uint64_t value = 0; rest >> value) return value;
+        return std::nullopt;
+    }
+    return std::nullopt;
+}
+
+uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+class Limits {
+public:
+    explicit Limits(const fs::path &root) : root_(root) {
+        least_.bytes = std::numeric_limits<uint64_t>::max();
+        if (const auto free = number_after(root / "proc/meminfo", "MemAvailable:"))
+            take({*free * 1024, true, "are free on this machine"});
+        of_process();
+        of_cgroups();
+    }
+    MemoryLeft least() const { return least_; }
+
+private:
+    const fs::path root_;
+    MemoryLeft least_;
+
+    void take(const MemoryLeft &limit) {
+        if (limit.bytes < least_.bytes) least_ = limit;
+    }
+
+    void of_process() {
+        uint64_t size = 0, resident = 0, shared = 0, text = 0, unused = 0, data = 0;  // pages
+        std::ifstream(root_ / "proc/self/statm") >> size >> resident >> shared >> text >> unused >> data;
+        const auto page = uint64_t(sysconf(_SC_PAGESIZE));
+        const fs::path limits = root_ / "proc/self/limits";
+        if (const auto most = number_after(limits, "Max address space"))
+            take({less(*most, size * page), false, "are left of this process' address space (ulimit -v)"});
+        if (const auto most = number_after(limits, "Max data size"))
+            take({less(*most, data * page), false, "are left of this process' data (ulimit -d)"});
+    }
+
+    /// Lines of /proc/self/cgroup: "0::/path" for version 2, "9:memory:/path" for a hierarchy of version 1.
+    void of_cgroups() {
+        std::ifstream in(root_ / "proc/self/cgroup");
+        for (std::string line; std::getline(in, line);) {
+            const size_t first = line.find(':'), second = line.find(':', first + 1);
+            if (first == std::string::npos || second == std::string::npos) continue;
+            const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+            const fs::path path = line.substr(second + 1);
+            if (controllers == ",,") each_group("sys/fs/cgroup", path, "memory.max", "memory.current", "");
+            if (controllers.find(",memory,") != std::string::npos)
+                each_group("sys/fs/cgroup/memory", path, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
+        }
+    }
+    /// A process is in its group and in all above. In a container, the path may be one of the host's, of which only the
+    /// mount is seen.
+    void each_group(const fs::path &mount, fs::path path, const char *limit, const char *usage,
+                    const std::string &total) {
+        for (;; path = path.parent_path()) {
+            const fs::path group = root_ / mount / path.relative_path();
+            const auto most = number_after(group / limit, ""), used = number_after(group / usage, "");
+            if (most && used) {
+                uint64_t cached = 0;
+                for (const char *list : {"active_file ", "inactive_file "})
+                    cached += number_after(group / "memory.stat", total + list).value_or(0);
+                take({less(*most, less(*used, cached)), true, fmt::format("are left of the cgroup {}", path.string())});
+            }
+            if (!path.has_relative_path()) break;
+        }
+    }
+};
+
+}  // namespace
+
+MemoryLeft memory_left(const fs::path &root) {
+    if (const char *text = std::getenv("CRYOLITE_MEMORY")) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes)
+            fail_usage("CRYOLITE_MEMORY is {}, expected bytes, such as 2350000000, 40MB or 1.5GiB", shown(text));
+        return {*bytes, false, "are allowed by CRYOLITE_MEMORY"};
+    }
+    return Limits(root).least();
+}
+
+std::optional<uint64_t> parse_bytes(std::string_view text) {
+    const char *const end = text.data() + text.size();
+    double value = 0;
+    auto [unit, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+    if (error != std::errc()) return std::nullopt;
+    if (unit != end && *unit == ' ') unit++;
+    double scale = 0, decimal = 1, binary = 1;
+    const std::string rest(unit, end);
+    if (rest.empty()) scale = 1;
+    for (const char *prefix : {"k", "M", "G", "T"}) {
+        decimal *= 1000, binary *= 1024;
+        if (rest == std::string(prefix) + "B") scale = decimal;
+        if (rest == std::string(prefix) + "iB" || (*prefix == 'k' && rest == "KiB")) scale = binary;
+    }
+    value *= scale;
+    if (!(value >= 1 && value < 0x1p63)) return std::nullopt;  // also nan
+    return uint64_t(value);
+}
+
+}  // namespace cryolite

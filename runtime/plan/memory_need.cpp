@@ -1,0 +1,57 @@
+#include "runtime/plan/memory_need.h"
+
+#include <algorithm>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+int64_t MemoryNeed::bytes() const {
+    int64_t all = staging + process;
+    for (auto &[role, bytes] : roles) all += bytes;
+    return all;
+}
+
+std::string MemoryNeed::table() const {
+    struct Holder {
+        const char *name;
+        int64_t bytes;
+    };
+    auto of = [&](const char *role) {
+        const auto at = roles.find(role);
+        return at == roles.end() ? int64_t{0} : at->second;
+    };
+    std::vector<Holder> holders = {{"weights", of("parameter") + of("remainder")},
+                                   {"optimizer state", of("state")},
+                                   {"gradients", of("gradient")},
+                                   {"activations", of("activation")}};
+    int64_t named = 0;
+    for (const Holder &h : holders) named += h.bytes;
+    holders.push_back({"batches, norms, numbers", bytes() - staging - process - named});
+    holders.push_back({"staging: loading, checkpoint buffers", staging});
+    holders.push_back({"threads, kernels, page tables", process});
+    std::string text;
+    for (const Holder &h : holders) text += fmt::format("\n  {:<37}{:>9}", h.name, human_bytes(uint64_t(h.bytes)));
+    return text;
+}
+
+MemoryNeed memory_need(const Plan &plan, bool one_of_several) {
+    MemoryNeed need{plan.memory(one_of_several ? 1 : plan.workers)};
+    // The state of other processes' parameters is never touched.
+    if (one_of_several) need.roles["state"] /= plan.workers;
+    int64_t largest = 0;
+    bool halves = false;
+    for (const PlanBuffer &b : plan.buffers) {
+        if (b.role == "parameter" || b.role == "state") largest = std::max(largest, b.stored_elements());
+        halves |= b.role == "remainder";
+    }
+    need.staging = largest * staging_bytes(halves);
+    return need;
+}
+
+int64_t process_bytes(int threads, int64_t arrays) {
+    constexpr int64_t kernels = 24 << 20, stack = 8 << 20;
+    return kernels + threads * stack + arrays / 512;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,160 @@
+#pragma once
+// The plan of a bundle: its buffers, its kernels, and the kernel calls of each pass. docs/plan.md describes the file.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dialects/product.h"
+#include "runtime/io/files.h"
+
+namespace cryolite {
+
+/// Where the elements of a parameter are stored: row-major, or dimension `dim` (innermost is 0) in panels.
+struct PanelLayout {
+    int panel = 0, dim = 0;
+};
+
+struct PlanBuffer {
+    std::string name, role, type;
+    std::vector<int> shape;  ///< innermost extent first
+    int64_t bytes = 0;       ///< in storage, padding included
+    int64_t offset = -1;     ///< activations: place in the arena
+    int parameter = -1;      ///< of a gradient, state, remainder or share
+    int worker = -1;         ///< whose gradient a share is
+    bool stored = true;
+    PanelLayout layout;
+    std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is
+    std::string init_rule;
+    double init_value = 0;
+    std::vector<float> constant;  ///< of an input that is always the same
+
+    int64_t elements() const;
+    int element_bytes() const;
+    int64_t stored_elements() const { return bytes / element_bytes(); }  ///< padding included
+};
+
+struct PlanArgument {
+    std::string type;
+    std::vector<int> extents;
+    bool written = false;
+};
+
+struct PlanKernel {
+    std::string symbol, loops;  ///< symbol empty: a dialect computes it
+    std::string layer, form;  ///< type of the layer that owns the loops; forward, d_input, d_parameter, update, norm
+    std::vector<PlanArgument> args;
+    struct Dialect {
+        std::string name;
+        Product product;
+    };
+    std::vector<Dialect> dialects;  ///< what can compute it instead of compiled code
+    const Dialect *dialect(const std::string &name) const;  ///< null: not this one
+    int chosen = -1;                ///< of `dialects`; -1: the compiled code
+};
+
+struct PlanCall {
+    int kernel = 0;           ///< -1: a sum over workers
+    int worker = -1;          ///< the only one that runs it, for all; -1: each runs it for itself
+    int64_t sum = 0;          ///< elements of its argument that are added over workers
+    std::string name, pass;
+    struct Stage {
+        std::string name, placed, why;
+    };
+    std::vector<Stage> stages;
+    struct Bound {
+        int buffer;
+        int64_t offset;  ///< elements
+    };
+    std::vector<Bound> args;
+    double flops = 0;
+    double extra_flops = 0;   ///< of them, those that the plan adds to the algorithm: values rematerialised, norms of factors
+    int64_t bytes = 0;
+    std::string why;          ///< of a product: why the kernel's dialect computes it
+};
+
+/// What a loss takes for ids among the targets, and how much rows count by them.
+struct PlanIds {
+    std::string loss;
+    int input = -1;              ///< the buffer that holds them
+    int classes = 0;             ///< they are 0 ... classes - 1
+    std::optional<int> ignored;  ///< or this one, whose rows count nothing
+    int class_weights = -1;      ///< the buffer of what the rows of each class count; -1: 1
+    int mean_weight = -1;  ///< the input that tells what a row of the whole batch counts in the mean; -1: each counts 1
+};
+
+/// Parameters that are trained at another rate, or decay otherwise, than the rest: they have a copy of the scalars.
+struct PlanGroup {
+    int at = 0;  ///< where the copy begins among the elements of the buffer of scalars
+    struct Setting {
+        std::string scalar;
+        double value;  ///< its own, or what multiplies that of all
+        bool times;
+    };
+    std::vector<Setting> settings;
+    std::vector<std::string> texts;  ///< what was asked for: "wte=lr:0.1x"
+    std::vector<int> parameters;     ///< buffers
+};
+
+/// What computes a kernel, and why.
+struct DialectChoice {
+    std::string dialect, why;
+};
+
+struct Plan {
+    std::string device = "cpu";  ///< what its kernels were compiled for
+    std::string task;            ///< "tokens" or "features"
+    int workers = 1;             ///< data-parallel replicas; batches are those of one
+    int64_t arena = 0, arena_unshared = 0;
+    int loss = -1, output = -1;
+    struct Term {
+        std::string loss;
+        int buffer;
+    };
+    std::vector<Term> terms;  ///< the losses that the loss is made of, where these are several
+    /// The loss of the rows that have a weight, in the plan "evaluate"; -1: there is none, and why.
+    struct Evaluation {
+        int loss = -1, row_weights = -1;
+        std::string hindrance;
+    } evaluation;
+    /// What a step does without, as parameters are frozen: bytes that would be kept, FLOPs of a micro-batch.
+    struct Spared {
+        int64_t state_bytes = 0, gradient_bytes = 0;
+        double flops = 0;
+    } spared;
+    std::vector<PlanIds> ids;
+    std::vector<std::string> scalar_names;
+    std::vector<double> scalar_values;
+    std::vector<PlanGroup> groups;
+    std::vector<PlanBuffer> buffers;
+    std::vector<PlanKernel> kernels;
+    std::map<std::string, std::vector<PlanCall>> plans;
+
+    static constexpr int format = 4;  ///< of the file
+    /// The format that a file's text says it has, "?" where it says none.
+    static std::string format_of(const std::string &text);
+    /// Reads and checks a plan; errors name the file and what is wrong in it.
+    static Plan load(const fs::path &path);
+    static Plan parse(const std::string &text, const std::string &origin);
+    /// Index of the first buffer of this role, and of this name where one is given; -1: none.
+    int find(const std::string &role, const std::string &name = "") const;
+    int scalar(const std::string &name) const;  ///< -1: none
+    int remainder_of(int parameter) const;      ///< the buffer; -1: the parameter is not kept in halves
+    int gradient_of(int parameter) const;       ///< the buffer; -1: none
+    /// Bytes by role of what is stored, with so many of the workers in one process; activations: those of the arenas.
+    std::map<std::string, int64_t> memory(int replicas) const;
+    std::map<std::string, int64_t> memory() const { return memory(workers); }
+    /// How many elements a call touches of its argument.
+    int64_t elements(const PlanCall &call, size_t argument) const;
+    int64_t parameters() const;                 ///< logical elements of all parameters
+    int64_t trained_parameters() const;         ///< of those that are not frozen
+    /// Has dialects compute kernels, by symbol, where they can.
+    void choose(const std::map<std::string, DialectChoice> &dialects);
+    /// The name of a call's loop schedule, or of the dialect that computes it.
+    const std::string &loops(const PlanCall &c) const;
+    bool writes(const PlanCall &c, size_t argument) const;
+};
+
+}  // namespace cryolite

@@ -1,0 +1,170 @@
+#include "runtime/plan/plan_check.h"
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+constexpr int64_t most = int64_t{1} << 50;  // bytes or elements: sums of some, times an element's bytes, do not overflow
+
+bool counts(int64_t n) { return n >= 0 && n <= most; }
+
+/// Elements of an array.
+int64_t elements_of(const std::vector<int> &extents, const std::string &whose) {
+    int64_t n = 1;
+    for (int e : extents) {
+        if (e < 0 || n > most / std::max(e, 1)) fail("'{}' has an array of [{}]", whose, fmt::join(extents, ", "));
+        n *= e;
+    }
+    return n;
+}
+
+int bytes_of(const std::string &type, const std::string &whose) {
+    static constexpr std::array known{"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16",
+                                      "int8",    "uint64",  "uint32",  "uint16",   "uint8"};
+    if (std::ranges::find(known, type) == known.end()) fail("'{}' has elements of type {}", whose, shown(type));
+    PlanBuffer b;
+    b.type = type;
+    return b.element_bytes();
+}
+
+const PlanBuffer &buffer_at(const Plan &p, int index, const std::string &whose) {
+    if (index < 0 || index >= int(p.buffers.size())) fail("'{}' names the buffer {} of {}", whose, index, p.buffers.size());
+    return p.buffers[size_t(index)];
+}
+
+void check_layout(const PlanBuffer &b) {
+    const auto [panel, dim] = b.layout;
+    if (panel == 0) return;
+    if (panel < 0 || dim < 0 || dim >= int(b.shape.size())) fail("'{}' is stored in panels of {} along {}", b.name, panel, dim);
+    const int64_t cut = b.shape[size_t(dim)], padded = (cut + panel - 1) / panel * panel;
+    if (cut > 0 && b.elements() / cut > most / padded) fail("'{}' is stored in panels of {}", b.name, panel);
+    if (cut > 0 && b.elements() / cut * padded > b.stored_elements())
+        fail("'{}' has {} bytes, too few for its panels of {}", b.name, b.bytes, panel);
+}
+
+void check_buffer(const Plan &p, const PlanBuffer &b) {
+    const int element = bytes_of(b.type, b.name);
+    if (!counts(b.bytes) || b.bytes % element || elements_of(b.shape, b.name) > b.bytes / element)
+        fail("'{}' has {} bytes for [{}] of {}", b.name, b.bytes, fmt::join(b.shape, ", "), b.type);
+    check_layout(b);
+    if (b.offset < -1 || b.offset > most) fail("'{}' begins at byte {}", b.name, b.offset);
+    if (b.parameter < -1 || b.worker < -1 || b.worker >= p.workers) fail("'{}' is of parameter {}, worker {}", b.name, b.parameter, b.worker);
+    if (b.parameter >= 0) buffer_at(p, b.parameter, b.name);
+    // What the trainer moves between files or batches, of float or int32, and these.
+    if (b.role == "input" && (b.shape.empty() || b.elements() < 1 || b.bytes != 4 * b.elements()))
+        fail("the input '{}' is [{}] in {} bytes", b.name, fmt::join(b.shape, ", "), b.bytes);
+    if (!b.constant.empty() && (b.role != "input" || b.type != "float32" || int64_t(b.constant.size()) != b.elements()))
+        fail("'{}' has {} numbers for [{}]", b.name, b.constant.size(), fmt::join(b.shape, ", "));
+    if (b.role == "parameter" || b.role == "state")
+        if (const bool halves = p.remainder_of(int(&b - p.buffers.data())) >= 0; element > (halves ? 2 : 4))
+            fail("'{}' has elements of {}{}", b.name, b.type, halves ? ", and a remainder" : "");
+}
+
+/// A dialect relies on what is said of its arguments as compiled code does.
+void check_kernel(const PlanKernel &k) {
+    const std::string whose = "a kernel of " + k.layer;
+    if (k.symbol.empty() && k.dialects.empty()) fail("a kernel of layer '{}' has neither code nor a dialect", k.layer);
+    std::vector<int64_t> elements;
+    std::vector<bool> written;
+    for (const PlanArgument &a : k.args) {
+        bytes_of(a.type, whose);
+        elements.push_back(elements_of(a.extents, whose)), written.push_back(a.written);
+    }
+    for (const PlanKernel::Dialect &d : k.dialects) d.product.check(elements, written);
+}
+
+void check_sum(const Plan &p, const PlanCall &c) {
+    if (c.worker < 0 || c.args.size() != 1) fail("'{}' is no sum of one buffer for one worker", c.name);
+    const PlanBuffer &b = buffer_at(p, c.args[0].buffer, c.name);
+    const int64_t from = c.args[0].offset;
+    if (b.type != "float32" || b.role == "activation" || !counts(from) || c.sum > b.stored_elements() - from)
+        fail("'{}' reaches past the end of '{}', or cannot add it", c.name, b.name);
+}
+
+void check_argument(const Plan &p, const PlanCall &c, const PlanCall::Bound &bound, const PlanArgument &a) {
+    const PlanBuffer &b = buffer_at(p, bound.buffer, c.name);
+    if (bytes_of(a.type, c.name) != b.element_bytes()) fail("'{}' takes '{}', which is {}, for {}", c.name, b.name, b.type, a.type);
+    if (!counts(bound.offset) || elements_of(a.extents, c.name) > b.stored_elements() - bound.offset)
+        fail("'{}' reaches past the end of '{}'", c.name, b.name);
+    if (b.role == "share" && (c.worker < 0 || b.worker < 0 || p.gradient_of(b.parameter) < 0))
+        fail("'{}' reads '{}', the gradient of no worker", c.name, b.name);
+    if (b.role == "activation" && (b.offset < 0 || b.bytes > p.arena - b.offset)) fail("'{}' lies outside of the arena", b.name);
+}
+
+void check_call(const Plan &p, const PlanCall &c) {
+    if (c.worker < -1 || c.worker >= p.workers) fail("'{}' is for worker {} of {}", c.name, c.worker, p.workers);
+    if (c.sum > 0) return check_sum(p, c);
+    if (c.kernel < 0 || c.kernel >= int(p.kernels.size())) fail("'{}' is a call of no kernel", c.name);
+    const PlanKernel &k = p.kernels[size_t(c.kernel)];
+    if (c.args.size() != k.args.size()) fail("'{}' has {} arguments, its kernel {}", c.name, c.args.size(), k.args.size());
+    for (size_t i = 0; i < c.args.size(); i++) check_argument(p, c, c.args[i], k.args[i]);
+}
+
+/// The weights of rows are written, and the loss is read, by what is said of them here alone.
+void check_evaluation(const Plan &p) {
+    const auto &[loss, weights, hindrance] = p.evaluation;
+    if (loss < 0 && !hindrance.empty()) return;
+    const PlanBuffer &result = buffer_at(p, loss, "evaluation"), &w = buffer_at(p, weights, "evaluation");
+    const int targets = p.find("input", "targets");
+    if (result.role != "activation" || result.type != "float32" || !p.plans.contains("evaluate")) fail("its evaluation makes no loss");
+    if (w.role != "input" || w.type != "float32" || targets < 0 || w.elements() != p.buffers[size_t(targets)].elements())
+        fail("its evaluation has no weight for each row of the targets");
+}
+
+/// Targets are counted, and what they count is written, by what is said of them here alone.
+void check_ids(const Plan &p, const PlanIds &ids) {
+    auto input_of = [&](int index, int64_t elements, const char *type) -> const PlanBuffer & {
+        const PlanBuffer &b = buffer_at(p, index, ids.loss);
+        if (b.role != "input" || b.type != type || (elements && b.elements() != elements))
+            fail("'{}' takes '{}', which is a {} {} of {}", ids.loss, b.name, b.role, b.type, b.elements());
+        return b;
+    };
+    if (ids.classes < 1) fail("'{}' has {} classes", ids.loss, ids.classes);
+    if (input_of(ids.input, 0, "int32").name != "targets")
+        fail("'{}' counts rows by what is not the targets", ids.loss);
+    if (ids.mean_weight >= 0) input_of(ids.mean_weight, 1, "float32");
+    if (ids.class_weights >= 0 && input_of(ids.class_weights, ids.classes, "float32").constant.empty())
+        fail("'{}' has weights of classes that are nowhere", ids.loss);
+}
+
+/// The scalars are written by what is said of groups here alone.
+void check_groups(const Plan &p) {
+    const int b = p.find("scalars");
+    const int64_t scalars = b < 0 ? 0 : p.buffers[size_t(b)].elements(), each = int64_t(p.scalar_names.size());
+    if (b >= 0 && (p.buffers[size_t(b)].type != "float64" || scalars < each))
+        fail("its array of scalars has {} elements", scalars);
+    for (const PlanGroup &g : p.groups) {
+        if (g.at < 0 || g.at > scalars - each) fail("a group of parameters has its scalars at {} of {}", g.at, scalars);
+        for (const PlanGroup::Setting &s : g.settings)
+            if (p.scalar(s.scalar) < 0) fail("a group of parameters sets '{}', which is no scalar", shown(s.scalar));
+        for (int w : g.parameters) buffer_at(p, w, "a group of parameters");
+    }
+}
+
+}  // namespace
+
+void check_plan(const Plan &p) {
+    if (p.workers < 1 || p.workers > 1 << 16) fail("it is for {} workers", p.workers);
+    if (!counts(p.arena) || !counts(p.arena_unshared)) fail("its arena has {} bytes", p.arena);
+    if (p.scalar_names.size() != p.scalar_values.size())
+        fail("it has {} numbers of {} names", p.scalar_values.size(), p.scalar_names.size());
+    for (const PlanBuffer &b : p.buffers) check_buffer(p, b);
+    buffer_at(p, p.loss, "loss"), buffer_at(p, p.output, "output");
+    check_evaluation(p);
+    for (const Plan::Term &t : p.terms)
+        if (const PlanBuffer &b = buffer_at(p, t.buffer, t.loss);
+            b.role != "activation" || b.type != "float32" || b.offset < 0)
+            fail("the loss '{}' is '{}', which is no result", t.loss, b.name);
+    check_groups(p);
+    for (const PlanIds &ids : p.ids) check_ids(p, ids);
+    for (const PlanKernel &k : p.kernels) check_kernel(k);
+    for (const auto &[name, calls] : p.plans)
+        for (const PlanCall &c : calls) check_call(p, c);
+}
+
+}  // namespace cryolite

@@ -1,0 +1,41 @@
+#pragma once
+// How much the rows of a batch count in losses that weigh them by their targets: known before a step, for its whole
+// batch.
+
+#include <span>
+
+#include "runtime/io/error.h"
+#include "runtime/plan/plan.h"
+
+namespace cryolite {
+
+/// A target that is neither one of a loss' classes nor the one it ignores.
+struct TargetError : Error {
+    using Error::Error;
+};
+
+class RowWeights {
+public:
+    explicit RowWeights(const Plan &plan);
+
+    /// Whether the plan has losses whose rows count differently.
+    bool differ() const { return differ_; }
+    /// Counts these rows too. Errors: TargetError, naming the loss, the row and what is expected; then none are
+    /// counted.
+    void add(std::span<const int32_t> targets);
+    void clear();
+    /// What a row counts on average in the loss `plan.ids[k]`, of those that were added; 1 where none counts
+    /// anything, so that
+    /// the loss is 0 over 1.
+    float mean(size_t k) const { return sums_[k] > 0 ? float(sums_[k] / double(rows_)) : 1.0f; }
+
+private:
+    const Plan &plan_;
+    bool differ_ = false;
+    std::vector<double> sums_, added_;  ///< by `plan.ids`
+    uint64_t rows_ = 0;
+
+    double sum_of(const PlanIds &ids, std::span<const int32_t> targets) const;
+};
+
+}  // namespace cryolite

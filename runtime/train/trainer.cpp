@@ -1,0 +1,380 @@
+#include "runtime/train/trainer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "runtime/collective/local/local_collective.h"
+#include "runtime/io/error.h"
+#include "runtime/io/rng.h"
+#include "runtime/plan/layout.h"
+#include "runtime/train/master.h"
+
+namespace cryolite {
+
+namespace {
+constexpr const char *updates_tensor = "updates";  // done and withheld
+
+/// The place of the first value that is infinite or no number; -1: none is.
+int64_t not_finite(std::span<const float> values) {
+    uint32_t largest = 0;  // of the exponents: a loop that is vectorized
+    for (float x : values) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7f800000u);
+    if (largest < 0x7f800000u) return -1;
+    for (size_t i = 0;; i++)
+        if (!std::isfinite(values[i])) return int64_t(i);
+}
+}  // namespace
+
+Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
+                 double patience)
+    : processes_(processes), worker_threads_(int(devices.size())), weights_(bundle->plan) {
+    if (processes.size() > 1) {
+        if (devices.size() > 1) fail("a process of several is one worker, not {}", devices.size());
+        collectives_.push_back(processes.collective());
+    } else if (devices.size() > 1) {
+        collectives_ = local_collectives(int(devices.size()), patience, [this] { worker_threads_.alarm(); });
+    }
+    for (size_t w = 0; w < devices.size(); w++)
+        executors_.push_back(std::make_unique<Executor>(bundle, *devices[w], collectives_.empty() ? nullptr : collectives_[w].get(),
+                                                        w == 0 ? nullptr : executors_[0].get()));
+    for (auto &e : executors_) e->resolve(), upload_constants(*e);
+    values_.resize(size_t(workers()));
+    share_state();
+    const int scalars = plan().find("scalars");
+    scalars_.resize(scalars < 0 ? plan().scalar_names.size() : size_t(plan().buffers[size_t(scalars)].elements()));
+    for (size_t s = 0; s < plan().scalar_names.size(); s++) set(plan().scalar_names[s], plan().scalar_values[s]);
+    input_ = plan().find("input", plan().task);
+    targets_ = plan().find("input", "targets");
+    count_ = plan().find("count");
+    if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
+}
+
+/// With several processes: who has which part of the optimizer state, as the plan's updates say.
+void Trainer::share_state() {
+    shares_.resize(plan().buffers.size());
+    if (processes_.size() == 1) return;
+    for (const char *name : {"step", "flush"})
+        if (auto at = plan().plans.find(name); at != plan().plans.end())
+            for (const PlanCall &c : at->second)
+                for (size_t i = 0; c.worker >= 0 && c.kernel >= 0 && i < c.args.size(); i++) {
+                    const PlanBuffer &b = plan().buffers[size_t(c.args[i].buffer)];
+                    if (b.role != "state" || !plan().writes(c, i)) continue;
+                    const size_t n = size_t(plan().elements(c, i));
+                    shares_[size_t(c.args[i].buffer)].push_back({c.worker, size_t(c.args[i].offset) * sizeof(float), n * sizeof(float)});
+                }
+}
+
+/// work(w) on every worker of this process.
+void Trainer::all(const std::function<void(int)> &work) {
+    auto give_up = [this] {
+        for (auto &c : collectives_) c->give_up();
+    };
+    worker_threads_.run(work, give_up, [this](int w) { return collectives_[0]->watch.lost(w); });
+    if (collectives_.empty()) return;
+    if (worker_threads_.left_behind()) collectives_[0]->watch.check();
+    collectives_[0]->settle();
+}
+
+bool Trainer::settled() const { return !pending_ && !collectives_.empty() && collectives_[0]->settled(); }
+
+int Trainer::batch() const { return plan().buffers[size_t(targets_)].shape.back() * workers(); }
+int Trainer::targets_per_example() const { return int(plan().buffers[size_t(targets_)].elements() / own_batch()); }
+int Trainer::rows_per_example() const {
+    const PlanBuffer &targets = plan().buffers[size_t(targets_)];
+    return targets_per_example() / (predicts_numbers() && targets.shape.size() > 1 ? targets.shape.front() : 1);
+}
+int Trainer::classes() const { return plan().buffers[size_t(plan().output)].shape.at(0); }
+
+void Trainer::initialise(uint64_t seed) {
+    pending_ = false;
+    for (size_t b = 0; b < plan().buffers.size(); b++) {
+        const PlanBuffer &w = plan().buffers[b];
+        if (w.role != "parameter") continue;
+        row_major_.assign(size_t(w.elements()), float(w.init_value));
+        if (w.init_rule == "normal") fill_normal(row_major_, Rng(seed, w.name), 0, float(w.init_value));
+        put(int(b), row_major_);
+    }
+    drop_staging();
+}
+
+/// What `staging_bytes` (memory_need.h) counts: nothing beside a transfer, much beside a step.
+void Trainer::drop_staging() {
+    row_major_ = std::vector<float>(), storage_ = std::vector<float>();
+    half_ = std::vector<uint16_t>(), remainder_ = std::vector<uint16_t>();
+}
+
+void Trainer::put(int buffer, std::span<const float> row_major) {
+    const PlanBuffer &b = plan().buffers[size_t(buffer)];
+    storage_.resize(size_t(b.stored_elements()));
+    to_storage(b, row_major, storage_);
+    const int lower = plan().remainder_of(buffer);
+    if (const auto &shares = shares_[size_t(buffer)]; !shares.empty()) {
+        // What is never written takes no memory: a process has its own part of the optimizer state only.
+        for (const Share &s : shares)
+            if (s.rank == processes_.rank())
+                executor().upload(buffer, reinterpret_cast<const char *>(storage_.data()) + s.begin, s.bytes, s.begin);
+        return;
+    }
+    if (lower < 0) return executor().upload(buffer, storage_.data(), size_t(b.bytes));
+    half_.resize(storage_.size()), remainder_.resize(storage_.size());
+    for (size_t i = 0; i < storage_.size(); i++) {
+        const Master m = Master::split(storage_[i]);
+        half_[i] = m.half, remainder_[i] = m.remainder;
+    }
+    executor().upload(buffer, half_.data(), size_t(b.bytes));
+    executor().upload(lower, remainder_.data(), size_t(b.bytes));
+}
+
+void Trainer::get(int buffer, std::span<float> row_major) {
+    const PlanBuffer &b = plan().buffers[size_t(buffer)];
+    storage_.resize(size_t(b.stored_elements()));
+    if (const int lower = plan().remainder_of(buffer); lower < 0) {
+        executor().download(storage_.data(), buffer, size_t(b.bytes));
+        if (const auto &shares = shares_[size_t(buffer)]; !shares.empty())
+            processes_.collect(std::as_writable_bytes(std::span(storage_)), shares);
+    } else {
+        half_.resize(storage_.size()), remainder_.resize(storage_.size());
+        executor().download(half_.data(), buffer, size_t(b.bytes));
+        executor().download(remainder_.data(), lower, size_t(b.bytes));
+        for (size_t i = 0; i < storage_.size(); i++) storage_[i] = Master{half_[i], remainder_[i]}.whole();
+    }
+    to_row_major(b, storage_, row_major);
+}
+
+TensorShape Trainer::shape_of(int buffer) const {
+    const std::vector<int> &s = plan().buffers[size_t(buffer)].shape;
+    return TensorShape(s.rbegin(), s.rend());
+}
+
+void Trainer::read(int buffer, const SafetensorsFile &file, const TensorEntry &entry) {
+    const PlanBuffer &b = plan().buffers[size_t(buffer)];
+    row_major_.resize(size_t(b.elements()));
+    file.read_float32(entry, row_major_);
+    put(buffer, row_major_);
+}
+
+void Trainer::load_parameters(const fs::path &path,
+                              const std::function<std::string(const std::string &)> &renamed) {
+    flush();
+    SafetensorsFile file(path);
+    std::set<int> loaded;
+    for (const TensorEntry &e : file.entries()) {
+        std::string name = renamed(e.name);
+        if (name.empty()) continue;
+        int b = plan().find("parameter", name);
+        if (b < 0) fail("{}: tensor '{}' is not a parameter of this model", path.string(), e.name);
+        if (e.shape != shape_of(b))
+            fail("{}: tensor '{}' has shape {}, the model expects {}; check --layers, --width, --vocab and --context", path.string(),
+                 e.name, shape_text(e.shape), shape_text(shape_of(b)));
+        if (!loaded.insert(b).second) fail("{}: tensor '{}' is there under two names", path.string(), e.name);
+        read(b, file, e);
+        if (const int64_t at = not_finite(row_major_); at >= 0)
+            fail("{}: tensor '{}' has the value {} at index {}, expected finite numbers", path.string(), e.name,
+                 row_major_[size_t(at)], at);
+    }
+    for (size_t b = 0; b < plan().buffers.size(); b++)
+        if (plan().buffers[b].role == "parameter" && !loaded.count(int(b)))
+            fail("{}: tensor '{}' of shape {} is missing", path.string(), plan().buffers[b].name,
+                 shape_text(shape_of(int(b))));
+    drop_staging();
+}
+
+bool Trainer::set(const std::string &scalar, double value, double share) {
+    const int s = plan().scalar(scalar);
+    if (s < 0) return false;
+    scalars_[size_t(s)] = value;
+    for (const PlanGroup &g : plan().groups) {
+        double &own = scalars_[size_t(g.at + s)] = value;
+        for (const PlanGroup::Setting &set : g.settings)
+            if (set.scalar == scalar) own = set.times ? set.value * value : set.value * share;
+    }
+    return true;
+}
+
+void Trainer::check_size(const Batch &batch) const {
+    const int64_t reads = plan().buffers[size_t(input_)].elements() * workers();
+    const size_t have = plan().task == "tokens" ? batch.tokens.size() : batch.features.size();
+    if (int64_t(have) != reads) fail("a micro-batch has {} values, the model reads {}", have, reads);
+    const int64_t aims = plan().buffers[size_t(targets_)].elements() * workers();
+    const size_t given = predicts_numbers() ? batch.numbers.size() : batch.targets.size();
+    if (int64_t(given) != aims) fail("a micro-batch has {} targets, the model reads {}", given, aims);
+}
+
+/// Part `part` of a micro-batch, of as many as there are workers, for a worker of this process.
+void Trainer::feed(int worker, const Batch &batch, int part) {
+    const PlanBuffer &in = plan().buffers[size_t(input_)], &targets = plan().buffers[size_t(targets_)];
+    const auto *values = plan().task == "tokens" ? reinterpret_cast<const char *>(batch.tokens.data())
+                                                 : reinterpret_cast<const char *>(batch.features.data());
+    executors_[size_t(worker)]->upload(input_, values + part * in.bytes, size_t(in.bytes));
+    const auto *aims = predicts_numbers() ? reinterpret_cast<const char *>(batch.numbers.data())
+                                          : reinterpret_cast<const char *>(batch.targets.data());
+    executors_[size_t(worker)]->upload(targets_, aims + part * targets.bytes, size_t(targets.bytes));
+}
+
+void Trainer::run(int worker, const char *name, size_t &call) {
+    const Executor::Line &line = executors_[size_t(worker)]->line(name);
+    if (!watches_.empty()) return watches_[size_t(worker)].run(name);
+    std::span<double> seconds;
+    std::vector<double> unwanted;  // all run call by call, the first is looked at
+    if (profile_ && worker == 0) {
+        if (profile_->size() < call + line.calls.size()) profile_->resize(call + line.calls.size());
+        seconds = std::span(*profile_).subspan(call, line.calls.size());
+    } else if (profile_) {
+        seconds = unwanted = std::vector<double>(line.calls.size());
+    }
+    executors_[size_t(worker)]->run(line, seconds);
+    call += line.calls.size();
+}
+
+/// A plan whose calls are not timed.
+void Trainer::run_all(int worker, const char *name) {
+    if (!watches_.empty()) return watches_[size_t(worker)].run(name);
+    executors_[size_t(worker)]->run(executors_[size_t(worker)]->line(name));
+}
+
+double Trainer::loss(int worker, int buffer) {
+    float value = 0;
+    executors_[size_t(worker)]->download(&value, buffer, sizeof value);
+    return value;
+}
+
+/// The sum over all workers, in their order, of what those of this process have.
+double Trainer::summed(std::span<double> values) {
+    if (processes_.size() > 1) collectives_[0]->all_gather(values);
+    double sum = 0;
+    for (double v : values) sum += v;
+    return sum;
+}
+
+std::vector<double> Trainer::of_all(double here) {
+    std::vector<double> values(size_t(processes_.size()), here);
+    if (processes_.size() > 1) collectives_[0]->all_gather(values);
+    return values;
+}
+
+bool Trainer::any(bool here) {
+    for (double v : of_all(here))
+        if (v != 0) return true;
+    return false;
+}
+
+double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
+    set("step", double(steps_ + 1));
+    set("loss_scale", 1.0 / accumulate / workers());
+    const size_t terms = 1 + plan().terms.size();
+    losses_.resize(executors_.size() * size_t(accumulate) * terms);
+    const bool ahead = draw_ahead(next, accumulate);
+    size_t begun = 0;
+    for (int k = 0; k < accumulate; k++) {
+        const Batch &batch = ahead ? held_[size_t(k)] : next();
+        if (!ahead) count(batch);
+        size_t ended = 0;
+        all([&](int w) {
+            size_t call = begun;
+            feed(w, batch, first() + w);
+            tell_mean_weights(w, weights_);
+            // Updates that wait for this pass still read the numbers of the step that they belong to.
+            run(w, pending_ ? "lazy" : "forward", call);
+            if (k == 0) executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
+            bool last = k == accumulate - 1;
+            run(w, last ? "step" : k == 0 ? "first" : "accumulate", call);
+            fetch_losses(w, &losses_[size_t(w * accumulate + k) * terms]);
+            if (w == 0) ended = call;
+        });
+        begun = ended;
+        pending_ = false;
+    }
+    for (auto &e : executors_) e->device().finish();  // the only time that a step waits for its devices
+    steps_++;
+    count_withheld();
+    pending_ = executor().has("lazy");
+    terms_.resize(terms - 1);
+    for (size_t t = 1; t < terms; t++) terms_[t - 1] = mean_of(t, accumulate);
+    return mean_of(0, accumulate);
+}
+
+void Trainer::fetch_losses(int worker, float *to) {
+    executors_[size_t(worker)]->fetch(to, plan().loss, sizeof(float));
+    for (const Plan::Term &t : plan().terms) executors_[size_t(worker)]->fetch(++to, t.buffer, sizeof(float));
+}
+
+/// Of the last step's losses: over micro-batches and all workers.
+double Trainer::mean_of(size_t term, int accumulate) {
+    const size_t terms = 1 + plan().terms.size();
+    std::ranges::fill(values_, 0.0);
+    for (size_t w = 0; w < executors_.size(); w++)
+        for (size_t k = 0; k < size_t(accumulate); k++)
+            values_[size_t(first()) + w] += losses_[(w * size_t(accumulate) + k) * terms + term];
+    return workers() == 1 ? values_[0] / accumulate : summed(values_) / workers() / accumulate;
+}
+
+void Trainer::flush() {
+    if (!pending_) return;
+    all([&](int w) {
+        run_all(w, "flush");
+        executors_[size_t(w)]->device().finish();
+    });
+    pending_ = false;
+}
+
+std::string Trainer::write(const fs::path &path, const std::string &role) {
+    flush();
+    std::vector<TensorSpec> specs;
+    std::vector<int> ids;
+    for (size_t b = 0; b < plan().buffers.size(); b++) {
+        if (plan().buffers[b].role != role) continue;
+        specs.push_back({plan().buffers[b].name, Dtype::f32, shape_of(int(b))});
+        ids.push_back(int(b));
+    }
+    const bool counted = role == "state" && count_ >= 0;
+    if (counted) specs.push_back({updates_tensor, Dtype::i32, {2}});
+    SafetensorsWriter file(path, specs, {{"format", "pt"}});
+    for (int b : ids) {
+        const PlanBuffer &w = plan().buffers[size_t(b)];
+        row_major_.resize(size_t(w.elements()));
+        get(b, row_major_);
+        if (const int64_t at = not_finite(row_major_); at >= 0 && role == "parameter")
+            throw NotFiniteWeight(fmt::format("the weights are not finite any more: '{}' has the value {} at index {}",
+                                              w.name, row_major_[size_t(at)], at));
+        file.write(w.name, std::span<const float>(row_major_));
+    }
+    if (counted) {
+        int32_t count[2] = {};
+        executor().download(count, count_, sizeof count);
+        file.write(updates_tensor, std::span<const int32_t>(count));
+    }
+    drop_staging();
+    return file.finish();
+}
+
+void Trainer::send_state() {
+    flush();
+    for (size_t b = 0; b < plan().buffers.size(); b++) {
+        if (plan().buffers[b].role != "state") continue;
+        row_major_.resize(size_t(plan().buffers[b].elements()));
+        get(int(b), row_major_);
+    }
+    drop_staging();
+}
+
+std::string Trainer::write_parameters(const fs::path &path) { return write(path, "parameter"); }
+std::string Trainer::write_state(const fs::path &path) { return write(path, "state"); }
+
+void Trainer::read_state(const fs::path &path) {
+    flush();
+    SafetensorsFile file(path);
+    for (size_t b = 0; b < plan().buffers.size(); b++)
+        if (plan().buffers[b].role == "state")
+            read(int(b), file, file.at(plan().buffers[b].name, shape_of(int(b))));
+    drop_staging();
+    if (count_ < 0) return;
+    const TensorEntry &count = file.at(updates_tensor, {2});
+    if (count.dtype != Dtype::i32) fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
+    int32_t counts[2] = {};
+    file.read(count, 0, std::as_writable_bytes(std::span(counts)));
+    for (auto &e : executors_) e->upload(count_, counts, sizeof counts);  // each has its own copy
+    withheld_ = withheld();
+}
+
+}  // namespace cryolite

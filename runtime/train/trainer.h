@@ -1,0 +1,167 @@
+#pragma once
+// Training: weights, optimizer state, steps, evaluation, and all of it to and from files. Several workers, each with
+// its
+// device and its part of every batch, do it together.
+
+#include <functional>
+
+#include "runtime/collective/processes.h"
+#include "runtime/data/loader.h"
+#include "runtime/exec/not_finite.h"
+#include "runtime/exec/worker_threads.h"
+#include "runtime/formats/safetensors.h"
+#include "runtime/io/error.h"
+#include "runtime/train/row_weights.h"
+
+namespace cryolite {
+
+/// A weight that is to be written is infinite or no number; it is named.
+struct NotFiniteWeight : Error {
+    using Error::Error;
+};
+
+class Trainer {
+public:
+    Trainer(std::shared_ptr<const Bundle> bundle, Device &device) : Trainer(std::move(bundle), {&device}, known_processes()) {}
+    /// A worker for each device, as many as the bundle is for; or one in each of several processes. Whatever waits for
+    /// another worker throws LostWorker when that one has given no sign of life for `patience` seconds (of this
+    /// process;
+    /// `processes` have their own).
+    Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
+            double patience = default_patience);
+
+    /// Draws every parameter by its rule: a pure function of the seed and the parameter's name.
+    void initialise(uint64_t seed);
+    /// Loads parameters by name; `renamed` maps a name in the file to ours ("" : ignore it). Errors: a tensor that is
+    /// missing, one that the model has not, or one of another shape (name, expected, found).
+    void load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed);
+
+    /// Sets a number that kernels read ("lr", "beta1", ...). False where the optimizer has none of this name. Groups of
+    /// parameters that have their own get this share of it: where it goes up and down, how far it is from its largest.
+    bool set(const std::string &scalar, double value, double share = 1);
+
+    /// One optimizer step over micro-batches drawn by `next`, `accumulate` of them. Returns the mean loss; where rows
+    /// count
+    /// differently, that of all rows of the step. Errors: TargetError; no weight has changed then.
+    double step(const std::function<const Batch &()> &next, int accumulate);
+    /// Of the last step, what each of `plan().terms` was: as the model's loss has it before it weighs it.
+    const std::vector<double> &terms() const { return terms_; }
+    uint64_t steps() const { return steps_; }
+    void set_steps(uint64_t n) { steps_ = n; }
+
+    /// After LostWorker: whether parameters and state are those after `steps()` steps, all of them here, and can be
+    /// written.
+    bool settled() const;
+    /// After LostWorker: whether a thread that is lost may still use this trainer and its devices, so that they must
+    /// stay.
+    bool left_behind() const { return worker_threads_.left_behind(); }
+
+    /// Does the updates that the step schedule has put off to the next forward pass. Evaluating, and reading or writing
+    /// weights, does so by itself.
+    void flush();
+
+    /// The model's loss over the first `examples` of a batch (the rest is padding), as a batch of so many would have
+    /// it; where
+    /// rows count differently, over what a row `among` more counts on average (null: these alone), so that the mean
+    /// over
+    /// batches, by examples, is that of all their rows. Errors: as `check_examples`; TargetError.
+    double evaluate(const Batch &batch, int examples, const RowWeights *among = nullptr);
+    /// Counts the rows of these examples.
+    void count_rows(RowWeights &weights, const Batch &batch, int examples) const;
+    /// Throws, naming the layer, where the loss is no mean over rows and so many examples are not whole batches of
+    /// workers.
+    void check_examples(int examples) const;
+    /// The model's output for the first examples of a batch: [rows, classes] row-major. In this process alone.
+    std::span<const float> predict(const Batch &batch, int examples);
+    int classes() const;
+    int batch() const;  ///< sequences or examples in a micro-batch, over all workers
+    int rows_per_example() const;
+    /// Whether the targets are numbers to predict, not tokens or labels.
+    bool predicts_numbers() const { return plan().buffers[size_t(targets_)].type == "float32"; }
+
+    /// Row-major values of a parameter, its gradient or its state. The two halves of a weight are one number here.
+    void put(int buffer, std::span<const float> row_major);
+    void get(int buffer, std::span<float> row_major);
+    /// Updates that were withheld, in the life of the weights, because a gradient was not finite.
+    uint64_t withheld();
+    /// Those of the last steps, in a row, up to now; `set_withheld_in_a_row` goes on with the number of a checkpoint.
+    uint64_t withheld_in_a_row() const { return in_a_row_; }
+    void set_withheld_in_a_row(uint64_t n) { in_a_row_ = n; }
+
+    /// The optimizer's state, and the counts of steps and updates, are as before the first step; the weights are not.
+    void forget_steps();
+    /// From now on every call is followed by a look at what it wrote: slow, and the same bits. The results of the last
+    /// step are gone.
+    void watch_values();
+    /// The first value since then, over all workers, that was not finite. The same in every process; waits for all.
+    std::optional<NotFinite> first_not_finite();
+
+    /// Errors: NotFiniteWeight.
+    std::string write_parameters(const fs::path &path);
+    std::string write_state(const fs::path &path);
+    /// What a process that writes no files does while rank 0 writes both: sends its part of the state.
+    void send_state();
+    void read_state(const fs::path &path);
+    /// The value of every process of the run. Waits for all.
+    std::vector<double> of_all(double here);
+    /// Whether it is so in any of them.
+    bool any(bool here);
+
+    Executor &executor() { return *executors_[0]; }
+    const Plan &plan() const { return executors_[0]->plan(); }
+    /// Adds the time of each call of the next steps; null: off.
+    void profile(std::vector<double> *seconds) { profile_ = seconds; }
+
+private:
+    Processes &processes_;
+    WorkerThreads worker_threads_;
+    std::vector<std::unique_ptr<Collective>> collectives_;  ///< by worker of this process; none where there is one in all
+    std::vector<std::unique_ptr<Executor>> executors_;
+    std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have
+    std::vector<double> scalars_;             ///< those of all parameters, then those of groups, as the buffer has them
+    std::vector<double> values_;
+    RowWeights weights_;       ///< of the step, or of the batch that is evaluated
+    std::vector<Batch> held_;  ///< the micro-batches of a step, where all are counted first
+    std::vector<float> output_, row_major_, storage_;
+    std::vector<float> losses_;  ///< of a step: by worker of this process, micro-batch, the loss and its terms
+    std::vector<double> terms_;
+    std::vector<uint16_t> half_, remainder_;
+    void drop_staging();
+    std::vector<double> *profile_ = nullptr;
+    std::vector<FiniteWatch> watches_;  ///< by worker of this process, where values are watched
+    uint64_t steps_ = 0, withheld_ = 0, in_a_row_ = 0;
+    bool pending_ = false;  ///< updates wait for the next forward pass
+    int input_ = -1, targets_ = -1;
+    int count_ = -1;        ///< updates done and withheld; -1: none can be
+
+    int first() const { return processes_.rank(); }  ///< number of this process's first worker
+    int workers() const { return plan().workers; }   ///< in all processes
+    int targets_per_example() const;
+    int own_batch() const { return batch() / workers(); }
+    void all(const std::function<void(int)> &work);
+    void share_state();
+    void check_size(const Batch &batch) const;
+    void upload_constants(Executor &e) const;
+    std::span<const int32_t> rows_of(const Batch &batch, int examples) const;
+    void count(const Batch &batch);
+    bool draw_ahead(const std::function<const Batch &()> &next, int accumulate);
+    void tell_mean_weights(int worker, const RowWeights &weights);
+    void feed(int worker, const Batch &batch, int part);
+    void run(int worker, const char *plan, size_t &call);
+    void run_all(int worker, const char *plan);
+    void run_head(int worker, const char *head);
+    void count_withheld();
+    double loss(int worker, int buffer);
+    void fetch_losses(int worker, float *to);
+    double mean_of(size_t term, int accumulate);
+    /// Of so many examples, those of a worker's part of the batch.
+    int examples_of(int part, int examples) const;
+    void weigh_rows(int worker, int examples);
+    double summed(std::span<double> values);
+    void fetch_output(int worker, std::span<float> to);
+    std::string write(const fs::path &path, const std::string &role);
+    void read(int buffer, const SafetensorsFile &file, const TensorEntry &entry);
+    TensorShape shape_of(int buffer) const;
+};
+
+}  // namespace cryolite

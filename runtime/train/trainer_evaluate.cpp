@@ -1,0 +1,76 @@
+// The forward pass alone: the loss of a batch, of which some examples may be padding, and what the model makes of it.
+
+#include <algorithm>
+
+#include "runtime/io/error.h"
+#include "runtime/train/trainer.h"
+
+namespace cryolite {
+
+/// The forward pass, and what follows it where there is such: "evaluate" for the loss, "predict" for the output.
+void Trainer::run_head(int worker, const char *head) {
+    run_all(worker, "forward");
+    if (executors_[size_t(worker)]->has(head)) run_all(worker, head);
+}
+
+int Trainer::examples_of(int part, int examples) const {
+    return std::clamp(examples - part * own_batch(), 0, own_batch());
+}
+
+void Trainer::check_examples(int examples) const {
+    if (plan().evaluation.loss >= 0 || examples % own_batch() == 0) return;
+    fail("{} of the {} examples of a batch cannot be evaluated: {}", examples, batch(), plan().evaluation.hindrance);
+}
+
+double Trainer::evaluate(const Batch &batch, int examples, const RowWeights *among) {
+    flush();
+    check_size(batch);
+    check_examples(examples);
+    if (!among) {
+        weights_.clear();
+        weights_.add(rows_of(batch, examples));
+    }
+    const bool weighted = plan().evaluation.loss >= 0;
+    std::ranges::fill(values_, 0.0);
+    all([&](int w) {
+        const int part = first() + w, own = examples_of(part, examples);
+        if (own == 0) return;
+        feed(w, batch, part);
+        tell_mean_weights(w, among ? *among : weights_);
+        if (weighted) weigh_rows(w, own);
+        run_head(w, "evaluate");
+        values_[size_t(part)] = own * loss(w, weighted ? plan().evaluation.loss : plan().loss);
+    });
+    return (workers() == 1 ? values_[0] : summed(values_)) / examples;
+}
+
+/// The rows of a worker's first examples count alike, padding nothing.
+void Trainer::weigh_rows(int worker, int examples) {
+    const int counting = examples * targets_per_example();
+    std::vector<float> weights(size_t(own_batch() * targets_per_example()));
+    std::fill_n(weights.begin(), counting, float(1.0 / counting));
+    executors_[size_t(worker)]->upload(plan().evaluation.row_weights, weights.data(), weights.size() * sizeof(float));
+}
+
+std::span<const float> Trainer::predict(const Batch &batch, int examples) {
+    flush();
+    check_size(batch);
+    const int parts = (examples + own_batch() - 1) / own_batch(), here = int(executors_.size());
+    const size_t each = size_t(plan().buffers[size_t(plan().output)].elements());
+    output_.resize(size_t(examples * rows_per_example()) * size_t(classes()));
+    all([&](int w) {
+        for (int part = w; part < parts; part += here) {
+            feed(w, batch, part);
+            run_head(w, "predict");
+            const size_t begin = size_t(part) * each;  // of the last part, the padding stays where it is
+            fetch_output(w, std::span(output_).subspan(begin, std::min(each, output_.size() - begin)));
+        }
+    });
+    return output_;
+}
+
+void Trainer::fetch_output(int worker, std::span<float> to) {
+    executors_[size_t(worker)]->download(to.data(), plan().output, to.size_bytes());
+}
+
+}  // namespace cryolite

@@ -1,0 +1,49 @@
+// Of a trainer: how much the rows of a batch count in its losses.
+
+#include "runtime/train/trainer.h"
+
+namespace cryolite {
+
+void Trainer::upload_constants(Executor &e) const {
+    for (size_t b = 0; b < plan().buffers.size(); b++)
+        if (const auto &elements = plan().buffers[b].constant; !elements.empty())
+            e.upload(int(b), elements.data(), elements.size() * sizeof(float));
+}
+
+/// A step of one micro-batch, or one that is evaluated.
+void Trainer::count(const Batch &batch) {
+    check_size(batch);
+    weights_.clear();
+    weights_.add(rows_of(batch, this->batch()));
+}
+
+/// Where rows count differently, and the mean is over several micro-batches, these are drawn before the first gradient.
+bool Trainer::draw_ahead(const std::function<const Batch &()> &next, int accumulate) {
+    if (!weights_.differ() || accumulate == 1) return false;
+    weights_.clear();
+    held_.resize(size_t(accumulate));
+    for (Batch &held : held_) {
+        held = next();
+        check_size(held);
+        weights_.add(rows_of(held, batch()));
+    }
+    return true;
+}
+
+void Trainer::tell_mean_weights(int worker, const RowWeights &weights) {
+    for (size_t k = 0; k < plan().ids.size(); k++)
+        if (const int input = plan().ids[k].mean_weight; input >= 0) {
+            const float mean = weights.mean(k);
+            executors_[size_t(worker)]->upload(input, &mean, sizeof mean);
+        }
+}
+
+std::span<const int32_t> Trainer::rows_of(const Batch &batch, int examples) const {
+    return std::span(batch.targets).first(plan().ids.empty() ? 0 : size_t(examples * targets_per_example()));
+}
+
+void Trainer::count_rows(RowWeights &weights, const Batch &batch, int examples) const {
+    weights.add(rows_of(batch, examples));
+}
+
+}  // namespace cryolite

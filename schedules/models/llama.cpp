@@ -1,0 +1,17 @@
+// The step schedule of Llama on a CPU.
+
+#include "schedules/models/llama.h"
+
+namespace cryolite {
+
+void schedule_llama(Llama &net, Step &s) {
+    for (LlamaBlock &b : net.blocks) {
+        s(b.act).compute_with(b.up);          // the gate opens on tiles still in registers
+        s(d(b.gate)).compute_with(d(b.act));  // both adjoints of the gated unit in the epilogue of dX,
+        s(d(b.up)).compute_with(d(b.act));
+        s(d(b.act)).compute_at(d(b.up));  // which is never stored
+    }
+    s(d(net)).distribute(workers);
+}
+
+}  // namespace cryolite
