@@ -116,8 +116,8 @@ TEST_CASE("loader: seeking goes on exactly, from anywhere") {
 }
 
 TEST_CASE("loader: a table's numbers to predict go with their rows, unscaled") {
-    Table table{.columns = 1};
-    table.targets = 2;
+    Table table;
+    table.columns = 1, table.targets = 2;
     for (int i = 0; i < 5; ++i)
         table.features.push_back(float(i)), table.numbers.insert(table.numbers.end(), {10.0f * i, -1.0f * i});
     Loader loader(shuffled_rows(table, 4, 3, 0.5f));
