@@ -151,7 +151,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                         .groups = r.group == "auto", .head_rows = r.head_rows, .dialect = r.dialect,
                         .freeze = r.freeze};
     for (const std::string &text : r.param_groups) options.param_groups.push_back(ParamGroup::parse(text));
-    const double bytes = r.any_size || r.fit ? INFINITY : machine_memory();
+    const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
     Step step(machine);
     schedule(model, step);
     if (!options.groups)  // of layers: those of updates stay
