@@ -3,6 +3,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "bundle/step_config.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -15,11 +16,13 @@ std::string plain(const json &value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// Parts of a key as a flat table: name -> value.
+/// Parts of a key as a flat table: name -> value; settings and parameters as flags.
 std::map<std::string, std::string> table(const json &parts) {
     std::map<std::string, std::string> t;
     for (const auto &[name, value] : parts.items()) {
-        if (name != "params")
+        if (const StepSetting *s = find_by_key(name))
+            t["--" + (s->flag.empty() ? s->name : fmt::format("{} ({})", s->flag, s->name))] = text_of_key(*s, value);
+        else if (name != "params")
             t[name] = plain(value);
         else
             for (const auto &[param, v] : value.items()) t["--" + param] = plain(v);
@@ -32,9 +35,7 @@ std::string words(const std::string &name, const std::string &before, const std:
         return "the program changed: its model, its schedule, or the compiler's own sources";
     if (name == "machine") return "another processor";
     if (name == "format") return "another version of the cache";
-    const bool flag = name.starts_with("--");
-    return fmt::format("{}{} {} -> {}", flag ? "" : "--", name, before.empty() ? "(none)" : before,
-                       now.empty() ? "(none)" : now);
+    return fmt::format("{} {} -> {}", name, before.empty() ? "(none)" : before, now.empty() ? "(none)" : now);
 }
 
 }  // namespace
@@ -50,10 +51,7 @@ BundleAbout bundle_about(const CacheEntry &entry) {
     for (const auto &[name, value] : table(j["parts"])) {
         if (name == "program" || name == "machine" || name == "format" || value == "false")
             continue;
-        if (name.starts_with("--"))
-            about.flags += name.substr(2) + "=" + value + " ";
-        else
-            about.flags += value == "true" ? name + " " : name + "=" + value + " ";
+        about.flags += name.substr(name.starts_with("--") ? 2 : 0) + (value == "true" ? " " : "=" + value + " ");
     }
     if (!about.flags.empty()) about.flags.pop_back();
     return about;

@@ -4,13 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <climits>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "client/user_program.h"
 #include "client/without_compiler.h"
@@ -64,48 +62,10 @@ std::string program_id(std::string id) {
     try {
         const json flags = json::parse(read_file(build_folder() / "user_program.json"));
         id += fmt::format(" {} {}", std::string(flags.at("halide")),
-                          fs::file_size(std::string(flags.at("libraries").at(1))));
+                          fs::file_size(std::string(flags.at("compiler_library"))));
     } catch (const std::exception &) {  // a test's own program: there is no such file
     }
     return sha256_hex(id);
-}
-
-/// A name that may be a flag.
-bool is_flag_name(const std::string &name) {
-    return !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) &&
-           std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
-}
-
-/// What the command relies on beyond the types of JSON.
-void check_description(const ProgramDescription &d) {
-    if (d.name.empty()) fail("an empty name");
-    if (d.targets != "classes" && d.targets != "numbers") fail("targets that are {}, expected classes or numbers", shown(d.targets));
-    if (d.task != "tokens" && d.task != "features") fail("the task {}, expected tokens or features", shown(d.task));
-    std::set<std::string> names;
-    for (const ProgramDescription::Param &p : d.params) {
-        if (!is_flag_name(p.name)) fail("the GeneratorParam {}: a flag is letters, digits, - and _", shown(p.name));
-        if (!names.insert(p.name).second) fail("the GeneratorParam {} twice", shown(p.name));
-        if (p.type != "int" && p.type != "float") fail("the type {} of {}, expected int or float", shown(p.type), p.name);
-        double value = 0;
-        const auto [stop, error] = std::from_chars(p.value.data(), p.value.data() + p.value.size(), value);
-        if (error != std::errc() || stop != p.value.data() + p.value.size())
-            fail("{}, no number, as the default of {}", shown(p.value), p.name);
-    }
-}
-
-ProgramDescription parse_description(const std::string &text) {
-    const json j = json::parse(text);
-    ProgramDescription d{.name = j.at("name"), .task = j.at("task"), .optimizer = j.at("optimizer")};
-    d.targets = j.value("targets", d.targets);
-    d.optimizers = j.value("optimizers", d.optimizers);
-    for (const json &p : j.at("params"))
-        d.params.push_back({p.at("name"), p.at("type"), p.at("value"), p.at("help")});
-    for (const json &p : j.at("presets"))
-        d.presets.push_back(
-            {p.at("name"), p.at("flags").get<std::map<std::string, std::string>>()});
-    if (j.contains("scalars")) d.scalars = j.at("scalars").get<std::map<std::string, double>>();
-    check_description(d);
-    return d;
 }
 
 using Params = std::map<std::string, std::string>;
@@ -130,10 +90,10 @@ std::string run_describe(const Program &program, const Params &params) {
              program.app, what);
     };
     try {
-        parse_description(result.output);
+        read_description(result.output);
     } catch (const json::exception &) {
         refuse(shown(result.output));
-    } catch (const Error &e) {
+    } catch (const std::exception &e) {
         refuse(e.what());
     }
     return result.output;
@@ -146,7 +106,7 @@ std::string description_key(const Program &program, const Params &params) {
 std::optional<ProgramDescription> known_description(const Program &program, const Params &params, const Cache &cache) {
     if (std::optional<CacheEntry> entry = cache.find("descriptions", description_key(program, params))) {
         try {
-            return parse_description(entry->files.at("description.json")->read());
+            return read_description(entry->files.at("description.json")->read());
         } catch (const std::exception &) {  // an older form
         }
     }
@@ -165,7 +125,7 @@ ProgramDescription describe(const Program &program, const Params &params, const 
             return json{{"app", program.app}, {"program", program.id}}.dump();
         },
         true);
-    return parse_description(text);
+    return read_description(text);
 }
 
 /// Numbers in one spelling, so that "012" and "12" are one bundle.
@@ -187,22 +147,9 @@ json parts_with(const ProgramDescription &description, const Program &program, c
         auto given = request.params.find(p.name);
         params[p.name] = canonical(p.type, given == request.params.end() ? p.value : given->second);
     }
-    return {{"format", 1},
-            {"program", program.id},
-            {"params", params},
-            {"optimizer", request.optimizer},
-            {"update", request.update},
-            {"group", request.group},
-            {"head_rows", request.head_rows},
-            {"budget", request.budget},
-            {"workers", request.workers},
-            {"dialect", request.dialect},
-            {"precision", request.precision},
-            {"freeze", request.freeze},
-            {"device", request.device},
-            {"clip", request.clip},
-            {"accumulate", request.accumulate},
-            {"machine", machine_id()}};
+    json parts = bundle_key(request.step);
+    parts["format"] = 1, parts["program"] = program.id, parts["params"] = params, parts["machine"] = machine_id();
+    return parts;
 }
 
 json parts_of(const Program &program, const BundleRequest &request, const Cache &cache) {
@@ -288,14 +235,8 @@ void add_params(std::vector<std::string> &argv, const Params &params) {
 
 void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
     add_params(argv, request.params);
-    argv.insert(argv.end(), {"--update", request.update, "--optimizer", request.optimizer, "--dialect", request.dialect,
-                             "--precision", request.precision, "--device", request.device});
-    argv.insert(argv.end(), {"--group", request.group, "--head-rows", std::to_string(request.head_rows)});
-    if (request.budget) argv.insert(argv.end(), {"--budget", std::to_string(request.budget)});
-    if (request.workers > 1) argv.insert(argv.end(), {"--workers", std::to_string(request.workers)});
-    if (request.freeze != "none") argv.insert(argv.end(), {"--freeze", request.freeze});
-    if (request.clip) argv.push_back("--clip");
-    if (request.accumulate) argv.push_back("--accumulate");
+    const std::vector<std::string> step = program_arguments(request.step);
+    argv.insert(argv.end(), step.begin(), step.end());
     if (request.any_size) argv.push_back("--any-size");
 }
 

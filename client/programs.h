@@ -7,24 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "bundle/program_description.h"
+#include "bundle/step_config.h"
 #include "runtime/cache/cache.h"
 #include "runtime/io/process.h"
 
 namespace cryolite {
 
-/// What `PROGRAM --describe` printed: the model's parameters, presets and defaults.
-struct ProgramDescription {
-    struct Param {
-        std::string name, type, value, help;  ///< type: int or float; value: the default, as text
-    };
-    std::string name, task, optimizer;
-    std::string targets = "classes";  ///< classes (tokens are such, too) or numbers
-    std::vector<std::string> optimizers = {};  ///< those it knows
-    std::vector<Param> params = {};
-    std::vector<std::pair<std::string, std::map<std::string, std::string>>>
-        presets = {};                            ///< flags each sets; first: default
-    std::map<std::string, double> scalars = {};  ///< defaults of the optimizer's numbers: lr, beta1, ...
-};
+/// The app of a command that names none.
+constexpr const char *default_app = "gpt";
 
 struct Program {
     std::string app;  ///< as the user named it: "gpt", "my_model.cpp"
@@ -32,7 +23,7 @@ struct Program {
     std::shared_ptr<const OpenFile> file = nullptr;  ///< one of the cache, as it was checked: this is what runs
     std::string
         id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
-    ProgramDescription description;
+    ProgramDescription description;  ///< what `PROGRAM --describe` printed
 };
 
 /// Whether APP is a path of a program's source, not the name of one of those that are built here.
@@ -46,15 +37,9 @@ bool is_source(const std::string &app);
 Program find_program(const std::string &app, const Cache &cache);
 
 struct BundleRequest {
-    std::map<std::string, std::string> params;  ///< generator parameters given, NAME -> text
-    std::string optimizer = "adamw", update = "auto", precision = "fp32", device = "cpu";
-    std::string dialect = "halide";  ///< that the program is told: measured ones are chosen in a plan for halide
-    std::string freeze = "none";     ///< patterns of names of parameters that are not trained
-    bool clip = false, accumulate = false;
-    std::string group = "auto";  ///< none: every layer in a kernel of its own
-    int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: as the schedule says
-    uint64_t budget = 0;  ///< bytes that a step may take; 0: any
-    int workers = 1;        ///< whose gradients are added; `params` has the batch of one
+    std::map<std::string, std::string>
+        params;             ///< generator parameters given, NAME -> text; the batch is that of one worker
+    StepConfig step = {};   ///< of which the program is told what a bundle depends on
     bool any_size = false;  ///< also what does not fit into this machine's memory: to look at, not to run
 };
 

@@ -167,8 +167,8 @@ std::shared_ptr<const OpenFile> user_program(const fs::path &source, const Cache
     json parts = {{"source", fs::absolute(source).lexically_normal().string()},
                   {"content", sha256_file(source)},
                   {"flags", flags}};
-    // The library holds what the headers only declare: the compiler's half of this build.
-    parts["library"] = sha256_file(std::string(flags.at("libraries").at(0)));
+    // These hold what the headers only declare: the compiler's half of this build, and what both halves agree on.
+    for (const size_t i : {0, 1}) parts["libraries"].push_back(sha256_file(std::string(flags.at("libraries").at(i))));
     const std::string key = sha256_hex(parts.dump());
     auto current = [&]() -> std::shared_ptr<const OpenFile> {
         std::optional<CacheEntry> entry = cache.find("programs", key);

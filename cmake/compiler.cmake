@@ -3,8 +3,8 @@ file(GLOB compiler_sources CONFIGURE_DEPENDS dsl/*.cpp schedules/*.cpp schedules
      generators/*/*.cpp)
 list(FILTER compiler_sources EXCLUDE REGEX "generators/programs/")
 add_library(cryolite_compiler STATIC ${compiler_sources})
-target_link_libraries(cryolite_compiler PUBLIC cryolite_options cryolite_dialects Halide::Halide nlohmann_json::nlohmann_json
-                      CLI11::CLI11 OpenSSL::Crypto)
+target_link_libraries(cryolite_compiler PUBLIC cryolite_options cryolite_bundle cryolite_dialects Halide::Halide
+                      nlohmann_json::nlohmann_json CLI11::CLI11 OpenSSL::Crypto)
 target_precompile_headers(cryolite_compiler PRIVATE <Halide.h>)
 cryolite_units(cryolite_compiler)
 cryolite_cold(cryolite_compiler)

@@ -21,8 +21,9 @@ file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/user_program.json CONTENT "{
   \"definitions\": [\"$<JOIN:$<TARGET_PROPERTY:${program_target},COMPILE_DEFINITIONS>,${list}>\"],
   \"include\": [\"${CMAKE_SOURCE_DIR}\"],
   \"system_include\": [\"$<JOIN:$<TARGET_PROPERTY:Halide::Halide,INTERFACE_INCLUDE_DIRECTORIES>,${list}>\"],
-  \"libraries\": [\"$<TARGET_FILE:cryolite_compiler>\", \"$<TARGET_FILE:cryolite_dialects>\",
-                \"$<TARGET_FILE:Halide::Halide>\",
+  \"compiler_library\": \"$<TARGET_FILE:Halide::Halide>\",
+  \"libraries\": [\"$<TARGET_FILE:cryolite_compiler>\", \"$<TARGET_FILE:cryolite_bundle>\",
+                \"$<TARGET_FILE:cryolite_dialects>\", \"$<TARGET_FILE:Halide::Halide>\",
                 \"$<TARGET_FILE:fmt::fmt>\", \"$<TARGET_FILE:OpenSSL::Crypto>\",
                 \"-Wl,-rpath,$<TARGET_FILE_DIR:Halide::Halide>\"]
 }

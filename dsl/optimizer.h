@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bundle/range.h"
 #include "dsl/error.h"
 
 namespace cryolite {
@@ -18,17 +19,23 @@ using Halide::abs, Halide::exp, Halide::log, Halide::max, Halide::min, Halide::p
     Halide::sqrt;
 class Optimizer;
 
-/// A number given at run time, the same for all parameters of a step: a flag of the command.
+/// A number given at run time, the same for all parameters of a step: a flag of the command, which takes
+/// what is in `range`.
 class Scalar {
 public:
+    /// One whose name is known (lr, beta1, beta2, eps, weight-decay) has its range and help from optimizer.cpp;
+    /// another one may be any finite number.
     Scalar(Optimizer *owner, std::string name, double value);
+    Scalar(Optimizer *owner, std::string name, double value, RealRange range, std::string help);
     Scalar(const Scalar &) = delete;
     /// Its value as a float32 expression of the kernel that is being built.
     operator Expr() const { return Halide::cast<float>(exact); }
 
     const std::string name;
     const double value;  ///< where no flag is given
-    Expr exact;          ///< float64, bound while a kernel is built
+    const RealRange range;
+    const std::string help;  ///< of the flag
+    Expr exact;              ///< float64, bound while a kernel is built
 };
 
 /// A value kept beside every element of every parameter, zero at first.
@@ -90,8 +97,8 @@ private:
     std::vector<State *> states_;
 };
 
-inline Scalar::Scalar(Optimizer *owner, std::string name, double value)
-    : name(std::move(name)), value(value) {
+inline Scalar::Scalar(Optimizer *owner, std::string name, double value, RealRange range, std::string help)
+    : name(std::move(name)), value(value), range(range), help(std::move(help)) {
     owner->scalars_.push_back(this);
 }
 inline State::State(Optimizer *owner, std::string name) : name(std::move(name)) {

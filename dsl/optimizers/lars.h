@@ -10,7 +10,7 @@ namespace cryolite {
 struct Lars : Optimizer {
     State v{this, "momentum_buffer"};
     Scalar lr{this, "lr", 1.0}, momentum{this, "beta1", 0.9}, weight_decay{this, "weight-decay", 1e-4};
-    Scalar trust{this, "trust", 1e-3};
+    Scalar trust{this, "trust", 1e-3, RealRange::positive, "share of a parameter's norm that an update may have"};
     Norm of_w{this, Norm::weight}, of_g{this, Norm::gradient};
 
     std::string name() const override { return "lars"; }

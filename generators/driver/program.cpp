@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "dialects/table.h"
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/lars.h"
 #include "dsl/optimizers/lion.h"
@@ -23,6 +22,7 @@
 #include "generators/driver/memory_limit.h"
 #include "generators/codegen/kernel_store.h"
 #include "generators/driver/reads_oracle.h"
+#include "generators/driver/step_arguments.h"
 #include "generators/driver/write_bundle.h"
 #include "generators/ir/printer.h"
 #include "generators/passes/memory.h"
@@ -42,43 +42,43 @@ std::vector<std::pair<std::string, std::unique_ptr<Optimizer> (*)()>> optimizers
     {"lars", rule<Lars>},
 };
 
-std::vector<std::string> optimizer_names() {
-    std::vector<std::string> names;
-    for (auto &[name, make] : optimizers) names.push_back(name);
-    return names;
-}
-
 std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
-    for (auto &[name, make] : optimizers)
+    std::string names;
+    for (auto &[name, make] : optimizers) {
         if (name == given) return make();
-    throw UsageError(fmt::format("--optimizer is '{}', expected {}", given, fmt::join(optimizer_names(), " or ")));
+        names += (names.empty() ? "" : " or ") + name;
+    }
+    throw UsageError(fmt::format("--optimizer is '{}', expected {}", given, names));
 }
 
 struct Request {
-    bool describe = false, check = false;
-    std::string bundle, store, plan_only, ir, target = "host", device = "cpu", update = "auto", dialect = "halide", optimizer, precision = "fp32", group = "auto";
-    std::vector<std::string> params, freeze, param_groups;
-    bool clip = false, accumulate = false, any_size = false;
-    int64_t budget = 0;
+    bool describe = false, check = false, any_size = false;
+    std::string bundle, store, plan_only, ir, target = "host";
+    std::vector<std::string> params, param_groups;
+    StepConfig step;
     int64_t fit = 0, staging = 0;
     std::vector<std::string> open;
-    int workers = 1, replicas = 0, head_rows = -1;
+    int replicas = 0;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
 
-int describe(const Request &r, const ProgramInfo &info, Model &model) {
+int describe(const ProgramInfo &info, Model &model) {
     Graph g;
-    const bool numbers = model.targets(g).type().is_float();
-    json j = {{"name", info.name}, {"task", model.task()}, {"targets", numbers ? "numbers" : "classes"}, {"optimizer", info.optimizer},
-              {"optimizers", optimizer_names()}};
-    j["params"] = json::array();
-    for (const Arguments::Known &k : Arguments::current().known)
-        j["params"].push_back({{"name", k.name}, {"type", k.type}, {"value", k.value}, {"help", k.help}});
-    j["presets"] = json::array();
-    for (auto &[name, flags] : info.presets) j["presets"].push_back({{"name", name}, {"flags", flags}});
-    auto optimizer = make_optimizer(r.optimizer);
-    for (const Scalar *s : optimizer->scalars()) j["scalars"][s->name] = s->value;
-    fmt::print("{}\n", j.dump());
+    ProgramDescription d{.name = info.name,
+                         .task = model.task(),
+                         .targets = model.targets(g).type().is_float() ? "numbers" : "classes",
+                         .optimizer = info.optimizer,
+                         .presets = info.presets,
+                         .weights = info.weights,
+                         .peer = info.peer};
+    for (auto &[name, make] : optimizers) {
+        d.optimizers.push_back({name, {}});
+        const std::unique_ptr<Optimizer> rule = make();
+        for (const Scalar *s : rule->scalars())
+            d.optimizers.back().numbers.push_back({s->name, s->value, s->range, s->help});
+    }
+    for (const Arguments::Known &k : Arguments::current().known) d.params.push_back({k.name, k.type, k.value, k.help});
+    fmt::print("{}\n", description_json(d));
     return 0;
 }
 
@@ -89,10 +89,8 @@ Halide::Target kernel_target(const std::string &text, const std::string &device)
         {"opencl", {Target::OpenCL, Target::CLDoubles}},
         {"cuda", {Target::CUDA, Target::CUDACapability80}},
     };
-    auto features = devices.find(device);
-    if (features == devices.end()) throw UsageError(fmt::format("--device is '{}', expected cpu, opencl or cuda", device));
     Target t(text);
-    for (Target::Feature f : features->second) t.set_feature(f);
+    for (Target::Feature f : devices.at(device)) t.set_feature(f);
     for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery}) t.set_feature(f);
     // On a device, what its runtime answers is an assertion too: that there is memory for a temporary.
     t.set_feature(Target::NoAsserts, device == "cpu");
@@ -139,17 +137,23 @@ private:
 
 void print_fit(const Request &r, const StepOptions &options, int64_t budget, const Lower &lower) {
     auto open = [&](const char *flag) { return std::ranges::count(r.open, flag) > 0; };
-    const MemoryRoom room{.bytes = r.fit, .staging = r.staging, .replicas = r.replicas ? r.replicas : r.workers,
+    const MemoryRoom room{.bytes = r.fit, .staging = r.staging, .replicas = r.replicas ? r.replicas : r.step.workers,
                           .update = open("update"), .recompute = open("recompute")};
     fmt::print("{}\n", json{{"fit", fit_step(room, options, budget, lower)}}.dump());
 }
 
 int build(const Request &r, Model &model, ScheduleModel schedule) {
-    Machine machine = Machine::of(kernel_target(r.target, r.device));
-    std::unique_ptr<Optimizer> optimizer = make_optimizer(r.optimizer);
-    StepOptions options{.clip = r.clip, .accumulate = r.accumulate, .update = r.update, .workers = r.workers,
-                        .groups = r.group == "auto", .head_rows = r.head_rows, .dialect = r.dialect,
-                        .freeze = r.freeze};
+    const StepConfig &c = r.step;
+    Machine machine = Machine::of(kernel_target(r.target, c.device));
+    std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
+    StepOptions options{.clip = c.clips(),
+                        .accumulate = c.accumulates(),
+                        .update = c.update,
+                        .workers = c.workers,
+                        .groups = c.group == "auto",
+                        .head_rows = c.head_rows,
+                        .dialect = c.dialect,
+                        .freeze = c.freeze_patterns()};
     for (const std::string &text : r.param_groups) options.param_groups.push_back(ParamGroup::parse(text));
     const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
     Step step(machine);
@@ -169,7 +173,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
         cx.after = [&](const StepProgram &q, const std::string &pass) { texts->add(q, pass); };
         cx.refused = [&](const StepProgram &q, const std::string &pass) { texts->add_refusal(q, pass); };
     }
-    const int64_t budget = r.budget ? r.budget : step.bytes_allowed;
+    const int64_t budget = c.budget ? int64_t(c.budget) : step.bytes_allowed;
     const auto lower_with = [&](const StepOptions &o) {
         cx.options = o;
         return lower(cx);
@@ -202,20 +206,16 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         if (at == std::string::npos) fail("--param '{}' is not NAME=VALUE", text);
         Arguments::current().given.push_back({text.substr(0, at), text.substr(at + 1)});
     }
+    make_optimizer(r.step.optimizer);  // or it says which there are
     std::unique_ptr<Model> model = make();
     for (auto &[name, text] : Arguments::current().given) {
         bool known = false;
         for (const Arguments::Known &k : Arguments::current().known) known |= k.name == name;
         if (!known) fail("the model has no parameter --{}", name);
     }
-    if (r.dialect != "halide" && !find_dialect(r.dialect))
-        throw UsageError(fmt::format("--dialect is '{}', expected {}", r.dialect, dialect_names()));
-    if (r.precision != "fp32" && r.precision != "bf16")
-        throw UsageError(fmt::format("--precision is '{}', expected fp32 or bf16", r.precision));
-    if (r.precision == "bf16" && r.device != "cpu")
-        throw UsageError(fmt::format("--precision bf16 is for --device cpu: kernels for {} have no bf16 yet; use fp32", r.device));
-    if (r.precision == "bf16") model->numerics(bf16);
-    if (r.describe) return describe(r, info, *model);
+    if (const std::string why = why_not(r.step); !why.empty()) throw UsageError(why);
+    if (r.step.precision == "bf16") model->numerics(bf16);
+    if (r.describe) return describe(info, *model);
     if (r.check) return check_gradients(*model);
     if (r.plan_only.empty() && r.ir.empty() && !r.fit && (r.bundle.empty() || r.store.empty())) fail("--bundle and --store name the folders to write to");
     return build(r, *model, schedule);
@@ -230,7 +230,7 @@ namespace cryolite {
 int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
     using namespace compiler;
     Request r;
-    r.optimizer = info.optimizer, r.param_groups = info.param_groups;
+    r.step.optimizer = info.optimizer, r.param_groups = info.param_groups;
     std::vector<std::string> groups;
     optimizers.insert(optimizers.end(), info.optimizers.begin(), info.optimizers.end());
     CLI::App app{"Cryolite generator program: " + info.name};
@@ -241,32 +241,21 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--ir", r.ir, "print the step after this pass of the compiler, or after all of them: nothing is compiled");
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--target", r.target, "Halide target");
-    app.add_option("--device", r.device, "cpu, opencl or cuda");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
-    app.add_option("--freeze", r.freeze, "pattern of names of parameters that are not trained: h.*.mlp.*")->delimiter(',')->allow_extra_args(false);
     app.add_option("--param-group", groups, "PATTERN=lr:NUMBER,decay:NUMBER: parameters of another rate or decay");
-    app.add_option("--optimizer", r.optimizer, fmt::format("{}", fmt::join(optimizer_names(), " or ")));
-    app.add_option("--update", r.update, "auto, separate, backward or forward");
-    app.add_option("--dialect", r.dialect, dialect_names() + ": what computes products, where it can");
-    app.add_option("--precision", r.precision, "fp32 or bf16");
-    app.add_option("--group", r.group, "auto, or none: every layer in a kernel of its own")->check(CLI::IsMember({"auto", "none"}));
-    app.add_option("--head-rows", r.head_rows, "of a block of the head and its loss; 0: whole, -1: whole while that is small");
-    app.add_option("--budget", r.budget, "bytes that a step may take, parameters and state among them");
+    const StepArguments step(app);
     app.add_option("--fit", r.fit, "bytes that a run may take: print as JSON how the step fits; nothing is compiled");
     app.add_option("--open", r.open, "of --fit: update, recompute, which may be chosen")
         ->check(CLI::IsMember({"update", "recompute"}));
     app.add_option("--staging", r.staging, "of --fit: bytes beside the step for each element of its largest tensor");
     app.add_option("--replicas", r.replicas, "of --fit: workers in one process; 0: all");
-    app.add_option("--workers", r.workers, "data-parallel replicas, each with its own part of the batch")
-        ->check(CLI::Range(1, 1024));
     app.add_flag("--any-size", r.any_size, "also a step that this machine has not enough memory for");
-    app.add_flag("--clip", r.clip, "clip gradients by their global norm");
-    app.add_flag("--accumulate", r.accumulate, "several micro-batches in a step");
     app.add_option("--jobs", r.jobs, "compiler processes at a time");
     app.add_option("--time-limit", r.time_limit, "seconds for one kernel");
     CLI11_PARSE(app, argc, argv);
     r.param_groups.insert(r.param_groups.end(), groups.begin(), groups.end());
     try {
+        step.read(r.step);
         return run(r, info, make, schedule);
     } catch (const UsageError &e) {
         fmt::print(stderr, "{}: {}\n", info.name, e.what());

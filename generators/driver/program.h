@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "bundle/program_description.h"
 #include "dsl/model.h"
 #include "dsl/optimizer.h"
 #include "schedules/step_schedule.h"
@@ -22,6 +23,8 @@ struct ProgramInfo {
     /// Parameters of another rate or decay (dsl/param_group.h): {"wte=lr:0.1x,decay:0"}. Those of the command come
     /// after them.
     std::vector<std::string> param_groups = {};
+    WeightFiles weights = {};  ///< of other programs
+    std::string peer = "";     ///< the script of apps/cryolite/peers that does the same work in PyTorch
 };
 
 template <typename O> std::unique_ptr<Optimizer> rule() { return std::make_unique<O>(); }

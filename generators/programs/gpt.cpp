@@ -4,8 +4,31 @@
 #include "generators/driver/program.h"
 #include "schedules/models/gpt.h"
 
+namespace {
+
+/// As Hugging Face has GPT-2.
+cryolite::WeightFiles gpt2_files() {
+    return {.prefix = "transformer.",
+            .ignored = {".attn.bias", ".attn.masked_bias"},
+            .repeats = {{"lm_head.weight", "wte.weight"}},
+            .extents = {{"vocab", "wte.weight", 0, true},
+                        {"positions", "wpe.weight", 0, true},
+                        {"width", "wte.weight", 1}},
+            .numbered = {{"layers", "h.#.ln_1.weight"}},
+            .config = R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
+                "n_layer": "$layers", "n_head": "$heads", "n_embd": "$width", "n_positions": "$positions",
+                "n_ctx": "$context", "n_inner": null, "vocab_size": "$vocab", "layer_norm_epsilon": 1e-5,
+                "initializer_range": 0.02,
+                "tie_word_embeddings": true, "scale_attn_weights": true, "attn_pdrop": 0.0, "embd_pdrop": 0.0,
+                "resid_pdrop": 0.0, "bos_token_id": "$end_of_text", "eos_token_id": "$end_of_text",
+                "torch_dtype": "float32"})"};
+}
+
+}  // namespace
+
 int main(int argc, char **argv) {
     cryolite::ProgramInfo info{.name = "gpt"};
+    info.weights = gpt2_files(), info.peer = "torch_gpt.py";
     info.presets = {
         {"nano",
          {{"layers", "4"}, {"heads", "4"}, {"width", "128"}, {"context", "64"}, {"batch", "12"},

@@ -6,6 +6,9 @@
 
 int main(int argc, char **argv) {
     cryolite::ProgramInfo info{.name = "llama"};
+    info.weights = {
+        .extents = {{"vocab", "model.embed_tokens.weight", 0, true}, {"width", "model.embed_tokens.weight", 1}},
+        .numbered = {{"layers", "model.layers.#.input_layernorm.weight"}}};
     info.presets = {
         {"nano",
          {{"layers", "4"},

@@ -2,12 +2,13 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <sstream>
 #include <vector>
+
+#include "bundle/setting.h"
 
 namespace cryolite {
 
@@ -92,31 +93,12 @@ private:
 
 MemoryLeft memory_left(const fs::path &root) {
     if (const char *text = std::getenv("CRYOLITE_MEMORY")) {
-        const auto bytes = parse_bytes(text);
+        const auto bytes = bytes_of(text);
         if (!bytes)
             fail_usage("CRYOLITE_MEMORY is {}, expected bytes, such as 2350000000, 40MB or 1.5GiB", shown(text));
         return {*bytes, false, "are allowed by CRYOLITE_MEMORY"};
     }
     return Limits(root).least();
-}
-
-std::optional<uint64_t> parse_bytes(std::string_view text) {
-    const char *const end = text.data() + text.size();
-    double value = 0;
-    auto [unit, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
-    if (error != std::errc()) return std::nullopt;
-    if (unit != end && *unit == ' ') unit++;
-    double scale = 0, decimal = 1, binary = 1;
-    const std::string rest(unit, end);
-    if (rest.empty()) scale = 1;
-    for (const char *prefix : {"k", "M", "G", "T"}) {
-        decimal *= 1000, binary *= 1024;
-        if (rest == std::string(prefix) + "B") scale = decimal;
-        if (rest == std::string(prefix) + "iB" || (*prefix == 'k' && rest == "KiB")) scale = binary;
-    }
-    value *= scale;
-    if (!(value >= 1 && value < 0x1p63)) return std::nullopt;  // also nan
-    return uint64_t(value);
 }
 
 }  // namespace cryolite

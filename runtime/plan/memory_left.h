@@ -18,7 +18,4 @@ struct MemoryLeft {
 /// `root`: where /proc and /sys are. Errors: a CRYOLITE_MEMORY that is no number of bytes.
 MemoryLeft memory_left(const fs::path &root = "/");
 
-/// From 1 on, with a unit if need be as `human_bytes` writes it, or one of powers of two: 2350000000, 40MB, 1.5 GiB.
-std::optional<uint64_t> parse_bytes(std::string_view text);
-
 }  // namespace cryolite

@@ -17,7 +17,8 @@ public:
         setenv("CRYOLITE_MEMORY", "1GB", 1);
         request.program.app = "fake", request.program.path = scratch / "fake", request.program.id = sha256_hex(answer);
         const std::string description =
-            R"({"name":"fake","task":"tokens","optimizer":"adamw","params":[],"presets":[]})";
+            R"({"name":"fake","task":"tokens","optimizer":"adamw","optimizers":[{"name":"adamw","numbers":[]}],)"
+            R"("params":[],"presets":[]})";
         write_plainly(request.program.path,
                       "#!/bin/sh\ncase \"$1\" in --describe) echo '" + description +
                           "' ;; *) echo \"$@\" > \"$(dirname \"$0\")/asked\"; " + answer + " ;; esac\n");
@@ -77,7 +78,7 @@ TEST_CASE("memory choice: what is chosen stands in the settings as if it had bee
     CHECK(again.settings.budget == 700'000'000);
     CHECK(again.settings.head_rows == 256);
     CHECK(contains(again.settings.memory_note, "--update backward --recompute 700000000 --head-rows 256 chosen"));
-    CHECK(bundle_request(again.settings).budget == 700'000'000);
+    CHECK(bundle_request(again.settings).step.budget == 700'000'000);
 }
 
 TEST_CASE("memory choice: what was asked for is open to no choice, but the refusal says what would do") {

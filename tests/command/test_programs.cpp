@@ -1,6 +1,7 @@
 // Generator programs as the command runs them. Most are shell scripts here: what a program may do
 // wrong does not depend on Halide.
 
+#include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/step_questions.h"
 #include "client/user_program.h"
 #include "client/without_compiler.h"
@@ -22,7 +23,8 @@ using nlohmann::json;
 namespace {
 
 const std::string description =
-    R"({"name":"fake","task":"tokens","optimizer":"adamw","params":[{"name":"width","type":"int",)"
+    R"({"name":"fake","task":"tokens","optimizer":"adamw","optimizers":[{"name":"adamw","numbers":[{"name":"lr",)"
+    R"("value":0.1,"range":{"above":0},"help":""}]}],"params":[{"name":"width","type":"int",)"
     R"("value":"8","help":""},{"name":"rate","type":"float","value":"0.5","help":""}],"presets":[]})";
 
 /// A program that counts its builds in the file `builds` beside it.
@@ -109,12 +111,16 @@ TEST_CASE("programs: a bundle that another version wrote is built again") {
 TEST_CASE("programs: an optimizer that the program does not know is refused, with those it does") {
     Scratch scratch;
     const Program gpt = find_program("gpt", Cache(scratch / "cache"));
-    CHECK(gpt.description.optimizers == std::vector<std::string>{"adamw", "sgd", "lion", "lars"});
+    CHECK(gpt.description.optimizer_names() == std::vector<std::string>{"adamw", "sgd", "lion", "lars"});
     const ProcessResult r = run_process({.argv = {gpt.path, "--describe", "--optimizer", "nonsense"}});
     CHECK(r.status == 2);
     CHECK(contains(r.errors, "--optimizer is 'nonsense', expected adamw or sgd or lion or lars"));
-    CHECK(contains(run_process({.argv = {gpt.path, "--describe"}}).output, "\"beta2\":0"));
-    CHECK(!contains(run_process({.argv = {gpt.path, "--describe", "--optimizer", "sgd"}}).output, "\"beta2\":0"));
+    const ProgramDescription::Number *beta2 = gpt.description.rule("adamw")->find("beta2");
+    REQUIRE(beta2);
+    CHECK(beta2->value == 0.95);
+    CHECK(beta2->range == RealRange::fraction);
+    CHECK(beta2->help == "decay of the mean of squared gradients");
+    CHECK(!gpt.description.rule("sgd")->find("beta2"));
 }
 
 TEST_CASE("programs: the step after a pass of the compiler, as text; an unknown pass is refused with those there are") {
@@ -141,10 +147,10 @@ TEST_CASE("programs: every part of the key makes another bundle, a default that 
     std::set<fs::path> folders = {first};
     folders.insert(fake.get({.params = {{"width", "9"}}}).folder);
     folders.insert(fake.get({.params = {{"rate", "0.25"}}}).folder);
-    folders.insert(fake.get({.params = {}, .optimizer = "sgd"}).folder);
-    folders.insert(fake.get({.params = {}, .update = "separate"}).folder);
-    folders.insert(fake.get({.params = {}, .clip = true}).folder);
-    folders.insert(fake.get({.params = {}, .accumulate = true}).folder);
+    folders.insert(fake.get({.params = {}, .step = {.optimizer = "sgd"}}).folder);
+    folders.insert(fake.get({.params = {}, .step = {.update = "separate"}}).folder);
+    folders.insert(fake.get({.params = {}, .step = {.clip = 1}}).folder);
+    folders.insert(fake.get({.params = {}, .step = {.accumulate = 2}}).folder);
     fake.program.id = sha256_hex("changed");
     folders.insert(fake.get().folder);
     CHECK(folders.size() == 8);
@@ -209,6 +215,13 @@ TEST_CASE("programs: an odd answer is refused by name, an odd line is a word of 
     refused("\"rate\"", "\"width\"", "the GeneratorParam \"width\" twice");
     refused("\"int\"", "\"text\"", "the type \"text\" of width, expected int or float");
     refused("\"0.5\"", "\"half\"", "\"half\", no number, as the default of rate");
+    refused("\"adamw\",\"optimizers\"", "\"adam\",\"optimizers\"",
+            "the optimizer \"adam\", which is none of its optimizers");
+    refused("\"lr\"", "\"l r\"", "the Scalar \"l r\" of adamw: a flag is letters");
+    refused("\"lr\"", "\"rate\"", "the Scalar \"rate\" of adamw, whose name another Scalar or a GeneratorParam has");
+    refused("0.1", "-1", "-1 as the default of the Scalar lr of adamw, out of its range");
+    refused("\"presets\":[]", "\"presets\":[],\"peer\":\"../x.py\"",
+            "the peer \"../x.py\", which is no name of a file");
     refused("\"presets\":[]", "\"presets\":7", "not with its model");
     refused("[{", "[[[[{", "not with its model");
     for (const char *line : {R"({"done":"x","total":3,"cached":1})", R"({"done":-1,"total":3,"cached":1})",
@@ -258,6 +271,21 @@ TEST_CASE("programs: apps by name") {
     CHECK_ERROR(find_program(scratch.path.string(), cache), "is not a file");
 }
 
+TEST_CASE("programs: gpt says how other programs hold it") {
+    Scratch scratch;
+    const Program gpt = find_program("gpt", Cache(scratch / "cache"));
+    CHECK(gpt.description.peer == "torch_gpt.py");
+    TrainSettings s;
+    for (const ProgramDescription::Param &p : gpt.description.params) s.params[p.name] = p.value;
+    const json config = json::parse(model_config(s, gpt));
+    CHECK(config["architectures"] == json({"GPT2LMHeadModel"}));
+    CHECK(config["n_layer"] == 4);
+    CHECK(config["n_positions"] == 64);
+    CHECK(config["vocab_size"] == 65);
+    CHECK(config["bos_token_id"].is_null());
+    CHECK(config.size() == 20);
+}
+
 TEST_CASE("programs: without a compiler, what the cache has is taken, and what it lacks is named") {
     Fake fake;
     const BundleRequest given{.params = {{"width", "16"}}};
@@ -270,7 +298,8 @@ TEST_CASE("programs: without a compiler, what the cache has is taken, and what i
     program.description.params = {{"width", "int", "8", ""}, {"rate", "float", "0.5", ""}};
     CHECK(get_bundle(program, given, fake.cache, {}).folder == folder);
     CHECK_ERROR(get_bundle(program, {.params = {{"width", "32"}}}, fake.cache, {}), "--width 16 -> 32");
-    CHECK_ERROR(get_bundle(program, {.params = {{"width", "16"}}, .clip = true}, fake.cache, {}), "--clip false -> true");
+    CHECK_ERROR(get_bundle(program, {.params = {{"width", "16"}}, .step = {.clip = 1}}, fake.cache, {}),
+                "--clip false -> true");
     CHECK(fake.builds() == 1);
     // A newer program that compiled for another processor goes after an older one that compiled for this.
     auto publish = [&](const std::string &id, const std::string &machine) {

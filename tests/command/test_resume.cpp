@@ -53,4 +53,30 @@ TEST_CASE("a resume may not change the model, the rule or what the data are") {
     refused([](TrainSettings &s) { s.seed = 5; }, "--seed is 5");
 }
 
+TEST_CASE("a run of an older release goes on, and what it did not say is not asked for") {
+    TrainSettings s = plain();
+    s.params = {{"batch", "12"}, {"layers", "4"}};
+    s.clip = 1, s.rate = {.high = 1e-3, .low = 1e-4, .warmup = 100, .steps = 2000},
+    s.numbers = {{"beta1", 0.9}, {"eps", 1e-8}};
+    ResumePoint point;  // as state.json had it before settings were rows
+    point.settings = {
+        {"accumulate", "1"},     {"batch", "12"},       {"beta1", "0.9"},      {"checkpoint-every", "500"},
+        {"clip", "1"},           {"device", "cpu"},     {"dialect", "halide"}, {"eval-every", "250"},
+        {"give-up-after", "50"}, {"group", "auto"},     {"head-rows", "auto"}, {"keep", "2"},
+        {"layers", "4"},         {"lr", "0.001"},       {"min-lr", "0.0001"},  {"optimizer", "adamw"},
+        {"order", "random"},     {"precision", "fp32"}, {"recompute", "auto"}, {"seed", "1"},
+        {"steps", "2000"},       {"threads", "all"},    {"tokenizer", "char"}, {"update", "auto"},
+        {"val", "none"},         {"warmup", "100"},     {"workers", "1"}};
+    check_same(s, {}, point);
+    CHECK(changed_flags(s, point).empty());
+    TrainSettings frozen = s;
+    frozen.freeze = "h.*";
+    CHECK_ERROR(check_same(frozen, {}, point), "--freeze is h.*, but the run in run was made with none");
+    std::map<std::string, std::string> now = flags_of(s);
+    for (const auto &[flag, text] : point.settings) {
+        CAPTURE(flag);
+        CHECK(now[flag] == text);
+    }
+}
+
 }  // namespace cryolite::test

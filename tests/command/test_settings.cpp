@@ -19,7 +19,12 @@ Request request(const Pairs &line = {}, const std::string &preset = "",
     r.command = command;
     r.app = "gpt";
     ProgramDescription &d = r.program.description;
-    d.name = "gpt", d.task = "tokens", d.optimizer = "adamw", d.optimizers = {"adamw", "sgd"};
+    d.name = "gpt", d.task = "tokens", d.optimizer = "adamw";
+    const ProgramDescription::Number rate{"lr", 1e-3, RealRange::positive, "learning rate"},
+        beta1{"beta1", 0.9, RealRange::fraction, "momentum"}, beta2{"beta2", 0.95, RealRange::fraction, "of squares"},
+        decay{"weight-decay", 0.1, RealRange::not_negative, "decay"};
+    d.optimizers = {{"adamw", {rate, beta1, beta2, decay}},
+                    {"sgd", {{"lr", 0.25, RealRange::positive, "learning rate"}, beta1, decay}}};
     for (auto [name, value] : Pairs{{"batch", "12"},
                                     {"context", "64"},
                                     {"vocab", "65"},
@@ -44,13 +49,6 @@ Request request(const Pairs &line = {}, const std::string &preset = "",
 
 TrainSettings settings(const Pairs &line, const std::string &preset = "") {
     return understand(request(line, preset));
-}
-
-Plan plan_with(const std::vector<std::string> &scalars) {
-    Plan p;
-    for (const std::string &s : scalars)
-        p.scalar_names.push_back(s), p.scalar_values.push_back(0.25);
-    return p;
 }
 
 }  // namespace
@@ -180,7 +178,7 @@ TEST_CASE("every worker has its part of the batch") {
     CHECK(s.threads == 2);
     CHECK(s.param("batch", 0) == 12);
     CHECK(bundle_request(s).params.at("batch") == "3");
-    CHECK(bundle_request(s).workers == 4);
+    CHECK(bundle_request(s).step.workers == 4);
 }
 
 TEST_CASE("a weaker place's least rate gives way to a rate of the command line") {
@@ -225,16 +223,34 @@ TEST_CASE("bench times without clipping unless it is asked to") {
 
 TEST_CASE("the optimizer's own numbers fill what was not given") {
     Request r = request({{"optimizer", "sgd"}});
-    TrainSettings s = understand(r);
-    CHECK(s.numbers.empty());  // the preset's are for adamw
-    complete(s, r.values, plan_with({"step", "lr", "beta1", "weight-decay"}));
-    CHECK(s.rate.high == 0.25);
+    const TrainSettings s = understand(r);
+    CHECK(s.rate.high == 0.25);  // the preset's are for adamw
     CHECK(s.rate.low == 0.025);
-    CHECK(s.numbers.at("beta1") == 0.25);
-    CHECK(s.numbers.count("beta2") == 0);
+    CHECK(s.numbers == std::map<std::string, double>{{"beta1", 0.9}, {"weight-decay", 0.1}});
     r.values.give("beta2", {"0.9", Origin::command_line});
-    CHECK_ERROR(complete(s, r.values, plan_with({"step", "lr", "beta1"})),
-                "--beta2 was given, but the optimizer sgd has no such number");
+    CHECK_ERROR(understand(r), "--beta2 was given, but the optimizer sgd has no such number");
+    Request resumed = request({{"optimizer", "sgd"}});
+    resumed.values.give("beta2", {"0.9", Origin::resumed, "run/config.toml, line 9"});
+    CHECK(understand(resumed).optimizer == "sgd");  // that it may not change is said by the checkpoint
+    CHECK_ERROR(settings({{"optimizer", "sgd"}, {"min-lr", "0.5"}}),
+                "--min-lr is \"0.5\", expected at most --lr, 0.25");
+}
+
+TEST_CASE("numbers that a program's own optimizer has are flags, with its own range") {
+    Request r = request({{"optimizer", "mine"}, {"patience-of-mine", "3"}});
+    ProgramDescription &d = r.program.description;
+    d.optimizers.push_back({"mine", {{"patience-of-mine", 1, {.low = 1, .high = 3}, "how long"}}});
+    CHECK(understand(r).numbers.at("patience-of-mine") == 3);
+    r.values.give("patience-of-mine", {"4", Origin::command_line});
+    CHECK_ERROR(understand(r), "--patience-of-mine is \"4\", expected a number from 1 to 3");
+    const std::vector<Flag> flags = all_flags(d);
+    const auto at = std::ranges::find(flags, "patience-of-mine", &Flag::name);
+    REQUIRE(at != flags.end());
+    CHECK(at->otherwise == "mine: 1");
+    d.optimizers.back().numbers[0].name = "clip";
+    CHECK_ERROR(all_flags(d), "the Scalar 'clip' of gpt has the name of a flag of cryolite; give it another");
+    d.params.push_back({"beta1", "float", "1", ""});
+    CHECK_ERROR(all_flags(d), "the Scalar 'beta1' of gpt has the name of a flag");
 }
 
 TEST_CASE("config.toml gives the same settings again") {
@@ -250,13 +266,11 @@ TEST_CASE("config.toml gives the same settings again") {
                         {"workers", "2"}};
     Request first = request(line);
     TrainSettings s = understand(first);
-    complete(s, first.values, plan_with({"lr", "beta1", "beta2", "weight-decay"}));
     const fs::path file = write_plainly(scratch / "config.toml", config_toml(s));
     Request again = request();
     for (auto &[name, given] : read_config(file, Origin::config))
         if (name != "app") again.values.give(name, given);
     TrainSettings t = understand(again);
-    complete(t, again.values, plan_with({"lr", "beta1", "beta2", "weight-decay"}));
     CHECK(flags_of(s) == flags_of(t));
     CHECK(s.data == t.data);
     CHECK(t.rate.steps == 77);

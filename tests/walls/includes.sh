@@ -28,25 +28,27 @@ only() {
     folder=$1
     shift
     may=$(printf '|%s' "$@")
-    forbid "$folder includes of this project only $*" '^ *# *include *"|^ *# *include *<(dsl|schedules|generators|dialects|runtime|client|apps|tests)/' \
+    forbid "$folder includes of this project only $*" '^ *# *include *"|^ *# *include *<(bundle|dsl|schedules|generators|dialects|runtime|client|apps|tests)/' \
         "# *include *\"(${may#|})" "$folder"
 }
 
-only dsl dsl/
-only schedules dsl/ schedules/ dialects/names.h
-only generators dsl/ schedules/ generators/ dialects/product.h dialects/table.h
+only bundle bundle/ dialects/table.h
+only dsl dsl/ bundle/
+only schedules dsl/ schedules/ dialects/names.h bundle/
+only generators dsl/ schedules/ generators/ dialects/product.h dialects/table.h bundle/
 only client client/ runtime/ bundle/
-only runtime runtime/ dialects/product.h dialects/dialect.h
-only apps apps/ client/ runtime/ dialects/dialect.h
+only runtime runtime/ dialects/product.h dialects/dialect.h bundle/
+only apps apps/ client/ runtime/ dialects/dialect.h bundle/
 only dialects dialects/
 for folder in layers schedules generators error support; do
-    only tests/$folder dsl/ schedules/ generators/ dialects/dialect.h tests/support/
+    only tests/$folder dsl/ schedules/ generators/ dialects/dialect.h bundle/ tests/support/
 done
 for folder in runtime parity; do
-    only tests/$folder runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/ tests/support/slow.h
+    only tests/$folder bundle/ runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/ \
+        tests/support/slow.h
 done
 for folder in command speed; do
-    only tests/$folder runtime/ client/ apps/cryolite/ tests/runtime/ tests/faults/ tests/support/slow.h
+    only tests/$folder runtime/ client/ apps/cryolite/ bundle/ tests/runtime/ tests/faults/ tests/support/slow.h
 done
 only tests/faults tests/faults/
 only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
@@ -57,7 +59,7 @@ only generators/ir generators/ir/ dsl/shape.h dsl/nature.h dsl/error.h dsl/param
 only generators/passes generators/ir/ generators/passes/ dsl/ schedules/ dialects/table.h
 only generators/lowering generators/ir/ generators/passes/pass.h generators/lowering/ dsl/ schedules/
 only generators/codegen dsl/error.h generators/ir/ generators/passes/ generators/lowering/ generators/codegen/ dialects/product.h
-only generators/programs generators/driver/program.h dsl/ schedules/
+only generators/programs generators/driver/program.h dsl/ schedules/ bundle/program_description.h
 
 # Inside of them.
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/
@@ -81,11 +83,12 @@ forbid "of Halide, the runtime sees its runtime's header" "$halide" '<HalideRunt
 forbid "the step as data sees nothing of Halide" "$halide" '^$' generators/ir dsl/shape.h dsl/nature.h dsl/error.h dsl/param_group.h schedules/layout.h
 forbid "an app sees nothing of Halide" "$halide" '^$' client apps
 forbid "an app links client/, and nothing of the command" '# *include *"apps/cryolite/' '^apps/cryolite/' apps
+forbid "the contract of both halves sees nothing of Halide" "$halide" '^$' bundle
 forbid "of Halide, a dialect sees its runtime's header" "$halide" '<HalideRuntime\.h>' dialects
-forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' dsl schedules generators runtime client apps
+forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' bundle dsl schedules generators runtime client apps
 forbid "OpenMP is known to the task scheduler of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
     '^runtime/(device/cpu/|exec/peak\.cpp|io/rng\.cpp)' dsl schedules generators runtime client apps
-forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl)' '^dialects/onednn/' dsl schedules generators dialects runtime client apps
+forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl)' '^dialects/onednn/' bundle dsl schedules generators dialects runtime client apps
 forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl)' '^runtime/device/' dsl schedules generators runtime client apps
 
 # What may be said.

@@ -2,7 +2,7 @@
 # Every link of a document to a file of the project leads to one. usage: links.sh SOURCE_DIR
 cd "$1" || exit 2
 status=0 links=0
-for page in README.md $(find dsl schedules generators dialects runtime client apps tests docs -name '*.md'); do
+for page in README.md $(find dsl schedules generators bundle dialects runtime client apps tests docs -name '*.md'); do
     for link in $(grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '^[a-z]*:'); do
         links=$((links + 1))
         [ -e "$(dirname "$page")/$link" ] && continue

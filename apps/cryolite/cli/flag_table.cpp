@@ -1,72 +1,132 @@
-// The table of flags, and looking things up in it.
+// The table of flags, and what a program adds to it.
 
 #include <algorithm>
-#include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "apps/cryolite/cli/flags.h"
+#include "apps/cryolite/session/settings.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 
-const std::vector<Flag> &flag_table() {
-    static const std::string step = "Step", schedule = "Schedule", run = "Run", folder = run_folder_group;
+namespace {
+
+constexpr uint64_t largest_param = 1 << 24;  // as generator programs have it
+constexpr uint64_t many = 1'000'000'000;
+
+template <typename T, typename Of> std::function<ValueRef(TrainSettings &)> at(T Of::*member) {
+    return [member](TrainSettings &s) -> ValueRef { return &(s.*member); };
+}
+template <typename T> std::function<ValueRef(TrainSettings &)> of_rate(T LearningRate::*member) {
+    return [member](TrainSettings &s) -> ValueRef { return &(s.rate.*member); };
+}
+
+std::vector<Flag> step_flags() {
+    std::vector<Flag> flags;
+    for (const StepSetting &row : step_settings())
+        if (row.flag.empty()) flags.push_back({row, {}, [&row](TrainSettings &s) { return row.of(s); }});
+    return flags;
+}
+
+/// Flags of a run: no plan depends on them.
+std::vector<Flag> run_flags() {
+    const std::string step = "Step", schedule = "Schedule", run = "Run", folder = "Run folder", bench = "Bench";
+    constexpr unsigned trains = unsigned(Command::train), benches = unsigned(Command::bench);
+    constexpr unsigned times = trains | benches, all = 15;
+    using S = TrainSettings;
     using enum OnResume;
-    static const std::vector<Flag> table = {
-        {"accumulate", "N", step, "micro-batches in a step (1)", fixed},
-        {"precision", "FORMAT", step,
-         "fp32, or bf16: products and what they read; sums and masters fp32 (fp32)", fixed},
-        {"freeze", "PATTERN", step,
-         "parameters that are not trained, by their names in checkpoints: h.*.mlp.*; several with commas, or one by one (none)",
-         fixed, true, true},
-        {"clip", "NORM", step, "largest norm of the gradient; 0: off (0)", fixed},
-        {"optimizer", "NAME", step, "adamw, sgd, lion or lars (the program's own)", fixed},
-        {"lr", "RATE", step, "learning rate after the warm-up", free},
-        {"min-lr", "RATE", step,
-         "learning rate of the last step (the preset's, at most --lr; else lr / 10)", free},
-        {"warmup", "STEPS", step, "steps in which the rate rises (0)", free},
-        {"weight-decay", "X", step, "decay of parameters of two or more dimensions", fixed},
-        {"beta1", "X", step, "decay of the mean of gradients, or momentum", fixed},
-        {"beta2", "X", step, "decay of the mean of squared gradients", fixed},
-        {"update", "PLACE", schedule, "auto, separate, backward or forward (auto)", free},
-        {"group", "WHAT", schedule, "auto, or none: every layer in a kernel of its own (auto)", free},
-        {"head-rows", "ROWS", schedule,
-         "of a block of the head and its loss; 0: whole; auto: whole while that is small (auto)", free},
-        {"recompute", "WHAT", schedule,
-         "auto (what memory asks for), none, or the BYTES a step may take, 40MB or 1.5GiB too (auto)", free},
-        {"dialect", "NAME", schedule,
-         "what computes products: halide, onednn where it can, or auto: what is faster here (halide)", free},
-        {"device", "NAME", schedule, "cpu, opencl, or cuda, for which kernels are compiled only (cpu)", free},
-        {"workers", "N", schedule,
-         "data-parallel replicas, each with its part of the batch (1; under mpirun: its processes)", free},
-        {"threads", "N", schedule,
-         "threads of each worker (all cores that this process may use, divided among its workers)", free},
-        {"patience", "TIME", schedule,
-         "that a worker may give no sign of life before the run ends; 90s, 5m (60s)", free},
-        {"steps", "N", run, "steps in all (train: 1000, or the preset's; bench: 20)", free},
-        {"seed", "N", run, "of the first weights and the order of the data (1)", fixed},
-        {"data", "FILE", run, "text, a token shard, or a .csv/.csv.gz table (the embedded data)", fixed},
-        {"val", "FILE", run, "validation data (a tenth of a text, a fifth of a table)", free},
-        {"order", "ORDER", run, "random or sequential (random)", fixed},
-        {"tokenizer", "NAME", run, "char or gpt2 (the preset's, else char)", fixed},
-        {"init", "FILE", run, "begin with these weights (safetensors)", fixed},
-        {"out", "DIR", folder, "folder of the run (runs/APP-DATE)", free},
-        {"resume", "", folder, "go on from the newest good checkpoint in --out", free},
-        {"checkpoint-every", "STEPS", folder, "0: only at the end (500)", free},
-        {"give-up-after", "N", folder,
-         "stop when so many updates in a row were withheld, as a gradient was not finite; 0: never (50)", free},
-        {"restarts", "N", folder, "after a failure, go on from the newest checkpoint, so many times (0)", free, false},
-        {"launch", "COMMAND", folder, "starts the workers as processes: \"mpirun -n {workers}\"", free, false},
-        {"keep", "N", folder, "checkpoints to keep (2)", free},
-        {"eval-every", "STEPS", folder, "evaluate as often, and at the end; 0: never (250)", free},
-        {"cache", "DIR", run, "compiled kernels ($XDG_CACHE_HOME/cryolite)", free},
-        {"json", "", run, "JSON lines on stdout, and nothing else there", free},
-        {"preset", "NAME", "Model", "a set of flags of the program", fixed},
-        {"config", "FILE", run, "read flags from a TOML file; the command line wins", free, false},
-        {"profile", "", "Bench", "the time of every kernel", free, false},
-        {"ablate", "", "Bench", "every directive on and off, at 32, 64, 256 and 1024 rows", free, false},
-        {"peers", "", "Bench", "the same work in PyTorch, interleaved", free, false},
+    const WholeRange any{0, many};
+    return {
+        {{.name = "min-lr", .value = "RATE", .group = step, .help = "learning rate of the last step",
+          .range = RealRange::not_negative, .on_resume = free, .otherwise = "the preset's, at most --lr; else lr / 10"},
+         {.commands = times, .of_optimizer = true}, of_rate(&LearningRate::low)},
+        {{.name = "warmup", .value = "STEPS", .group = step, .help = "steps in which the rate rises", .range = any,
+          .on_resume = free}, {}, of_rate(&LearningRate::warmup)},
+        {{.name = "threads", .value = "N", .group = schedule, .help = "threads of each worker",
+          .range = WholeRange{1, 1024}, .words = {{"all"}}, .on_resume = free,
+          .otherwise = "all cores that this process may use, divided among its workers"}, {}, at(&S::threads)},
+        {{.name = "patience", .value = "TIME", .group = schedule,
+          .help = "that a worker may give no sign of life before the run ends; 90s, 5m", .range = Setting::Seconds{},
+          .on_resume = free}, {.commands = times}, at(&S::patience)},
+        {{.name = "steps", .value = "N", .group = run, .help = "steps in all", .range = WholeRange{1, many},
+          .on_resume = free, .otherwise = "train: 1000, or the preset's; bench: 20", .in_bench = false},
+         {.commands = times}, of_rate(&LearningRate::steps)},
+        {{.name = "seed", .value = "N", .group = run, .help = "of the first weights and the order of the data",
+          .range = WholeRange{0, ~uint64_t{0} >> 1}, .on_resume = fixed}, {.commands = times}, at(&S::seed)},
+        {{.name = "data", .value = "FILE", .group = run, .help = "text, a token shard, or a .csv/.csv.gz table",
+          .range = Setting::File{}, .on_resume = by_content, .otherwise = "the embedded data"}, {}, at(&S::data)},
+        {{.name = "val", .value = "FILE", .group = run, .help = "validation data", .range = Setting::File{},
+          .on_resume = free, .otherwise = "a tenth of a text, a fifth of a table"}, {.commands = trains},
+         at(&S::validation)},
+        {{.name = "order", .value = "ORDER", .group = run, .help = "random or sequential",
+          .words = {{"random", 0}, {"sequential", 1}}, .on_resume = fixed}, {.commands = times}, at(&S::sequential)},
+        {{.name = "tokenizer", .value = "NAME", .group = run, .help = "char or gpt2", .words = {{"char"}, {"gpt2"}},
+          .on_resume = fixed, .otherwise = "the preset's, else char"}, {.of_text = true}, at(&S::tokenizer)},
+        {{.name = "init", .value = "FILE", .group = run, .help = "begin with these weights (safetensors)",
+          .range = Setting::File{}, .on_resume = fixed, .otherwise = "-"}, {.commands = times}, at(&S::init)},
+        {{.name = "out", .value = "DIR", .group = folder, .help = "folder of the run", .range = Setting::File{},
+          .on_resume = free, .otherwise = "runs/APP-DATE"}, {.commands = trains, .recorded = false}, at(&S::out)},
+        {{.name = "resume", .group = folder, .help = "go on from the newest good checkpoint in --out",
+          .range = Setting::Switch{}, .on_resume = free}, {.commands = trains, .recorded = false}, at(&S::resume)},
+        {{.name = "checkpoint-every", .value = "STEPS", .group = folder, .help = "0: only at the end", .range = any,
+          .on_resume = free}, {.commands = trains}, at(&S::checkpoint_every)},
+        {{.name = "give-up-after", .value = "N", .group = folder,
+          .help = "stop when so many updates in a row were withheld, as a gradient was not finite; 0: never",
+          .range = any, .on_resume = free}, {.commands = trains}, at(&S::give_up_after)},
+        {{.name = "restarts", .value = "N", .group = folder,
+          .help = "after a failure, go on from the newest checkpoint, so many times", .range = WholeRange{0, 1000},
+          .on_resume = free}, {.commands = trains, .in_file = false, .recorded = false}, at(&S::restarts)},
+        {{.name = "launch", .value = "COMMAND", .group = folder,
+          .help = "starts the workers as processes: \"mpirun -n {workers}\"", .range = Setting::Text{},
+          .on_resume = free, .otherwise = "-"}, {.commands = trains, .in_file = false, .recorded = false},
+         at(&S::launch)},
+        {{.name = "keep", .value = "N", .group = folder, .help = "checkpoints to keep",
+          .range = WholeRange{1, 1'000'000}, .on_resume = free}, {.commands = trains}, at(&S::keep)},
+        {{.name = "eval-every", .value = "STEPS", .group = folder,
+          .help = "evaluate as often, and at the end; 0: never", .range = any, .on_resume = free}, {.commands = trains},
+         at(&S::eval_every)},
+        {{.name = "cache", .value = "DIR", .group = run, .help = "compiled kernels", .range = Setting::File{},
+          .on_resume = free, .otherwise = "$XDG_CACHE_HOME/cryolite"}, {.commands = all, .recorded = false},
+         at(&S::cache)},
+        {{.name = "json", .group = run, .help = "JSON lines on stdout, and nothing else there",
+          .range = Setting::Switch{}, .on_resume = free}, {.recorded = false}, at(&S::json)},
+        {{.name = "preset", .value = "NAME", .group = "Model", .help = "a set of flags of the program",
+          .range = Setting::Text{}, .on_resume = fixed, .otherwise = "-"}, {.commands = all, .recorded = false}},
+        {{.name = "config", .value = "FILE", .group = run, .help = "read flags from a TOML file; the command line wins",
+          .range = Setting::File{}, .on_resume = free, .otherwise = "-"}, {.commands = all, .in_file = false,
+          .recorded = false}},
+        {{.name = "profile", .group = bench, .help = "the time of every kernel", .range = Setting::Switch{}},
+         {.commands = benches, .in_file = false, .recorded = false}, at(&S::profile)},
+        {{.name = "ablate", .group = bench, .help = "every directive on and off, at 32, 64, 256 and 1024 rows",
+          .range = Setting::Switch{}}, {.commands = benches, .in_file = false, .recorded = false}},
+        {{.name = "peers", .group = bench, .help = "the same work in PyTorch, interleaved", .range = Setting::Switch{}},
+         {.commands = benches, .in_file = false, .recorded = false}, at(&S::peers)},
     };
+}
+
+/// Numbers that any of the optimizers has, each once: the program's own optimizer speaks first.
+std::vector<Flag> number_flags(const ProgramDescription &program) {
+    std::vector<Flag> flags;
+    auto add = [&](const ProgramDescription::Rule &rule, bool own) {
+        for (const ProgramDescription::Number &n : rule.numbers) {
+            if (std::ranges::any_of(flags, [&](const Flag &f) { return f.name == n.name; })) continue;
+            flags.push_back(number_flag(n));
+            if (!own) flags.back().otherwise = fmt::format("{}: {}", rule.name, n.value);
+        }
+    };
+    if (const auto *own = program.rule(program.optimizer)) add(*own, true);
+    for (const ProgramDescription::Rule &rule : program.optimizers) add(rule, false);
+    return flags;
+}
+
+}  // namespace
+
+const std::vector<Flag> &flag_table() {
+    static const std::vector<Flag> table = [] {
+        std::vector<Flag> rows = step_flags(), more = run_flags();
+        rows.insert(rows.end(), more.begin(), more.end());
+        return rows;
+    }();
     return table;
 }
 
@@ -76,23 +136,45 @@ const Flag *find_flag(const std::string &name) {
     return nullptr;
 }
 
-std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates) {
-    size_t nearest = 3;  // more edits than this are another word
-    std::string found;
-    for (const std::string &candidate : candidates) {
-        std::vector<size_t> row(candidate.size() + 1);
-        std::iota(row.begin(), row.end(), size_t{0});
-        for (size_t i = 0; i < word.size(); i++) {
-            size_t diagonal = row[0]++;
-            for (size_t j = 0; j < candidate.size(); j++) {
-                const size_t change = diagonal + (word[i] != candidate[j]);
-                diagonal = row[j + 1];
-                row[j + 1] = std::min({change, row[j] + 1, diagonal + 1});
-            }
+Flag param_flag(const ProgramDescription::Param &p) {
+    const bool whole = p.type == "int";
+    constexpr double most = std::numeric_limits<float>::max();
+    Flag f{{.name = p.name, .value = whole ? "N" : "X", .group = "Model", .help = p.help,
+            .otherwise = p.help.empty() ? "-" : p.value},
+           {.commands = 15}, {}};
+    if (whole) f.range = WholeRange{1, largest_param};
+    else f.range = RealRange{-most, most};
+    return f;
+}
+
+Flag number_flag(const ProgramDescription::Number &n) {
+    const bool rate = n.name == "lr";  // a run may take another course
+    return {{.name = n.name, .value = rate ? "RATE" : "X", .group = "Step", .help = n.help, .range = n.range,
+             .on_resume = rate ? OnResume::free : OnResume::fixed, .otherwise = fmt::format("{}", n.value)},
+            {.commands = 3, .of_optimizer = true}, {}};
+}
+
+std::vector<Flag> all_flags(const ProgramDescription &program) {
+    std::vector<Flag> flags;
+    auto add = [&](const char *what, Flag f) {
+        if (std::ranges::any_of(flags, [&](const Flag &g) { return g.name == f.name; }) || (*what && find_flag(f.name)))
+            fail_usage("the {} '{}' of {} has the name of a flag of cryolite; give it another", what, f.name,
+                       program.name);
+        flags.push_back(std::move(f));
+    };
+    for (const auto &p : program.params) add("GeneratorParam", param_flag(p));
+    for (Flag f : flag_table()) {
+        const bool names_optimizer = f.name == "optimizer";
+        if (names_optimizer) {
+            f.range = Setting::Words{};
+            for (const std::string &name : program.optimizer_names()) f.words.push_back({name});
+            f.help = fmt::format("{}: {}", f.help, fmt::join(program.optimizer_names(), ", "));
         }
-        if (row.back() < nearest) nearest = row.back(), found = candidate;
+        add("", std::move(f));
+        if (names_optimizer)
+            for (Flag &n : number_flags(program)) add("Scalar", std::move(n));
     }
-    return found.empty() ? "" : fmt::format(" (did you mean {}?)", found);
+    return flags;
 }
 
 }  // namespace cryolite

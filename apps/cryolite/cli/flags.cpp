@@ -5,12 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <deque>
-#include <set>
 
 #include "apps/cryolite/cli/config_file.h"
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
 #include "apps/cryolite/run/resume.h"
+#include "apps/cryolite/session/settings.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -49,7 +49,7 @@ struct FirstReading {
                 continue;  // "-x": the second reading says that it is no flag
             else if (size_t at = line[i].find('='); at != std::string::npos)
                 flags[line[i].substr(2, at - 2)] = line[i].substr(at + 1);
-            else if (const Flag *f = find_flag(line[i].substr(2)); f && f->value.empty())
+            else if (const Flag *f = find_flag(line[i].substr(2)); f && f->is_switch())
                 flags[f->name] = "true";
             else if (i + 1 < line.size())
                 flags[line[i].substr(2)] = line[i + 1], i++;
@@ -65,22 +65,17 @@ struct FirstReading {
 void give_file(Values &values, const fs::path &path, Origin origin) {
     for (auto &[name, given] : read_config(path, origin)) {
         const Flag *flag = find_flag(name);
-        if (flag && !flag->key) fail_usage("{}: {} cannot be set in a file", given.where, name);
-        if (given.list && !(flag && flag->list)) fail_usage("{}: {} must be a string, a number, true or false", given.where, shown(name));
+        if (flag && !flag->in_file) fail_usage("{}: {} cannot be set in a file", given.where, name);
+        if (given.list && !(flag && flag->list))
+            fail_usage("{}: {} must be a string, a number, true or false", given.where, shown(name));
         values.give(name, given);
     }
 }
 
-std::vector<std::string> names_of(const ProgramDescription &program) {
-    std::vector<std::string> names;
-    for (const auto &p : program.params) names.push_back(p.name);
-    for (const Flag &f : flag_table()) names.push_back(f.name);
-    return names;
-}
-
 /// A key of a file that is no flag and no parameter of the model.
 void check_keys(const Values &values, const ProgramDescription &program) {
-    const std::vector<std::string> names = names_of(program);
+    std::vector<std::string> names;
+    for (const Flag &f : all_flags(program)) names.push_back(f.name);
     for (auto &[name, given] : values.all())
         if (std::find(names.begin(), names.end(), name) == names.end())
             fail_usage("{}: {} is not a flag of {}{}", given.where, shown(name), program.name,
@@ -94,31 +89,23 @@ Defaults defaults_of(const Request &r, const std::string &preset) {
     for (auto &[name, flags] : r.program.description.presets)
         if (preset.empty() || preset == name) {
             for (auto &[flag, text] : flags)
-                // bench has its own: it times without clipping, and few steps.
-                if (r.command != Command::bench || (flag != "clip" && flag != "steps"))
+                if (const Flag *row = find_flag(flag); r.command != Command::bench || !row || row->in_bench)
                     defaults[flag] = text + ", preset " + name;
             break;
         }
     return defaults;
 }
 
-/// What no plan depends on: `explain` takes these flags, and its help leaves them out.
-bool of_a_run(const std::string &flag) {
-    static const std::set<std::string> names = {"lr", "min-lr", "warmup", "steps", "seed", "val", "order", "init", "patience"};
-    return names.contains(flag);
-}
-
-/// `check` reads what makes a model, and takes no other flag.
-bool taken_by(Command command, const Flag &flag) {
-    static const std::set<std::string> of_a_model = {"preset", "config", "cache"};
-    if (command == Command::check) return of_a_model.contains(flag.name);
-    return flag.group != "Bench" || command == Command::bench;
-}
-
-/// "steps in all (1000)" -> "steps in all (2000, preset nano)"
-std::string help_with(std::string help, const std::string &value) {
-    if (const size_t at = help.rfind(" ("); at != std::string::npos && help.ends_with(")")) help.resize(at);
-    return help + " (" + value + ")";
+/// "steps in all (2000, preset nano)"
+std::string help_of(const Flag &flag, const Defaults &defaults) {
+    std::string text = flag.otherwise;
+    if (auto at = defaults.find(flag.name); at != defaults.end()) {
+        text = at->second;
+    } else if (text.empty() && flag.value_of && !flag.is_switch()) {
+        TrainSettings plain;
+        text = text_of(flag, flag.value_of(plain));
+    }
+    return text.empty() || text == "-" ? flag.help : fmt::format("{} ({})", flag.help, text);
 }
 
 /// The second reading: every flag is known now.
@@ -130,21 +117,15 @@ public:
           defaults_(std::move(defaults)) {
         app_.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
         app_.add_option("APP", words_.emplace_back(),
-                        "gpt, digits, ... or a .cpp of your own (gpt)");
+                        fmt::format("gpt, digits, ... or a .cpp of your own ({})", default_app));
         if (request.command == Command::explain) {
             app_.add_option("KERNEL", words_.emplace_back(),
                             "show only kernels with this in their name");
             ir_ = app_.add_option("--ir", request.ir, "show the step after this pass of the compiler, or after each, and no plan")
                       ->type_name("[PASS]")->expected(0, 1);
         }
-        for (const auto &p : request.program.description.params) {
-            if (find_flag(p.name))
-                fail_usage("the GeneratorParam '{}' of {} has the name of a flag of cryolite; give it another", p.name, request.app);
-            add({p.name, p.type == "int" ? "N" : "X", "Model",
-                 p.help.empty() ? "" : p.help + " (" + p.value + ")"});
-        }
-        for (const Flag &flag : flag_table())
-            if (taken_by(request.command, flag)) add(flag);
+        for (const Flag &flag : all_flags(request.program.description))
+            if (flag.taken_by(request.command)) add(flag);
         read(arguments);
     }
 
@@ -157,18 +138,13 @@ private:
     std::map<std::string, bool> switches_;
     CLI::Option *ir_ = nullptr;
 
-    void add(Flag flag) {
-        if (auto at = defaults_.find(flag.name); at != defaults_.end()) flag.help = help_with(flag.help, at->second);
-        if (flag.name == "preset") flag.help = preset_help();
-        CLI::Option *option = nullptr;
-        if (flag.value.empty())
-            option = app_.add_flag("--" + flag.name, switches_[flag.name], flag.help);
-        else
-            option = app_.add_option("--" + flag.name, texts_[flag.name], flag.help)
-                         ->type_name(flag.value);
-        const bool idle = (flag.group == run_folder_group && request_.command != Command::train) ||
-                          (of_a_run(flag.name) && request_.command == Command::explain);
-        option->group(idle ? "" : flag.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    void add(const Flag &flag) {
+        const std::string name = "--" + flag.name,
+                          help = flag.name == "preset" ? preset_help() : help_of(flag, defaults_);
+        CLI::Option *option = flag.is_switch() ? app_.add_flag(name, switches_[flag.name], help)
+                                               : app_.add_option(name, texts_[flag.name], help)->type_name(flag.value);
+        option->group(flag.says_something_to(request_.command) ? flag.group : "")
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
         if (flag.list) option->join(',');
     }
     std::string preset_help() const {
@@ -242,7 +218,7 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
         std::string text = first.get(flag);
         return text.empty() ? r.values.text(flag, otherwise) : text;
     };
-    r.app = first.words.empty() ? r.values.text("app", "gpt") : first.words[0];
+    r.app = first.words.empty() ? r.values.text("app", default_app) : first.words[0];
     r.values.erase("app");
     r.program = find_program(r.app, Cache(told("cache", "")));
     Line line(r, arguments, defaults_of(r, told("preset", "")));

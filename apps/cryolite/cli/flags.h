@@ -2,6 +2,7 @@
 // The flags of train, bench, explain and check: one table, which is also the list of keys of a --config
 // file.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,32 +11,46 @@
 
 namespace cryolite {
 
-enum class Command { train, bench, explain, check };
+/// Bits, so that a flag names several.
+enum class Command : unsigned { train = 1, bench = 2, explain = 4, check = 8 };
 
-/// Whether a run that goes on has to have the value that it began with. The model's parameters are fixed.
-enum class OnResume { fixed, free };
+struct TrainSettings;
 
-struct Flag {
-    std::string name;
-    std::string value;  ///< what --help calls its value; empty: a switch
-    std::string group;
-    std::string help;
-    OnResume on_resume = OnResume::fixed;
-    bool key = true;  ///< may stand in a configuration file
-    bool list = false;  ///< several, separated by commas: it may be given again and again, a file has a list
+struct FlagTraits {
+    unsigned commands = 7;      ///< to which it says something: their help has it
+    bool in_file = true;        ///< may stand in a configuration file
+    bool recorded = true;       ///< in the config.toml of a run
+    bool of_optimizer = false;  ///< a preset's value is one for the program's own optimizer
+    bool of_text = false;       ///< says nothing to a model that does not read text
 };
 
-/// All but the model's own parameters.
+struct Flag : Setting, FlagTraits {
+    /// Where its value is kept; empty: it is the preset, a configuration's name, or a parameter of the model.
+    std::function<ValueRef(TrainSettings &)> value_of = {};
+
+    bool says_something_to(Command command) const { return commands & static_cast<unsigned>(command); }
+    /// A flag of `train` that says nothing to bench and explain is let pass there, so that one file serves all.
+    bool taken_by(Command command) const {
+        return says_something_to(command) || (command != Command::check && says_something_to(Command::train));
+    }
+};
+
+/// All but those of the program: a row for each setting of a step (bundle/step_config.h) and of a run.
 const std::vector<Flag> &flag_table();
-/// Of flags that say something to `train` alone: the others take them, and their help leaves them out.
-inline const std::string run_folder_group = "Run folder";
 const Flag *find_flag(const std::string &name);
+
+/// Of a parameter of the model, and of a number of its optimizers.
+Flag param_flag(const ProgramDescription::Param &param);
+Flag number_flag(const ProgramDescription::Number &number);
+/// The table with what the program adds to it. Throws UsageError: a name that is taken.
+std::vector<Flag> all_flags(const ProgramDescription &program);
 
 /// What was asked for, from all places, before it is understood.
 struct Request {
     Command command = Command::train;
     std::string app, preset, kernel;
-    std::string ir;  ///< of explain: after which pass of the compiler to show the step, or "all"; empty: it shows the plan
+    std::string
+        ir;  ///< of explain: after which pass of the compiler to show the step, or "all"; empty: it shows the plan
     Program program;
     Values values;  ///< flags and the model's parameters
 };
@@ -47,13 +62,9 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
 
 /// Gives the flags that a preset sets, empty: the first one, if the program has any. Returns its
 /// name.
-std::string give_preset(Values &values, const ProgramDescription &program,
-                        const std::string &preset);
+std::string give_preset(Values &values, const ProgramDescription &program, const std::string &preset);
 
 /// "gpt nano"
 std::string model_name(const Request &request);
-
-/// The candidate nearest to a mistyped word, as " (did you mean X?)"; empty when none is near.
-std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates);
 
 }  // namespace cryolite

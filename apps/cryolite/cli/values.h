@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "bundle/setting.h"
+
 namespace cryolite {
 
 /// Where a value comes from; a later one wins.
@@ -16,7 +18,7 @@ struct Given {
     Origin origin = Origin::command_line;
     std::string where =
         {};  ///< for messages: "preset nano", "my.toml, line 3"; empty: the command line
-    bool list = false;  ///< a list of a file
+    bool list = false;  ///< it was a list of texts, which are in `text` with commas between
 };
 
 /// Every reader checks the value and throws a UsageError that names the flag, the value, where it
@@ -37,27 +39,17 @@ public:
     void erase(const std::string &flag) { values_.erase(flag); }
 
     std::string text(const std::string &flag, const std::string &otherwise = "") const;
-    /// `words`: what else the flag may be, for the message ("auto or ").
-    uint64_t whole(const std::string &flag, uint64_t low, uint64_t high, uint64_t otherwise,
-                   const std::string &words = "") const;
-    /// As `parse_bytes` reads it.
-    uint64_t bytes(const std::string &flag, const std::string &words) const;
-    double real(const std::string &flag, double otherwise) const;  ///< finite, not negative
-    double positive(const std::string &flag, double otherwise) const;
-    double fraction(const std::string &flag, double otherwise) const;  ///< in [0, 1)
-    double seconds(const std::string &flag, double otherwise) const;  ///< "90s", "1.5m"; at least 0.1 s
-    bool yes(const std::string &flag) const;
-    std::string word(const std::string &flag, const std::vector<std::string> &words,
-                     const std::string &otherwise) const;
+    /// Puts the value there, if it was given.
+    void read(const Setting &setting, ValueRef into) const;
 
     /// Throws: --flag is 'value' (where), expected `expected`.
     [[noreturn]] void refuse(const std::string &flag, const std::string &expected) const;
 
 private:
     std::map<std::string, Given> values_;
-
-    const std::string *find(const std::string &flag) const;
-    double number(const std::string &flag, const std::string &expected) const;
 };
+
+/// The candidate nearest to a mistyped word, as " (did you mean X?)"; empty when none is near.
+std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates);
 
 }  // namespace cryolite

@@ -21,15 +21,13 @@ class Bench {
 public:
     explicit Bench(const std::vector<std::string> &arguments)
         : request_(read_request(Command::bench, arguments)), s_(understand(request_)) {
-        for (const char *flag : {"out", "resume", "checkpoint-every", "keep", "eval-every", "give-up-after", "val"})
-            if (auto at = request_.values.all().find(flag);
-                at != request_.values.all().end() && at->second.origin == Origin::command_line)
-                progress_.say(fmt::format(
-                    "note: --{} has no effect here: bench makes no run and evaluates nothing",
-                    flag));
-        if (s_.peers && request_.program.description.name != "gpt")
-            fail_usage("--peers knows the same work in PyTorch for gpt only, not for {}",
-                       request_.app);
+        for (const auto &[name, given] : request_.values.all())
+            if (const Flag *flag = find_flag(name);
+                given.origin == Origin::command_line && flag && !flag->says_something_to(Command::bench))
+                progress_.say(
+                    fmt::format("note: --{} has no effect here: bench makes no run and evaluates nothing", name));
+        if (s_.peers && request_.program.description.peer.empty())
+            fail_usage("--peers: {} does not say what does the same work in PyTorch, as gpt does", request_.app);
         if (s_.peers && s_.profile)
             fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
         if (s_.peers && s_.accumulate > 1)
@@ -138,7 +136,7 @@ private:
     int with_peers() {
         constexpr uint64_t rounds = 3;
         const uint64_t steps = (s_.steps() + rounds - 1) / rounds;
-        Peers peers(s_, session_->own_threads(), progress_);
+        Peers peers(s_, request_.program.description.peer, session_->own_threads(), progress_);
         began_ = Clock::now();
         for (uint64_t r = 0; r < rounds; r++) {
             if (r > 0) step(false);  // what the others did meanwhile has emptied the caches

@@ -21,7 +21,7 @@ void print_people(const std::string &key, bool found, const json &parts, const s
                found ? "in the cache"
                : has_compiler() ? "not in the cache, would be compiled" : "not in the cache, and this build has no compiler");
     for (const auto &[name, value] : flat_parts(parts.dump()))
-        fmt::print("  {:14}{}\n", name, name == "program" ? value.substr(0, 12) : value);
+        fmt::print("  {:24}{}\n", name, name == "program" ? value.substr(0, 12) : value);
     if (found) return;
     if (!near) {
         fmt::print("the cache has no other bundle to compare with\n");

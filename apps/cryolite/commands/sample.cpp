@@ -25,6 +25,33 @@ struct SampleOptions {
     int threads = 0;
 };
 
+std::vector<std::pair<Setting, ValueRef>> sample_flags(SampleOptions &o) {
+    return {{{.name = "tokens", .value = "N", .help = "how many to generate", .range = WholeRange{1, 1'000'000'000}},
+             &o.tokens},
+            {{.name = "temperature",
+              .value = "X",
+              .help = "0: always the likeliest token",
+              .range = RealRange::not_negative},
+             &o.temperature},
+            {{.name = "seed",
+              .value = "N",
+              .help = "another seed, another text",
+              .range = WholeRange{0, ~uint64_t{0} >> 1}},
+             &o.seed},
+            {{.name = "cache",
+              .value = "DIR",
+              .help = "compiled kernels",
+              .range = Setting::File{},
+              .otherwise = "$XDG_CACHE_HOME/cryolite"},
+             &o.cache},
+            {{.name = "threads",
+              .value = "N",
+              .help = "threads",
+              .range = WholeRange{1, 1024},
+              .otherwise = "all cores that this process may use"},
+             &o.threads}};
+}
+
 SampleOptions read_options(std::vector<std::string> arguments) {
     SampleOptions o;
     std::map<std::string, std::string> texts;
@@ -33,14 +60,11 @@ SampleOptions read_options(std::vector<std::string> arguments) {
     app.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
     app.add_option("RUN", run, "folder of a run")->required();
     app.add_option("--prompt", o.prompt, "text to go on from");
-    auto add = [&](const std::string &name, const char *type, const char *help) {
-        app.add_option("--" + name, texts[name], help)->type_name(type);
-    };
-    add("tokens", "N", "how many to generate (300)");
-    add("temperature", "X", "0: always the likeliest token (0.8)");
-    add("seed", "N", "another seed, another text (1)");
-    add("cache", "DIR", "compiled kernels ($XDG_CACHE_HOME/cryolite)");
-    add("threads", "N", "threads (all cores that this process may use)");
+    for (const auto &[flag, value] : sample_flags(o)) {
+        const std::string otherwise = flag.otherwise.empty() ? text_of(flag, value) : flag.otherwise;
+        app.add_option("--" + flag.name, texts[flag.name], fmt::format("{} ({})", flag.help, otherwise))
+            ->type_name(flag.value);
+    }
     std::reverse(arguments.begin(), arguments.end());
     try {
         app.parse(arguments);
@@ -54,11 +78,7 @@ SampleOptions read_options(std::vector<std::string> arguments) {
     for (auto &[name, text] : texts)
         if (app.count("--" + name)) v.give(name, {text, Origin::command_line});
     o.run = run;
-    o.tokens = v.whole("tokens", 1, 1'000'000'000, o.tokens);
-    o.temperature = v.real("temperature", o.temperature);
-    o.seed = v.whole("seed", 0, ~uint64_t{0} >> 1, o.seed);
-    o.threads = int(v.whole("threads", 1, 1024, 0));
-    o.cache = v.text("cache");
+    for (const auto &[flag, value] : sample_flags(o)) v.read(flag, value);
     return o;
 }
 
@@ -75,7 +95,7 @@ Request read_run(const SampleOptions &o) {
     r.command = Command::train;
     for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed))
         r.values.give(name, given);
-    r.app = r.values.text("app", "gpt");
+    r.app = r.values.text("app", default_app);
     r.program = find_program(r.app, Cache(o.cache));
     for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers"}) r.values.erase(flag);
     r.values.give("batch", {"1", Origin::command_line});

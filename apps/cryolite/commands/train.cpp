@@ -109,7 +109,6 @@ private:
         if (!point) check_init(s_, request_);
         session_ = std::make_unique<Session>(
             open_bundle(s_, request_, progress_, true, [this](const std::string &json) { emit(json); }), s_);
-        if (point) check_same(s_, data_, *point);
         check_extents();
         check_evaluation(trainer(), data_, s_);
         set_numbers(trainer(), s_);

@@ -122,16 +122,11 @@ std::string python_with_torch(Progress &progress) {
     return python.string();
 }
 
-std::vector<std::string> script_arguments(const std::string &python, const char *mode,
+std::vector<std::string> script_arguments(const std::string &python, const std::string &script, const char *mode,
                                           const TrainSettings &s, int threads) {
-    std::vector<std::string> argv = {
-        python,   "-W", "ignore", source_path("apps/cryolite/peers/torch_gpt.py").string(),
-        "--mode", mode};
-    for (const char *name :
-         {"layers", "heads", "width", "context", "batch", "vocab", "positions"}) {
-        argv.push_back(std::string("--") + name);
-        argv.push_back(std::to_string(s.param(name, 1)));
-    }
+    std::vector<std::string> argv = {python,   "-W", "ignore", source_path("apps/cryolite/peers/" + script).string(),
+                                     "--mode", mode};
+    for (auto &[name, value] : s.params) argv.insert(argv.end(), {"--" + name, value});
     auto add = [&](const char *flag, double value) {
         argv.push_back(flag);
         argv.push_back(fmt::format("{}", value));
@@ -144,10 +139,10 @@ std::vector<std::string> script_arguments(const std::string &python, const char 
 
 }  // namespace
 
-Peers::Peers(const TrainSettings &s, int threads, Progress &progress) : progress_(progress) {
+Peers::Peers(const TrainSettings &s, const std::string &script, int threads, Progress &progress) : progress_(progress) {
     try {
         const std::string python = python_with_torch(progress);
-        for (const char *mode : {"eager", "compile", "backward"}) start(python, mode, s, threads);
+        for (const char *mode : {"eager", "compile", "backward"}) start(python, script, mode, s, threads);
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
@@ -159,7 +154,7 @@ Peers::Peers(const TrainSettings &s, int threads, Progress &progress) : progress
 
 Peers::~Peers() = default;
 
-void Peers::start(const std::string &python, const char *mode, const TrainSettings &s,
+void Peers::start(const std::string &python, const std::string &script, const char *mode, const TrainSettings &s,
                   int threads) {
     auto peer = std::make_unique<Peer>();
     peer->name = std::string("torch ") + mode;
@@ -174,7 +169,7 @@ void Peers::start(const std::string &python, const char *mode, const TrainSettin
     posix_spawn_file_actions_adddup2(&actions, to[0], 0);
     posix_spawn_file_actions_adddup2(&actions, from[1], 1);
     posix_spawn_file_actions_adddup2(&actions, errors, 2);
-    std::vector<std::string> words = script_arguments(python, mode, s, threads);
+    std::vector<std::string> words = script_arguments(python, script, mode, s, threads);
     std::vector<char *> argv;
     for (std::string &w : words) argv.push_back(w.data());
     argv.push_back(nullptr);

@@ -22,7 +22,7 @@ public:
     /// Starts them: in the interpreter of CRYOLITE_PEERS_PYTHON, else in the environment .peers of
     /// the checkout, which is installed now where it is missing. Where that fails, `missing` says
     /// why.
-    Peers(const TrainSettings &settings, int threads, Progress &progress);
+    Peers(const TrainSettings &settings, const std::string &script, int threads, Progress &progress);
     ~Peers();
 
     /// Every peer in turn does so many steps.
@@ -37,7 +37,7 @@ private:
     std::string missing_;
     Progress &progress_;
 
-    void start(const std::string &python, const char *mode, const TrainSettings &settings,
+    void start(const std::string &python, const std::string &script, const char *mode, const TrainSettings &settings,
                int threads);
     void lose(const Peer &peer);
 };

@@ -52,7 +52,8 @@ def arguments():
     for name, value in (("layers", 12), ("heads", 12), ("width", 768), ("context", 64), ("positions", 1024),
                         ("batch", 4), ("vocab", 50257), ("threads", 2)):
         parser.add_argument("--" + name, type=int, default=value)
-    for name, value in (("lr", 1e-3), ("beta1", 0.9), ("beta2", 0.95), ("weight-decay", 0.1), ("clip", 0.0)):
+    for name, value in (("lr", 1e-3), ("beta1", 0.9), ("beta2", 0.95), ("eps", 1e-8), ("weight-decay", 0.1),
+                        ("clip", 0.0)):
         parser.add_argument("--" + name, type=float, default=value)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw")
@@ -100,7 +101,7 @@ def make_optimizer(a, parameters):
     groups = [{"params": decay, "weight_decay": a.weight_decay}, {"params": plain, "weight_decay": 0.0}]
     if a.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=a.lr, momentum=a.beta1, fused=True)
-    return torch.optim.AdamW(groups, lr=a.lr, betas=(a.beta1, a.beta2), eps=1e-8, fused=True)
+    return torch.optim.AdamW(groups, lr=a.lr, betas=(a.beta1, a.beta2), eps=a.eps, fused=True)
 
 
 class InBackward:

@@ -1,5 +1,6 @@
 // The resolved settings of a run as config.toml.
 
+#include <algorithm>
 #include <cmath>
 
 #include "apps/cryolite/cli/config_file.h"
@@ -18,13 +19,8 @@ std::string real(double x) {
     return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
-std::string path(const fs::path &p) { return toml_string(fs::absolute(p).string()); }
-
-}  // namespace
-
-/// What a text has between its commas; "none" as it is.
+/// What a text has between its commas.
 std::string toml_list(const std::string &text) {
-    if (text == "none") return toml_string(text);
     std::string items;
     for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
         end = std::min(text.find(',', begin), text.size());
@@ -33,8 +29,24 @@ std::string toml_list(const std::string &text) {
     return "[" + items + "]";
 }
 
+/// The value in TOML; empty: there is nothing to say.
+std::string literal(const Setting &setting, ValueRef value) {
+    const std::string text = text_of(setting, value);
+    if (std::ranges::any_of(setting.words, [&](const Setting::Word &w) { return w.text == text; }))
+        return toml_string(text);
+    if (setting.list) return toml_list(text);
+    if (auto *path = std::get_if<fs::path *>(&value)) return (*path)->empty() ? "" : toml_string(text);
+    if (auto *x = std::get_if<double *>(&value); x && !std::holds_alternative<Setting::Seconds>(setting.range))
+        return std::isnan(**x) ? "" : real(**x);
+    const bool number =
+        std::holds_alternative<WholeRange>(setting.range) || std::holds_alternative<RealRange>(setting.range);
+    return number || setting.is_switch() ? text : toml_string(text);
+}
+
+}  // namespace
+
 void check_names(const TrainSettings &s) {
-    auto check = [](const char *whose, const fs::path &name) {
+    auto check = [](const std::string &whose, const fs::path &name) {
         const std::string text = name.empty() ? "" : fs::absolute(name).string();
         if (first_not_utf8(text) != std::string::npos)
             fail_usage("{}: the name {} is not UTF-8, which config.toml has to be: the run could not go on by it; rename the "
@@ -42,50 +54,24 @@ void check_names(const TrainSettings &s) {
                        whose, shown(text, 400));
     };
     check("APP", is_source(s.app) ? s.app : "");
-    check("--data", s.data), check("--val", s.validation), check("--init", s.init);
+    for_each_setting(s, [&](const Flag &flag, ValueRef value) {
+        if (auto *path = std::get_if<fs::path *>(&value)) check("--" + flag.name, **path);
+    });
 }
 
 std::string config_toml(const TrainSettings &s) {
-    std::string out = std::string(config_heading) + "\n";
-    auto line = [&](const std::string &key, const std::string &value) {
-        out += fmt::format("{} = {}\n", key, value);
-    };
-    line("app", toml_string(is_source(s.app) ? fs::absolute(s.app).string() : s.app));
-    if (!s.preset.empty()) line("preset", toml_string(s.preset));
-    out += "\n# Model\n";
-    for (auto &[name, value] : s.params) line(name, value);
-    if (s.text) line("tokenizer", toml_string(s.tokenizer));
-    out += "\n# Step\n";
-    line("accumulate", std::to_string(s.accumulate));
-    line("precision", toml_string(s.precision));
-    line("freeze", toml_list(s.freeze));
-    line("clip", real(s.clip));
-    line("optimizer", toml_string(s.optimizer));
-    if (!std::isnan(s.rate.high)) line("lr", real(s.rate.high));
-    if (!std::isnan(s.rate.low)) line("min-lr", real(s.rate.low));
-    line("warmup", std::to_string(s.rate.warmup));
-    for (auto &[name, value] : s.numbers) line(name, real(value));
-    out += "\n# Schedule\n";
-    line("update", toml_string(s.update));
-    line("group", toml_string(s.group));
-    line("head-rows", s.head_rows < 0 ? toml_string("auto") : std::to_string(s.head_rows));
-    line("recompute", toml_string(s.recompute));
-    line("dialect", toml_string(s.dialect));
-    line("device", toml_string(s.device));
-    line("workers", std::to_string(s.workers));
-    if (s.threads) line("threads", std::to_string(s.threads));
-    line("patience", toml_string(fmt::format("{}s", s.patience)));
-    out += "\n# Run\n";
-    line("steps", std::to_string(s.rate.steps));
-    line("seed", std::to_string(s.seed));
-    if (!s.data.empty()) line("data", path(s.data));
-    if (!s.validation.empty()) line("val", path(s.validation));
-    if (!s.init.empty()) line("init", path(s.init));
-    line("order", toml_string(s.sequential ? "sequential" : "random"));
-    line("checkpoint-every", std::to_string(s.checkpoint_every));
-    line("keep", std::to_string(s.keep));
-    line("give-up-after", std::to_string(s.give_up_after));
-    line("eval-every", std::to_string(s.eval_every));
+    std::vector<std::string> groups;  // in the order of their first setting
+    std::map<std::string, std::string> lines;
+    for_each_setting(s, [&](const Flag &flag, ValueRef value) {
+        if (!lines.contains(flag.group)) groups.push_back(flag.group);
+        std::string &of_group = lines[flag.group];
+        if (const std::string text = literal(flag, value); !text.empty())
+            of_group += fmt::format("{} = {}\n", flag.name, text);
+    });
+    std::string out = fmt::format("{}\napp = {}\n", config_heading,
+                                  toml_string(is_source(s.app) ? fs::absolute(s.app).string() : s.app));
+    if (!s.preset.empty()) out += fmt::format("preset = {}\n", toml_string(s.preset));
+    for (const std::string &group : groups) out += fmt::format("\n# {}\n{}", group, lines[group]);
     return out;
 }
 

@@ -55,15 +55,23 @@ struct Change {
     OnResume on_resume;
 };
 
+/// Of a flag that a checkpoint does not have: a setting of a step is newer than it, which was made with its default.
+std::string text_before(const Flag &flag, const std::string &now) {
+    StepConfig plain;
+    const StepSetting *row = find_by_key(flag.key());
+    return row ? text_of(*row, row->of(plain)) : now;
+}
+
 /// Every flag whose value is not that of the checkpoint.
 std::vector<Change> changes(const TrainSettings &s, const ResumePoint &point) {
     std::vector<Change> list;
-    for (auto &[flag, value] : flags_of(s)) {
-        const auto before = point.settings.find(flag);
-        if (before == point.settings.end() || value == "nan" || before->second == value) continue;
-        const Flag *known = find_flag(flag);
-        list.push_back({flag, before->second, value, known ? known->on_resume : OnResume::fixed});
-    }
+    for_each_setting(s, [&](const Flag &flag, ValueRef value) {
+        const auto before = point.settings.find(flag.name);
+        const std::string now = text_of(flag, value);
+        const std::string then = before == point.settings.end() ? text_before(flag, now) : before->second;
+        if (flag.on_resume == OnResume::by_content || then == now) return;
+        list.push_back({flag.name, then, now, flag.on_resume});
+    });
     return list;
 }
 

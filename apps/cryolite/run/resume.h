@@ -33,7 +33,7 @@ using Skipped = std::function<void(const Checkpoint &, const std::string &why)>;
 std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped &skipped);
 
 /// Throws UsageError naming the first flag that a resume may not change (OnResume) and whose value is not the one that
-/// the run was made with. Numbers that are not known yet are not compared.
+/// the run was made with.
 void check_same(const TrainSettings &settings, const RunData &data, const ResumePoint &point);
 
 /// Those that it may change and has: "--lr 0.001 -> 0.0003", by flag.

@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "apps/cryolite/report/progress.h"
+#include "apps/cryolite/session/init_file.h"
 #include "runtime/data/shard.h"
-#include "runtime/formats/safetensors.h"
 #include "runtime/io/error.h"
 
 #ifndef CRYOLITE_SOURCE_DIR  // the build gives the checkout it was made from
@@ -30,16 +30,6 @@ namespace {
 
 constexpr int gpt2_vocabulary = 50257;
 
-/// Rows of a two-dimensional tensor of --init, with or without the prefix that Hugging Face writes.
-std::optional<int> rows_of_init(const TrainSettings &s, const std::string &name) {
-    if (s.init.empty()) return std::nullopt;
-    const SafetensorsFile file(s.init);
-    for (const std::string &prefix : {std::string(), std::string("transformer.")})
-        if (const TensorEntry *e = file.find(prefix + name); e && e->shape.size() == 2)
-            return int(std::min<int64_t>(e->shape[0], 1 << 24));
-    return std::nullopt;
-}
-
 int preset_number(const Request &r, const std::string &flag) {
     for (auto &[name, flags] : r.program.description.presets)
         if (name == r.preset && flags.count(flag)) return std::atoi(flags.at(flag).c_str());
@@ -53,12 +43,12 @@ void set_positions(TrainSettings &s, const Request &r) {
         // A preset that does not say has as many as its context.
         const int preset = std::max(preset_number(r, "positions"), preset_number(r, "context"));
         s.params["positions"] =
-            std::to_string(rows_of_init(s, "wpe.weight").value_or(std::max(context, preset)));
+            std::to_string(param_of_init(s, r, "positions").value_or(std::max(context, preset)));
     }
     if (const int positions = s.param("positions", 1); context > positions)
         fail_usage("--context {} is longer than the {} positions{}; use a shorter context", context,
                    positions,
-                   r.values.chosen("positions") ? " of --positions" : " of --init's wpe.weight");
+                   r.values.chosen("positions") ? " of --positions" : " of --init");
 }
 
 /// `tokens`: how many the tokenizer has.
@@ -67,7 +57,7 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
     const bool chosen = r.values.chosen("vocab");
     if (!chosen)
         s.params["vocab"] =
-            std::to_string(std::max(tokens, rows_of_init(s, "wte.weight").value_or(0)));
+            std::to_string(std::max(tokens, param_of_init(s, r, "vocab").value_or(0)));
     if (const int vocab = s.param("vocab", 0); vocab < tokens)
         fail_usage("--vocab is {}, expected at least {}, the vocabulary of {}: it may be enlarged, "
                    "not shrunk",
@@ -82,7 +72,7 @@ std::shared_ptr<const Tokenizer> gpt2_tokenizer() {
 RunData open_shard(TrainSettings &s, const Request &r) {
     RunData d;
     const bool gpt2 = s.tokenizer == "gpt2";
-    std::optional<int> init = rows_of_init(s, "wte.weight");
+    std::optional<int> init = param_of_init(s, r, "vocab");
     if (!r.values.chosen("vocab") && !init && !gpt2)
         fail_usage("{} is a token shard, which does not say how many different tokens there are: "
                    "give --vocab N",
@@ -202,7 +192,7 @@ RunData random_data(TrainSettings &s, const Request &r) {
     d.name = s.text ? "random tokens" : "random rows", d.about = d.name;
     try {
         if (!r.values.chosen("vocab") && s.params.count("vocab")) {
-            std::optional<int> init = rows_of_init(s, "wte.weight");
+            std::optional<int> init = param_of_init(s, r, "vocab");
             if (init || s.tokenizer == "gpt2")
                 s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
         }

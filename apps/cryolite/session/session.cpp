@@ -37,10 +37,7 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    BundleRequest r{.params = s.params, .optimizer = s.optimizer, .update = s.update, .precision = s.precision, .device = s.device,
-                    .dialect = s.dialect == "auto" ? "halide" : s.dialect, .freeze = s.freeze,
-                    .clip = s.clip > 0, .accumulate = s.accumulate > 1, .group = s.group, .head_rows = s.head_rows,
-                    .budget = s.budget, .workers = s.workers};
+    BundleRequest r{.params = s.params, .step = s};
     if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
     return r;
 }
@@ -80,7 +77,6 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     if (trains) check_memory(bundle->plan, s, request);
     all.barrier();  // nobody takes memory before all have looked
     stop_deferring();
-    complete(s, request.values, bundle->plan);
     if (s.json) emit(compile_json(built.kernels, built.cached, built.seconds));
     progress.say(fmt::format("kernels: {}, {} ({:.2f} s)", built.kernels,
                              built.cached == built.kernels
@@ -137,64 +133,6 @@ double measure_peak(const TrainSettings &s, int threads) {
 void set_numbers(Trainer &trainer, const TrainSettings &s) {
     for (auto &[name, value] : s.numbers) trainer.set(name, value);
     trainer.set("clip", s.clip);
-}
-
-namespace {
-
-/// A tied head repeats the token table; another one would be lost if it were ignored.
-void check_gpt(const fs::path &path, const TrainSettings &s) {
-    const SafetensorsFile file(path);
-    const TensorEntry *head = file.find("lm_head.weight"), *table = nullptr;
-    for (const char *name : {"wte.weight", "transformer.wte.weight"})
-        if (!table) table = file.find(name);
-    // What would only be met after all kernels are compiled.
-    if (const int width = s.param("width", 0); table && table->shape.size() == 2 && table->shape[1] != width)
-        fail_usage("--init: {}: tensor '{}' has shape {}: its model has --width {}, this one {}", path.string(), table->name,
-                   shape_text(table->shape), table->shape[1], width);
-    const int layers = s.param("layers", 0);
-    for (const char *prefix : {"h.", "transformer.h."})
-        if (file.find(prefix + std::string("0.ln_1.weight")))
-            if (!file.find(fmt::format("{}{}.ln_1.weight", prefix, layers - 1)) ||
-                file.find(fmt::format("{}{}.ln_1.weight", prefix, layers)))
-                fail_usage("--init: {}: its model has not the {} layers of this one; give its own number with --layers",
-                           path.string(), layers);
-    if (head && table &&
-        (head->shape != table->shape || file.read_float32(head->name) != file.read_float32(table->name)))
-        fail_usage(
-            "{}: lm_head.weight is not wte.weight: this model's head is tied to its token table",
-            path.string());
-}
-
-/// A file that does not fit is a flag that does not.
-template <typename Work> void about_init(const Work &work) {
-    try {
-        work();
-    } catch (const UsageError &) {
-        throw;
-    } catch (const Error &e) {
-        throw UsageError(fmt::format("--init: {}", e.what()));
-    }
-}
-
-}  // namespace
-
-void check_init(const TrainSettings &s, const Request &request) {
-    if (s.init.empty() || request.program.description.name != "gpt") return;
-    about_init([&] { check_gpt(s.init, s); });
-}
-
-void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &request) {
-    if (s.init.empty()) return trainer.initialise(s.seed);
-    const bool gpt = request.program.description.name == "gpt";
-    about_init([&] {
-        trainer.load_parameters(s.init, [&](const std::string &name) -> std::string {
-            if (!gpt) return name;
-            if (name == "lm_head.weight" || name.ends_with(".attn.bias") ||
-                name.ends_with(".attn.masked_bias"))
-                return "";
-            return name.starts_with("transformer.") ? name.substr(12) : name;
-        });
-    });
 }
 
 std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "apps/cryolite/report/progress.h"
+#include "apps/cryolite/session/init_file.h"
 #include "apps/cryolite/session/settings.h"
 #include "runtime/device/device.h"
 #include "runtime/train/trainer.h"
@@ -12,8 +13,8 @@
 namespace cryolite {
 
 /// The bundle of these settings, compiled now or found in the cache, with the compile event.
-/// Completes the settings with the optimizer's own numbers. `trains`: with what fits into memory (memory_choice.h) and
-/// with what the plan lacks, for people. `emit` gets the event where there is --json.
+/// `trains`: with what fits into memory (memory_choice.h) and with what the plan lacks, for people. `emit` gets the
+/// event where there is --json.
 using Emit = std::function<void(const std::string &json)>;
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request, Progress &progress,
                                           bool trains = true, const Emit &emit = print_line);
@@ -38,12 +39,6 @@ struct Session {
 
 /// Sets the optimizer's numbers and the clipping norm, which do not change in a run.
 void set_numbers(Trainer &trainer, const TrainSettings &settings);
-
-/// What the header of --init shows to be of another model, before anything is compiled.
-void check_init(const TrainSettings &settings, const Request &request);
-
-/// Weights of --init, in Hugging Face's names for GPT-2 or the model's own, or drawn from the seed.
-void begin_weights(Trainer &trainer, const TrainSettings &settings, const Request &request);
 
 /// FLOPs of a step of the model, of all workers: what a fraction of the machine's peak is of.
 double step_flops(const Plan &plan, int accumulate);

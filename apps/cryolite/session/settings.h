@@ -5,31 +5,24 @@
 #include <string>
 
 #include "apps/cryolite/cli/flags.h"
+#include "bundle/step_config.h"
 #include "runtime/collective/watch.h"
-#include "runtime/plan/plan.h"
 #include "runtime/train/rate.h"
 
 namespace cryolite {
 
-struct TrainSettings {
+/// A step's settings and a run's: each member that a flag sets is a row of a table: bundle/step_config.cpp,
+/// flag_table.cpp.
+struct TrainSettings : StepConfig {
     std::string app, preset;
     bool text = true;  ///< a model of text, else of the rows of a table
     bool numbers_wanted = false;  ///< of each row it predicts numbers, not a class
     /// The model's parameters by name, as text. Those that depend on the data (vocab, classes,
     /// positions) are added by `open_data`.
     std::map<std::string, std::string> params;
-    int accumulate = 1;
-    double clip = 0;  ///< 0: off
-    std::string precision = "fp32";
-    std::string freeze = "none";  ///< patterns of names of parameters that are not trained: "wte.weight,h.*.mlp.*"
-    std::string optimizer, update = "auto", recompute = "auto", dialect = "halide", device = "cpu", group = "auto";
-    int head_rows = -1;   ///< of a block of the head and its loss; 0: whole, -1: whole while that is small
-    uint64_t budget = 0;  ///< bytes that a step may take; 0: any
+    LearningRate rate;                      ///< nan: the optimizer has none
+    std::map<std::string, double> numbers;  ///< the optimizer's others: weight-decay, beta1, ...
     std::string memory_note;  ///< what was chosen for memory, or why nothing fits; empty: it fits as it is
-    LearningRate rate;
-    /// The optimizer's other numbers that were given: weight-decay, beta1, beta2.
-    std::map<std::string, double> numbers;
-    int workers = 1;  ///< data-parallel replicas: threads of this process, or all processes of mpirun
     int threads = 0;  ///< of each worker; 0: all cores, divided among workers
     int restarts = 0;                     ///< after failures
     std::string launch;                   ///< what starts the workers as processes, with {workers} for their number
@@ -51,20 +44,20 @@ struct TrainSettings {
 /// Throws UsageError for every value that cannot be.
 TrainSettings understand(const Request &request);
 
-/// After the plan is there: fills in the optimizer's own numbers where none were given. Throws
-/// UsageError for a number that was chosen and that the optimizer does not have.
-void complete(TrainSettings &settings, const Values &values, const Plan &plan);
-
 /// Throws UsageError for a file whose name config.toml cannot hold, because it is not UTF-8.
 void check_names(const TrainSettings &settings);
 
 /// The first line of every `config_toml`: by it the folder of a run is known for one.
 constexpr std::string_view config_heading = "# What this run was made with; cryolite train --config FILE does it again.";
 
-/// The settings as a file for --config; without numbers that are not known yet.
+/// The settings as a file for --config.
 std::string config_toml(const TrainSettings &settings);
 
-/// What a run is made with, but for its files: flag -> value as text. "nan": not known yet.
+/// Calls `visit` with every setting that a run keeps: parameters of the model, the step's and the run's,
+/// the optimizer's numbers.
+void for_each_setting(const TrainSettings &settings, const std::function<void(const Flag &, ValueRef)> &visit);
+
+/// What a run is made with, but for its data: flag -> value as text.
 std::map<std::string, std::string> flags_of(const TrainSettings &settings);
 
 }  // namespace cryolite

@@ -1,0 +1,81 @@
+#pragma once
+// How a setting is declared: its name, what it may be, and who has to know of it, in one row. Whoever reads settings,
+// writes them, compares them or hands them on walks rows.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "bundle/range.h"
+
+namespace cryolite {
+
+/// The place of a setting's value.
+using ValueRef = std::variant<bool *, int *, uint64_t *, double *, std::string *, std::filesystem::path *>;
+
+/// Whether a run that goes on has to have the value that it began with.
+enum class OnResume {
+    fixed,
+    free,
+    by_content,  ///< what the file holds has to be the same, not its name: its digest is compared
+};
+
+/// Whether a bundle depends on a setting: its program is told, and the key of the bundle has it.
+enum class InBundle {
+    no,
+    value,
+    where_given,  ///< its value, where that is not the default: a new setting changes no key that there was
+    whether,      ///< only whether it is what it is by default: gradients are clipped, or are not
+};
+
+struct Setting {
+    struct Words {};  ///< nothing but `words`
+    struct Switch {};
+    struct Bytes {
+    };  ///< from 1 on, with a unit if need be: 2350000000, 40MB, 1.5 GiB. A string keeps it as it was given
+    struct Seconds {};  ///< with a unit if need be: 90s, 1.5m
+    struct Text {};     ///< not empty
+    struct File {};     ///< a path
+    using Range = std::variant<Words, Switch, WholeRange, RealRange, Bytes, Seconds, Text, File>;
+    /// What may stand for a value.
+    struct Word {
+        std::string text;
+        int value = 0;            ///< where the value is no string
+        std::string bundle = "";  ///< the word that a bundle is made with, where that is another one
+    };
+
+    std::string name;        ///< of the flag, without its dashes, and of the key of a TOML file
+    std::string value = "";  ///< what --help calls its value; empty: a switch
+    std::string group = "";  ///< of --help and of config.toml
+    std::string help = "";   ///< without the default
+    Range range = Words{};
+    std::vector<Word> words = {};
+    OnResume on_resume = OnResume::fixed;
+    InBundle in_bundle = InBundle::no;
+    std::string otherwise = "";  ///< words of --help for the default; empty: its text; "-": none
+    bool list = false;           ///< of texts, with commas between; given one by one or as a list in TOML, too
+    bool in_bench = true;        ///< false: `bench` has a default of its own, and takes no preset's value
+    std::string flag = "";       ///< by which a user sets it, where it has no flag of its own
+
+    bool is_switch() const { return std::holds_alternative<Switch>(range); }
+    /// "head_rows", in JSON.
+    std::string key() const;
+};
+
+/// "a whole number from 1 to 1024"
+std::string expected(const Setting &setting);
+
+/// Whether the text is a value of the setting, which is then put there.
+bool read_value(const Setting &setting, const std::string &text, ValueRef into);
+
+/// The value as a flag has it; "nan": not known yet. A path is made absolute; an empty one, or an empty string, is
+/// "none".
+std::string text_of(const Setting &setting, ValueRef value);
+
+/// Of a value of the range Bytes.
+std::optional<uint64_t> bytes_of(std::string_view text);
+
+}  // namespace cryolite

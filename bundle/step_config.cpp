@@ -1,0 +1,174 @@
+#include "bundle/step_config.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "dialects/table.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+const std::string step = "Step", schedule = "Schedule";
+constexpr auto value = InBundle::value, whether = InBundle::whether;
+constexpr auto fixed = OnResume::fixed, free = OnResume::free;
+
+/// What auto is follows when the kernels are there and measured.
+std::vector<Setting::Word> dialects() {
+    std::vector<Setting::Word> words = {{"auto", 0, "halide"}, {"halide"}};
+    for (const DialectLine &d : dialect_table()) words.push_back({d.name});
+    return words;
+}
+
+}  // namespace
+
+const std::vector<StepSetting> &step_settings() {
+    using S = StepConfig;
+    static const std::vector<StepSetting> rows = {
+        {{.name = "accumulate", .value = "N", .group = step, .help = "micro-batches in a step",
+          .range = WholeRange{1, 1 << 20}, .on_resume = fixed, .in_bundle = whether}, &S::accumulate},
+        {{.name = "precision", .value = "FORMAT", .group = step,
+          .help = "fp32, or bf16: products and what they read; sums and masters fp32", .words = {{"fp32"}, {"bf16"}},
+          .on_resume = fixed, .in_bundle = value}, &S::precision},
+        {{.name = "clip", .value = "NORM", .group = step, .help = "largest norm of the gradient; 0: off",
+          .range = RealRange::not_negative, .on_resume = fixed, .in_bundle = whether, .in_bench = false}, &S::clip},
+        {{.name = "optimizer", .value = "NAME", .group = step, .help = "the rule of the update",
+          .range = Setting::Text{}, .on_resume = fixed, .in_bundle = value, .otherwise = "the program's own"},
+         &S::optimizer},
+        {{.name = "update", .value = "PLACE", .group = schedule, .help = "auto, separate, backward or forward",
+          .words = {{"auto"}, {"separate"}, {"backward"}, {"forward"}}, .on_resume = free, .in_bundle = value},
+         &S::update},
+        {{.name = "group", .value = "WHAT", .group = schedule,
+          .help = "auto, or none: every layer in a kernel of its own", .words = {{"auto"}, {"none"}}, .on_resume = free,
+          .in_bundle = value}, &S::group},
+        {{.name = "head-rows", .value = "ROWS", .group = schedule,
+          .help = "of a block of the head and its loss; 0: whole; auto: whole while that is small",
+          .range = WholeRange{0, 1 << 20}, .words = {{"auto", -1}}, .on_resume = free, .in_bundle = value},
+         &S::head_rows},
+        {{.name = "recompute", .value = "WHAT", .group = schedule,
+          .help = "auto (what memory asks for), none, or the BYTES a step may take, 40MB or 1.5GiB too",
+          .range = Setting::Bytes{}, .words = {{"none"}, {"auto"}}, .on_resume = free}, &S::recompute},
+        {{.name = "budget", .value = "BYTES", .group = schedule,
+          .help = "that a step may take, parameters and state among them; 0: any",
+          .range = WholeRange{0, uint64_t{1} << 63}, .on_resume = free, .in_bundle = value, .flag = "recompute"},
+         &S::budget},
+        {{.name = "dialect", .value = "NAME", .group = schedule,
+          .help = "what computes products: halide, onednn where it can, or auto: what is faster here",
+          .words = dialects(), .on_resume = free, .in_bundle = value}, &S::dialect},
+        {{.name = "device", .value = "NAME", .group = schedule,
+          .help = "cpu, opencl, or cuda, for which kernels are compiled only", .words = {{"cpu"}, {"opencl"}, {"cuda"}},
+          .on_resume = free, .in_bundle = value}, &S::device},
+        {{.name = "workers", .value = "N", .group = schedule,
+          .help = "data-parallel replicas, each with its part of the batch", .range = WholeRange{1, 1024},
+          .on_resume = free, .in_bundle = value, .otherwise = "1; under mpirun: its processes"}, &S::workers},
+        {{.name = "freeze", .value = "PATTERN", .group = step,
+          .help = "names of parameters that are not trained, as h.*.mlp.*, with commas between several",
+          .range = Setting::Text{}, .words = {{"none"}}, .on_resume = fixed, .in_bundle = InBundle::where_given,
+          .list = true}, &S::freeze},
+    };
+    return rows;
+}
+
+namespace {
+
+/// Whether it is on, for those of which a bundle depends on no more.
+bool is_on(const StepSetting &s, StepConfig &config) {
+    StepConfig plain;
+    return text_of(s, s.of(config)) != text_of(s, s.of(plain));
+}
+
+bool concerns_bundle(const StepSetting &s, StepConfig &config) {
+    return s.in_bundle != InBundle::no && (s.in_bundle != InBundle::where_given || is_on(s, config));
+}
+
+std::string bundle_text(const StepSetting &s, StepConfig &config) { return bundle_text(s, text_of(s, s.of(config))); }
+
+}  // namespace
+
+std::string bundle_text(const StepSetting &s, const std::string &text) {
+    for (const Setting::Word &w : s.words)
+        if (w.text == text && !w.bundle.empty()) return w.bundle;
+    return text;
+}
+
+std::vector<std::string> StepConfig::freeze_patterns() const {
+    std::vector<std::string> patterns;
+    if (freeze == "none") return patterns;
+    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+        end = freeze.find(',', begin);
+        patterns.push_back(freeze.substr(begin, end == std::string::npos ? end : end - begin));
+    }
+    return patterns;
+}
+
+void turn_on(const StepSetting &s, StepConfig &config) {
+    std::visit(
+        [&](auto member) {
+            if constexpr (!std::is_same_v<decltype(member), std::string StepConfig::*>) config.*member += 1;
+        },
+        s.member);
+}
+
+json bundle_key(const StepConfig &given) {
+    StepConfig config = given;
+    json key = json::object();
+    for (const StepSetting &s : step_settings()) {
+        if (!concerns_bundle(s, config)) continue;
+        json &at = key[s.key()];
+        if (s.in_bundle == InBundle::whether) at = is_on(s, config);
+        else
+            std::visit(
+                [&](auto member) {
+                    if constexpr (std::is_same_v<decltype(member), std::string StepConfig::*>)
+                        at = bundle_text(s, config);
+                    else
+                        at = config.*member;
+                },
+                s.member);
+    }
+    return key;
+}
+
+std::vector<std::string> program_arguments(const StepConfig &given) {
+    StepConfig config = given;
+    std::vector<std::string> words;
+    for (const StepSetting &s : step_settings()) {
+        if (!concerns_bundle(s, config)) continue;
+        if (s.in_bundle == InBundle::whether || s.is_switch()) {
+            if (is_on(s, config)) words.push_back("--" + s.name);
+        } else {
+            words.insert(words.end(), {"--" + s.name, bundle_text(s, config)});
+        }
+    }
+    return words;
+}
+
+const StepSetting *find_by_key(const std::string &key) {
+    for (const StepSetting &s : step_settings())
+        if (s.in_bundle != InBundle::no && s.key() == key) return &s;
+    return nullptr;
+}
+
+std::string text_of_key(const StepSetting &s, const json &value) {
+    if (value.is_string()) return value.get<std::string>();
+    for (const Setting::Word &w : s.words)
+        if (value.is_number_integer() && value.get<int64_t>() == w.value) return w.text;
+    return value.dump();
+}
+
+std::string why_not(const StepConfig &c) {
+    if (c.device == "cpu") return "";
+    if (c.precision == "bf16")
+        return fmt::format("--precision bf16 is for --device cpu: kernels for {} have no bf16 yet; use fp32", c.device);
+    if (c.dialect != "halide")
+        return fmt::format("--dialect {} is for --device cpu, not for {}; use halide", c.dialect, c.device);
+    if (c.workers > 1)
+        return fmt::format("--device {} has one worker yet, not {}: workers add gradients in the host's memory",
+                           c.device, c.workers);
+    return "";
+}
+
+}  // namespace cryolite

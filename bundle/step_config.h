@@ -1,0 +1,62 @@
+#pragma once
+// What a step is made with, beside its model: every setting that a bundle depends on is a member here and a row of
+// the table in step_config.cpp. The command's flags, a TOML file's keys, what a generator program is told, a bundle's
+// key, what `cache why` says of it and the config.toml of a run all follow from the row.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "bundle/setting.h"
+
+namespace cryolite {
+
+struct StepConfig {
+    int accumulate = 1;  ///< micro-batches in a step
+    std::string precision = "fp32";
+    double clip = 0;  ///< largest norm of the gradient; 0: any
+    std::string optimizer = "adamw";
+    std::string update = "auto", group = "auto";
+    int head_rows = -1;              ///< of a block of the head and its loss; 0: whole, -1: as the compiler chooses
+    std::string recompute = "auto";  ///< as it was given
+    uint64_t budget = 0;             ///< bytes that a step may take, which follow from that; 0: any
+    std::string dialect = "halide";
+    std::string device = "cpu";
+    int workers = 1;               ///< whose gradients are added
+    std::string freeze = "none";   ///< patterns of names of parameters that are not trained, with commas between
+
+    bool clips() const { return clip > 0; }
+    bool accumulates() const { return accumulate > 1; }
+    std::vector<std::string> freeze_patterns() const;
+    bool operator==(const StepConfig &) const = default;
+};
+
+struct StepSetting : Setting {
+    std::variant<bool StepConfig::*, int StepConfig::*, uint64_t StepConfig::*, double StepConfig::*,
+                 std::string StepConfig::*>
+        member;
+
+    ValueRef of(StepConfig &config) const {
+        return std::visit([&](auto at) -> ValueRef { return &(config.*at); }, member);
+    }
+};
+
+/// A row for each. Those with `flag` have no flag of their own: they follow from that one.
+const std::vector<StepSetting> &step_settings();
+
+/// What of a value its bundle is made with: "halide" for the dialect "auto".
+std::string bundle_text(const StepSetting &setting, const std::string &text);
+/// For one of which a bundle knows only whether it is on: what a program goes by that is told no more.
+void turn_on(const StepSetting &setting, StepConfig &config);
+
+/// What of a step its bundle depends on, as its key has it: {"clip": true, "head_rows": -1, ...}.
+nlohmann::json bundle_key(const StepConfig &config);
+/// The same as arguments of its generator program: {"--clip", "--head-rows", "auto", ...}.
+std::vector<std::string> program_arguments(const StepConfig &config);
+/// The row of a name in `bundle_key`; null: it is of none.
+const StepSetting *find_by_key(const std::string &key);
+/// A value there as a flag has it: "auto" for -1.
+std::string text_of_key(const StepSetting &setting, const nlohmann::json &value);
+
+/// Why there is no such step yet, whatever the model; empty: there is.
+std::string why_not(const StepConfig &config);
+
+}  // namespace cryolite
