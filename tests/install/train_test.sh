@@ -38,11 +38,12 @@ same() { # same RUN: it has the bits of the whole run
     done
     cmp -s <(without_times whole/metrics.jsonl) <(without_times "$1"/metrics.jsonl) || fail "$1: other metrics"
 }
-interrupt() { # interrupt SIGNAL RUN STATUS: after its first checkpoints
+interrupt() { # interrupt SIGNAL RUN STATUS [STEP]: after its first checkpoints, or when it begins to evaluate after STEP
     "$command" train "${tiny[@]}" "${long[@]}" --out "$2" --cache "$work/cache" > /dev/null 2> err &
     local pid=$! k=0
     # Two are kept from the second on: waiting for one by its name could miss it.
     while [ "$(ls "$2/checkpoints" 2> /dev/null | wc -l)" -lt 2 ] && [ $((k++)) -lt 3000 ]; do sleep 0.01; done
+    while [ -n "${4-}" ] && ! grep -qs "\"step\":$4," "$2/metrics.jsonl" && [ $((k++)) -lt 3000 ]; do sleep 0.01; done
     kill -"$1" $pid
     wait $pid 2> /dev/null
     local got=$?
@@ -53,7 +54,8 @@ echo damage >> "$(ls -d killed/checkpoints/step-* | tail -1)/model.safetensors"
 train "${long[@]}" --out killed --resume > /dev/null 2> err || fail "resume: $(cat err)"
 grep -q "skipped the checkpoint" err || fail "no word about the damaged checkpoint"
 same killed
-interrupt INT interrupted 130
+# An evaluation that is cut short is made up for by the resume, as it is in a run that nobody interrupts.
+interrupt INT interrupted 130 100
 cryolite train --out interrupted --resume 2> err > /dev/null || fail "resume by the run's own settings: $(cat err)"
 same interrupted
 # Another rate from there on, and what else may change; it is said.

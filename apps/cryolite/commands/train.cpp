@@ -44,8 +44,9 @@ private:
         begin();
         uint64_t step = start_;
         try {
+            if (evaluate_first_) validate(step);
             while (step < s_.steps() && !stopped()) one_step(step++);
-            if (!stopped() && s_.eval_every && data_.has_validation() && evaluated_ != step) validate(step);
+            if (!stopped() && must_evaluate(step)) validate(step);
         } catch (const DataError &e) {
             data_failed(e, "Once the data are what they were, go on: ");
         } catch (const TargetError &e) {
@@ -72,11 +73,16 @@ private:
     std::optional<uint64_t> saved_;  ///< step of the last checkpoint
     std::optional<uint64_t> good_;   ///< of the last one that no withheld update preceded
     uint64_t saved_position_ = 0;    ///< the next micro-batch, when the last one was written
-    bool stopping_ = false, lost_lines_ = false;
+    bool stopping_ = false, lost_lines_ = false, evaluate_first_ = false;
     double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_;
 
     Trainer &trainer() { return *session_->trainer; }
+    /// Whether an evaluation belongs after this step, and was not made.
+    bool must_evaluate(uint64_t step) const {
+        return s_.eval_every && data_.has_validation() && evaluated_ != step &&
+               (step % s_.eval_every == 0 || step == s_.steps());
+    }
     /// All processes of a run stop after the same step.
     bool stopped() const { return processes().size() > 1 ? stopping_ : interrupted(); }
     std::string title() const { return fmt::format("{} on {}", model_name(request_), data_.name); }
@@ -150,7 +156,9 @@ private:
         read_tensors(path);
         trainer().set_steps(step);
         trainer().set_withheld_in_a_row(point.withheld);
-        start_ = evaluated_ = step;
+        start_ = step;
+        evaluate_first_ = point.evaluate && s_.eval_every && data_.has_validation();
+        if (!evaluate_first_) evaluated_ = step;
         saved_ = step, good_ = point.good, saved_position_ = point.position;
         progress_.say(
             fmt::format("going on after step {} from {}", step, path.string()));
@@ -201,7 +209,7 @@ private:
         if (peak_ == 0) peak_ = session_->measure_peak(s_);
         show(e);
         if (s_.give_up_after && withheld >= s_.give_up_after) give_up(step);
-        if (s_.eval_every && step % s_.eval_every == 0 && data_.has_validation()) validate(step);
+        if (must_evaluate(step)) validate(step);
         // While updates are withheld, the weights stay what they were.
         if (s_.checkpoint_every && step % s_.checkpoint_every == 0 && withheld == 0) save(step);
         stopping_ = trainer().any(interrupted());
@@ -346,7 +354,7 @@ private:
                 trainer().send_state();
             else
                 written = folder_.write(
-                    {step, position_, withheld, good, &s_, &data_, &request_.program},
+                    {step, position_, withheld, good, must_evaluate(step), &s_, &data_, &request_.program},
                     {{"model.safetensors", [&](const fs::path &p) { return trainer().write_parameters(p); }},
                      {"optimizer.safetensors", [&](const fs::path &p) { return trainer().write_state(p); }}});
         } catch (const NotFiniteWeight &e) {

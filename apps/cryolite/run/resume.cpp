@@ -38,6 +38,7 @@ std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped 
             p.good = found->step;
         else if (j.at("good").is_number())
             p.good = j["good"];
+        p.evaluate = j.value("evaluate", false);
         p.data = j.at("data"), p.program = j.at("program");
         p.settings = j.at("settings").get<std::map<std::string, std::string>>();
         p.settings["steps"] = std::to_string(j.at("steps").get<uint64_t>());

@@ -18,6 +18,7 @@ struct ResumePoint {
     uint64_t position = 0;                        ///< the next micro-batch
     uint64_t withheld = 0;                        ///< updates in a row, up to this step's
     std::optional<uint64_t> good;                 ///< step of the last checkpoint at which none was
+    bool evaluate = false;                        ///< an evaluation belongs after this step, and was cut short
     std::string data, program;                    ///< digests
     std::map<std::string, std::string> settings;  ///< as `flags_of` has them
     std::vector<std::string> metrics;             ///< lines that metrics.jsonl did not take before the checkpoint

@@ -201,6 +201,7 @@ Checkpoint RunFolder::write(const RunState &state, std::vector<CheckpointFile> f
                         {"position", state.position},
                         {"withheld", state.withheld},
                         {"good", state.good ? json(*state.good) : json(nullptr)},
+                        {"evaluate", state.evaluate},
                         {"steps", state.settings->steps()},
                         {"data", state.data->digest},
                         {"program", state.program->id},

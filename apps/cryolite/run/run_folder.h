@@ -23,6 +23,7 @@ struct RunState {
     uint64_t step = 0, position = 0;
     uint64_t withheld = 0;  ///< as a ResumePoint has them
     std::optional<uint64_t> good;
+    bool evaluate = false;
     const TrainSettings *settings = nullptr;
     const RunData *data = nullptr;
     const Program *program = nullptr;
