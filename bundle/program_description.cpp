@@ -119,7 +119,8 @@ std::vector<std::string> ProgramDescription::optimizer_names() const {
 
 std::string description_json(const ProgramDescription &d) {
     json j = {{"name", d.name},
-              {"task", d.task}, {"targets", d.targets},
+              {"task", d.task},
+              {"targets", d.targets},
               {"optimizer", d.optimizer},
               {"weights", weights_json(d.weights)},
               {"peer", d.peer}};

@@ -52,9 +52,9 @@ struct ProgramDescription {
     };
 
     std::string name;
-    std::string task;       ///< what it reads: tokens or features
+    std::string task;                 ///< what it reads: tokens or features
     std::string targets = "classes";  ///< of each row: classes (tokens are such, too) or numbers
-    std::string optimizer;  ///< its own
+    std::string optimizer;            ///< its own
     std::vector<Rule> optimizers = {};
     std::vector<Param> params = {};
     /// The flags that each sets; the first one is used where none is given.

@@ -20,8 +20,8 @@ struct StepConfig {
     uint64_t budget = 0;             ///< bytes that a step may take, which follow from that; 0: any
     std::string dialect = "halide";
     std::string device = "cpu";
-    int workers = 1;               ///< whose gradients are added
-    std::string freeze = "none";   ///< patterns of names of parameters that are not trained, with commas between
+    int workers = 1;              ///< whose gradients are added
+    std::string freeze = "none";  ///< patterns of names of parameters that are not trained, with commas between
 
     bool clips() const { return clip > 0; }
     bool accumulates() const { return accumulate > 1; }

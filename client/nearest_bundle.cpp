@@ -12,9 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-std::string plain(const json &value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-}
+std::string plain(const json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 /// Parts of a key as a flat table: name -> value; settings and parameters as flags.
 std::map<std::string, std::string> table(const json &parts) {
@@ -31,8 +29,7 @@ std::map<std::string, std::string> table(const json &parts) {
 }
 
 std::string words(const std::string &name, const std::string &before, const std::string &now) {
-    if (name == "program")
-        return "the program changed: its model, its schedule, or the compiler's own sources";
+    if (name == "program") return "the program changed: its model, its schedule, or the compiler's own sources";
     if (name == "machine") return "another processor";
     if (name == "format") return "another version of the cache";
     return fmt::format("{} {} -> {}", name, before.empty() ? "(none)" : before, now.empty() ? "(none)" : now);
@@ -49,8 +46,7 @@ BundleAbout bundle_about(const CacheEntry &entry) {
     about.app = j.value("app", "?");
     about.kernels = j.value("kernels", 0);
     for (const auto &[name, value] : table(j["parts"])) {
-        if (name == "program" || name == "machine" || name == "format" || value == "false")
-            continue;
+        if (name == "program" || name == "machine" || name == "format" || value == "false") continue;
         about.flags += name.substr(name.starts_with("--") ? 2 : 0) + (value == "true" ? " " : "=" + value + " ");
     }
     if (!about.flags.empty()) about.flags.pop_back();

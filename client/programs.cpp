@@ -29,8 +29,7 @@ std::string machine_id() {
     std::string text = name.machine, line;
     std::ifstream in("/proc/cpuinfo");
     while (std::getline(in, line) && !line.empty())  // the first processor
-        for (const char *part :
-             {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
+        for (const char *part : {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
             if (line.starts_with(part)) text += "|" + line;
     return sha256_hex(text).substr(0, 16);
 }
@@ -49,8 +48,7 @@ fs::path built_in_program(const std::string &app) {
     std::error_code error;
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
         if (runnable(at->path())) names.push_back(at->path().filename().string());
-    if (names.empty())
-        fail("there are no generator programs in {}: build them with ./cryolite", folder.string());
+    if (names.empty()) fail("there are no generator programs in {}: build them with ./cryolite", folder.string());
     std::sort(names.begin(), names.end());
     fail_usage("there is no app {}: expected {}, or the path of a .cpp of your own", shown(app),
                fmt::join(names, ", "));
@@ -78,12 +76,11 @@ std::string run_describe(const Program &program, const Params &params) {
     add_params(options.argv, params);
     const ProcessResult result = run_process(options);
     // It read the parameters and refused one: what the user typed is wrong.
-    if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() &&
-        !params.empty())
+    if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() && !params.empty())
         throw UsageError(last_words(result));
     if (!result.ok())
-        fail("{} did not describe its model: {}. Its last words:\n{}", program.app,
-             how_it_ended(result), last_words(result));
+        fail("{} did not describe its model: {}. Its last words:\n{}", program.app, how_it_ended(result),
+             last_words(result));
     auto refuse = [&](const std::string &what) {
         fail("{} answered --describe with {}, not with its model: its main() should be `return "
              "cryolite::program<Model>(argc, argv, {{...}})` and print nothing itself",
@@ -172,8 +169,8 @@ std::optional<int> count_in(const json &j, const char *name) {
 }
 
 /// One line of the program's stdout; false when it says nothing of its progress.
-bool read_progress(std::string_view line, Building &state,
-                   const std::function<void(int, int, int)> &progress, const PhaseWords &phase) {
+bool read_progress(std::string_view line, Building &state, const std::function<void(int, int, int)> &progress,
+                   const PhaseWords &phase) {
     json j = json::parse(line, nullptr, false);
     if (!j.is_object()) j = json::object();
     const std::optional<int> done = count_in(j, "done"), total = count_in(j, "total"), cached = count_in(j, "cached");
@@ -190,9 +187,8 @@ bool read_progress(std::string_view line, Building &state,
     return true;
 }
 
-Building build_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
-                      const fs::path &folder, const std::function<void(int, int, int)> &progress,
-                      const PhaseWords &phase) {
+Building build_bundle(const Program &program, const BundleRequest &request, const Cache &cache, const fs::path &folder,
+                      const std::function<void(int, int, int)> &progress, const PhaseWords &phase) {
     Building state;
     ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()},
                            .program = descriptor_of(program)};
@@ -207,13 +203,12 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
             throw UsageError(last_words(result));
         const bool refused = result.status == 1 && !result.signal && !result.limit;
         if (refused && !result.errors.empty()) throw Error(last_words(result));
-        fail("{} did not build its kernels: {}. Its last words:\n{}", program.app,
-             how_it_ended(result), last_words(result));
+        fail("{} did not build its kernels: {}. Its last words:\n{}", program.app, how_it_ended(result),
+             last_words(result));
     }
     if (!result.errors.empty()) tell("{}", last_lines(result.errors, 8000));
     for (const char *file : {"plan.json", "kernels.so"})
-        if (!fs::exists(folder / file))
-            fail("{} ended without an error but wrote no {}", program.app, file);
+        if (!fs::exists(folder / file)) fail("{} ended without an error but wrote no {}", program.app, file);
     return state;
 }
 
@@ -242,8 +237,7 @@ void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
 
 bool is_source(const std::string &app) {
     const std::string ending = fs::path(app).extension().string();
-    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" ||
-           app.find('/') != std::string::npos;
+    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" || app.find('/') != std::string::npos;
 }
 
 Program find_program(const std::string &app, const Cache &cache) {
@@ -251,11 +245,12 @@ Program find_program(const std::string &app, const Cache &cache) {
     program.app = app;
     if (!has_compiler()) {
         program.id = compiled_program_id(app, machine_id(), cache);
-        if (auto known = known_description(program, {}, cache)) program.description = *known;
-        else fail("{} has bundles of {}, but not what the program says of itself (descriptions/): copy the whole cache",
-                  cache.folder().string(), app);
-        if (is_source(app))
-            tell("note: {} is taken as it was compiled for the cache: this build has no compiler", app);
+        if (auto known = known_description(program, {}, cache))
+            program.description = *known;
+        else
+            fail("{} has bundles of {}, but not what the program says of itself (descriptions/): copy the whole cache",
+                 cache.folder().string(), app);
+        if (is_source(app)) tell("note: {} is taken as it was compiled for the cache: this build has no compiler", app);
         return program;
     }
     if (is_source(app)) program.file = user_program(app, cache);
@@ -278,8 +273,8 @@ std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key
     if (!has_compiler())
         fail("{}: its plan has format {}, this command reads {}: it was compiled by another version of Cryolite",
              entry->folder.string(), format, Plan::format);
-    tell("cache: bundles/{} has a plan of format {}, expected {}; it is made again", key.substr(0, 16),
-               format, Plan::format);
+    tell("cache: bundles/{} has a plan of format {}, expected {}; it is made again", key.substr(0, 16), format,
+         Plan::format);
     try {
         cache.remove("bundles", key);
     } catch (const Error &) {  // publishing replaces it, or says why it cannot
@@ -288,8 +283,7 @@ std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key
 }
 
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
-                        const std::function<void(int, int, int)> &progress,
-                        const PhaseWords &phase) {
+                        const std::function<void(int, int, int)> &progress, const PhaseWords &phase) {
     const auto start = std::chrono::steady_clock::now();
     const json parts = parts_of(program, request, cache);
     const std::string key = sha256_hex(parts.dump());
@@ -304,8 +298,7 @@ BundleResult get_bundle(const Program &program, const BundleRequest &request, co
     };
     if (!found()) {
         if (program.path.empty()) fail_not_compiled(program.app, parts, cache);
-        const CacheLock lock =
-            cache.lock("bundles", key, "another process that compiles " + program.app);
+        const CacheLock lock = cache.lock("bundles", key, "another process that compiles " + program.app);
         const CacheLock kernels = cache.lock_kernels(true);
         if (!found())
             use(cache.publish("bundles", key, [&](const fs::path &folder) {
@@ -314,8 +307,7 @@ BundleResult get_bundle(const Program &program, const BundleRequest &request, co
                 return json{{"app", program.app}, {"kernels", b.kernels}, {"parts", parts}}.dump();
             }));
     }
-    result.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
 }
 

@@ -21,8 +21,7 @@ struct Program {
     std::string app;  ///< as the user named it: "gpt", "my_model.cpp"
     fs::path path;    ///< the executable; empty: there is none, this build has no compiler (without_compiler.h)
     std::shared_ptr<const OpenFile> file = nullptr;  ///< one of the cache, as it was checked: this is what runs
-    std::string
-        id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
+    std::string id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
     ProgramDescription description;  ///< what `PROGRAM --describe` printed
 };
 

@@ -68,8 +68,7 @@ std::string changed_header(const CacheEntry &entry) {
     return "";
 }
 
-std::vector<std::string> compile_command(const json &flags, const fs::path &source,
-                                         const fs::path &folder) {
+std::vector<std::string> compile_command(const json &flags, const fs::path &source, const fs::path &folder) {
     std::vector<std::string> words = {flags.at("compiler")};
     auto add = [&](const char *prefix, const json &values) {
         for (const std::string value : values)
@@ -80,8 +79,8 @@ std::vector<std::string> compile_command(const json &flags, const fs::path &sour
     add("-I", flags.at("include"));
     for (const std::string path : flags.at("system_include"))
         if (!path.empty()) words.insert(words.end(), {"-isystem", path});
-    words.insert(words.end(), {"-MMD", "-MT", "program", "-MF", folder / "includes.d", "-o",
-                               folder / "program", source});
+    words.insert(words.end(),
+                 {"-MMD", "-MT", "program", "-MF", folder / "includes.d", "-o", folder / "program", source});
     add("", flags.at("libraries"));
     return words;
 }
@@ -103,20 +102,18 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
-        fail("{}: it is needed to compile {}; install a C++20 compiler (apt-get install g++)",
-             e.what(), source.string());
+        fail("{}: it is needed to compile {}; install a C++20 compiler (apt-get install g++)", e.what(),
+             source.string());
     }
     std::string said = result.errors;
-    if (said.size() > 6000)
-        said = said.substr(0, 6000) + "\n...";  // the first message matters most
+    if (said.size() > 6000) said = said.substr(0, 6000) + "\n...";  // the first message matters most
     if (!result.ok()) {
         std::string how;
         if (result.limit > 0 || result.signal) how = " (" + how_it_ended(result) + ")";
         fail("cannot compile {}{}:\n{}", source.string(), how, last_lines(said, 8000));
     }
     if (!said.empty()) tell("{}", last_lines(said, 8000));
-    if (sha256_file(source) != before)
-        fail("{} changed while it was compiled: run again", source.string());
+    if (sha256_file(source) != before) fail("{} changed while it was compiled: run again", source.string());
     json includes = json::object();
     for (const fs::path &path : dependencies(read_file(folder / "includes.d"))) {
         check_name(path);
@@ -136,8 +133,7 @@ void check_source(const fs::path &source) {
     }
     check_name(source);
     if (!S_ISREG(status.st_mode)) fail_usage("{} is not a file: name a .cpp", source.string());
-    if (status.st_size == 0)
-        fail_usage("{} is empty: see docs/tutorial.md for a first model", source.string());
+    if (status.st_size == 0) fail_usage("{} is empty: see docs/tutorial.md for a first model", source.string());
 }
 
 }  // namespace
@@ -154,8 +150,7 @@ double program_time_limit() {
     if (const char *text = getenv("CRYOLITE_TIME_LIMIT")) {
         const std::string_view value = text;
         auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-        if (error != std::errc() || end != value.data() + value.size() ||
-            !(seconds > 0 && seconds < 1e6))
+        if (error != std::errc() || end != value.data() + value.size() || !(seconds > 0 && seconds < 1e6))
             fail_usage("CRYOLITE_TIME_LIMIT is {}, expected seconds", shown(value));
     }
     return seconds;
@@ -176,8 +171,7 @@ std::shared_ptr<const OpenFile> user_program(const fs::path &source, const Cache
         return entry->files.at("program");
     };
     if (auto program = current()) return program;
-    const CacheLock lock =
-        cache.lock("programs", key, "another process that compiles " + source.string());
+    const CacheLock lock = cache.lock("programs", key, "another process that compiles " + source.string());
     if (auto program = current()) return program;
     if (isatty(STDERR_FILENO)) tell("Compiling {}", source.string());
     return cache

@@ -29,20 +29,24 @@ std::string compiled_program_id(const std::string &app, const std::string &machi
         if (newest.empty()) newest = id;
     }
     if (newest.empty())
-        fail("{} has no compiled bundle of {}{}, and this build has no compiler: run `cryolite explain {}` with the flags of "
+        fail("{} has no compiled bundle of {}{}, and this build has no compiler: run `cryolite explain {}` with the "
+             "flags of "
              "the training and --cache DIR in a build that has one (./cryolite), and copy DIR here",
-             cache.folder().string(), app, others.empty() ? "" : fmt::format(" (it has some of {})", fmt::join(others, ", ")),
-             app);
+             cache.folder().string(), app,
+             others.empty() ? "" : fmt::format(" (it has some of {})", fmt::join(others, ", ")), app);
     return newest;
 }
 
 void fail_not_compiled(const std::string &app, const json &parts, const Cache &cache) {
     std::string nearest;
     if (std::optional<NearestBundle> near = nearest_bundle(cache, parts.dump()))
-        nearest = fmt::format("\nThe nearest is {} of {}, compiled {} ago; what differs: {}", near->entry.key.substr(0, 12),
-                              bundle_about(near->entry).app, age_of(near->entry), fmt::join(near->differs, "; "));
-    fail("{} has no bundle of {} that was compiled with these flags for this processor, and this build has no compiler.{}\n"
-         "Run `cryolite explain {}` with the same flags and --cache DIR in a build that has one (./cryolite), on a machine "
+        nearest =
+            fmt::format("\nThe nearest is {} of {}, compiled {} ago; what differs: {}", near->entry.key.substr(0, 12),
+                        bundle_about(near->entry).app, age_of(near->entry), fmt::join(near->differs, "; "));
+    fail("{} has no bundle of {} that was compiled with these flags for this processor, and this build has no "
+         "compiler.{}\n"
+         "Run `cryolite explain {}` with the same flags and --cache DIR in a build that has one (./cryolite), on a "
+         "machine "
          "with this processor, and copy DIR here; `sample` takes the bundle of --batch 1 --clip 0",
          cache.folder().string(), app, nearest, app);
 }

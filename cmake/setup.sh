@@ -97,6 +97,7 @@ optional_packages() { # optional_packages tests|command
     fi
     have_header dnnl.hpp || printf 'libdnnl-dev '
     if [ "$1" = tests ]; then
+        command -v clang-format-14 > /dev/null || printf 'clang-format-14 '
         compgen -G '/etc/OpenCL/vendors/*.icd' > /dev/null || printf 'ocl-icd-libopencl1 pocl-opencl-icd '
         if ! compgen -c llvm-mca- | grep -qE '^llvm-mca-(19|[2-9][0-9])$' && apt-cache show llvm-19 > /dev/null 2>&1; then
             printf 'llvm-19 '

@@ -21,7 +21,8 @@ template <typename... Args> [[noreturn]] void refuse(fmt::format_string<Args...>
 
 /// A whole number of the plan's file, which may say anything.
 int whole(const json &j) {
-    if (!j.is_number_integer() || j.get<int64_t>() < INT_MIN || j.get<int64_t>() > INT_MAX || (j.is_number_unsigned() && j.get<uint64_t>() > INT_MAX))
+    if (!j.is_number_integer() || j.get<int64_t>() < INT_MIN || j.get<int64_t>() > INT_MAX ||
+        (j.is_number_unsigned() && j.get<uint64_t>() > INT_MAX))
         refuse("a product has {} where a whole number is expected", j.dump(-1, ' ', true));
     return j.get<int>();
 }
@@ -29,10 +30,12 @@ int whole(const json &j, const char *name, int otherwise) { return j.contains(na
 
 }  // namespace
 
-const std::vector<std::string> epilogue_ops = {"bias", "add", "relu", "gelu_tanh", "gelu_erf", "d_relu", "d_gelu_tanh", "d_gelu_erf"};
+const std::vector<std::string> epilogue_ops = {"bias",     "add",    "relu",        "gelu_tanh",
+                                               "gelu_erf", "d_relu", "d_gelu_tanh", "d_gelu_erf"};
 
 void to_json(json &j, const Product &p) {
-    j = {{"form", forms[p.form]}, {"type", p.type}, {"rows", p.rows}, {"in", p.in}, {"out", p.out}, {"panel", p.panel}, {"stores", p.stores}};
+    j = {{"form", forms[p.form]}, {"type", p.type},   {"rows", p.rows},    {"in", p.in},
+         {"out", p.out},          {"panel", p.panel}, {"stores", p.stores}};
     if (p.accumulate) j["accumulate"] = true;
     for (auto [name, argument] : {std::pair{"weight", p.weight}, {"x", p.x}, {"dy", p.dy}})
         if (argument >= 0) j[name] = argument;
@@ -53,7 +56,8 @@ void from_json(const json &j, Product &p) {
 }
 
 void Product::check(std::span<const int64_t> elements, const std::vector<bool> &written) const {
-    if (rows < 1 || in < 1 || out < 1 || panel < 0 || panel > 1 << 16) refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
+    if (rows < 1 || in < 1 || out < 1 || panel < 0 || panel > 1 << 16)
+        refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
     const int64_t weights = panel ? (int64_t(out) + panel - 1) / panel * panel * in : int64_t(out) * in;
     auto need = [&](const char *what, int argument, int64_t n, bool writes) {
         if (argument < 0 || size_t(argument) >= elements.size()) refuse("a product names no argument as its {}", what);
@@ -66,8 +70,10 @@ void Product::check(std::span<const int64_t> elements, const std::vector<bool> &
     if (form != forward) need("dy", dy, int64_t(rows) * out, false);
     if (stores >= 0) need("result", stores, result, true);
     for (const Then &t : then) {
-        if (std::ranges::find(epilogue_ops, t.op) == epilogue_ops.end()) refuse("a product has the epilogue '{}'", t.op);
-        if (form == d_parameter || (t.op == "bias" && form != forward)) refuse("a product of this form has no epilogue '{}'", t.op);
+        if (std::ranges::find(epilogue_ops, t.op) == epilogue_ops.end())
+            refuse("a product has the epilogue '{}'", t.op);
+        if (form == d_parameter || (t.op == "bias" && form != forward))
+            refuse("a product of this form has no epilogue '{}'", t.op);
         const bool reads = t.op == "bias" || t.op == "add" || t.op.starts_with("d_");
         if (reads) need("array of an epilogue", t.reads, t.op == "bias" ? out : result, false);
         if (t.stores >= 0) need("result", t.stores, result, true);

@@ -30,7 +30,7 @@ struct Product {
     Form form = forward;
     std::string type = "float32";  ///< of the factors
     int rows = 0, in = 0, out = 0;
-    int panel = 0;            ///< width of the panels of `out` that W and dW are stored in; 0: row-major, `out` innermost
+    int panel = 0;  ///< width of the panels of `out` that W and dW are stored in; 0: row-major, `out` innermost
     bool accumulate = false;
     int weight = -1, x = -1, dy = -1;  ///< arguments; those that the form reads
     int stores = -1;                   ///< argument that holds the product itself; -1: only what comes after it

@@ -43,15 +43,18 @@ const Dialect *load_dialect(const std::string &name) {
     const fs::path path = here.parent_path() / "dialects" / ("lib" + name + ".so");
     if (!fs::exists(path, error)) return loaded[name] = nullptr;
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) throw std::runtime_error(fmt::format("cannot load {}: {}; {}", path.string(), dlerror(), how_to_get(name)));
+    if (!library)
+        throw std::runtime_error(fmt::format("cannot load {}: {}; {}", path.string(), dlerror(), how_to_get(name)));
     auto *get = reinterpret_cast<const Dialect *(*)()>(dlsym(library, "cryolite_dialect"));
-    if (!get) throw std::runtime_error(fmt::format("{} is of another version: build again with ./cryolite", path.string()));
+    if (!get)
+        throw std::runtime_error(fmt::format("{} is of another version: build again with ./cryolite", path.string()));
     return loaded[name] = get();
 }
 
 std::string how_to_get(const std::string &name) {
     const DialectLine *d = find_dialect(name);
-    return fmt::format("install the package '{}', remove build/.configured and run ./cryolite again", d ? d->package : name);
+    return fmt::format("install the package '{}', remove build/.configured and run ./cryolite again",
+                       d ? d->package : name);
 }
 
 }  // namespace cryolite

@@ -17,8 +17,7 @@ struct UsageError : Error {
     using Error::Error;
 };
 
-template <typename... Args>
-[[noreturn]] void fail(fmt::format_string<Args...> text, Args &&...args) {
+template <typename... Args> [[noreturn]] void fail(fmt::format_string<Args...> text, Args &&...args) {
     throw Error(fmt::format(text, std::forward<Args>(args)...));
 }
 

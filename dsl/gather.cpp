@@ -97,8 +97,7 @@ private:
     void choose(Place &p) {
         const auto *div = p.index.as<Div>();
         const auto *mod = p.index.as<Mod>();
-        const int64_t by =
-            (div ? as_const_int(div->b) : mod ? as_const_int(mod->b) : std::nullopt).value_or(0);
+        const int64_t by = (div ? as_const_int(div->b) : mod ? as_const_int(mod->b) : std::nullopt).value_or(0);
         const bool divides = by > 0;
         const auto form = linear(divides ? (div ? div->a : mod->a) : p.index, a.loops);
         if (!form) return;

@@ -42,9 +42,9 @@ public:
         std::string name;
         Shape shape;
         Halide::Type type;
-        int producer = -1;  ///< index of the call that made it, -1 for an input of the model
-        int part_of = -1;   ///< some rows of this value, where they are
-        int64_t begin = 0;  ///< elements before them
+        int producer = -1;                 ///< index of the call that made it, -1 for an input of the model
+        int part_of = -1;                  ///< some rows of this value, where they are
+        int64_t begin = 0;                 ///< elements before them
         std::vector<float> constant = {};  ///< of an input that is always the same: its elements
     };
     struct Call {

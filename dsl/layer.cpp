@@ -114,8 +114,8 @@ Func Layer::forward(Array) {
 }
 
 std::string Layer::kind() const {
-    std::unique_ptr<char, void (*)(void *)> s(
-        abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, nullptr), std::free);
+    std::unique_ptr<char, void (*)(void *)> s(abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, nullptr),
+                                              std::free);
     std::string name = s ? s.get() : typeid(*this).name();
     if (auto at = name.rfind("::"); at != std::string::npos) name = name.substr(at + 2);
     return name;

@@ -16,8 +16,7 @@
 
 namespace cryolite {
 
-using Halide::cast, Halide::clamp, Halide::Expr, Halide::Func, Halide::RDom, Halide::select,
-    Halide::Tuple, Halide::Var;
+using Halide::cast, Halide::clamp, Halide::Expr, Halide::Func, Halide::RDom, Halide::select, Halide::Tuple, Halide::Var;
 
 /// A Func with known extents: what a layer reads, float32 whatever it is stored in, and float64 where gradients are
 /// checked: numbers beside it take its type, cast(x.type(), 0).

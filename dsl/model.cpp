@@ -9,8 +9,8 @@ Arguments &Arguments::current() {
     return arguments;
 }
 
-std::string Arguments::take(const std::string &name, const std::string &type,
-                            const std::string &value, const std::string &help) {
+std::string Arguments::take(const std::string &name, const std::string &type, const std::string &value,
+                            const std::string &help) {
     known.push_back({name, type, value, help});
     for (auto &[n, text] : given)
         if (n == name) return text;
@@ -21,24 +21,19 @@ namespace {
 template <typename T> T parse(const std::string &name, const std::string &text, const char *what) {
     T value{};
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-        fail("--{} is '{}', expected {}", name, text, what);
+    if (error != std::errc() || end != text.data() + text.size()) fail("--{} is '{}', expected {}", name, text, what);
     return value;
 }
 }  // namespace
 
-template <>
-GeneratorParam<int>::GeneratorParam(const std::string &name, int value, const std::string &help)
-    : value_(parse<int>(name, Arguments::current().take(name, "int", std::to_string(value), help),
-                        "a whole number")) {
+template <> GeneratorParam<int>::GeneratorParam(const std::string &name, int value, const std::string &help)
+    : value_(parse<int>(name, Arguments::current().take(name, "int", std::to_string(value), help), "a whole number")) {
     if (value_ < 1 || value_ > (1 << 24))
         fail("--{} is {}, expected a whole number from 1 to {}", name, value_, 1 << 24);
 }
 
-template <>
-GeneratorParam<float>::GeneratorParam(const std::string &name, float value, const std::string &help)
-    : value_(parse<float>(name, Arguments::current().take(name, "float", fmt::format("{}", value), help),
-                          "a number")) {
+template <> GeneratorParam<float>::GeneratorParam(const std::string &name, float value, const std::string &help)
+    : value_(parse<float>(name, Arguments::current().take(name, "float", fmt::format("{}", value), help), "a number")) {
     if (!std::isfinite(value_)) fail("--{} is not a finite number", name);
 }
 

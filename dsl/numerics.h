@@ -11,9 +11,10 @@ inline constexpr Format fp32 = Format::fp32, bf16 = Format::bf16;
 
 /// A line of the cast table: what a layer of this kind has in bf16. Whatever it says, it computes in fp32.
 struct Casts {
-    bool inputs = false;    ///< inputs are read in bf16
-    bool output = false;    ///< the output may be stored in bf16, and its adjoint
-    bool products = false;  ///< both factors of its products are rounded to bf16, weights among them; their sums are not
+    bool inputs = false;  ///< inputs are read in bf16
+    bool output = false;  ///< the output may be stored in bf16, and its adjoint
+    bool products =
+        false;  ///< both factors of its products are rounded to bf16, weights among them; their sums are not
 };
 
 /// The nearest bf16, ties to even. Not for NaNs whose upper half has all bits set: nothing that computes makes them.

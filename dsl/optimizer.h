@@ -15,8 +15,7 @@ namespace cryolite {
 using Halide::Expr;
 // So that a rule can be written on Scalars and States, which become Exprs.
 using Halide::operator+, Halide::operator-, Halide::operator*, Halide::operator/, Halide::operator<, Halide::operator>;
-using Halide::abs, Halide::exp, Halide::log, Halide::max, Halide::min, Halide::pow, Halide::select,
-    Halide::sqrt;
+using Halide::abs, Halide::exp, Halide::log, Halide::max, Halide::min, Halide::pow, Halide::select, Halide::sqrt;
 class Optimizer;
 
 /// A number given at run time, the same for all parameters of a step: a flag of the command, which takes
@@ -101,9 +100,7 @@ inline Scalar::Scalar(Optimizer *owner, std::string name, double value, RealRang
     : name(std::move(name)), value(value), range(range), help(std::move(help)) {
     owner->scalars_.push_back(this);
 }
-inline State::State(Optimizer *owner, std::string name) : name(std::move(name)) {
-    owner->states_.push_back(this);
-}
+inline State::State(Optimizer *owner, std::string name) : name(std::move(name)) { owner->states_.push_back(this); }
 inline Norm::Norm(Optimizer *owner, Of of) : of(of) { owner->norms_.push_back(this); }
 inline Expr Optimizer::once(Expr e) {
     Halide::Func shared("shared");

@@ -54,8 +54,7 @@ public:
     const std::string &frozen() const { return frozen_; }
 
     /// The element at logical indices, as an expression of the kernel that is being built.
-    template <typename... Index>
-    Halide::FuncRef operator()(Index &&...index) const {
+    template <typename... Index> Halide::FuncRef operator()(Index &&...index) const {
         return func()(Halide::Expr(std::forward<Index>(index))...);
     }
     /// The Func that stands for this parameter in the kernel that is being built.

@@ -16,8 +16,8 @@ Machine Machine::of(const Halide::Target &target) {
                   target.has_feature(Halide::Target::AVX512_SapphireRapids);
     m.vector = avx512 ? 16 : target.has_feature(Halide::Target::AVX2) ? 8 : 4;
     m.registers = avx512 ? 32 : 16;
-    m.dot_products = target.has_feature(Halide::Target::AVX512_Zen4) ||
-                     target.has_feature(Halide::Target::AVX512_SapphireRapids);
+    m.dot_products =
+        target.has_feature(Halide::Target::AVX512_Zen4) || target.has_feature(Halide::Target::AVX512_SapphireRapids);
     if (target.has_gpu_feature()) {
         m.device = target.has_feature(Halide::Target::CUDA) ? "cuda" : "opencl";
         m.alignment = 512;  // of a part of a buffer: NVIDIA's OpenCL asks for most
@@ -29,8 +29,7 @@ namespace {
 
 std::map<std::string, Function> environment(const Group &g) {
     std::map<std::string, Function> env = Halide::Internal::find_transitive_calls(g.out.function());
-    for (const Func &f : g.others)
-        env.merge(Halide::Internal::find_transitive_calls(f.function()));
+    for (const Func &f : g.others) env.merge(Halide::Internal::find_transitive_calls(f.function()));
     return env;
 }
 

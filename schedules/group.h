@@ -17,10 +17,10 @@ struct Machine {
     Halide::Target target;
     std::string device = "cpu";  ///< where kernels run: cpu, opencl or cuda
     int alignment = 64;          ///< bytes: where in memory that arrays share one of them may begin
-    int vector = 16;          ///< float32 lanes: 16 with AVX-512, 8 with AVX2, 4 else
-    int registers = 32;       ///< vector registers
-    bool dot_products = false;  ///< of pairs of bf16, summed in float32
-    int l1_bytes = 32 << 10;  ///< per core, the least of the machines in use
+    int vector = 16;             ///< float32 lanes: 16 with AVX-512, 8 with AVX2, 4 else
+    int registers = 32;          ///< vector registers
+    bool dot_products = false;   ///< of pairs of bf16, summed in float32
+    int l1_bytes = 32 << 10;     ///< per core, the least of the machines in use
     int l2_bytes = 1 << 20;
 
     /// Whether loops are blocks of threads: schedules/gpu.
@@ -31,16 +31,16 @@ struct Machine {
 /// One kernel, ready for its loops. Every Func here is unscheduled and inlined by default.
 class Group {
 public:
-    std::string name;                    ///< the stages of this kernel, for messages
+    std::string name;  ///< the stages of this kernel, for messages
     Form form = Form::forward;
-    Halide::Func anchor;                 ///< owns the loop nest: the Func with the heavy reduction; undefined: pointwise
+    Halide::Func anchor;  ///< owns the loop nest: the Func with the heavy reduction; undefined: pointwise
     std::vector<Halide::Func> prologue;  ///< producers of the anchor placed in this kernel, in order
     std::vector<Halide::Func> epilogue;  ///< consumers of the anchor placed in this kernel, in order
-    Halide::Func out;                    ///< what the kernel stores, in storage dimensions (a Tuple where it stores several)
-    int panel = 0;                       ///< width of the panels that the anchor's weight is stored in; 0: row-major
-    bool in_place = false;               ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
-    std::vector<int> extents;            ///< of `out`, storage dimensions, innermost first
-    std::vector<Halide::Func> others;    ///< further stored Funcs whose dimensions differ from those of `out`
+    Halide::Func out;          ///< what the kernel stores, in storage dimensions (a Tuple where it stores several)
+    int panel = 0;             ///< width of the panels that the anchor's weight is stored in; 0: row-major
+    bool in_place = false;     ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
+    std::vector<int> extents;  ///< of `out`, storage dimensions, innermost first
+    std::vector<Halide::Func> others;  ///< further stored Funcs whose dimensions differ from those of `out`
     /// Lowering passes for what a schedule cannot say, by the name and version that keys have of them.
     std::map<std::string, void (*)(Halide::Pipeline &)> passes;
 

@@ -63,7 +63,7 @@ inline constexpr struct Workers {
 struct Placement {
     enum How { root, at, with } how = root;
     Stage target;
-    int rows = 0;         ///< of a block, where the target's loops are over blocks of rows; 0: as many as pay
+    int rows = 0;              ///< of a block, where the target's loops are over blocks of rows; 0: as many as pay
     std::string source = {};   ///< where the line was written: "my_model.cpp:12"
     std::string line() const;  ///< as written after the stage: ".compute_at(next(h.0.up.weight))"
 };
@@ -118,8 +118,8 @@ public:
         Stage stage;
         std::string what, source;  ///< the dialect, where it is one; where the line was written
     };
-    std::vector<Asked> rematerialised;      ///< by `store_at`
-    std::vector<Asked> distributed;  ///< one, or none
+    std::vector<Asked> rematerialised;  ///< by `store_at`
+    std::vector<Asked> distributed;     ///< one, or none
     int64_t bytes_allowed = 0;
     std::vector<Asked> dialects;
     std::map<const Parameter *, Layout> layouts;

@@ -19,7 +19,8 @@ static void train(const char *path, int steps) {
     Cache cache;
     BundleRequest request;
     request.step.clip = 1;
-    request.params = {{"batch", std::to_string(batch)}, {"context", std::to_string(context)},
+    request.params = {{"batch", std::to_string(batch)},
+                      {"context", std::to_string(context)},
                       {"vocab", std::to_string(text.tokenizer->size())}};
     BundleResult built = get_bundle(find_program("gpt", cache), request, cache, {});
 

@@ -32,9 +32,15 @@ public:
     ReadyProduct(const Product &p, const std::vector<void *> &arguments) : p(p) {
         for (void *a : arguments) at.push_back(static_cast<float *>(a));
         switch (p.form) {
-        case Product::forward: forward(); break;
-        case Product::d_input: d_input(); break;
-        case Product::d_parameter: d_weight(); break;
+        case Product::forward:
+            forward();
+            break;
+        case Product::d_input:
+            d_input();
+            break;
+        case Product::d_parameter:
+            d_weight();
+            break;
         }
     }
 
@@ -45,7 +51,8 @@ public:
         int code = 0;
         for (size_t c = 0; c < chunks.size() && !code; c++) {
             Unpack unpack{this, rows, &chunks[c]};
-            code = halide_do_par_for(context, unpack_task, 0, ceil_div(p.in, unpacked_rows), reinterpret_cast<uint8_t *>(&unpack));
+            code = halide_do_par_for(context, unpack_task, 0, ceil_div(p.in, unpacked_rows),
+                                     reinterpret_cast<uint8_t *>(&unpack));
             if (!code) code = product_of_chunk(context, chunks[c], rows);
         }
         halide_free(context, rows);
@@ -95,10 +102,12 @@ private:
 
     /// Blocks of rows, of `work` multiply-adds each: with `groups` of columns enough for a balance of many threads, each
     /// long enough for the library's start.
-    template <typename Make> static void by_rows(int rows, int64_t work, int groups, std::vector<Task> &list, const Make &make) {
+    template <typename Make>
+    static void by_rows(int rows, int64_t work, int groups, std::vector<Task> &list, const Make &make) {
         constexpr int64_t enough = 4 << 20;
         const int64_t least = std::clamp<int64_t>(enough / std::max<int64_t>(1, work), 32, 128);
-        const int blocks = int(std::clamp<int64_t>(rows / least, 1, ceil_div(48, groups))), step = ceil_div(rows, blocks);
+        const int blocks = int(std::clamp<int64_t>(rows / least, 1, ceil_div(48, groups))),
+                  step = ceil_div(rows, blocks);
         for (int r = 0; r < rows; r += step) make(list.emplace_back(), r, std::min(step, rows - r));
     }
 
@@ -109,13 +118,17 @@ private:
         float *now = argument(p.place(-1)) + begin;
         for (size_t i = 0; i < p.then.size(); i++) {
             const Product::Then &step = p.then[i];
-            float *next = argument(p.place(int(i))) + begin, *reads = step.reads >= 0 ? argument(step.reads) + begin : nullptr;
+            float *next = argument(p.place(int(i))) + begin,
+                  *reads = step.reads >= 0 ? argument(step.reads) + begin : nullptr;
             if (step.op == "bias") continue;  // with the product
             const bool moves = step.op == "add" || step.op.starts_with("d_");
             if (moves && now != next) t.push_back(Action::copy(rows, now, next));
-            if (step.op == "add") t.push_back(Action::add(rows, reads, next));
-            else if (moves) t.push_back(Action::slope(step.op.substr(2), rows, reads, next));
-            else t.push_back(Action::pointwise(step.op, rows, now, next));
+            if (step.op == "add")
+                t.push_back(Action::add(rows, reads, next));
+            else if (moves)
+                t.push_back(Action::slope(step.op.substr(2), rows, reads, next));
+            else
+                t.push_back(Action::pointwise(step.op, rows, now, next));
             now = next;
         }
     }
@@ -127,23 +140,27 @@ private:
         for (const Product::Then &t : p.then) t.op == "bias" ? void(bias = argument(t.reads)) : void(more = true);
         float *x = argument(p.x), *W = argument(p.weight), *y = argument(p.place(-1));
         const Md whole = whole_weight();
-        auto good = [&](int n) { return !whole.is_zero() && Action::good(matrix(n, p.in, p.in), whole, matrix(n, p.out, p.out), bias); };
+        auto good = [&](int n) {
+            return !whole.is_zero() && Action::good(matrix(n, p.in, p.in), whole, matrix(n, p.out, p.out), bias);
+        };
         const bool direct = good(64);
         const int64_t work = int64_t(p.in) * p.out;
         auto by_columns = [&](Task &t, const Columns &c, int r, int count) {
-            t.push_back(Action::product(matrix(count, p.in, p.in), x + int64_t(r) * p.in, matrix(p.in, c.count, c.stride), W + c.offset,
-                                        matrix(count, c.count, p.out), y + int64_t(r) * p.out + c.begin, bias ? bias + c.begin : nullptr, false));
+            t.push_back(Action::product(matrix(count, p.in, p.in), x + int64_t(r) * p.in,
+                                        matrix(p.in, c.count, c.stride), W + c.offset, matrix(count, c.count, p.out),
+                                        y + int64_t(r) * p.out + c.begin, bias ? bias + c.begin : nullptr, false));
         };
         const std::vector<Columns> list = columns();
         if (!more && (!direct || work > (8 << 20))) {  // each weight is read once
             for (const Columns &c : list)
-                by_rows(p.rows, int64_t(p.in) * c.count, int(list.size()), tasks, [&](Task &t, int r, int n) { by_columns(t, c, r, n); });
+                by_rows(p.rows, int64_t(p.in) * c.count, int(list.size()), tasks,
+                        [&](Task &t, int r, int n) { by_columns(t, c, r, n); });
             return;
         }
         by_rows(p.rows, work, 1, tasks, [&](Task &t, int r, int n) {
             if (direct && good(n))
-                t.push_back(Action::product(matrix(n, p.in, p.in), x + int64_t(r) * p.in, whole, W, matrix(n, p.out, p.out),
-                                            y + int64_t(r) * p.out, bias, false));
+                t.push_back(Action::product(matrix(n, p.in, p.in), x + int64_t(r) * p.in, whole, W,
+                                            matrix(n, p.out, p.out), y + int64_t(r) * p.out, bias, false));
             else
                 for (const Columns &c : list) by_columns(t, c, r, n);
             then(t, r, n, p.out);
@@ -155,16 +172,19 @@ private:
         using Tag = dnnl::memory::format_tag;
         if (!p.panel) return matrix(p.in, p.out, p.out);
         if (p.in % 16 || p.out % p.panel) return {};
-        const Tag tag = p.panel == 64 ? Tag::BA16a64b : p.panel == 48 ? Tag::BA16a48b : p.panel == 32 ? Tag::BA16a32b
-                        : p.panel == 16 ? Tag::BA16a16b : Tag::undef;
+        const Tag tag = p.panel == 64   ? Tag::BA16a64b
+                        : p.panel == 48 ? Tag::BA16a48b
+                        : p.panel == 32 ? Tag::BA16a32b
+                        : p.panel == 16 ? Tag::BA16a16b
+                                        : Tag::undef;
         return tag == Tag::undef ? Md() : Md({p.in, p.out}, dnnl::memory::data_type::f32, tag);
     }
 
     void d_input() {
         float *dy = argument(p.dy), *dx = argument(p.place(-1));
         auto product = [&](Task &t, int r, int n, const Md &weight, float *W, int begin, int count, bool last) {
-            t.push_back(Action::product(matrix(n, count, p.out), dy + int64_t(r) * p.out + begin, weight, W, matrix(n, p.in, p.in),
-                                        dx + int64_t(r) * p.in, nullptr, begin > 0));
+            t.push_back(Action::product(matrix(n, count, p.out), dy + int64_t(r) * p.out + begin, weight, W,
+                                        matrix(n, p.in, p.in), dx + int64_t(r) * p.in, nullptr, begin > 0));
             if (last) then(t, r, n, p.in);
         };
         if (!p.panel)
@@ -188,7 +208,8 @@ private:
         for (int o = 0; o < u.chunk->count; o += p.panel) {
             const float *panel = W + int64_t(u.chunk->begin + o) * p.in;
             const size_t bytes = sizeof(float) * size_t(std::min(p.panel, u.chunk->count - o));
-            for (int k = begin; k < end; k++) std::memcpy(u.rows + int64_t(k) * u.chunk->count + o, panel + int64_t(k) * p.panel, bytes);
+            for (int k = begin; k < end; k++)
+                std::memcpy(u.rows + int64_t(k) * u.chunk->count + o, panel + int64_t(k) * p.panel, bytes);
         }
         return 0;
     }
@@ -202,8 +223,9 @@ private:
         const std::vector<Columns> list = columns();
         for (const Columns &c : list)
             by_rows(p.in, int64_t(p.rows) * c.count, int(list.size()), tasks, [&](Task &t, int i, int n) {
-                t.push_back(Action::product(matrix(n, p.rows, 1, p.in), x + i, matrix(p.rows, c.count, p.out), dy + c.begin,
-                                            matrix(n, c.count, c.stride), dW + c.offset + i * c.stride, nullptr, p.accumulate));
+                t.push_back(Action::product(matrix(n, p.rows, 1, p.in), x + i, matrix(p.rows, c.count, p.out),
+                                            dy + c.begin, matrix(n, c.count, c.stride), dW + c.offset + i * c.stride,
+                                            nullptr, p.accumulate));
             });
     }
 };

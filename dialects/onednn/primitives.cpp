@@ -75,7 +75,8 @@ const Made<matmul::primitive_desc> &made_product(const Md &a, const Md &b, const
     for (const Md *md : {&a, &b, &c}) describe(key, *md);
     return made<matmul::primitive_desc>(key, [&] {
         const OneThread one;
-        const matmul::desc what = bias ? matmul::desc(a, b, matrix(1, c.dims()[1], c.dims()[1]), c) : matmul::desc(a, b, c);
+        const matmul::desc what =
+            bias ? matmul::desc(a, b, matrix(1, c.dims()[1], c.dims()[1]), c) : matmul::desc(a, b, c);
         return matmul::primitive_desc(what, attributes(add), engine());
     });
 }
@@ -102,7 +103,8 @@ bool Action::good(const Md &a, const Md &b, const Md &c, bool bias) {
     }
 }
 
-Action Action::product(const Md &a, float *at_a, const Md &b, float *at_b, const Md &c, float *at_c, float *bias, bool add) {
+Action Action::product(const Md &a, float *at_a, const Md &b, float *at_b, const Md &c, float *at_c, float *bias,
+                       bool add) {
     Action action;
     action.bind(DNNL_ARG_SRC, a, at_a), action.bind(DNNL_ARG_WEIGHTS, b, at_b), action.bind(DNNL_ARG_DST, c, at_c);
     if (bias) action.bind(DNNL_ARG_BIAS, matrix(1, c.dims()[1], c.dims()[1]), bias);
@@ -118,7 +120,8 @@ Action Action::pointwise(const std::string &op, const Md &rows, float *x, float 
     action.bind(DNNL_ARG_SRC, rows, x), action.bind(DNNL_ARG_DST, rows, y);
     action.finish(made<Forward::primitive_desc>(key, [&] {
         const OneThread one;
-        return Forward::primitive_desc({dnnl::prop_kind::forward_inference, function(op), rows}, attributes(false), engine());
+        return Forward::primitive_desc({dnnl::prop_kind::forward_inference, function(op), rows}, attributes(false),
+                                       engine());
     }));
     return action;
 }
@@ -129,7 +132,8 @@ Action Action::slope(const std::string &op, const Md &rows, float *x, float *y) 
     std::vector<int64_t> key = {int64_t(function(op))};
     describe(key, rows);
     Action action;
-    action.bind(DNNL_ARG_SRC, rows, x), action.bind(DNNL_ARG_DIFF_DST, rows, y), action.bind(DNNL_ARG_DIFF_SRC, rows, y);
+    action.bind(DNNL_ARG_SRC, rows, x), action.bind(DNNL_ARG_DIFF_DST, rows, y),
+        action.bind(DNNL_ARG_DIFF_SRC, rows, y);
     action.finish(made<Backward::primitive_desc>(key, [&] {
         const OneThread one;
         const Forward::primitive_desc hint({dnnl::prop_kind::forward_training, function(op), rows}, engine());
@@ -166,7 +170,8 @@ int Action::run(void *context) const {
     void *scratch = scratch_ ? halide_malloc(context, scratch_) : nullptr;
     if (scratch_ && !scratch) return halide_error_code_out_of_memory;
     if (scratch) dnnl_memory_set_data_handle(memory_.back().get(), scratch);
-    const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream().get(), int(arguments_.size()), arguments_.data());
+    const dnnl_status_t status =
+        dnnl_primitive_execute(primitive_.get(), stream().get(), int(arguments_.size()), arguments_.data());
     if (scratch) halide_free(context, scratch);
     return status == dnnl_success ? 0 : -int(status);
 }

@@ -35,7 +35,8 @@ inline Md matrix(int64_t rows, int64_t columns, int64_t row_stride, int64_t colu
 class Action {
 public:
     /// c = a b (+ bias), or added to c.
-    static Action product(const Md &a, float *at_a, const Md &b, float *at_b, const Md &c, float *at_c, float *bias, bool add);
+    static Action product(const Md &a, float *at_a, const Md &b, float *at_b, const Md &c, float *at_c, float *bias,
+                          bool add);
     /// Whether the library has more than its reference loops for it.
     static bool good(const Md &a, const Md &b, const Md &c, bool bias);
     /// y = f(x), or y = y f'(x), elementwise on dense rows; y may be x.

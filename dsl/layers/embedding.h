@@ -10,8 +10,7 @@ struct Embedding : Layer {
     Parameter table;
 
     Embedding(std::string path, int vocab, int width, Init init = normal(0.02))
-        : Layer(std::move(path)), vocab(vocab), width(width),
-          table{this, "weight", {width, vocab}, init} {}
+        : Layer(std::move(path)), vocab(vocab), width(width), table{this, "weight", {width, vocab}, init} {}
 
     /// The product with the table, transposed: a tied head. x: [width, ...rows] -> [vocab, ...rows].
     Tensor transposed(const Tensor &x);
@@ -58,16 +57,14 @@ struct Positions : Layer {
     Parameter table;
 
     Positions(std::string path, int positions, int width, Init init = normal(0.02))
-        : Layer(std::move(path)), width(width), positions(positions),
-          table{this, "weight", {width, positions}, init} {}
+        : Layer(std::move(path)), width(width), positions(positions), table{this, "weight", {width, positions}, init} {}
 
     int rank() const override { return 3; }
     Nature nature() const override { return Nature::pointwise; }
     Shape shape(const Shape &x) const override {
         if (x.rank() < 2) fail("[{}] input {} is not [width, context, batch]", path, x.str());
         if (x[0] != width) fail("[{}] input has {} channels, expected {}", path, x[0], width);
-        if (x[1] > positions)
-            fail("[{}] context {} is longer than the {} positions", path, x[1], positions);
+        if (x[1] > positions) fail("[{}] context {} is longer than the {} positions", path, x[1], positions);
         return x;
     }
     Func forward(Array x) override {
@@ -96,8 +93,7 @@ struct TiedHead : Layer {
     explicit TiedHead(Embedding &e) : Layer(e.path + ".transposed"), source(e) { share(table); }
 
     Shape shape(const Shape &x) const override {
-        if (x[0] != source.width)
-            fail("[{}] input has {} channels, expected {}", path, x[0], source.width);
+        if (x[0] != source.width) fail("[{}] input has {} channels, expected {}", path, x[0], source.width);
         return x.with(0, source.vocab);
     }
     bool by_rows() const override { return true; }
@@ -137,8 +133,6 @@ private:
     }
 };
 
-inline Tensor Embedding::transposed(const Tensor &x) {
-    return x.graph().own(std::make_unique<TiedHead>(*this))(x);
-}
+inline Tensor Embedding::transposed(const Tensor &x) { return x.graph().own(std::make_unique<TiedHead>(*this))(x); }
 
 }  // namespace cryolite

@@ -12,8 +12,8 @@ struct LayerNorm : Layer {
     Parameter g, b;
 
     LayerNorm(std::string path, int width, double eps = 1e-5)
-        : Layer(std::move(path)), width(width), eps(eps), g{this, "weight", {width}, ones},
-          b{this, "bias", {width}, zeros} {}
+        : Layer(std::move(path)), width(width),
+          eps(eps), g{this, "weight", {width}, ones}, b{this, "bias", {width}, zeros} {}
 
     Nature nature() const override { return Nature::rowwise; }
     Shape shape(const Shape &x) const override {

@@ -59,8 +59,8 @@ struct CrossEntropy : Layer {
     int output_rank() const override { return 1; }
     Shape shape(const std::vector<Shape> &x) const override {
         if (x[0].size() != x[1].size() * x[0][0])
-            fail("[{}] has outputs {} but targets {}: one target for each row is expected", path,
-                 x[0].str(), x[1].str());
+            fail("[{}] has outputs {} but targets {}: one target for each row is expected", path, x[0].str(),
+                 x[1].str());
         if (by_class() && int(options.class_weights.size()) != x[0][0])
             fail("[{}] has {} class weights, but outputs {}: one for each of {} classes is expected", path,
                  options.class_weights.size(), x[0].str(), x[0][0]);

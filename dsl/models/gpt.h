@@ -28,8 +28,7 @@ struct Block {
         : path(path), norm1(path + ".ln_1", width), qkv(path + ".attn.c_attn", width, 3 * width),
           attention(path + ".attn", heads),
           project(path + ".attn.c_proj", width, width, normal(0.02 / std::sqrt(2.0 * layers))),
-          norm2(path + ".ln_2", width), up(path + ".mlp.c_fc", width, 4 * width),
-          gelu(path + ".mlp.act"),
+          norm2(path + ".ln_2", width), up(path + ".mlp.c_fc", width, 4 * width), gelu(path + ".mlp.act"),
           down(path + ".mlp.c_proj", 4 * width, width, normal(0.02 / std::sqrt(2.0 * layers))) {}
 
     Tensor operator()(Tensor x) {
@@ -52,8 +51,7 @@ struct Gpt : TextModel {
     TiedHead head{token};
 
     Gpt() {
-        for (int i = 0; i < layers; i++)
-            blocks.emplace_back("h." + std::to_string(i), width, heads, layers);
+        for (int i = 0; i < layers; i++) blocks.emplace_back("h." + std::to_string(i), width, heads, layers);
     }
     Tensor forward(Tensor tokens) override {
         Tensor x = position(token(tokens));

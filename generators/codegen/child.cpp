@@ -84,7 +84,9 @@ ChildResult finish(Child &c, int time_limit) {
     close(c.out), close(c.err);
     if (c.late) return {"", fmt::format("it took longer than the limit of {} s", time_limit), true};
     if (WIFSIGNALED(status))
-        return {"", fmt::format("the compiler process died ({}): {}", strsignal(WTERMSIG(status)), last_lines(c.errors)), false, true};
+        return {"",
+                fmt::format("the compiler process died ({}): {}", strsignal(WTERMSIG(status)), last_lines(c.errors)),
+                false, true};
     if (c.output.empty() || WEXITSTATUS(status) != 0)
         return {"", fmt::format("the compiler process ended without a result: {}", last_lines(c.errors)), false, true};
     if (c.output[0] == '!') return {"", c.output.substr(1), false, true};
@@ -122,7 +124,8 @@ void run_children(int count, int jobs, int time_limit, const std::function<std::
                 open = false;
             }
             if (open) continue;
-            while (drain(c.err, c.errors)) {}
+            while (drain(c.err, c.errors)) {
+            }
             Child ended = std::move(c);
             running.erase(running.begin() + long(i));
             done(ended.index, finish(ended, time_limit));

@@ -56,12 +56,18 @@ public:
     }
     void fill(uint8_t *data) const {
         for (int64_t i = 0; i < n; i++) {
-            if (source.role == ir::Role::count) put(data, i, int32_t(3));
-            else if (a.type.is_int()) put(data, i, int32_t(random(seed(i)) * 7));  // a row of any table
-            else if (a.type.is_bfloat()) put(data, i, padding(i) ? uint16_t(0) : half(float(value(i))));
-            else if (a.type == Halide::UInt(16)) put(data, i, padding(i) ? uint16_t(0) : uint16_t(seed(i) * 40503));
-            else if (a.type.bits() == 64) put(data, i, source.role == ir::Role::scalars ? scalar(i) : value(i));
-            else put(data, i, padding(i) ? 0.0f : float(value(i)));
+            if (source.role == ir::Role::count)
+                put(data, i, int32_t(3));
+            else if (a.type.is_int())
+                put(data, i, int32_t(random(seed(i)) * 7));  // a row of any table
+            else if (a.type.is_bfloat())
+                put(data, i, padding(i) ? uint16_t(0) : half(float(value(i))));
+            else if (a.type == Halide::UInt(16))
+                put(data, i, padding(i) ? uint16_t(0) : uint16_t(seed(i) * 40503));
+            else if (a.type.bits() == 64)
+                put(data, i, source.role == ir::Role::scalars ? scalar(i) : value(i));
+            else
+                put(data, i, padding(i) ? 0.0f : float(value(i)));
         }
     }
 
@@ -72,7 +78,9 @@ private:
     const int64_t n;
     bool positive;
 
-    template <typename T> static void put(uint8_t *data, int64_t i, T x) { std::memcpy(data + i * sizeof x, &x, sizeof x); }
+    template <typename T> static void put(uint8_t *data, int64_t i, T x) {
+        std::memcpy(data + i * sizeof x, &x, sizeof x);
+    }
     uint64_t seed(int64_t i) const { return uint64_t(i + 7919 * a.value.index); }
     static uint16_t half(float x) { return uint16_t(std::bit_cast<uint32_t>(x) >> 16); }
     /// Every other one is a multiple of 1/8, so that what a kernel compares is sometimes equal.
@@ -110,7 +118,8 @@ double element(const Halide::Type &t, const char *data, int64_t i) {
 bool runs_here(const Target &t) {
     Target host = Halide::get_host_target();
     if (t.os != host.os || t.arch != host.arch || t.bits != host.bits) return false;
-    for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoAsserts, Target::NoBoundsQuery}) host.set_feature(f);
+    for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoAsserts, Target::NoBoundsQuery})
+        host.set_feature(f);
     for (int f = 0; f < Target::FeatureEnd; f++)
         if (t.has_feature(Target::Feature(f)) && !host.has_feature(Target::Feature(f))) return false;
     return true;
@@ -141,7 +150,8 @@ bool hollow(const BuiltKernel &built, const std::string &outputs) {
 
 }  // namespace
 
-KernelTrial::KernelTrial(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m, bool checked)
+KernelTrial::KernelTrial(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m,
+                         bool checked)
     : p(p), k(k), arguments(built.arguments) {
     Target target = m.target.with_feature(Target::JIT);
     for (auto f : {Target::NoRuntime, Target::UserContext}) target.set_feature(f, false);
@@ -159,14 +169,17 @@ KernelTrial KernelTrial::unscheduled(const StepProgram &p, const ir::Kernel &k, 
 }
 
 std::string KernelTrial::run(bool positive) {
-    return run([this](const std::vector<void *> &addresses) {
-        std::vector<Halide::Runtime::Buffer<>> buffers;
-        for (size_t i = 0; i < arguments.size(); i++) buffers.emplace_back(arguments[i].type, addresses[i], arguments[i].extents);
-        Halide::JITUserContext context, *c = &context;
-        std::vector<const void *> argv = {&c};
-        for (auto &b : buffers) argv.push_back(b.raw_buffer());
-        if (callable.call_argv_fast(argv.size(), argv.data()) != 0) fail("'{}' failed", k.name);
-    }, positive);
+    return run(
+        [this](const std::vector<void *> &addresses) {
+            std::vector<Halide::Runtime::Buffer<>> buffers;
+            for (size_t i = 0; i < arguments.size(); i++)
+                buffers.emplace_back(arguments[i].type, addresses[i], arguments[i].extents);
+            Halide::JITUserContext context, *c = &context;
+            std::vector<const void *> argv = {&c};
+            for (auto &b : buffers) argv.push_back(b.raw_buffer());
+            if (callable.call_argv_fast(argv.size(), argv.data()) != 0) fail("'{}' failed", k.name);
+        },
+        positive);
 }
 
 std::string KernelTrial::run(const std::function<void(const std::vector<void *> &)> &instead, bool positive) {
@@ -211,8 +224,8 @@ double distance(const BuiltKernel &built, const std::string &expected, const std
     return worst;
 }
 
-std::string compare_with_unscheduled(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m,
-                                     int seconds) {
+std::string compare_with_unscheduled(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built,
+                                     const Machine &m, int seconds) {
     if (!runs_here(m.target)) return fmt::format("this machine cannot run code for {}", m.target.to_string());
     int64_t bytes = 0;
     for (const KernelArgument &a : built.arguments) bytes += bytes_of(a);
@@ -220,8 +233,9 @@ std::string compare_with_unscheduled(const StepProgram &p, const ir::Kernel &k, 
     KernelTrial scheduled(p, k, built, m, false);  // first: the first compilation in a process takes half a second
     for (bool positive : {false, true}) {
         ChildResult expected;
-        run_children(1, 1, seconds, [&](int) { return KernelTrial::unscheduled(p, k, m).run(positive); },
-                     [&](int, const ChildResult &r) { expected = r; });
+        run_children(
+            1, 1, seconds, [&](int) { return KernelTrial::unscheduled(p, k, m).run(positive); },
+            [&](int, const ChildResult &r) { expected = r; });
         if (expected.late) return fmt::format("it takes more than {} s", seconds);
         if (!expected.error.empty()) fail("the unscheduled kernel fails: {}", expected.error);
         if (hollow(built, expected.output)) continue;  // roots and logarithms of negative numbers

@@ -33,7 +33,7 @@ double distance(const BuiltKernel &built, const std::string &expected, const std
 
 /// Throws, with the reason, where a scheduled kernel computes something else than the unscheduled one. Returns a word
 /// where they could not be compared; empty: they agree. The unscheduled one may run for `seconds`.
-std::string compare_with_unscheduled(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m,
-                                     int seconds);
+std::string compare_with_unscheduled(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built,
+                                     const Machine &m, int seconds);
 
 }  // namespace cryolite::compiler

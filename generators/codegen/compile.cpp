@@ -25,8 +25,9 @@ std::string words_of(const BuiltKernel &k) {
     for (const KernelArgument &a : k.arguments)
         args.push_back({a.value.index, a.offset, int(a.type.code()), a.type.bits(), a.extents, a.written});
     static const char *forms[] = {"forward", "d_input", "d_parameter", "update", "norm"};
-    return json{{"key", k.key}, {"automatic", k.automatic_keys}, {"loops", k.loops}, {"layer", k.layer},
-                {"form", forms[int(k.group.form)]}, {"args", args}}.dump();
+    return json{{"key", k.key},     {"automatic", k.automatic_keys},    {"loops", k.loops},
+                {"layer", k.layer}, {"form", forms[int(k.group.form)]}, {"args", args}}
+        .dump();
 }
 
 struct Described {
@@ -38,15 +39,18 @@ Described parse(const std::string &text) {
     json j = json::parse(text);
     CompiledKernel k{j["key"], j["loops"], j["layer"], j["form"], {}};
     for (const json &a : j["args"])
-        k.arguments.push_back({ValueId(a[0]), a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
+        k.arguments.push_back(
+            {ValueId(a[0]), a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
     return {k, j["automatic"].get<std::vector<std::string>>()};
 }
 
 [[noreturn]] void kernel_error(const ir::Kernel &k, const std::string &why) {
     // Sizes of a temporary have 32 bits: these are Halide's words for one that left them.
     if (why.find("Allocation size should be a positive number") != std::string::npos)
-        throw UsageError(fmt::format("kernel '{}': a temporary of its loops would have 2 GiB or more, which no kernel can "
-                                     "allocate; make the layers that it is of, or the batch, smaller", k.name));
+        throw UsageError(
+            fmt::format("kernel '{}': a temporary of its loops would have 2 GiB or more, which no kernel can "
+                        "allocate; make the layers that it is of, or the batch, smaller",
+                        k.name));
     fail("kernel '{}': {}", k.name, why);
 }
 
@@ -60,8 +64,7 @@ struct Task {
 
 class Compiler {
 public:
-    Compiler(const StepProgram &p, const Machine &m, const CompileOptions &options)
-        : p(p), m(m), options(options) {}
+    Compiler(const StepProgram &p, const Machine &m, const CompileOptions &options) : p(p), m(m), options(options) {}
 
     CompileReport describe() {
         report.distinct = int(tasks().size());
@@ -71,8 +74,10 @@ public:
         store.emplace(options.store);
         std::vector<Task> missing;
         for (Task &t : tasks()) {
-            if (found(t)) report.cached++;
-            else missing.push_back(std::move(t));
+            if (found(t))
+                report.cached++;
+            else
+                missing.push_back(std::move(t));
             report.distinct++;
         }
         compiled = 0;
@@ -102,25 +107,28 @@ private:
         report.kernels.resize(size_t(p.kernels.size()));
         std::vector<KernelId> list;
         for (KernelId k : p.kernels.ids())
-            if (p.is_compiled(p.kernels[k])) list.push_back(k);
-            else result(k).by_halide = false;  // a sum over workers, which the runtime does
+            if (p.is_compiled(p.kernels[k]))
+                list.push_back(k);
+            else
+                result(k).by_halide = false;  // a sum over workers, which the runtime does
         std::map<std::string, Task> by_key;
         ProgressReporter progress("finding equal kernels", int(list.size()));
-        run_children(int(list.size()), options.jobs, options.time_limit,
-                     [&](int i) { return words_of(build_kernel(p, p.kernels[list[size_t(i)]], m, {.bounds = false})); },
-                     [&](int i, const ChildResult &r) {
-                         progress.step();
-                         const KernelId k = list[size_t(i)];
-                         if (!r.error.empty()) kernel_error(p.kernels[k], r.error + blame(r, p, p.kernels[k]));
-                         Described d = parse(r.output);
-                         result(k) = d.kernel;
-                         verify_built(k);
-                         add_dialects(p.kernels[k], result(k));
-                         if (!result(k).by_halide) return;
-                         Task &t = by_key[d.kernel.key];
-                         t.kernels.push_back(k);
-                         t.automatic_keys = d.automatic_keys;
-                     });
+        run_children(
+            int(list.size()), options.jobs, options.time_limit,
+            [&](int i) { return words_of(build_kernel(p, p.kernels[list[size_t(i)]], m, {.bounds = false})); },
+            [&](int i, const ChildResult &r) {
+                progress.step();
+                const KernelId k = list[size_t(i)];
+                if (!r.error.empty()) kernel_error(p.kernels[k], r.error + blame(r, p, p.kernels[k]));
+                Described d = parse(r.output);
+                result(k) = d.kernel;
+                verify_built(k);
+                add_dialects(p.kernels[k], result(k));
+                if (!result(k).by_halide) return;
+                Task &t = by_key[d.kernel.key];
+                t.kernels.push_back(k);
+                t.automatic_keys = d.automatic_keys;
+            });
         std::vector<Task> tasks;
         for (auto &[key, t] : by_key) {
             std::ranges::sort(t.kernels);  // children end in any order
@@ -136,7 +144,8 @@ private:
     void add_dialects(const ir::Kernel &k, CompiledKernel &c) const {
         std::vector<std::string> names = k.dialects;
         if (k.dialect != "halide") names = {k.dialect};
-        for (const std::string &name : names) c.dialects.emplace_back(name, with_arguments(product_of(p, k), c.arguments));
+        for (const std::string &name : names)
+            c.dialects.emplace_back(name, with_arguments(product_of(p, k), c.arguments));
         if (k.dialect == "halide") return;
         c.by_halide = false, c.loops = k.dialect, c.key = digest(k.dialect + json(c.dialects[0].second).dump());
     }
@@ -174,19 +183,19 @@ private:
     /// Compiles each, and returns those whose automatic loops were refused, to be tried with the next.
     std::vector<Task> compile(const std::vector<Task> &tasks) {
         std::vector<Task> refused;
-        run_children(int(tasks.size()), options.jobs, options.time_limit,
-                     [&](int n) { return compile_one(tasks[n]); },
-                     [&](int n, const ChildResult &r) {
-                         const Task &t = tasks[n];
-                         if (r.error.empty()) {
-                             if (!r.output.empty()) not_compared(t, r.output);
-                             settle(t);
-                             compiled++;
-                         } else {
-                             refused.push_back(refuse(t, r.error + blame(r, p, kernel(t))));
-                         }
-                         progress();  // also a sign of life
-                     });
+        run_children(
+            int(tasks.size()), options.jobs, options.time_limit, [&](int n) { return compile_one(tasks[n]); },
+            [&](int n, const ChildResult &r) {
+                const Task &t = tasks[n];
+                if (r.error.empty()) {
+                    if (!r.output.empty()) not_compared(t, r.output);
+                    settle(t);
+                    compiled++;
+                } else {
+                    refused.push_back(refuse(t, r.error + blame(r, p, kernel(t))));
+                }
+                progress();  // also a sign of life
+            });
         return refused;
     }
     void not_compared(const Task &t, const std::string &why) const {
@@ -210,8 +219,10 @@ private:
 Product with_arguments(Product q, const std::vector<KernelArgument> &arguments) {
     auto place = [&](int &value, bool written) {
         for (int a = 0; value >= 0 && a < int(arguments.size()); a++)
-            if (arguments[size_t(a)].value.index == value && arguments[size_t(a)].written == written) return void(value = a);
-        if (value >= 0) fail("a kernel has no argument for what its product {}: report this", written ? "stores" : "reads");
+            if (arguments[size_t(a)].value.index == value && arguments[size_t(a)].written == written)
+                return void(value = a);
+        if (value >= 0)
+            fail("a kernel has no argument for what its product {}: report this", written ? "stores" : "reads");
     };
     for (int *read : {&q.weight, &q.x, &q.dy}) place(*read, false);
     place(q.stores, true);

@@ -13,14 +13,15 @@ namespace cryolite::compiler {
 struct CompiledKernel {
     std::string key, loops, layer, form;
     std::vector<KernelArgument> arguments;
-    bool by_halide = true;  ///< false: the first of `dialects`, or the runtime, computes it, and there is no compiled kernel
+    bool by_halide =
+        true;  ///< false: the first of `dialects`, or the runtime, computes it, and there is no compiled kernel
     std::vector<std::pair<std::string, Product>> dialects = {};  ///< what else can compute it
 };
 
 struct CompileOptions {
-    std::string store;        ///< folder of compiled kernels: KEY.o
-    int jobs = 2;             ///< child processes at a time
-    int time_limit = 120;     ///< seconds for one kernel
+    std::string store;     ///< folder of compiled kernels: KEY.o
+    int jobs = 2;          ///< child processes at a time
+    int time_limit = 120;  ///< seconds for one kernel
     /// Called after each distinct kernel: how many are done, of how many, and how many were found compiled.
     std::function<void(int done, int total, int cached)> progress;
 };

@@ -44,8 +44,7 @@ void write_synced(const std::string &path, int flags, std::string_view bytes) {
 /// `.tmp-...`: what a killed process leaves is known by its name, and swept by the cache.
 std::string temporary(const std::string &path, const std::string &ending = "") {
     const fs::path p(path);
-    return (p.parent_path() / fmt::format(".tmp-{}-{}{}", p.filename().string(), getpid(), ending))
-        .string();
+    return (p.parent_path() / fmt::format(".tmp-{}-{}{}", p.filename().string(), getpid(), ending)).string();
 }
 
 /// Runs `write(temporary)`, then renames that to `path`; whatever fails leaves nothing behind.
@@ -102,8 +101,7 @@ KernelStore::KernelStore(std::string folder) : folder_(std::move(folder)) {
     fs::create_directories(folder_, error);
     if (error) fail("cannot make the kernel store {}: {}", folder_, error.message());
     struct stat status {};
-    if (lstat(folder_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-        status.st_uid != geteuid())
+    if (lstat(folder_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
         fail("the kernel store {} is not a folder of this user: kernels there cannot be trusted; "
              "remove it",
              folder_);
@@ -121,13 +119,11 @@ bool KernelStore::has(const std::string &key) const {
     }
     // It is not removed: another process may have replaced it by a whole one, and put() replaces
     // it.
-    if (!why.empty())
-        fmt::print(stderr, "cache: kernel {} is damaged ({}); it is compiled again\n", key, why);
+    if (!why.empty()) fmt::print(stderr, "cache: kernel {} is damaged ({}); it is compiled again\n", key, why);
     return why.empty();
 }
 
-void KernelStore::put(const std::string &key,
-                      const std::function<void(const std::string &)> &write) const {
+void KernelStore::put(const std::string &key, const std::function<void(const std::string &)> &write) const {
     // The compiler chooses the format by the ending: it stays ".o".
     const std::string tmp = temporary(path(key), ".o");
     replace(path(key), tmp, [&] {

@@ -16,8 +16,8 @@ namespace cryolite::compiler {
 namespace {
 
 void link_library(const std::set<std::string> &objects, const std::string &path) {
-    std::vector<std::string> words = {"ld.lld", "-shared", "--allow-shlib-undefined", "-z", "now",
-                                      "--build-id=none", "-o", path};
+    std::vector<std::string> words = {"ld.lld", "-shared", "--allow-shlib-undefined", "-z", "now", "--build-id=none",
+                                      "-o",     path};
     words.insert(words.end(), objects.begin(), objects.end());
     std::vector<char *> argv;
     for (std::string &w : words) argv.push_back(w.data());
@@ -49,7 +49,8 @@ std::vector<std::string> undefined_names(const std::string &path) {
         if (symbols.sh_type != SHT_DYNSYM) continue;
         const size_t text = section(symbols.sh_link).sh_offset;
         for (size_t i = 1; i < symbols.sh_size / sizeof(Elf64_Sym); i++)
-            if (const auto symbol = at(Elf64_Sym{}, symbols.sh_offset + i * sizeof(Elf64_Sym)); symbol.st_shndx == SHN_UNDEF)
+            if (const auto symbol = at(Elf64_Sym{}, symbols.sh_offset + i * sizeof(Elf64_Sym));
+                symbol.st_shndx == SHN_UNDEF)
                 names.push_back(file.data() + text + symbol.st_name);
     }
     return names;
@@ -75,14 +76,15 @@ void link_kernels(const CompileReport &compiled, const CompileOptions &options, 
     const Halide::Target with = target.without_feature(Halide::Target::NoRuntime);
     const std::string key = runtime_key(with);
     if (!store.has(key))
-        run_children(1, 1, options.time_limit,
-                     [&](int) {
-                         store.put(key, [&](const std::string &path) { Halide::compile_standalone_runtime(path, with); });
-                         return "";
-                     },
-                     [&](int, const ChildResult &r) {
-                         if (!r.error.empty()) fail("Halide's runtime for {}: {}", with.to_string(), r.error);
-                     });
+        run_children(
+            1, 1, options.time_limit,
+            [&](int) {
+                store.put(key, [&](const std::string &path) { Halide::compile_standalone_runtime(path, with); });
+                return "";
+            },
+            [&](int, const ChildResult &r) {
+                if (!r.error.empty()) fail("Halide's runtime for {}: {}", with.to_string(), r.error);
+            });
     link_library({store.path(key)}, folder + "/halide_runtime.so");
 }
 

@@ -49,7 +49,10 @@ Candidate candidate(const StepProgram &p, CallId c) {
 /// Of two sums of a residual stream that follow each other the cheaper one may go: what is materialised again begins at a
 /// sum nearby, not at the model's input.
 void keep_every_other_sum(const StepProgram &p, std::vector<Candidate> &list) {
-    auto reads = [&](CallId c, CallId of) { const auto from = sources(p, c); return std::ranges::count(from, of) > 0; };
+    auto reads = [&](CallId c, CallId of) {
+        const auto from = sources(p, c);
+        return std::ranges::count(from, of) > 0;
+    };
     std::vector<CallId> gone;
     std::erase_if(list, [&](const Candidate &candidate) {
         const CallId c = candidate.calls[0];
@@ -151,7 +154,9 @@ private:
     /// Of blocks beyond the usual: each reads and writes the gradients of the head once more. It reads the weight again,
     /// too, but beside its multiply-adds.
     double more_blocks() const {
-        auto blocks = [](const ir::ChunkedHead &b) { return b.rows ? int(b.calls.size()) / 2 : 1; };  // head and loss of each
+        auto blocks = [](const ir::ChunkedHead &b) {
+            return b.rows ? int(b.calls.size()) / 2 : 1;
+        };  // head and loss of each
         double moved = 0;
         for (ParamId w : p.chunks.head ? p.layers[p.chunks.head].parameters : std::vector<ParamId>())
             if (p.parameters[w].trained()) moved += 2.0 * double(p.values[p.parameters[w].gradient].bytes());
@@ -169,10 +174,11 @@ StepProgram lower_within(int64_t bytes, const StepOptions &options, const Lower 
     for (int rows : {128, 64, 32})
         if (options.head_rows < 0) planner.with_head(options, rows);
     if (!planner.best)
-        throw DoesNotFit(fmt::format("the step does not fit into {} ({} bytes): with all that can be rematerialised it takes {} "
-                                     "({} bytes); allow that, or use a smaller batch, context or model",
-                                     bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least),
-                         planner.least);
+        throw DoesNotFit(
+            fmt::format("the step does not fit into {} ({} bytes): with all that can be rematerialised it takes {} "
+                        "({} bytes); allow that, or use a smaller batch, context or model",
+                        bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least),
+            planner.least);
     return lower(planner.best->options);
 }
 

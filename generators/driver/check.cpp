@@ -18,8 +18,7 @@ std::vector<Shape> cut(const Graph &g, const Graph::Call &c, int outer, int inne
         const Graph::Value &value = g.values()[v];
         Shape s = value.shape;
         int channels = value.type.is_float() ? 1 : 0;
-        for (int d = channels; d < s.rank(); d++)
-            s = s.with(d, std::min(s[d], d == s.rank() - 1 ? outer : inner));
+        for (int d = channels; d < s.rank(); d++) s = s.with(d, std::min(s[d], d == s.rank() - 1 ? outer : inner));
         shapes.push_back(s);
     }
     return shapes;
@@ -62,8 +61,7 @@ LayerTester tester_of(const Graph &g, const Graph::Call &c) {
     LayerTester tester(*c.layer);
     std::vector<Shape> shapes = small_shapes(g, c);
     for (size_t k = 0; k < shapes.size(); k++)
-        g.values()[c.inputs[k]].type.is_float() ? tester.input(shapes[k])
-                                                : tester.ids(shapes[k], bound_of_ids(g, c));
+        g.values()[c.inputs[k]].type.is_float() ? tester.input(shapes[k]) : tester.ids(shapes[k], bound_of_ids(g, c));
     return tester;
 }
 
@@ -89,15 +87,16 @@ bool check_call(const Graph::Call &c, const LayerTester &tester) {
     try {
         for (const GradientError &e : tester.check()) {
             bool good = e.differences <= tolerance;
-            fmt::print("{:<24} {:<16} {:<12} {:8.1e}  {}\n", c.layer->path, c.layer->kind(), e.name,
-                       e.differences, good ? "ok" : "FAILED");
+            fmt::print("{:<24} {:<16} {:<12} {:8.1e}  {}\n", c.layer->path, c.layer->kind(), e.name, e.differences,
+                       good ? "ok" : "FAILED");
             ok &= good;
         }
     } catch (const Error &e) {
         const std::string said = e.what();
         const bool of_types = said.find("float64") != std::string::npos;
         fmt::print("{:<24} {:<16} {:<12} {:>8}  FAILED: {}{}\n", c.layer->path, c.layer->kind(), "", "", said,
-                   of_types ? "; layers are checked in float64: write a number beside an array as cast(x.type(), 0)" : "");
+                   of_types ? "; layers are checked in float64: write a number beside an array as cast(x.type(), 0)"
+                            : "");
         ok = false;
     }
     std::fflush(stdout);
@@ -116,8 +115,7 @@ int check_gradients(Model &model) {
         if (const LayerTester tester = tester_of(g, c); distinct.takes(tester, *c.layer))
             checked++, failed += !check_call(c, tester);
     fmt::print("{} distinct layers, {}\n", checked,
-               failed ? fmt::format("{} FAILED", failed)
-                      : "all gradients agree with finite differences");
+               failed ? fmt::format("{} FAILED", failed) : "all gradients agree with finite differences");
     return failed ? 1 : 0;
 }
 

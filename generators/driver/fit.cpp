@@ -45,8 +45,10 @@ public:
         j["way"] = j["advice"] = nullptr;
         for (auto &[role, bytes] : roles(p)) j["roles"][role_name(role)] = bytes;
         if (asked.bytes > room.bytes) {
-            if (const auto way = search(room.update, room.recompute)) j["way"] = way->to_json();
-            else if (const auto advice = search(true, true)) j["advice"] = advice->to_json();
+            if (const auto way = search(room.update, room.recompute))
+                j["way"] = way->to_json();
+            else if (const auto advice = search(true, true))
+                j["advice"] = advice->to_json();
         }
         j["least"] = least;
         return j;

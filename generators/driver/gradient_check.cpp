@@ -43,8 +43,7 @@ struct Source {
     std::vector<int32_t> ints;
     bool constant = false;  ///< of an input: the layer takes no gradient of it
 
-    Source(const std::string &name, const std::string &symbol, Halide::Type type,
-           const Shape &shape)
+    Source(const std::string &name, const std::string &symbol, Halide::Type type, const Shape &shape)
         : name(name), image(type, shape.rank()) {
         Func f(symbol);
         f(Halide::_) = image(Halide::_);
@@ -93,12 +92,10 @@ public:
         Source &in = inputs.back();
         in.constant = !layer.differentiates(k);
         if (!values.empty() && int64_t(values.size()) != s.size())
-            fail("[{}] input {} of shape {} is given {} values", layer.path, k, s.str(),
-                 values.size());
+            fail("[{}] input {} of shape {} is given {} values", layer.path, k, s.str(), values.size());
         for (size_t i = 0; i < in.ints.size(); i++)
             in.ints[i] = values.empty() ? int(random.bits() % uint64_t(bound)) : int(values[i]);
-        for (size_t i = 0; i < in.floats.size(); i++)
-            in.floats[i] = values.empty() ? random.value() : values[i];
+        for (size_t i = 0; i < in.floats.size(); i++) in.floats[i] = values.empty() ? random.value() : values[i];
     }
 
     /// Binds the parameters and builds the forward pipeline.
@@ -109,8 +106,7 @@ public:
             weights.back().gradient = "d_" + w->name();
         }
         for (Source &s : inputs) s.attach(), call.inputs.push_back(s.array);
-        for (size_t k = 0; k < weights.size(); k++)
-            weights[k].attach(), layer.parameters()[k]->bind(weights[k].array);
+        for (size_t k = 0; k < weights.size(); k++) weights[k].attach(), layer.parameters()[k]->bind(weights[k].array);
         Shape out = layer.shape(shapes);
         shape = out.folded(layer.output_rank() ? layer.output_rank() : out.rank());
         y = layer.forward(call.inputs);
@@ -170,8 +166,7 @@ private:
     void expect(const Func &f, int rank, const std::string &what) const {
         if (!f.defined()) fail("[{}] {}: {} is not defined", layer.path, layer.kind(), what);
         if (f.dimensions() != rank)
-            fail("[{}] {}: {} has {} dimensions, expected {}", layer.path, layer.kind(), what,
-                 f.dimensions(), rank);
+            fail("[{}] {}: {} has {} dimensions, expected {}", layer.path, layer.kind(), what, f.dimensions(), rank);
         if (f.type() != Halide::Float(64))
             fail("[{}] {}: {} of float64 inputs has another number type; take it from the input: "
                  "cast(x.type(), ...)",
@@ -179,8 +174,7 @@ private:
     }
     std::vector<double> gradient(const std::map<std::string, Func> &d, const Source &s) {
         auto it = d.find(s.gradient);
-        if (it == d.end())
-            fail("[{}] {}::backward defines no gradient of '{}'", layer.path, layer.kind(), s.name);
+        if (it == d.end()) fail("[{}] {}::backward defines no gradient of '{}'", layer.path, layer.kind(), s.name);
         Func f = it->second;
         expect(f, s.array.shape.rank(), "the gradient of '" + s.name + "'");
         schedule({f});
@@ -225,8 +219,7 @@ private:
 
 }  // namespace
 
-template <typename Use>
-auto LayerTester::built(const Use &use) const {
+template <typename Use> auto LayerTester::built(const Use &use) const {
     Bench bench(layer, seed);
     for (const Given &g : given) bench.add(g.shape, g.values, g.bound);
     bench.build();
@@ -257,8 +250,7 @@ std::vector<GradientError> LayerTester::check(int time_limit) const {
         nlohmann::json list = nlohmann::json::array();
         for (const GradientError &e : measure())
             // JSON has no infinity.
-            list.push_back(
-                {e.name, std::isfinite(e.differences) ? e.differences : 1e300, e.derived});
+            list.push_back({e.name, std::isfinite(e.differences) ? e.differences : 1e300, e.derived});
         return list.dump();
     };
     run_children(1, 1, time_limit, work, [&](int, const ChildResult &r) {

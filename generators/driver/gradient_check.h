@@ -25,9 +25,7 @@ public:
     /// The next input: float64, random, no element near 0 (where some layers have a kink).
     LayerTester &input(const Shape &s) { return add({s, {}, 0}); }
     /// The next input, with these values.
-    LayerTester &input(const Shape &s, std::vector<double> values) {
-        return add({s, std::move(values), 0});
-    }
+    LayerTester &input(const Shape &s, std::vector<double> values) { return add({s, std::move(values), 0}); }
     /// The next input: int32, random in 0 ... bound - 1.
     LayerTester &ids(const Shape &s, int bound) { return add({s, {}, bound}); }
     LayerTester &ids(const Shape &s, int bound, std::vector<double> values) {

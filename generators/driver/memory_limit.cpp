@@ -23,7 +23,9 @@ std::string smaller(const std::vector<std::string> &names) {
 }  // namespace
 
 std::string bytes_text(double n) {
-    return n < 1e6 ? fmt::format("{:.1f} kB", 1e-3 * n) : n < 1e9 ? fmt::format("{:.1f} MB", 1e-6 * n) : fmt::format("{:.1f} GB", 1e-9 * n);
+    return n < 1e6   ? fmt::format("{:.1f} kB", 1e-3 * n)
+           : n < 1e9 ? fmt::format("{:.1f} MB", 1e-6 * n)
+                     : fmt::format("{:.1f} GB", 1e-9 * n);
 }
 
 void check_size(const StepProgram &p, const std::vector<std::string> &names, double memory) {

@@ -121,14 +121,17 @@ public:
     explicit Texts(const std::string &pass) : pass(pass) {
         std::vector<std::string> names = {"all", "trace"};
         for (const NamedPass &known : passes()) names.push_back(known.name);
-        if (std::ranges::count(names, pass) == 0) throw UsageError(fmt::format("--ir is '{}', expected {}", pass, fmt::join(names, " or ")));
+        if (std::ranges::count(names, pass) == 0)
+            throw UsageError(fmt::format("--ir is '{}', expected {}", pass, fmt::join(names, " or ")));
     }
     void add(const StepProgram &p, const std::string &after) {
         if (after == "trace") text.clear();  // a budget lowers a step several times: the last is it
         if (pass == "all" || pass == after) text += fmt::format("after the pass {}\n\n{}\n", after, ir::text_of(p));
     }
     /// What came of the schedule's lines, where a pass refuses one.
-    void add_refusal(const StepProgram &p, const std::string &by) { text += fmt::format("refused by the pass {}\n\n{}", by, ir::lines_of(p)); }
+    void add_refusal(const StepProgram &p, const std::string &by) {
+        text += fmt::format("refused by the pass {}\n\n{}", by, ir::lines_of(p));
+    }
     std::string text;
 
 private:
@@ -137,8 +140,11 @@ private:
 
 void print_fit(const Request &r, const StepOptions &options, int64_t budget, const Lower &lower) {
     auto open = [&](const char *flag) { return std::ranges::count(r.open, flag) > 0; };
-    const MemoryRoom room{.bytes = r.fit, .staging = r.staging, .replicas = r.replicas ? r.replicas : r.step.workers,
-                          .update = open("update"), .recompute = open("recompute")};
+    const MemoryRoom room{.bytes = r.fit,
+                          .staging = r.staging,
+                          .replicas = r.replicas ? r.replicas : r.step.workers,
+                          .update = open("update"),
+                          .recompute = open("recompute")};
     fmt::print("{}\n", json{{"fit", fit_step(room, options, budget, lower)}}.dump());
 }
 
@@ -159,14 +165,20 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     Step step(machine);
     schedule(model, step);
     if (!options.groups)  // of layers: those of updates stay
-        std::erase_if(step.placements, [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
-    if (r.ir.empty()) ProgressReporter::report = [](const std::string &what, int done, int total) {
-        fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
-        fflush(stdout);
-    };
+        std::erase_if(step.placements,
+                      [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
+    if (r.ir.empty())
+        ProgressReporter::report = [](const std::string &what, int done, int total) {
+            fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
+            fflush(stdout);
+        };
     KnownReads known;
-    Context cx{.model = model, .optimizer = *optimizer, .schedule = step, .oracle = reads_by_building(machine, r.jobs, r.time_limit),
-               .known = &known, .sized = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); }};
+    Context cx{.model = model,
+               .optimizer = *optimizer,
+               .schedule = step,
+               .oracle = reads_by_building(machine, r.jobs, r.time_limit),
+               .known = &known,
+               .sized = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); }};
     std::optional<Texts> texts;
     if (!r.ir.empty()) {
         texts.emplace(r.ir);
@@ -217,7 +229,8 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
     if (r.step.precision == "bf16") model->numerics(bf16);
     if (r.describe) return describe(info, *model);
     if (r.check) return check_gradients(*model);
-    if (r.plan_only.empty() && r.ir.empty() && !r.fit && (r.bundle.empty() || r.store.empty())) fail("--bundle and --store name the folders to write to");
+    if (r.plan_only.empty() && r.ir.empty() && !r.fit && (r.bundle.empty() || r.store.empty()))
+        fail("--bundle and --store name the folders to write to");
     return build(r, *model, schedule);
 }
 
@@ -237,8 +250,10 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_flag("--describe", r.describe, "print the model's parameters as JSON");
     app.add_flag("--check", r.check, "check the gradients of every layer against finite differences");
     app.add_option("--bundle", r.bundle, "folder to write kernels.so and plan.json to");
-    app.add_option("--plan-only", r.plan_only, "file to write the plan to, with the keys of its kernels: nothing is compiled");
-    app.add_option("--ir", r.ir, "print the step after this pass of the compiler, or after all of them: nothing is compiled");
+    app.add_option("--plan-only", r.plan_only,
+                   "file to write the plan to, with the keys of its kernels: nothing is compiled");
+    app.add_option("--ir", r.ir,
+                   "print the step after this pass of the compiler, or after all of them: nothing is compiled");
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--target", r.target, "Halide target");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");

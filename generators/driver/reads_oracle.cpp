@@ -52,7 +52,8 @@ private:
             json all = json::array();
             for (auto i = begin(slice); i != end(slice); ++i) {
                 all.push_back(json::array());
-                for (const KernelArgument &a : build_kernel(p, alone(*i), m, {.scheduled = false, .key = false}).arguments)
+                for (const KernelArgument &a :
+                     build_kernel(p, alone(*i), m, {.scheduled = false, .key = false}).arguments)
                     if (!a.written) all.back().push_back(a.value.index);
             }
             return all.dump();
@@ -66,7 +67,8 @@ private:
             const json all = json::parse(r.output);
             for (auto i = begin(slice); i != end(slice); ++i) {
                 progress.step();
-                for (const json &value : all[size_t(i - begin(slice))]) answers[size_t(*i)].push_back(ValueId(int(value)));
+                for (const json &value : all[size_t(i - begin(slice))])
+                    answers[size_t(*i)].push_back(ValueId(int(value)));
             }
         });
         return failed;
@@ -76,7 +78,9 @@ private:
 }  // namespace
 
 ReadsOracle reads_by_building(const Machine &m, int jobs, int time_limit) {
-    return [&m, jobs, time_limit](const StepProgram &p, const std::vector<OpId> &ops) { return Oracle(p, ops, m).run(jobs, time_limit); };
+    return [&m, jobs, time_limit](const StepProgram &p, const std::vector<OpId> &ops) {
+        return Oracle(p, ops, m).run(jobs, time_limit);
+    };
 }
 
 }  // namespace cryolite::compiler

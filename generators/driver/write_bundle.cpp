@@ -9,7 +9,11 @@ namespace {
 json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory) {
     using ir::Role;
     const ir::Value &v = p.values[id];
-    json j = {{"name", v.name}, {"role", role_name(v.role)}, {"type", v.type.str()}, {"shape", v.shape.extents()}, {"bytes", v.bytes()}};
+    json j = {{"name", v.name},
+              {"role", role_name(v.role)},
+              {"type", v.type.str()},
+              {"shape", v.shape.extents()},
+              {"bytes", v.bytes()}};
     if (!v.layout.row_major()) j["layout"] = {{"panel", v.layout.panel}, {"dim", v.layout.dim}};
     if (v.role == Role::parameter) {
         const Init &init = p.source(v.parameter).init();
@@ -56,9 +60,15 @@ std::string plan_key(const CompiledKernel &k) { return k.key + json(k.dialects).
 /// A sum over workers, which the runtime computes.
 json reduce_json(const StepProgram &p, const ir::Op &op, const ir::Reduce &r) {
     const ValueId gradient = p.parameters[r.w].gradient;
-    return {{"kernel", -1}, {"name", op.name}, {"pass", "update"}, {"worker", r.shard.worker}, {"sum", r.shard.count},
-            {"stages", {{{"name", op.name}, {"placed", op.placed}, {"why", op.why}}}}, {"args", {{gradient.index, r.shard.begin}}},
-            {"flops", 0.0}, {"bytes", (p.workers + 1) * r.shard.count * p.values[gradient].type.bytes()}};
+    return {{"kernel", -1},
+            {"name", op.name},
+            {"pass", "update"},
+            {"worker", r.shard.worker},
+            {"sum", r.shard.count},
+            {"stages", {{{"name", op.name}, {"placed", op.placed}, {"why", op.why}}}},
+            {"args", {{gradient.index, r.shard.begin}}},
+            {"flops", 0.0},
+            {"bytes", (p.workers + 1) * r.shard.count * p.values[gradient].type.bytes()}};
 }
 
 json call_json(const StepProgram &p, const ir::Kernel &kernel, const CompiledKernel &c, int symbol) {
@@ -79,7 +89,7 @@ json call_json(const StepProgram &p, const ir::Kernel &kernel, const CompiledKer
         bytes += Shape(a.extents).size() * a.type.bytes();
     }
     json j = {{"kernel", symbol}, {"name", kernel.name}, {"pass", kernel.pass}, {"stages", stages},
-              {"args", args}, {"flops", flops}, {"bytes", bytes}};
+              {"args", args},     {"flops", flops},      {"bytes", bytes}};
     if (extra > 0) j["extra_flops"] = extra;
     if (!kernel.dialect_why.empty()) j["why"] = kernel.dialect_why;
     if (int worker = ir::shard_of(p.ops[kernel.ops[0]]).worker; worker >= 0) j["worker"] = worker;
@@ -99,8 +109,10 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
               {"output", p.output.index},
               {"scalars", p.scalar_names},
               {"scalar_values", p.scalar_values}};
-    if (p.evaluation.loss) j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
-    else j["evaluation"] = {{"hindrance", p.evaluation.hindrance}};
+    if (p.evaluation.loss)
+        j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
+    else
+        j["evaluation"] = {{"hindrance", p.evaluation.hindrance}};
     if (p.spared != ir::Spared{})
         j["spared"] = {{"state_bytes", p.spared.state_bytes},
                        {"gradient_bytes", p.spared.gradient_bytes},
@@ -119,7 +131,8 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
             args.push_back({{"type", data_type(a.type).str()}, {"extents", a.extents}, {"written", a.written}});
         j["kernels"].push_back({{"loops", k.loops}, {"layer", k.layer}, {"form", k.form}, {"args", args}});
         if (k.by_halide) j["kernels"].back()["symbol"] = "cryolite_" + k.key;
-        for (auto &[name, product] : k.dialects) j["kernels"].back()["dialects"].push_back({{"name", name}, {"product", product}});
+        for (auto &[name, product] : k.dialects)
+            j["kernels"].back()["dialects"].push_back({{"name", name}, {"product", product}});
     }
     for (auto &[name, entry] : p.entries) {
         json &calls = j["plans"][name] = json::array();
@@ -127,8 +140,10 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
             const ir::Kernel &k = p.kernels[id];
             const ir::Op &first = p.ops[k.ops[0]];
             const CompiledKernel &c = compiled.kernels[size_t(id.index)];
-            if (auto *r = ir::as<ir::Reduce>(first)) calls.push_back(reduce_json(p, first, *r));
-            else calls.push_back(call_json(p, k, c, numbers.at(plan_key(c))));
+            if (auto *r = ir::as<ir::Reduce>(first))
+                calls.push_back(reduce_json(p, first, *r));
+            else
+                calls.push_back(call_json(p, k, c, numbers.at(plan_key(c))));
         }
     }
     return j;

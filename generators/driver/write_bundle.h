@@ -7,6 +7,7 @@
 namespace cryolite::compiler {
 
 /// The plan as JSON: the contract with the runtime, described in docs/plan.md.
-nlohmann::json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled, const ir::MemoryPlan &memory);
+nlohmann::json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled,
+                         const ir::MemoryPlan &memory);
 
 }  // namespace cryolite::compiler

@@ -17,11 +17,11 @@ template <typename Tag> struct Id {
     constexpr auto operator<=>(const Id &) const = default;
 };
 
-using ValueId = Id<struct OfValue>;          ///< an array
-using OpId = Id<struct OfOp>;                ///< something that is computed
-using KernelId = Id<struct OfKernel>;        ///< operations in one loop nest
+using ValueId = Id<struct OfValue>;    ///< an array
+using OpId = Id<struct OfOp>;          ///< something that is computed
+using KernelId = Id<struct OfKernel>;  ///< operations in one loop nest
 using LayerId = Id<struct OfLayer>;
-using CallId = Id<struct OfCall>;            ///< a layer, called on values
+using CallId = Id<struct OfCall>;  ///< a layer, called on values
 using ParamId = Id<struct OfParameter>;
 
 /// A list whose places have numbers of one type.
@@ -34,7 +34,9 @@ public:
     T &operator[](I id) { return list_.at(size_t(id.index)); }
     const T &operator[](I id) const { return list_.at(size_t(id.index)); }
     int size() const { return int(list_.size()); }
-    auto ids() const { return std::views::iota(0, size()) | std::views::transform([](int i) { return I(i); }); }
+    auto ids() const {
+        return std::views::iota(0, size()) | std::views::transform([](int i) { return I(i); });
+    }
     auto begin() const { return list_.begin(); }
     auto end() const { return list_.end(); }
     auto begin() { return list_.begin(); }

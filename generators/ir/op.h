@@ -107,8 +107,8 @@ struct Op {
     std::vector<Ref> reads = {};   ///< until reads are inferred, all that it is offered
     std::vector<Ref> writes = {};  ///< one, but for updates: the parameter, then its states
     double flops = 0;
-    KernelId kernel = {};          ///< the kernel that computes it, once there are kernels
-    std::string placed = "root";   ///< where: "root", "at ...", "with ..."
+    KernelId kernel = {};             ///< the kernel that computes it, once there are kernels
+    std::string placed = "root";      ///< where: "root", "at ...", "with ..."
     std::string why = {}, rule = {};  ///< of updates, what decided it, and the name of the rule
 };
 

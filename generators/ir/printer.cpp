@@ -9,7 +9,9 @@ namespace cryolite::ir {
 namespace {
 
 std::string bytes_words(int64_t n) {
-    return n < 10'000 ? fmt::format("{} B", n) : n < 10'000'000 ? fmt::format("{:.1f} kB", 1e-3 * double(n)) : fmt::format("{:.1f} MB", 1e-6 * double(n));
+    return n < 10'000       ? fmt::format("{} B", n)
+           : n < 10'000'000 ? fmt::format("{:.1f} kB", 1e-3 * double(n))
+                            : fmt::format("{:.1f} MB", 1e-6 * double(n));
 }
 
 class Printer {
@@ -44,9 +46,12 @@ private:
 
     static std::string words(const Value &v) {
         switch (v.role) {
-        case Role::gradient: return "d(" + v.name + ")";
-        case Role::share: return fmt::format("d({}) of worker {}", v.name, v.worker);
-        default: return v.name;
+        case Role::gradient:
+            return "d(" + v.name + ")";
+        case Role::share:
+            return fmt::format("d({}) of worker {}", v.name, v.worker);
+        default:
+            return v.name;
         }
     }
     std::string verdict(const Verdict &v) const {
@@ -69,7 +74,9 @@ private:
         for (const Ref &r : refs) all.push_back(ref(r));
         return all.empty() ? "nothing" : fmt::format("{}", fmt::join(all, ", "));
     }
-    static const char *mode(const Entry &e) { return e.mode == Entry::training ? ", to train" : e.mode == Entry::evaluation ? ", to evaluate" : ""; }
+    static const char *mode(const Entry &e) {
+        return e.mode == Entry::training ? ", to train" : e.mode == Entry::evaluation ? ", to evaluate" : "";
+    }
 
     void entry(const std::string &name, const Entry &e) {
         text += fmt::format("{}{}: {} operations{}\n", name, mode(e), e.ops.size(),
@@ -80,10 +87,12 @@ private:
             std::string mark;
             if (!e.kernels.empty()) {
                 const Kernel &k = p.kernels[op.kernel];
-                mark = fmt::format("{:>4}{} ", op.kernel == last ? "" : std::to_string(op.kernel.index), k.anchor == id ? "*" : " ");
+                mark = fmt::format("{:>4}{} ", op.kernel == last ? "" : std::to_string(op.kernel.index),
+                                   k.anchor == id ? "*" : " ");
                 last = op.kernel;
             }
-            text += fmt::format("  {}{:<28} {:<12} {} -> {}{}\n", mark, op.name, kind(op), list(op.reads), list(op.writes), where(op, id));
+            text += fmt::format("  {}{:<28} {:<12} {} -> {}{}\n", mark, op.name, kind(op), list(op.reads),
+                                list(op.writes), where(op, id));
         }
         text += "\n";
     }
@@ -101,7 +110,8 @@ private:
         if (auto *u = as<Update>(op); u && u->scaled) words += ", clipped";
         if (auto *u = as<Update>(op); u && p.parameters[u->w].group)
             words += fmt::format(", group {}", p.parameters[u->w].group);
-        if (Shard s = shard_of(op); s.worker >= 0) words += fmt::format(" of worker {} [{}, {})", s.worker, s.begin, s.begin + s.count);
+        if (Shard s = shard_of(op); s.worker >= 0)
+            words += fmt::format(" of worker {} [{}, {})", s.worker, s.begin, s.begin + s.count);
         return words;
     }
     std::string where(const Op &op, OpId id) const {
@@ -109,20 +119,24 @@ private:
         if (op.placed != "root") words += "; " + op.placed;
         if (!op.why.empty()) words += "; " + op.why;
         if (!op.rule.empty()) words += " [" + op.rule + "]";
-        if (op.kernel && op.kernel.index < p.kernels.size() && p.kernels[op.kernel].anchor == id && !p.kernels[op.kernel].dialect_why.empty())
+        if (op.kernel && op.kernel.index < p.kernels.size() && p.kernels[op.kernel].anchor == id &&
+            !p.kernels[op.kernel].dialect_why.empty())
             words += fmt::format("; by {}: {}", p.kernels[op.kernel].dialect, p.kernels[op.kernel].dialect_why);
         return words;
     }
     void values() {
-        text += fmt::format("values: {}{}\n", p.values.size(), p.memory.bytes ? ", arena " + bytes_words(p.memory.bytes) : "");
+        text += fmt::format("values: {}{}\n", p.values.size(),
+                            p.memory.bytes ? ", arena " + bytes_words(p.memory.bytes) : "");
         for (ValueId id : p.values.ids()) {
             const Value &v = p.values[id];
-            text += fmt::format("  {:<28} {:<10} {:<9} [{}]", names[size_t(id.index)], role_name(v.role), v.type.str(), fmt::join(v.shape.extents(), ", "));
+            text += fmt::format("  {:<28} {:<10} {:<9} [{}]", names[size_t(id.index)], role_name(v.role), v.type.str(),
+                                fmt::join(v.shape.extents(), ", "));
             if (!v.layout.row_major()) text += fmt::format(" in panels of {}", v.layout.panel);
             if (v.part_of) text += fmt::format(" rows of {} from {}", names[size_t(v.part_of.index)], v.begin);
             if (v.remat) text += ", backward reads " + names[size_t(v.remat.index)];
             if (!v.stored) text += ", not stored";
-            if (auto at = p.memory.offset.find(id); at != p.memory.offset.end()) text += fmt::format(", at {}", at->second);
+            if (auto at = p.memory.offset.find(id); at != p.memory.offset.end())
+                text += fmt::format(", at {}", at->second);
             text += "\n";
         }
     }

@@ -6,9 +6,7 @@ namespace cryolite::ir {
 
 namespace {
 /// For std::visit: a function of several overloads.
-template <typename... F> struct Cases : F... {
-    using F::operator()...;
-};
+template <typename... F> struct Cases : F... { using F::operator()...; };
 template <typename... F> Cases(F...) -> Cases<F...>;
 template <typename... F> auto match(const Op &op, F... cases) { return std::visit(Cases<F...>{cases...}, op.kind); }
 }  // namespace
@@ -19,13 +17,14 @@ std::string DataType::str() const {
 }
 
 const char *role_name(Role role) {
-    static const char *names[] = {"input",  "parameter", "state", "gradient", "activation",
-                                  "scalars", "norms",    "scale", "remainder", "count", "share"};
+    static const char *names[] = {"input", "parameter", "state",     "gradient", "activation", "scalars",
+                                  "norms", "scale",     "remainder", "count",    "share"};
     return names[int(role)];
 }
 
 const char *kind_name(const Op &op) {
-    static const char *names[] = {"forward", "input-grad", "param-grad", "add-adjoints", "norm", "scale", "update", "reduce"};
+    static const char *names[] = {"forward", "input-grad", "param-grad", "add-adjoints",
+                                  "norm",    "scale",      "update",     "reduce"};
     return names[op.kind.index()];
 }
 
@@ -38,8 +37,13 @@ std::optional<CallId> call_of(const Op &op) {
 std::optional<Use> use_of(const Op &op) {
     using Found = std::optional<Use>;
     return match(
-        op, [](const InputGrad &g) -> Found { return Use{g.call, g.dy}; },
-        [](const ParamGrad &g) -> Found { return Use{g.call, g.dy}; },
+        op,
+        [](const InputGrad &g) -> Found {
+            return Use{g.call, g.dy};
+        },
+        [](const ParamGrad &g) -> Found {
+            return Use{g.call, g.dy};
+        },
         [](const Norm &n) -> Found {
             if (auto *gram = std::get_if<Gram>(&n.how)) return gram->a;
             if (auto *bound = std::get_if<CauchySchwarzBound>(&n.how)) return bound->of;
@@ -50,8 +54,9 @@ std::optional<Use> use_of(const Op &op) {
 
 ParamId parameter_of(const Op &op) {
     return match(
-        op, [](const ParamGrad &o) { return o.w; }, [](const Norm &o) { return o.w; }, [](const Update &o) { return o.w; },
-        [](const Reduce &o) { return o.w; }, [](const auto &) { return ParamId(); });
+        op, [](const ParamGrad &o) { return o.w; }, [](const Norm &o) { return o.w; },
+        [](const Update &o) { return o.w; }, [](const Reduce &o) { return o.w; },
+        [](const auto &) { return ParamId(); });
 }
 
 std::span<const ValueId> addends_of(const Op &op) {
@@ -94,12 +99,16 @@ bool Layer::factors(ParamId w) const { return std::ranges::count(factored, w) > 
 
 std::string Line::placement(How other) const {
     switch (other) {
-    case root: return ".compute_root()";
-    case at: return ".compute_at(" + target.text + (rows ? ", " + std::to_string(rows) : "") + ")";
-    case with: return ".compute_with(" + target.text + ")";
+    case root:
+        return ".compute_root()";
+    case at:
+        return ".compute_at(" + target.text + (rows ? ", " + std::to_string(rows) : "") + ")";
+    case with:
+        return ".compute_with(" + target.text + ")";
     case store:
         return ".store_at(forward)";
-    case dialect: return ".dialect(" + dialect_name + ")";
+    case dialect:
+        return ".dialect(" + dialect_name + ")";
     case distribute:
         return ".distribute(workers)";
     case freeze:

@@ -15,16 +15,16 @@ namespace cryolite::ir {
 struct Layer {
     std::string path, kind;
     Nature nature = Nature::anchor;
-    bool scatters = false, by_rows = false, mean_of_rows = false;  ///< as the layer says of itself
+    bool scatters = false, by_rows = false, mean_of_rows = false;          ///< as the layer says of itself
     bool half_inputs = false, half_output = false, half_products = false;  ///< its line of the cast table
-    std::vector<ParamId> parameters = {};  ///< its own, then those that it shares
-    std::vector<ParamId> factored = {};    ///< whose gradients it writes as outer products
+    std::vector<ParamId> parameters = {};                                  ///< its own, then those that it shares
+    std::vector<ParamId> factored = {};  ///< whose gradients it writes as outer products
     struct Product {
         ParamId weight, bias;
         int out_dim;  ///< dimension of the weight that outputs are
     };
     std::optional<Product> product = {};
-    bool remat = false;  ///< a line of the schedule ends its storage with the forward pass
+    bool remat = false;       ///< a line of the schedule ends its storage with the forward pass
     bool no_adjoint = false;  ///< what it makes needs none, as no parameter before or in it is trained
 
     bool factors(ParamId w) const;
@@ -40,10 +40,11 @@ struct Call {
 struct Parameter {
     std::string path, name;
     Shape shape = {};
-    bool split = false;  ///< a split master: the bf16 high half is what products read, the low 16 bits are the remainder
+    bool split =
+        false;  ///< a split master: the bf16 high half is what products read, the low 16 bits are the remainder
     bool deferred = false;  ///< its update waits for its next use
     std::string frozen =
-        {};  ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
+        {};         ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
     int group = 0;  ///< which copy of the step's scalars its update reads
     ValueId value = {}, gradient = {}, remainder = {};
     std::vector<ValueId> states = {};
@@ -66,10 +67,10 @@ struct ParamGroup {
 /// Operations that share a loop nest.
 struct Kernel {
     std::string name = {};
-    std::string pass = {};       ///< forward, backward, update, rebuild
-    std::vector<OpId> ops = {};  ///< in order
-    OpId anchor = {};            ///< owns the loop nest; none: it is pointwise
-    std::vector<OpId> side_products = {};          ///< what else of it would own one by itself
+    std::string pass = {};                             ///< forward, backward, update, rebuild
+    std::vector<OpId> ops = {};                        ///< in order
+    OpId anchor = {};                                  ///< owns the loop nest; none: it is pointwise
+    std::vector<OpId> side_products = {};              ///< what else of it would own one by itself
     std::string dialect = "halide", dialect_why = {};  ///< of a product: what computes it, and why
     std::vector<std::string> dialects = {};            ///< of a product of Halide's: what else may
 };
@@ -98,7 +99,7 @@ struct Verdict {
 struct Line {
     enum How { root, at, with, store, dialect, distribute, freeze } how = root;
     Stage stage = {}, target = {};
-    int rows = 0;              ///< of a block, where the target's loops are over blocks of rows
+    int rows = 0;  ///< of a block, where the target's loops are over blocks of rows
     std::string dialect_name = {};
     std::string source = {};  ///< where it is written, or the flag: "gpt.cpp:12", "--freeze h.*"
     Verdict verdict = {};
@@ -133,13 +134,14 @@ struct MemoryPlan {
 /// The head and its loss by blocks of rows: the model's loss is the mean of theirs.
 struct ChunkedHead {
     LayerId head = {}, loss = {};
-    int rows = 0;                      ///< of a block; 0: the head is computed whole
+    int rows = 0;                             ///< of a block; 0: the head is computed whole
     CallId whole_head = {}, whole_loss = {};  ///< one is for predictions only, the other for nothing
     std::set<CallId> calls = {};
 
     /// Whether a line asks for it.
     bool takes(const Line &l) const {
-        return head && loss && l.stage.kind == Stage::value && l.stage.layer == head && l.target.kind == Stage::value && l.target.layer == loss;
+        return head && loss && l.stage.kind == Stage::value && l.stage.layer == head && l.target.kind == Stage::value &&
+               l.target.layer == loss;
     }
 };
 
@@ -172,16 +174,16 @@ struct Program {
         ValueId value;
     };
     ValueId loss, output, scalars, norms, scale;
-    std::vector<Term> terms;  ///< where the loss is made of several
-    ValueId count;  ///< updates done, and withheld; none: none can be withheld
+    std::vector<Term> terms;                ///< where the loss is made of several
+    ValueId count;                          ///< updates done, and withheld; none: none can be withheld
     std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, then the optimizer's
     std::vector<double> scalar_values;
     std::vector<ParamGroup> groups;  ///< the first is that of all others; empty: there is one
     int scalars_apart = 0;           ///< entries between a group's scalars and the next one's
-    int norms_apart = 1;     ///< entries between one norm and the next: where a device can begin an array
-    int gradient_norms = 0;  ///< the first entries of the norms
+    int norms_apart = 1;             ///< entries between one norm and the next: where a device can begin an array
+    int gradient_norms = 0;          ///< the first entries of the norms
     int workers = 1;
-    bool guarded = false;    ///< an update is withheld where a gradient is not finite
+    bool guarded = false;  ///< an update is withheld where a gradient is not finite
     ChunkedHead chunks;
     Evaluation evaluation;
     Spared spared;

@@ -20,8 +20,8 @@ struct DataType {
     std::string str() const;
     bool operator==(const DataType &) const = default;
 };
-inline constexpr DataType float32{DataType::floating, 32}, float64{DataType::floating, 64}, bfloat16{DataType::bfloat, 16},
-    int32{DataType::integer, 32}, uint16{DataType::natural, 16};
+inline constexpr DataType float32{DataType::floating, 32}, float64{DataType::floating, 64},
+    bfloat16{DataType::bfloat, 16}, int32{DataType::integer, 32}, uint16{DataType::natural, 16};
 
 enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale, remainder, count, share };
 const char *role_name(Role role);
@@ -30,22 +30,23 @@ struct Value {
     std::string name;
     Role role;
     DataType type = float32;
-    Shape shape;               ///< logical, innermost first
-    Layout layout = {};        ///< of parameters, their gradients and state
+    Shape shape;         ///< logical, innermost first
+    Layout layout = {};  ///< of parameters, their gradients and state
     ParamId parameter = {};
-    CallId producer = {};      ///< of values of the model: the call that makes it; none: an input
-    bool stored = true;        ///< false: exists only inside kernels
-    int worker = -1;           ///< of a share: whose gradient it is
-    ValueId part_of = {};      ///< rows of this value, where they are
-    int64_t begin = 0;         ///< elements before them
-    ValueId remat = {};        ///< where the backward pass materialises it again: what that pass reads instead
+    CallId producer = {};        ///< of values of the model: the call that makes it; none: an input
+    bool stored = true;          ///< false: exists only inside kernels
+    int worker = -1;             ///< of a share: whose gradient it is
+    ValueId part_of = {};        ///< rows of this value, where they are
+    int64_t begin = 0;           ///< elements before them
+    ValueId remat = {};          ///< where the backward pass materialises it again: what that pass reads instead
     DataType adjoint = float32;  ///< the type of its adjoint
 
     Shape storage() const { return layout.storage(shape); }
     int64_t bytes() const { return storage().size() * type.bytes(); }
     /// Whether it outlives an entry, and has another version after each operation that writes it.
     bool is_state() const {
-        return role == Role::parameter || role == Role::state || role == Role::remainder || role == Role::gradient || role == Role::count;
+        return role == Role::parameter || role == Role::state || role == Role::remainder || role == Role::gradient ||
+               role == Role::count;
     }
 };
 

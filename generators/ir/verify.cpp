@@ -6,7 +6,17 @@ namespace cryolite::ir {
 
 namespace {
 
-enum RuleId { written_before_read, state_versions, unstored_inside, one_anchor, entry_in_kernels, remat_before_read, shards_cover, one_slot, declared_arguments };
+enum RuleId {
+    written_before_read,
+    state_versions,
+    unstored_inside,
+    one_anchor,
+    entry_in_kernels,
+    remat_before_read,
+    shards_cover,
+    one_slot,
+    declared_arguments
+};
 
 [[noreturn]] void broken(RuleId rule, const std::string &what) {
     fail("[{}] {}: {}", verifier_rules()[rule].name, verifier_rules()[rule].says, what);
@@ -67,7 +77,8 @@ private:
         const auto use = use_of(op);
         if (!use) return false;
         const Call &c = p.calls[use->call];
-        return v == p.operand(op, c.output) || std::ranges::any_of(c.inputs, [&](ValueId x) { return v == p.operand(op, x); });
+        return v == p.operand(op, c.output) ||
+               std::ranges::any_of(c.inputs, [&](ValueId x) { return v == p.operand(op, x); });
     }
     std::string where(const std::string &entry, const Op &op) const { return "'" + op.name + "' of " + entry; }
 
@@ -80,11 +91,13 @@ private:
                 const Value &v = p.values[r.value];
                 if (v.is_state() || (e.kernels.empty() && only_offered(op, r.value))) continue;
                 const int written = writes.last(r.value);
-                const bool early = written >= t, never = written < 0 && !given(v.role) && !(after_forward && forward.count(p.base(r.value)));
+                const bool early = written >= t,
+                           never = written < 0 && !given(v.role) && !(after_forward && forward.count(p.base(r.value)));
                 if (!early && !never) continue;
                 const bool remat = remats.count(r.value);
                 broken(remat ? remat_before_read : written_before_read,
-                       where(name, op) + " reads '" + v.name + (early ? "' before it is written" : "', which nothing writes"));
+                       where(name, op) + " reads '" + v.name +
+                           (early ? "' before it is written" : "', which nothing writes"));
             }
         }
     }
@@ -94,8 +107,8 @@ private:
             const Op &op = p.ops[id];
             auto check = [&](const Ref &r, int expected, const char *does) {
                 if (p.values[r.value].is_state() && r.version != expected)
-                    broken(state_versions, fmt::format("{} {} '{}' as version {}, where version {} is", where(name, op), does,
-                                                       p.values[r.value].name, r.version, expected));
+                    broken(state_versions, fmt::format("{} {} '{}' as version {}, where version {} is", where(name, op),
+                                                       does, p.values[r.value].name, r.version, expected));
             };
             for (const Ref &r : op.reads) check(r, now[r.value], "reads");
             for (const Ref &w : op.writes) check(w, ++now[w.value], "writes");
@@ -137,14 +150,17 @@ private:
             if (s.begin != end || s.count <= 0) broken(shards_cover, fmt::format("'{}' at element {}", w.path, end));
             end += s.count;
         }
-        if (end != p.values[w.value].storage().size()) broken(shards_cover, fmt::format("'{}' ends at element {}", w.path, end));
+        if (end != p.values[w.value].storage().size())
+            broken(shards_cover, fmt::format("'{}' ends at element {}", w.path, end));
         std::map<int64_t, int> updates;
         for (auto &[name, e] : p.entries)
             for (OpId id : e.ops)
                 if (auto *u = as<Update>(p.ops[id]); u && &p.parameters[u->w] == &w && !e.repeats)
                     updates[u->shard.begin]++;
         for (const Shard &s : w.shards)
-            if (updates[s.begin] != 1) broken(shards_cover, fmt::format("'{}' from {} on is updated {} times", w.path, s.begin, updates[s.begin]));
+            if (updates[s.begin] != 1)
+                broken(shards_cover,
+                       fmt::format("'{}' from {} on is updated {} times", w.path, s.begin, updates[s.begin]));
     }
     void slots() const {
         std::map<int, std::string> taken;
@@ -152,11 +168,13 @@ private:
             for (OpId id : e.ops)
                 if (auto *n = as<Norm>(p.ops[id]); n && numbered())
                     if (auto [at, fresh] = taken.emplace(n->slot, p.ops[id].name); !fresh)
-                        broken(one_slot, fmt::format("'{}' and '{}' both write {}", at->second, p.ops[id].name, n->slot));
+                        broken(one_slot,
+                               fmt::format("'{}' and '{}' both write {}", at->second, p.ops[id].name, n->slot));
     }
     /// Norms have their slots once updates are sharded.
     bool numbered() const {
-        return std::ranges::any_of(p.parameters, [](const Parameter &w) { return w.gradient_norm.count || w.weight_norm.count; });
+        return std::ranges::any_of(p.parameters,
+                                   [](const Parameter &w) { return w.gradient_norm.count || w.weight_norm.count; });
     }
 };
 
@@ -194,7 +212,8 @@ std::string of_layer(const Program &p, const Kernel &k) {
 }
 }  // namespace
 
-void verify_arguments(const Program &p, const Kernel &k, const std::vector<ValueId> &read, const std::vector<ValueId> &written) {
+void verify_arguments(const Program &p, const Kernel &k, const std::vector<ValueId> &read,
+                      const std::vector<ValueId> &written) {
     std::set<ValueId> reads, writes;
     for (OpId id : k.ops) {
         const Op &op = p.ops[id];
@@ -204,9 +223,10 @@ void verify_arguments(const Program &p, const Kernel &k, const std::vector<Value
     auto check = [&](const std::vector<ValueId> &list, const std::set<ValueId> &declared, const char *does) {
         for (ValueId v : list)
             if (!declared.count(v))
-                broken(declared_arguments, fmt::format("the kernel '{}'{} {} '{}', but did not when the step was planned; a "
-                                                       "layer must define the same however often it is asked",
-                                                       k.name, of_layer(p, k), does, p.values[v].name));
+                broken(declared_arguments,
+                       fmt::format("the kernel '{}'{} {} '{}', but did not when the step was planned; a "
+                                   "layer must define the same however often it is asked",
+                                   k.name, of_layer(p, k), does, p.values[v].name));
     };
     check(read, reads, "reads");
     check(written, writes, "writes");

@@ -15,6 +15,7 @@ const std::vector<VerifierRule> &verifier_rules();
 void verify(const Program &p, const std::string &after_pass);
 
 /// The same of a kernel as it was built: what it reads and writes lies within what its operations declare.
-void verify_arguments(const Program &p, const Kernel &k, const std::vector<ValueId> &read, const std::vector<ValueId> &written);
+void verify_arguments(const Program &p, const Kernel &k, const std::vector<ValueId> &read,
+                      const std::vector<ValueId> &written);
 
 }  // namespace cryolite::ir

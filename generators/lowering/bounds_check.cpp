@@ -105,8 +105,7 @@ private:
         Stmt s = Provide::make(f.name(), d.values(), d.args(), const_true());
         if (!is_const_one(d.predicate())) s = IfThenElse::make(d.predicate(), s);
         auto out = written.find(f.name());
-        if (out != written.end())
-            check(box_provided(s, f.name(), scope), *out->second, f.name(), d, all, "is written");
+        if (out != written.end()) check(box_provided(s, f.name(), scope), *out->second, f.name(), d, all, "is written");
         for (auto &[name, box] : boxes_required(s, scope)) {
             if (!found.empty()) return;
             if (auto in = known.find(name); in != known.end())

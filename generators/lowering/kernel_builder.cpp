@@ -46,8 +46,10 @@ Func tuple_of(const std::vector<KernelOutput> &list) {
     std::vector<Var> v = storage_vars(int(list[0].extents.size()));
     std::vector<Expr> elements;
     for (const KernelOutput &o : list) elements.push_back(o.element(v));
-    if (elements.size() == 1) out(v) = elements[0];
-    else out(v) = Tuple(elements);
+    if (elements.size() == 1)
+        out(v) = elements[0];
+    else
+        out(v) = Tuple(elements);
     return out;
 }
 
@@ -81,13 +83,15 @@ void KernelBuilder::describe_group() {
     for (const Func &f : g.funcs()) used.insert(f.name());
     for (auto &[s, f] : values.defined) {
         if (!used.count(f.name()) && s != anchor) continue;  // offered to a gradient that does not read it
-        if (s == anchor) g.anchor = behind_views(f), seen = true;
-        else (seen ? g.epilogue : g.prologue).push_back(f);
+        if (s == anchor)
+            g.anchor = behind_views(f), seen = true;
+        else
+            (seen ? g.epilogue : g.prologue).push_back(f);
     }
     const ir::Op &op = anchor ? *anchor : p.ops[k.ops[0]];
-    g.form = ir::is<ir::InputGrad>(op)   ? Form::d_input
-             : ir::is<ir::ParamGrad>(op) ? Form::d_parameter
-             : ir::is<ir::Update>(op)    ? Form::update
+    g.form = ir::is<ir::InputGrad>(op)                               ? Form::d_input
+             : ir::is<ir::ParamGrad>(op)                             ? Form::d_parameter
+             : ir::is<ir::Update>(op)                                ? Form::update
              : ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ? Form::norm
                                                                      : Form::forward;
 }
@@ -121,7 +125,8 @@ void KernelBuilder::bind_arguments() {
         const ir::Value &b = p.values[i.value];
         if (!b.stored)
             fail("'{}' reads '{}', which the step schedule never stores and which is too expensive to build "
-                 "again; place it with compute_with, or at root", k.name, b.name);
+                 "again; place it with compute_with, or at root",
+                 k.name, b.name);
         built.inputs.push_back(i.param);
         built.arguments.push_back({i.value, i.offset, halide_type(b.type), i.extents, false});
     }
@@ -159,7 +164,8 @@ std::string KernelBuilder::name_of(ValueId value) const {
         const ir::Layer &l = p.layer(*call);
         const std::string layer = fmt::format("[{}] {}: ", l.path, l.kind);
         if (v.parameter && std::ranges::count(l.parameters, v.parameter))
-            return fmt::format("{}{}parameter '{}'", layer, op.writes[0].value == value ? "the gradient of " : "", p.parameters[v.parameter].name);
+            return fmt::format("{}{}parameter '{}'", layer, op.writes[0].value == value ? "the gradient of " : "",
+                               p.parameters[v.parameter].name);
         if (op.writes[0].value == value) return layer + "its result";
         if (auto use = ir::use_of(op); use && use->dy == value) return layer + "the adjoint of its output";
         const auto &inputs = p.calls[*call].inputs;

@@ -29,7 +29,7 @@ struct BuiltKernel {
 struct BuildOptions {
     bool scheduled = true;  ///< false: the algorithm as it is, for comparison
     bool key = true;
-    bool bounds = true;     ///< holds every index against the extents of its array: needed once for each key
+    bool bounds = true;  ///< holds every index against the extents of its array: needed once for each key
 };
 
 /// A kernel with automatic keys is left unscheduled: autoschedulers take seconds, keys milliseconds.

@@ -37,9 +37,9 @@ public:
     /// In how many dimensions this kernel sees an activation.
     int rank(ValueId value) const { return ranks_.at(value); }
 
-    std::vector<Image> images;    ///< in the order they were first asked for
+    std::vector<Image> images;        ///< in the order they were first asked for
     std::map<ValueId, Array> arrays;  ///< as this kernel sees them
-    Halves halves;                ///< of what is stored in bf16
+    Halves halves;                    ///< of what is stored in bf16
 
     /// What others see of a result of this kernel: as it is stored.
     Array kept(ValueId value, const Func &f, const Shape &shape);
@@ -50,7 +50,7 @@ private:
     std::function<void(const ir::Op &)> define_;
     std::map<ValueId, int> ranks_;
     std::map<std::pair<ValueId, int>, Func> storage_;  ///< by value and offset
-    std::map<ValueId, Array> masters_;  ///< of weights kept in halves, put together
+    std::map<ValueId, Array> masters_;                 ///< of weights kept in halves, put together
     std::deque<ir::Op> again_;
 
     bool writes_here(ValueId value) const;

@@ -28,11 +28,16 @@ KernelOutputs::KernelOutputs(const StepProgram &p, const ir::Kernel &k, KernelVa
 }
 
 void KernelOutputs::store(const ir::Op &op) {
-    if (auto *u = ir::as<ir::Update>(op)) update(op, *u);
-    else if (auto *n = ir::as<ir::Norm>(op)) norm(op, *n);
-    else if (auto *s = ir::as<ir::GradientScale>(op)) scale(*s);
-    else if (auto *g = ir::as<ir::ParamGrad>(op)) gradient(op, *g);
-    else value(op);
+    if (auto *u = ir::as<ir::Update>(op))
+        update(op, *u);
+    else if (auto *n = ir::as<ir::Norm>(op))
+        norm(op, *n);
+    else if (auto *s = ir::as<ir::GradientScale>(op))
+        scale(*s);
+    else if (auto *g = ir::as<ir::ParamGrad>(op))
+        gradient(op, *g);
+    else
+        value(op);
 }
 
 void KernelOutputs::value(const ir::Op &op) {
@@ -123,7 +128,8 @@ Expr KernelOutputs::norm_for_rule(const ir::Update &u, Norm::Of of) {
     const int apart = p.norms_apart;
     const auto &slots = of == Norm::weight ? w.weight_norm : w.gradient_norm;
     const char *name = of == Norm::weight ? "weight_norm" : "gradient_norm";
-    for (int j = 0; j < slots.count; j++) square += in.slice(p.norms, slots.first, slots.count * apart, name)(j * apart);
+    for (int j = 0; j < slots.count; j++)
+        square += in.slice(p.norms, slots.first, slots.count * apart, name)(j * apart);
     if (of == Norm::weight) return p.optimizer->once(sqrt(square));
     Expr norm = sqrt(max(square, cast<double>(0)));
     return p.optimizer->once(u.scaled ? norm * cast<double>(scale_word(0)) : norm);
@@ -148,8 +154,14 @@ void KernelOutputs::norm(const ir::Op &op, const ir::Norm &n) {
     if (n.ghost()) {
         const Func norm = values.ghost_norms.at(&op);
         const bool bounded = std::holds_alternative<ir::CauchySchwarzBound>(n.how);  // of elements that are floats
-        list.push_back({p.norms, {1}, [norm, bounded](auto &v) -> Expr {
-            return bounded ? cast<double>(cast<float>(norm(v[0]))) : Expr(norm(v[0])); }, {}, false, n.slot});
+        list.push_back({p.norms,
+                        {1},
+                        [norm, bounded](auto &v) -> Expr {
+                            return bounded ? cast<double>(cast<float>(norm(v[0]))) : Expr(norm(v[0]));
+                        },
+                        {},
+                        false,
+                        n.slot});
         return;
     }
     const ir::Parameter &w = p.parameters[n.w];
@@ -178,7 +190,8 @@ void KernelOutputs::scale(const ir::GradientScale &s) {
     RDom i(0, n, "i");
     Var u("u");
     square(u) += in.image(p.norms, {n}, "norms")(i);
-    scale(u) = cast<float>(min(cast<double>(1), values.scalar(2) / (sqrt(max(square(u), cast<double>(0))) + Expr(1e-6))));
+    scale(u) =
+        cast<float>(min(cast<double>(1), values.scalar(2) / (sqrt(max(square(u), cast<double>(0))) + Expr(1e-6))));
     if (!p.guarded) {
         list.push_back({p.scale, {1}, [scale](auto &v) -> Expr { return scale(v[0]); }});
         return;

@@ -9,7 +9,7 @@ struct KernelOutput {
     ValueId value;
     std::vector<int> extents;
     std::function<Expr(const std::vector<Halide::Var> &)> element;  ///< at storage indices
-    Func whole = {};  ///< where defined, the output itself
+    Func whole = {};                                                ///< where defined, the output itself
     bool in_place = false;
     int offset = 0;  ///< elements
 };
@@ -35,8 +35,7 @@ private:
     Expr whole_gradient(const ir::Update &u, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr gradient_in_update(ParamId w, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr norm_for_rule(const ir::Update &u, Norm::Of of);
-    template <typename Element>
-    std::vector<Expr> rule(const ir::Update &u, const Element &element, const Expr &g);
+    template <typename Element> std::vector<Expr> rule(const ir::Update &u, const Element &element, const Expr &g);
     /// Written by the norms' kernel: the clipping scale, then, where updates may be withheld, whether all is finite.
     Expr scale_word(int index) { return in.image(p.scale, p.values[p.scale].shape.extents(), "scale")(index); }
 };

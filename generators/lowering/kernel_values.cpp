@@ -24,7 +24,8 @@ Func undefined_half(const Func &f) {
 std::vector<Array> told_apart(std::vector<Array> x) {
     for (size_t k = 1; k < x.size(); k++) {
         const auto before = x.begin() + long(k);
-        if (std::find_if(x.begin(), before, [&](const Array &a) { return a.name() == x[k].name(); }) == before) continue;
+        if (std::find_if(x.begin(), before, [&](const Array &a) { return a.name() == x[k].name(); }) == before)
+            continue;
         Func again(base_name(x[k].name()));
         again(Halide::_) = x[k](Halide::_);
         x[k] = Array(again, x[k].shape);
@@ -52,10 +53,14 @@ Expr KernelValues::scalar(int index, ParamId of) {
 /// But for updates, which are defined where they are stored.
 void KernelValues::define(const ir::Op &op) {
     auto *n = ir::as<ir::Norm>(op);
-    if (auto *f = ir::as<ir::Forward>(op)) forward(op, f->call);
-    else if (n && n->ghost()) ghost_norm(op, *n);
-    else if (auto use = ir::use_of(op)) gradient(op, *use);
-    else if (ir::is<ir::AddAdjoints>(op)) sum(op);
+    if (auto *f = ir::as<ir::Forward>(op))
+        forward(op, f->call);
+    else if (n && n->ghost())
+        ghost_norm(op, *n);
+    else if (auto use = ir::use_of(op))
+        gradient(op, *use);
+    else if (ir::is<ir::AddAdjoints>(op))
+        sum(op);
 }
 
 std::vector<Array> KernelValues::inputs(const ir::Op &op, CallId c) {
@@ -97,15 +102,19 @@ void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
     const std::string of = of_input ? seen.inputs[size_t(of_input->input)].name() : p.parameters[w].name;
     auto it = d.find("d_" + of);
     if (it == d.end() || !it->second.defined())
-        fail("[{}] {}::backward defines no gradient of its {}", layer.path, layer.kind(), of_input ? "input" : "parameter '" + of + "'");
+        fail("[{}] {}::backward defines no gradient of its {}", layer.path, layer.kind(),
+             of_input ? "input" : "parameter '" + of + "'");
     Func f = half_products(use.call, it->second);
     const bool sums = !ir::addends_of(op).empty();
-    if (p.values[result].type == ir::bfloat16 && !sums && f.num_update_definitions() == 1 && starts_undefined(f)) f = undefined_half(f);
+    if (p.values[result].type == ir::bfloat16 && !sums && f.num_update_definitions() == 1 && starts_undefined(f))
+        f = undefined_half(f);
     check_arity(op, f, of_input ? in.rank(result) : p.parameters[w].shape.rank());
     defined.push_back({&op, f});
     if (sums) f = with_addends(op, f);
-    if (!of_input && is_scatter(f, p.values[result].layout) && find<ir::Update>(w)) scattered[w] = f;
-    else in.arrays[result] = in.kept(result, f, of_input ? seen_shape(result) : p.values[result].shape);
+    if (!of_input && is_scatter(f, p.values[result].layout) && find<ir::Update>(w))
+        scattered[w] = f;
+    else
+        in.arrays[result] = in.kept(result, f, of_input ? seen_shape(result) : p.values[result].shape);
 }
 
 Factors KernelValues::factors(const ir::Op &op, ParamId w, const ir::Use &use) {

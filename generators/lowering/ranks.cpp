@@ -34,7 +34,8 @@ private:
     };
     void add_call(std::vector<Seen> &list, const ir::Op &op, CallId c) const {
         const auto &inputs = p.calls[c].inputs;
-        for (int j = 0; j < int(inputs.size()); j++) list.push_back({p.operand(op, inputs[size_t(j)]), p.source(c).input_rank(j)});
+        for (int j = 0; j < int(inputs.size()); j++)
+            list.push_back({p.operand(op, inputs[size_t(j)]), p.source(c).input_rank(j)});
     }
     std::vector<Seen> seen(const ir::Op &op) const {
         std::vector<Seen> list;
@@ -65,7 +66,8 @@ private:
             if (!s.rank) continue;
             int &known = rank[s.value];
             if (known && known != s.rank)
-                fail("'{}' cannot share a kernel: it sees '{}' in {} dimensions, its neighbour in {}; compute it at root",
+                fail("'{}' cannot share a kernel: it sees '{}' in {} dimensions, its neighbour in {}; compute it at "
+                     "root",
                      op.name, p.values[s.value].name, s.rank, known);
             known = s.rank;
         }
@@ -87,7 +89,8 @@ std::map<ValueId, int> kernel_ranks(const StepProgram &p, const ir::Kernel &k) {
 
 ir::Op again_here(const StepProgram &p, const ir::Kernel &k, CallId c) {
     const ir::Op &first = p.ops[k.ops[0]];
-    ir::Op op{.name = p.layer(c).path, .kind = ir::Forward{c, ir::in_backward(first) ? ir::Forward::in_backward : ir::Forward::in_forward}};
+    ir::Op op{.name = p.layer(c).path,
+              .kind = ir::Forward{c, ir::in_backward(first) ? ir::Forward::in_backward : ir::Forward::in_forward}};
     op.writes = {{p.calls[c].output}};
     return op;
 }

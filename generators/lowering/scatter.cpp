@@ -10,8 +10,8 @@ bool is_scatter(const Func &f, const Layout &layout) {
     std::vector<int> places;
     for (int d = 0; d < int(update.args().size()); d++)
         if (!update.args()[size_t(d)].as<Internal::Variable>()) places.push_back(d);
-    return places.size() == 1 && (layout.row_major() || places[0] == layout.dim) && update.schedule().rvars().size() == 1 &&
-           Internal::is_const_one(update.predicate());
+    return places.size() == 1 && (layout.row_major() || places[0] == layout.dim) &&
+           update.schedule().rvars().size() == 1 && Internal::is_const_one(update.predicate());
 }
 
 namespace {
@@ -65,7 +65,8 @@ Func scatter_into_panels(const Func &f, const Layout &layout, std::vector<Var> v
     Func any("any_row");
     any(v.back()) = cast<bool>(false);
     RDom k(old.min, old.extent, "k");
-    any(v.back()) = any(v.back()) || Internal::substitute(old.var, k, f.update_args(0)[size_t(layout.dim)]) / layout.panel == v.back();
+    any(v.back()) = any(v.back()) ||
+                    Internal::substitute(old.var, k, f.update_args(0)[size_t(layout.dim)]) / layout.panel == v.back();
     m.where(any(v.back()) && row / layout.panel == v.back());
     at[size_t(layout.dim)] = row;
     std::vector<Expr> to = layout.to_storage(at);

@@ -13,8 +13,8 @@ namespace cryolite::compiler {
 bool is_scatter(const Halide::Func &f, const Layout &layout);
 
 /// The same sum over storage indices `v`; `accumulate`: onto what the output holds, else onto zero.
-Halide::Func scatter_into_storage(const Halide::Func &f, const Layout &layout,
-                                  std::vector<Halide::Var> v, bool accumulate);
+Halide::Func scatter_into_storage(const Halide::Func &f, const Layout &layout, std::vector<Halide::Var> v,
+                                  bool accumulate);
 
 /// The same sum over storage `v` in panels of the dimension that the data index, onto `start`: "in_panel", each panel by
 /// itself from the rows that belong to it.

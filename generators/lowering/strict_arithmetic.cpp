@@ -9,8 +9,7 @@ namespace {
 
 class Strict : public Internal::IRMutator {
     using IRMutator::visit;
-    template <typename Op>
-    Expr fix(const Op *op, Call::IntrinsicOp strict) {
+    template <typename Op> Expr fix(const Op *op, Call::IntrinsicOp strict) {
         if (!op->type.is_float()) return IRMutator::visit(op);
         return Call::make(op->type, strict, {mutate(op->a), mutate(op->b)}, Call::PureIntrinsic);
     }

@@ -25,7 +25,8 @@ void assign_formats(StepProgram &p, const Context &) {
     auto may_be_half = [&](ValueId v) { return p.values[v].producer && p.layer(p.values[v].producer).half_output; };
     auto half = [&](ValueId v) {
         const auto &list = readers[size_t(v.index)];
-        return may_be_half(v) && !list.empty() && std::ranges::all_of(list, [&](LayerId l) { return p.layers[l].half_inputs; });
+        return may_be_half(v) && !list.empty() &&
+               std::ranges::all_of(list, [&](LayerId l) { return p.layers[l].half_inputs; });
     };
     for (ValueId v : p.values.ids()) {
         ir::Value &value = p.values[v];

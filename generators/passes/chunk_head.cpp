@@ -39,7 +39,8 @@ private:
     const CallId head, loss;
 
     bool read_by_another(ValueId v, CallId reader) const {
-        return std::ranges::any_of(p.calls.ids(), [&](CallId c) { return c != reader && std::ranges::count(p.calls[c].inputs, v); });
+        return std::ranges::any_of(p.calls.ids(),
+                                   [&](CallId c) { return c != reader && std::ranges::count(p.calls[c].inputs, v); });
     }
     /// Why these two calls cannot go block by block.
     Reason hindrance() const {
@@ -67,7 +68,8 @@ private:
         const int alignment = std::max(32, cx.schedule.machine.alignment / 4), asked = cx.options.head_rows;
         if (line == p.lines.end()) {
             if (why) return 0;
-            return asked < 0 ? head_block_rows(p.values[p.output].shape.size() * 4) : (asked + alignment - 1) / alignment * alignment;
+            return asked < 0 ? head_block_rows(p.values[p.output].shape.size() * 4)
+                             : (asked + alignment - 1) / alignment * alignment;
         }
         if (line->how != ir::Line::at || !p.chunks.takes(*line)) return 0;
         if (why) refuse(*line, why, ".compute_root()");
@@ -83,7 +85,9 @@ private:
         Layer &h = p.source(head), &l = p.source(loss);
         std::vector<Tensor> losses;
         std::vector<double> weights;
-        auto part = [&](ValueId v, int rank, int begin, int count) { return g.rows(g.tensor(v.index), rank, begin, count); };
+        auto part = [&](ValueId v, int rank, int begin, int count) {
+            return g.rows(g.tensor(v.index), rank, begin, count);
+        };
         for (int begin = 0; begin < rows; begin += block) {
             const int count = std::min(block, rows - begin);
             std::vector<Tensor> read = {g.call(h, {part(p.calls[head].inputs[0], h.input_rank(0), begin, count)})};

@@ -12,9 +12,16 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
     ir::Parameter &w = p.parameters[id];
     const Parameter *source = &p.source(id);
     auto chosen = cx.schedule.layouts.find(source);
-    const Layout layout = chosen != cx.schedule.layouts.end() ? chosen->second : default_layout(p.graph, *source, cx.schedule.machine);
+    const Layout layout =
+        chosen != cx.schedule.layouts.end() ? chosen->second : default_layout(p.graph, *source, cx.schedule.machine);
     auto add = [&](const std::string &name, ir::Role role, ir::DataType type = ir::float32, int worker = -1) {
-        return p.values.add({.name = name, .role = role, .type = type, .shape = w.shape, .layout = layout, .parameter = id, .worker = worker});
+        return p.values.add({.name = name,
+                             .role = role,
+                             .type = type,
+                             .shape = w.shape,
+                             .layout = layout,
+                             .parameter = id,
+                             .worker = worker});
     };
     w.value = add(w.path, ir::Role::parameter, w.split ? ir::bfloat16 : ir::float32);
     if (w.trained()) {
@@ -34,7 +41,8 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
 void declare_scalars(StepProgram &p, const Context &cx) {
     p.scalar_names = {"step", "loss_scale", "clip"};
     p.scalar_values = {1, 1, 0};
-    for (const Scalar *s : cx.optimizer.scalars()) p.scalar_names.push_back(s->name), p.scalar_values.push_back(s->value);
+    for (const Scalar *s : cx.optimizer.scalars())
+        p.scalar_names.push_back(s->name), p.scalar_values.push_back(s->value);
     const int each = int(p.scalar_names.size()),
               apart = std::max(64, cx.schedule.machine.alignment) / int(sizeof(double));
     p.scalars_apart = (each + apart - 1) / apart * apart;

@@ -47,7 +47,9 @@ void defer_updates(StepProgram &p, const Context &cx) {
                 if (defers(l) && l.stage.parameter == u->w) l.met(id);
             flush.ops.push_back(p.ops.add(p.ops[id]));
         }
-    std::erase_if(step, [&](OpId id) { return ir::is<ir::Update>(p.ops[id]) && p.parameters[ir::parameter_of(p.ops[id])].deferred; });
+    std::erase_if(step, [&](OpId id) {
+        return ir::is<ir::Update>(p.ops[id]) && p.parameters[ir::parameter_of(p.ops[id])].deferred;
+    });
     auto take = [&](ParamId w) {
         if (auto u = updates.find(w); u != updates.end()) {
             lazy.ops.insert(lazy.ops.end(), u->second.begin(), u->second.end());

@@ -40,10 +40,10 @@ private:
     StepProgram &p;
     const std::vector<bool> &trains;  ///< by value: whether a parameter that is trained depends on its adjoint
     const std::string entry;
-    const bool accumulate;  ///< onto what earlier micro-batches have left
+    const bool accumulate;                            ///< onto what earlier micro-batches have left
     std::map<ValueId, std::vector<ValueId>> pending;  ///< what adds up to the adjoint of a value
-    std::map<ValueId, ValueId> whole_adjoint;         ///< of a value: the array whose parts are the adjoints of its parts
-    std::set<CallId> made;                            ///< calls of blocks whose outputs are there
+    std::map<ValueId, ValueId> whole_adjoint;  ///< of a value: the array whose parts are the adjoints of its parts
+    std::set<CallId> made;                     ///< calls of blocks whose outputs are there
     std::set<ParamId> used;
 
     void backward(CallId c) {
@@ -128,7 +128,8 @@ void check_used(const StepProgram &p, const std::vector<bool> &counts) {
                 if (!p.parameters[w].trained()) used.insert(w);
     for (ParamId w : p.parameters.ids())
         if (!used.count(w))
-            fail("[{}] has no gradient: the loss does not depend on it; remove it or use its layer", p.parameters[w].path);
+            fail("[{}] has no gradient: the loss does not depend on it; remove it or use its layer",
+                 p.parameters[w].path);
 }
 
 /// What frozen parameters spare: their own gradients, and adjoints that only these needed.

@@ -27,7 +27,9 @@ private:
 
     void add(ir::Op op) { add_op(p, "step", std::move(op)); }
     ir::Op norm(ParamId w, const char *of, decltype(ir::Norm::how) how) const {
-        return {.name = fmt::format("norm({}{})", of, p.parameters[w].path), .kind = ir::Norm{w, how}, .writes = {{p.norms}}};
+        return {.name = fmt::format("norm({}{})", of, p.parameters[w].path),
+                .kind = ir::Norm{w, how},
+                .writes = {{p.norms}}};
     }
     /// Of the stored gradient, and without it where its layers write it as outer products: `select_norms` keeps one way.
     void gradient_norms(ParamId w) {
@@ -45,10 +47,12 @@ private:
                 uses.push_back({g->call, g->dy});
             }
         if (products > 1) return;  // it is their sum, and stored
-        const bool bounded = !cx.options.clip && !cx.optimizer.takes(cryolite::Norm::gradient);  // only whether all is finite counts
+        const bool bounded =
+            !cx.options.clip && !cx.optimizer.takes(cryolite::Norm::gradient);  // only whether all is finite counts
         for (size_t a = 0; a < uses.size(); a++)
             for (size_t b = a; b < (bounded ? a + 1 : uses.size()); b++) {
-                ir::Op op = bounded ? norm(w, "", ir::CauchySchwarzBound{uses[a]}) : norm(w, "", ir::Gram{uses[a], uses[b]});
+                ir::Op op =
+                    bounded ? norm(w, "", ir::CauchySchwarzBound{uses[a]}) : norm(w, "", ir::Gram{uses[a], uses[b]});
                 op.flops = gram_flops(uses[a].call, uses[b].call, bounded);
                 add(op);
             }
@@ -58,11 +62,14 @@ private:
     double gram_flops(CallId a, CallId b, bool bounded) const {
         const Shape &y = p.values[p.layer(b).scatters ? p.calls[b].output : p.calls[a].output].shape;
         const bool one_hot = p.layer(a).scatters || p.layer(b).scatters;
-        const double width = y[0] + (one_hot ? 0 : p.values[p.calls[a].inputs[0]].shape[0]), rows = double(y.size()) / y[0];
+        const double width = y[0] + (one_hot ? 0 : p.values[p.calls[a].inputs[0]].shape[0]),
+                     rows = double(y.size()) / y[0];
         return width * (bounded ? 2 * rows : a == b ? rows * (rows + 1) : 2 * rows * rows);
     }
     void scale() {
-        ir::Op op{.name = cx.options.clip ? "clip" : "finite", .kind = ir::GradientScale{cx.options.clip}, .writes = {{p.scale}}};
+        ir::Op op{.name = cx.options.clip ? "clip" : "finite",
+                  .kind = ir::GradientScale{cx.options.clip},
+                  .writes = {{p.scale}}};
         if (p.guarded) op.writes.push_back({p.count});
         add(op);
     }

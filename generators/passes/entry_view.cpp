@@ -13,7 +13,8 @@ EntryView::EntryView(StepProgram &p, const std::string &name)
         place_[size_t(id.index)] = n++;
         for (const ir::Ref &w : op.writes) writer_[size_t(p.base(w.value).index)] = id;
         for (const ir::Ref &r : op.reads)
-            if (auto &list = readers_[size_t(p.base(r.value).index)]; list.empty() || list.back() != id) list.push_back(id);
+            if (auto &list = readers_[size_t(p.base(r.value).index)]; list.empty() || list.back() != id)
+                list.push_back(id);
         if (auto *f = ir::as<ir::Forward>(op)) forward_[p.calls[f->call].layer].push_back(id);
     }
     for (OpId id : entry.ops)

@@ -75,7 +75,8 @@ private:
         const bool apart = p.ops[s].kernel != p.ops[t].kernel;
         if (apart && e.mate(first, Nature::anchor)) {
             if (e.mate(later, Nature::anchor)) refuse(l, rules::one_loop_nest, ".compute_root()");
-            if (OpId norm = e.mate(later, Nature::rowwise)) refuse(l, {rules::whole_rows, p.ops[norm].name}, ".compute_root()");
+            if (OpId norm = e.mate(later, Nature::rowwise))
+                refuse(l, {rules::whole_rows, p.ops[norm].name}, ".compute_root()");
         }
         if (l.how == ir::Line::with && apart && !e.mate(first, Nature::anchor))
             if (OpId anchor = e.mate(later, Nature::anchor))

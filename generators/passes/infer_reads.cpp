@@ -17,8 +17,10 @@ public:
         text = fmt::format("{} {} {}", ir::kind_name(op), what(), ir::addends_of(op).size());
         for (ValueId a : ir::addends_of(op)) format(a);
         for (const ir::Ref &w : op.writes) format(w.value);
-        if (auto c = ir::call_of(op)) call(*c);
-        else if (ParamId w = ir::parameter_of(op)) text += p.parameters[w].shape.str();
+        if (auto c = ir::call_of(op))
+            call(*c);
+        else if (ParamId w = ir::parameter_of(op))
+            text += p.parameters[w].shape.str();
     }
     std::string text;
 
@@ -79,7 +81,8 @@ void infer_reads(StepProgram &p, const Context &cx) {
         // What it adds to is read in place, as an output.
         if (auto *g = ir::as<ir::ParamGrad>(op); g && g->accumulate) kept.push_back(op.reads.back());
         // Its own share among those of the workers.
-        if (auto *u = ir::as<ir::Update>(op); u && !p.parameters[u->w].shares.empty()) kept.push_back({p.parameters[u->w].gradient});
+        if (auto *u = ir::as<ir::Update>(op); u && !p.parameters[u->w].shares.empty())
+            kept.push_back({p.parameters[u->w].gradient});
         op.reads = kept;
     }
     for (auto &[name, entry] : p.entries) number_versions(p, entry);

@@ -32,8 +32,7 @@ inline constexpr Rule never_called{"never-called", "the model never calls '{}'; 
            "'{}' is frozen ({}), so it has no gradient and no update; remove the line, or train the parameter"};
 
 // The head and its loss by blocks of rows.
-inline constexpr Rule
-    head_has_readers{"head-has-readers", "another layer reads it too"},
+inline constexpr Rule head_has_readers{"head-has-readers", "another layer reads it too"},
     loss_reads_head{"loss-reads-head", "'{}' does not read it"},
     loss_is_mean{"loss-is-mean", "'{}' is not a mean over rows (Layer::mean_of_rows)"},
     rows_differ{"rows-differ", "input {} of '{}' has other rows than the first"},
@@ -43,9 +42,9 @@ inline constexpr Rule
     blocks_begin{"blocks-begin", "blocks begin where kernels can, at multiples of {} rows"};
 
 // Fusion of values and adjoints.
-inline constexpr Rule
-    same_stage{"same-stage", "it is the same stage"},
-    one_loop_nest{"one-loop-nest", "both own a loop nest, as every layer does whose nature() is not pointwise or rowwise"},
+inline constexpr Rule same_stage{"same-stage", "it is the same stage"},
+    one_loop_nest{"one-loop-nest",
+                  "both own a loop nest, as every layer does whose nature() is not pointwise or rowwise"},
     whole_rows{"whole-rows", "'{}' needs whole rows of a result that is made in tiles"},
     prologue_is_not_stored{"prologue-is-not-stored", "the loops of '{}' read it many times, and cannot store it"},
     result_is_stored{"result-is-stored", "it is a result of the model"},
@@ -54,35 +53,41 @@ inline constexpr Rule
     source_gone{"source-gone", "'{}' computes it again, from '{}', which is gone after the forward pass"};
 
 // Where updates are.
-inline constexpr Rule
-    own_update{"own-update", "a gradient can only be placed inside the update of its own parameter"},
+inline constexpr Rule own_update{"own-update", "a gradient can only be placed inside the update of its own parameter"},
     gradient_read_once{"gradient-read-once", "the update reads each element of the gradient once"},
     operands_gone{"operands-gone", "its update is placed at forward, when the operands of the gradient are gone"},
     placed_by_gradient{"placed-by-gradient", "an update is placed by placing its gradient, or at forward"},
-    sum_of_workers{"sum-of-workers", "the gradients of {} workers are added first, and each worker updates its part of the sum"},
-    not_a_product{"not-a-product",
-                  "the gradient is computed together with others of its layer, or of all rows at once, in loops that hold no update"},
-    scattered{"scattered", "the gradient adds at places that depend on data, so no element of it is whole before the last row"},
+    sum_of_workers{"sum-of-workers",
+                   "the gradients of {} workers are added first, and each worker updates its part of the sum"},
+    not_a_product{"not-a-product", "the gradient is computed together with others of its layer, or of all rows at "
+                                   "once, in loops that hold no update"},
+    scattered{"scattered",
+              "the gradient adds at places that depend on data, so no element of it is whole before the last row"},
     sum_of_blocks{"sum-of-blocks", "the head's rows come in blocks of {}, and the gradient is the sum of theirs"},
     sum_of_products{"sum-of-products", "the parameter is used by {} products, and its gradient is their sum"},
     scattered_rows{"scattered-rows", "rows scattered into a tied table need it in panels"},
-    not_known_finite{"not-known-finite", "an update is withheld where a gradient is not finite, which is not yet known"},
-    norm_of_sum{"norm-of-sum",
-                "clipping by the global norm needs the norm of the sum over micro-batches, which has to be stored for that"},
-    norm_first{"norm-first", "clipping by the global norm needs the gradient's norm before the first update, and its layer does not write "
-                             "the gradient as outer products (Layer::factors)"},
-    rule_takes_norm_of_sum{"rule-takes-norm-of-sum", "the rule '{}' takes the gradient's norm before it changes the first element, and "
-                                                     "that of the sum over micro-batches needs the sum stored"},
-    rule_takes_norm{"rule-takes-norm", "the rule '{}' takes the gradient's norm before it changes the first element, and "
-                                       "its layer does not write the gradient as outer products (Layer::factors)"},
+    not_known_finite{"not-known-finite",
+                     "an update is withheld where a gradient is not finite, which is not yet known"},
+    norm_of_sum{
+        "norm-of-sum",
+        "clipping by the global norm needs the norm of the sum over micro-batches, which has to be stored for that"},
+    norm_first{
+        "norm-first",
+        "clipping by the global norm needs the gradient's norm before the first update, and its layer does not write "
+        "the gradient as outer products (Layer::factors)"},
+    rule_takes_norm_of_sum{"rule-takes-norm-of-sum",
+                           "the rule '{}' takes the gradient's norm before it changes the first element, and "
+                           "that of the sum over micro-batches needs the sum stored"},
+    rule_takes_norm{"rule-takes-norm",
+                    "the rule '{}' takes the gradient's norm before it changes the first element, and "
+                    "its layer does not write the gradient as outer products (Layer::factors)"},
     old_weight{"old-weight", "'{}' reads the weight as it was before its update"},
     dialect_makes_gradient{"dialect-makes-gradient", "{}: {} makes the gradient, and has no updates in its loops"},
     never_pays{"never-pays", "fusing is not known to pay for a {}"},
     too_many_rows{"too-many-rows", "{} rows: fusing pays up to {}"};
 
 // Dialects.
-inline constexpr Rule
-    no_product{"no-product", "it is no product"},
+inline constexpr Rule no_product{"no-product", "it is no product"},
     in_loops_of{"in-loops-of", "'{}' owns the loops that it is in"},
     not_in_step{"not-in-step", "it is no value, adjoint or gradient of this step"},
     dialect_cannot{"dialect-cannot", "{}"};

@@ -11,7 +11,8 @@ namespace {
 
 class Order {
 public:
-    Order(StepProgram &p, const std::string &entry) : p(p), e(p, entry), after(size_t(p.kernels.size())), waits(after.size()) {
+    Order(StepProgram &p, const std::string &entry)
+        : p(p), e(p, entry), after(size_t(p.kernels.size())), waits(after.size()) {
         for (OpId id : e.entry.ops) {
             const KernelId k = p.ops[id].kernel;
             std::ranges::sort(p.kernels[k].ops, {}, [&](OpId op) { return e.place(op); });
@@ -51,13 +52,16 @@ private:
 
     [[noreturn]] void fail_cycle() const {
         auto stuck = std::ranges::find_if(kernels, [&](KernelId k) { return waits[size_t(k.index)] > 0; });
-        fail("the step schedule joins '{}' with stages that both precede and follow a kernel between them; compute one of them at "
-             "root", p.ops[p.kernels[*stuck].ops[0]].name);
+        fail("the step schedule joins '{}' with stages that both precede and follow a kernel between them; compute one "
+             "of them at "
+             "root",
+             p.ops[p.kernels[*stuck].ops[0]].name);
     }
     void add(const std::vector<OpId> &earlier, OpId later) {
         const KernelId t = p.ops[later].kernel;
         for (OpId s : earlier)
-            if (const KernelId k = p.ops[s].kernel; k != t) waits[size_t(t.index)] += after[size_t(k.index)].insert(t).second;
+            if (const KernelId k = p.ops[s].kernel; k != t)
+                waits[size_t(t.index)] += after[size_t(k.index)].insert(t).second;
     }
     /// What an operation reads comes before it; a state that it writes anew has been read by those that need the old version.
     void add_dependences() {
@@ -90,7 +94,8 @@ private:
         if (weights_read.empty() || weights_read.back().second <= far) return place;
         const auto later = std::ranges::upper_bound(weights_read, place, {}, &std::pair<double, int64_t>::first);
         const int64_t before = later == weights_read.begin() ? 0 : std::prev(later)->second;
-        const auto enough = std::ranges::upper_bound(later, weights_read.end(), before + far, {}, &std::pair<double, int64_t>::second);
+        const auto enough =
+            std::ranges::upper_bound(later, weights_read.end(), before + far, {}, &std::pair<double, int64_t>::second);
         return std::max(place, (enough == weights_read.end() ? weights_read.back() : *enough).first + 0.5);
     }
     /// When a kernel would like to run, as a place in the entry: at that of its last operation; norms, fused updates of small
@@ -104,7 +109,8 @@ private:
             in_product |= ir::is<ir::ParamGrad>(op);
             last = std::max<double>(last, e.place(id));
             for (const ir::Ref &r : op.reads)
-                if (OpId w = e.writer(r.value); w && !std::ranges::count(list, w)) made = std::max(made, e.place(w) + 0.5);
+                if (OpId w = e.writer(r.value); w && !std::ranges::count(list, w))
+                    made = std::max(made, e.place(w) + 0.5);
         }
         if (!soon) return last;
         return in_product ? out_of_caches(made) : made;

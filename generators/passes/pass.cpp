@@ -87,10 +87,14 @@ std::vector<ir::Ref> offered(const StepProgram &p, const ir::Op &op) {
 
 Halide::Type halide_type(const ir::DataType &t) {
     switch (t.kind) {
-    case ir::DataType::integer: return Halide::Int(t.bits);
-    case ir::DataType::natural: return Halide::UInt(t.bits);
-    case ir::DataType::floating: return Halide::Float(t.bits);
-    case ir::DataType::bfloat: return Halide::BFloat(t.bits);
+    case ir::DataType::integer:
+        return Halide::Int(t.bits);
+    case ir::DataType::natural:
+        return Halide::UInt(t.bits);
+    case ir::DataType::floating:
+        return Halide::Float(t.bits);
+    case ir::DataType::bfloat:
+        return Halide::BFloat(t.bits);
     }
     return {};
 }

@@ -15,7 +15,7 @@ using ir::CallId, ir::KernelId, ir::LayerId, ir::OpId, ir::ParamId, ir::ValueId;
 
 /// A program with the layers and parameters that its numbers stand for.
 struct StepProgram : ir::Program {
-    Graph graph;                                ///< its calls and values have the numbers that the program's have
+    Graph graph;  ///< its calls and values have the numbers that the program's have
     std::map<const Layer *, LayerId> layer_ids;
     std::map<const Parameter *, ParamId> parameter_ids;
     std::vector<Parameter *> sources;  ///< of parameters, by ParamId
@@ -33,11 +33,11 @@ struct StepOptions {
     bool clip = false;        ///< clip gradients by their global norm
     bool accumulate = false;  ///< several micro-batches in a step
     std::string update = "separate";
-    int workers = 1;          ///< whose gradients are added
-    bool groups = true;       ///< layers share kernels
-    int head_rows = -1;       ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
-    std::string dialect = "halide";  ///< what computes products where no line says it and it can
-    std::vector<std::string> freeze = {};  ///< patterns of parameters that are not trained: "h.*.mlp.*"
+    int workers = 1;     ///< whose gradients are added
+    bool groups = true;  ///< layers share kernels
+    int head_rows = -1;  ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
+    std::string dialect = "halide";             ///< what computes products where no line says it and it can
+    std::vector<std::string> freeze = {};       ///< patterns of parameters that are not trained: "h.*.mlp.*"
     std::vector<ParamGroup> param_groups = {};  ///< of the program, then of the command
     std::set<CallId> remat = {};  ///< calls whose output is materialised again, beside those that the schedule names
 };
@@ -62,7 +62,9 @@ struct Context {
     std::function<void(const StepProgram &, const std::string &)> refused = {};
 
     /// Whether updates wait for the norms of gradients.
-    bool takes_norms(const StepProgram &p) const { return options.clip || p.guarded || optimizer.takes(cryolite::Norm::gradient); }
+    bool takes_norms(const StepProgram &p) const {
+        return options.clip || p.guarded || optimizer.takes(cryolite::Norm::gradient);
+    }
 };
 
 using Pass = void (*)(StepProgram &, const Context &);

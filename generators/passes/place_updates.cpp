@@ -65,7 +65,8 @@ private:
 
     bool asked_root(ParamId w) const {
         return std::ranges::any_of(p.lines, [&](const ir::Line &l) {
-            return l.how == ir::Line::root && l.stage.parameter == w && (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next);
+            return l.how == ir::Line::root && l.stage.parameter == w &&
+                   (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next);
         });
     }
     /// Why the gradient of `w` cannot live inside its update.

@@ -19,9 +19,7 @@ struct Life {
         if (first < 0) first = t;
         last = t;
     }
-    bool overlaps(const Life &o) const {
-        return first >= 0 && o.first >= 0 && first <= o.last && o.first <= last;
-    }
+    bool overlaps(const Life &o) const { return first >= 0 && o.first >= 0 && first <= o.last && o.first <= last; }
 };
 
 /// A value's lives on the time lines of the entries.
@@ -76,7 +74,8 @@ ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::ve
         now.bytes = (now.bytes + slack + alignment - 1) / alignment * alignment;
         std::vector<std::pair<int64_t, int64_t>> taken;  // begin, end
         for (size_t o = 0; o < n; o++)
-            if (alive[size_t(now.value.index)].overlap(alive[size_t(list[o].value.index)])) taken.push_back({list[o].at, list[o].at + list[o].bytes});
+            if (alive[size_t(now.value.index)].overlap(alive[size_t(list[o].value.index)]))
+                taken.push_back({list[o].at, list[o].at + list[o].bytes});
         std::ranges::sort(taken);
         for (auto &[begin, end] : taken) {
             if (now.at + now.bytes <= begin) break;

@@ -34,9 +34,9 @@ public:
 private:
     StepProgram &p;
     const Context &cx;
-    std::vector<ValueId> &order;          ///< of arrays, as they are first written
-    const std::vector<OpId> &forward_ops; ///< by call
-    std::vector<bool> on_path;            ///< by value: whether the loss depends on it
+    std::vector<ValueId> &order;           ///< of arrays, as they are first written
+    const std::vector<OpId> &forward_ops;  ///< by call
+    std::vector<bool> on_path;             ///< by value: whether the loss depends on it
     std::vector<OpId> ops;
     std::set<ValueId> made;
 
@@ -94,7 +94,8 @@ void renumber(StepProgram &p, int first, const std::vector<ValueId> &order) {
     std::vector<ValueId> to(size_t(p.values.size()));
     std::vector<int> from;
     auto place = [&](ValueId v) {
-        if (v.index >= first && !to[size_t(v.index)]) to[size_t(v.index)] = ValueId(first + int(from.size())), from.push_back(v.index);
+        if (v.index >= first && !to[size_t(v.index)])
+            to[size_t(v.index)] = ValueId(first + int(from.size())), from.push_back(v.index);
     };
     for (ValueId v : order) place(v);
     for (ValueId v : p.values.ids()) place(v);
@@ -113,7 +114,8 @@ void renumber(StepProgram &p, int first, const std::vector<ValueId> &order) {
 void rematerialise(StepProgram &p, const Context &cx) {
     std::vector<OpId> forward_ops(size_t(p.calls.size()));
     for (OpId id : p.ops.ids())
-        if (auto *f = ir::as<ir::Forward>(p.ops[id]); f && f->when == ir::Forward::in_forward) forward_ops[size_t(f->call.index)] = id;
+        if (auto *f = ir::as<ir::Forward>(p.ops[id]); f && f->when == ir::Forward::in_forward)
+            forward_ops[size_t(f->call.index)] = id;
     std::vector<ValueId> order;
     const int first = (p.count ? p.count : p.scale).index + 1;
     for (ir::Entry *e : training_entries(p)) Rematerialise(p, cx, order, forward_ops).run(*e);

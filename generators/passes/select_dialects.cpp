@@ -35,7 +35,8 @@ bool means(const StepProgram &p, const ir::Stage &words, const ir::Op &op) {
 
 /// The word of a layer that works element by element; empty: dialects have none.
 std::string op_of(const ir::Layer &layer) {
-    static const std::map<std::string, std::string> ops = {{"Relu", "relu"}, {"Gelu", "gelu_tanh"}, {"GeluExact", "gelu_erf"}};
+    static const std::map<std::string, std::string> ops = {
+        {"Relu", "relu"}, {"Gelu", "gelu_tanh"}, {"GeluExact", "gelu_erf"}};
     auto op = ops.find(layer.kind);
     return op == ops.end() ? "" : op->second;
 }
@@ -51,7 +52,9 @@ public:
         const ir::Value &weight = p.values[w];
         const ValueId input = p.calls[call].inputs[0];
         const Shape &x = p.values[input].shape;
-        q.form = ir::is<ir::Forward>(anchor) ? Product::forward : ir::is<ir::InputGrad>(anchor) ? Product::d_input : Product::d_parameter;
+        q.form = ir::is<ir::Forward>(anchor)     ? Product::forward
+                 : ir::is<ir::InputGrad>(anchor) ? Product::d_input
+                                                 : Product::d_parameter;
         q.in = x[0], q.rows = int(x.size() / x[0]), q.out = weight.shape[layer.out_dim];
         if (weight.layout.row_major() ? layer.out_dim != 0 : weight.layout.dim != layer.out_dim)
             fail("the weight '{}' is stored with the product's inputs innermost", weight.name);
@@ -62,7 +65,8 @@ public:
         if (auto use = ir::use_of(anchor)) q.dy = factor(use->dy);
         now = anchor.writes[0].value;
         q.stores = stored(now);
-        if (q.form == Product::forward && layer.bias) q.then.push_back({"bias", p.parameters[layer.bias].value.index, -1});
+        if (q.form == Product::forward && layer.bias)
+            q.then.push_back({"bias", p.parameters[layer.bias].value.index, -1});
         // The product's own value is that with its bias and what is added: the last step of those stores it.
         add(ir::addends_of(anchor));
         if (!q.then.empty()) q.then.back().stores = q.stores, q.stores = -1;
@@ -88,7 +92,8 @@ private:
     int factor(ValueId v) {
         if (!p.values[v].stored) fail("'{}' is computed in its loops, which then have a prologue", p.values[v].name);
         for (OpId id : k.ops)
-            if (ir::writes(p.ops[id], v)) fail("'{}' is computed in its loops, which then have a prologue", p.ops[id].name);
+            if (ir::writes(p.ops[id], v))
+                fail("'{}' is computed in its loops, which then have a prologue", p.ops[id].name);
         return stored(v);
     }
     void add(std::span<const ValueId> values) {
@@ -137,7 +142,8 @@ void check_line(StepProgram &p, ir::Line &l) {
             if (l.dialect_name == "halide") continue;
             if (!is_product(p, p.ops[id])) refuse(l, rules::no_product, nearest);
             if (id != k.anchor) refuse(l, {rules::in_loops_of, p.ops[k.anchor].name}, nearest);
-            if (std::string why = why_not(p, k, l.dialect_name); !why.empty()) refuse(l, {rules::dialect_cannot, why}, nearest);
+            if (std::string why = why_not(p, k, l.dialect_name); !why.empty())
+                refuse(l, {rules::dialect_cannot, why}, nearest);
         }
     if (!l.open()) return;
     if (const ir::Stage *none = without_adjoint(p, l))
@@ -153,8 +159,10 @@ void select(StepProgram &p, const StepOptions &options, ir::Kernel &k) {
     if (asked.why == "the default" && k.dialect == "halide")
         for (const DialectLine &d : dialect_table()) {
             const std::string not_this = why_not(p, k, d.name);
-            if (not_this.empty()) k.dialects.push_back(d.name);
-            else why += (why.empty() ? "" : "; ") + not_this;
+            if (not_this.empty())
+                k.dialects.push_back(d.name);
+            else
+                why += (why.empty() ? "" : "; ") + not_this;
         }
     k.dialect_why = why.empty() ? asked.why : why;
 }
@@ -171,7 +179,8 @@ Product product_of(const StepProgram &p, const ir::Kernel &k) {
 std::string why_not(const StepProgram &p, const ir::Kernel &k, const std::string &dialect) {
     const DialectLine *line = find_dialect(dialect);
     if (!line) return fmt::format("there is no dialect '{}', expected {}", dialect, dialect_names());
-    if (p.schedule->machine.gpu()) return fmt::format("{} runs on the CPU, and the step on {}", dialect, p.schedule->machine.device);
+    if (p.schedule->machine.gpu())
+        return fmt::format("{} runs on the CPU, and the step on {}", dialect, p.schedule->machine.device);
     try {
         return line->why_not(product_of(p, k));
     } catch (const Error &e) {
@@ -182,7 +191,8 @@ std::string why_not(const StepProgram &p, const ir::Kernel &k, const std::string
 AskedDialect asked_dialect(const StepProgram &p, const StepOptions &options, const ir::Kernel &k) {
     for (OpId id : k.ops)
         for (const ir::Line &l : p.lines)
-            if (l.how == ir::Line::dialect && means(p, l.stage, p.ops[id])) return {l.dialect_name, "a line of the step schedule"};
+            if (l.how == ir::Line::dialect && means(p, l.stage, p.ops[id]))
+                return {l.dialect_name, "a line of the step schedule"};
     return {options.dialect, options.dialect == "halide" ? "the default" : "--dialect " + options.dialect};
 }
 

@@ -11,9 +11,15 @@ namespace {
 LayerId layer_id(StepProgram &p, const Layer &layer) {
     if (auto known = p.layer_ids.find(&layer); known != p.layer_ids.end()) return known->second;
     const Casts casts = layer.casts_in(p.format);
-    ir::Layer l{.path = layer.path, .kind = layer.kind(), .nature = layer.nature(), .scatters = layer.scatters(),
-                .by_rows = layer.by_rows(), .mean_of_rows = layer.mean_of_rows(), .half_inputs = casts.inputs,
-                .half_output = casts.output, .half_products = casts.products};
+    ir::Layer l{.path = layer.path,
+                .kind = layer.kind(),
+                .nature = layer.nature(),
+                .scatters = layer.scatters(),
+                .by_rows = layer.by_rows(),
+                .mean_of_rows = layer.mean_of_rows(),
+                .half_inputs = casts.inputs,
+                .half_output = casts.output,
+                .half_products = casts.products};
     for (Parameter *w : layer.parameters()) {
         auto [at, fresh] = p.parameter_ids.emplace(w, ParamId(p.parameters.size()));
         if (fresh)
@@ -22,7 +28,8 @@ LayerId layer_id(StepProgram &p, const Layer &layer) {
         if (layer.factored(*w)) l.factored.push_back(at->second);
     }
     if (auto product = layer.product())
-        l.product = {p.parameter_ids.at(product->weight), product->bias ? p.parameter_ids.at(product->bias) : ParamId(), product->out_dim};
+        l.product = {p.parameter_ids.at(product->weight), product->bias ? p.parameter_ids.at(product->bias) : ParamId(),
+                     product->out_dim};
     return p.layer_ids[&layer] = p.layers.add(l);
 }
 
@@ -43,7 +50,9 @@ public:
         return to;
     }
     ir::Line line(const Stage &s, const Placement &where) const {
-        const ir::Line::How how = where.how == Placement::root ? ir::Line::root : where.how == Placement::at ? ir::Line::at : ir::Line::with;
+        const ir::Line::How how = where.how == Placement::root ? ir::Line::root
+                                  : where.how == Placement::at ? ir::Line::at
+                                                               : ir::Line::with;
         return {.how = how,
                 .stage = stage(s),
                 .target = how == ir::Line::root ? ir::Stage() : stage(where.target),
@@ -58,11 +67,16 @@ private:
     const StepProgram &p;
     static ir::Stage::Kind kind(Stage::Kind k) {
         switch (k) {
-        case Stage::value: return ir::Stage::value;
-        case Stage::adjoint: return ir::Stage::adjoint;
-        case Stage::gradient: return ir::Stage::gradient;
-        case Stage::next: return ir::Stage::next;
-        default: return ir::Stage::pass;
+        case Stage::value:
+            return ir::Stage::value;
+        case Stage::adjoint:
+            return ir::Stage::adjoint;
+        case Stage::gradient:
+            return ir::Stage::gradient;
+        case Stage::next:
+            return ir::Stage::next;
+        default:
+            return ir::Stage::pass;
         }
     }
 };
@@ -112,7 +126,11 @@ void take_calls(StepProgram &p) {
     for (int v = p.values.size(); v < int(values.size()); v++) {
         const Graph::Value &g = values[size_t(v)];
         const ir::Role role = g.producer < 0 ? ir::Role::input : ir::Role::activation;
-        p.values.add({.name = g.name, .role = role, .type = data_type(g.type), .shape = g.shape, .producer = CallId(g.producer)});
+        p.values.add({.name = g.name,
+                      .role = role,
+                      .type = data_type(g.type),
+                      .shape = g.shape,
+                      .producer = CallId(g.producer)});
         if (g.part_of >= 0) become_part(p, ValueId(v), ValueId(g.part_of), g.begin);
     }
     const auto &calls = p.graph.calls();

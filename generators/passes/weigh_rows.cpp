@@ -70,12 +70,14 @@ private:
 
 class WeighRows {
 public:
-    explicit WeighRows(StepProgram &p) : p(p), g(p.graph), targets(named("targets")), examples(last(g.tensor(targets).shape())) {}
+    explicit WeighRows(StepProgram &p)
+        : p(p), g(p.graph), targets(named("targets")), examples(last(g.tensor(targets).shape())) {}
 
     void run() {
         p.evaluation.hindrance = hindrance(p.loss);
         if (const std::string &why = p.evaluation.hindrance; !why.empty()) {
-            if (p.chunks.rows) fail("the head and its loss are in blocks of rows, of which no loss can be evaluated: {}", why);
+            if (p.chunks.rows)
+                fail("the head and its loss are in blocks of rows, of which no loss can be evaluated: {}", why);
             return;
         }
         const int first = p.calls.size();
@@ -114,14 +116,17 @@ private:
             for (size_t k = 0; k < c.inputs.size(); k++)
                 if (const int n = rows_read(p, id, k);
                     p.source(id).has_rows(int(k)) && (n != all || (part(c) < 0 && n % examples)))
-                    return fmt::format("{} is said to be a mean over rows (Layer::mean_of_rows), but its input {} has {} rows, and the "
-                                       "first {}, of {} examples", layer, k, n, all, examples);
+                    return fmt::format("{} is said to be a mean over rows (Layer::mean_of_rows), but its input {} has "
+                                       "{} rows, and the "
+                                       "first {}, of {} examples",
+                                       layer, k, n, all, examples);
             return "";
         }
-        const bool of_numbers =
-            std::ranges::all_of(c.inputs, [&](ValueId v) { return p.values[v].shape.size() == 1 && p.values[v].producer; });
+        const bool of_numbers = std::ranges::all_of(
+            c.inputs, [&](ValueId v) { return p.values[v].shape.size() == 1 && p.values[v].producer; });
         if (!of_numbers || c.inputs.empty())
-            return layer + " may make its number of all rows together: where it is the mean over the rows of its inputs of what each "
+            return layer + " may make its number of all rows together: where it is the mean over the rows of its "
+                           "inputs of what each "
                            "makes, let its mean_of_rows() return true";
         for (ValueId v : c.inputs)
             if (std::string why = hindrance(v); !why.empty()) return why;
@@ -148,7 +153,8 @@ private:
             read.push_back(g.rows(weights, 1, int(v.begin / of_row * weights_of_row), int(count * weights_of_row)));
         }
         const Casts inputs_only{.inputs = p.layer(id).half_inputs};
-        return g.call(g.own(std::make_unique<WeightedRows>(p.source(id), int(c.inputs.size()), examples, inputs_only)), read);
+        return g.call(g.own(std::make_unique<WeightedRows>(p.source(id), int(c.inputs.size()), examples, inputs_only)),
+                      read);
     }
     Tensor of_numbers(CallId id) {
         std::vector<Tensor> read;
@@ -166,7 +172,8 @@ private:
         std::vector<OpId> &ops = evaluate.ops;
         std::map<ValueId, OpId> heads;
         for (OpId id : ops)
-            if (p.calls[ir::as<ir::Forward>(p.ops[id])->call].layer == p.chunks.head) heads[p.ops[id].writes[0].value] = id;
+            if (p.calls[ir::as<ir::Forward>(p.ops[id])->call].layer == p.chunks.head)
+                heads[p.ops[id].writes[0].value] = id;
         ops.clear();
         for (int c = first; c < p.calls.size(); c++) {
             for (ValueId v : p.calls[CallId(c)].inputs)

@@ -16,7 +16,14 @@ void schedule(cryolite::Digits &net, cryolite::Step &s) {
 int main(int argc, char **argv) {
     cryolite::ProgramInfo info{.name = "digits"};
     info.presets = {{"digits",
-                     {{"batch", "32"}, {"steps", "1350"}, {"lr", "2e-3"}, {"min-lr", "1e-5"}, {"warmup", "50"},
-                      {"beta2", "0.99"}, {"weight-decay", "0.05"}, {"clip", "0"}, {"eval-every", "225"}}}};
+                     {{"batch", "32"},
+                      {"steps", "1350"},
+                      {"lr", "2e-3"},
+                      {"min-lr", "1e-5"},
+                      {"warmup", "50"},
+                      {"beta2", "0.99"},
+                      {"weight-decay", "0.05"},
+                      {"clip", "0"},
+                      {"eval-every", "225"}}}};
     return cryolite::program<cryolite::Digits, schedule>(argc, argv, info);
 }

@@ -27,10 +27,8 @@ constexpr const char *manifest_name = "manifest.json";
 
 fs::path default_folder() {
     // The specification of XDG_CACHE_HOME: a path that is not absolute is ignored.
-    if (const char *xdg = getenv("XDG_CACHE_HOME"); xdg && *xdg == '/')
-        return fs::path(xdg) / "cryolite";
-    if (const char *home = getenv("HOME"); home && *home == '/')
-        return fs::path(home) / ".cache/cryolite";
+    if (const char *xdg = getenv("XDG_CACHE_HOME"); xdg && *xdg == '/') return fs::path(xdg) / "cryolite";
+    if (const char *home = getenv("HOME"); home && *home == '/') return fs::path(home) / ".cache/cryolite";
     if (const passwd *user = getpwuid(geteuid()); user && user->pw_dir && *user->pw_dir == '/')
         return fs::path(user->pw_dir) / ".cache/cryolite";
     fail("this user has no home folder for the cache: name a folder with --cache DIR");
@@ -60,7 +58,8 @@ json describe_files(const fs::path &folder, CacheEntry &entry) {
     json list = json::array();
     for (const std::string &name : names_in(trusted.descriptor)) {
         struct stat status {};
-        if (fstatat(trusted.descriptor.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+        if (fstatat(trusted.descriptor.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(status.st_mode))
             fail("{} is no regular file: an entry of the cache holds nothing else", (folder / name).string());
         if (fchmodat(trusted.descriptor.number(), name.c_str(), status.st_mode & 0755, 0) != 0)
             fail_file("change the mode of", folder / name, errno);
@@ -141,7 +140,8 @@ CacheEntry Cache::examine(const std::string &kind, const std::string &key) const
         const Trusted above = open_trusted(root.descriptor.number(), kind, S_IFDIR);
         const Trusted folder = open_trusted(above.descriptor.number(), key, S_IFDIR);
         entry.gone = above.why == "missing" || folder.why == "missing";
-        for (const auto &[name, part] : {std::pair{folder_.string(), &root}, {kind, &above}, {std::string("its folder"), &folder}})
+        for (const auto &[name, part] :
+             {std::pair{folder_.string(), &root}, {kind, &above}, {std::string("its folder"), &folder}})
             if (!part->why.empty()) return entry.damage = name + " is " + part->why, entry;
         Trusted file = open_trusted(folder.descriptor.number(), manifest_name, S_IFREG);
         if (!file.why.empty()) return entry.damage = std::string(manifest_name) + " is " + file.why, entry;
@@ -182,8 +182,7 @@ std::optional<CacheEntry> Cache::find(const std::string &kind, const std::string
 }
 
 CacheEntry Cache::publish(const std::string &kind, const std::string &key,
-                          const std::function<std::string(const fs::path &)> &fill,
-                          bool replace) const {
+                          const std::function<std::string(const fs::path &)> &fill, bool replace) const {
     using IfExists = TemporaryFolder::IfExists;
     CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, "", {}};
     std::optional<TemporaryFolder> temporary;
@@ -218,8 +217,7 @@ CacheEntry Cache::publish(const std::string &kind, const std::string &key,
 std::vector<CacheEntry> Cache::list(const std::string &kind) const {
     std::vector<CacheEntry> entries;
     std::error_code error;
-    for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end;
-         at.increment(error)) {
+    for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end; at.increment(error)) {
         const std::string name = at->path().filename().string();
         if (name.starts_with(".")) continue;
         CacheEntry entry = examine(kind, name);
@@ -247,8 +245,7 @@ int Cache::remove_leftovers() const {
     const auto yesterday = fs::file_time_type::clock::now() - std::chrono::hours(24);
     std::error_code error;
     for (const char *kind : {"bundles", "programs", "descriptions", "kernels"})
-        for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end;
-             at.increment(error)) {
+        for (fs::directory_iterator at(folder_ / kind, error), end; !error && at != end; at.increment(error)) {
             std::error_code ignored;
             const bool old = fs::last_write_time(at->path(), ignored) < yesterday && !ignored;
             if (old && at->path().filename().string().starts_with(".tmp-"))

@@ -29,12 +29,12 @@ private:
 struct CacheEntry {
     std::string kind, key;
     fs::path folder;
-    std::string about;   ///< JSON text, by whoever published it
-    uint64_t bytes = 0;  ///< of its files
-    int64_t time = 0;    ///< when it was published, seconds since 1970
-    std::string damage;  ///< why it must not be used; empty: it is whole
-    OpenFiles files;     ///< as they were checked: read and load these, whose names may be gone by then
-    bool gone = false;   ///< there is none: it was cleared, or never made
+    std::string about;    ///< JSON text, by whoever published it
+    uint64_t bytes = 0;   ///< of its files
+    int64_t time = 0;     ///< when it was published, seconds since 1970
+    std::string damage;   ///< why it must not be used; empty: it is whole
+    OpenFiles files;      ///< as they were checked: read and load these, whose names may be gone by then
+    bool gone = false;    ///< there is none: it was cleared, or never made
     bool unread = false;  ///< the system could not read it this time, which says nothing of its bytes; `damage` has why
 };
 
@@ -56,14 +56,12 @@ public:
     /// is kept, because another process was first, unless `replace`. Errors: those of `fill`; no
     /// permission or space, naming `--cache DIR`.
     CacheEntry publish(const std::string &kind, const std::string &key,
-                       const std::function<std::string(const fs::path &)> &fill,
-                       bool replace = false) const;
+                       const std::function<std::string(const fs::path &)> &fill, bool replace = false) const;
 
     /// Waits for other processes that make the same thing, which `waiting_for` names on stderr.
     /// Where locks do not work, or nothing happens for ten minutes, it goes on without: publishing
     /// is safe.
-    CacheLock lock(const std::string &kind, const std::string &key,
-                   const std::string &waiting_for) const;
+    CacheLock lock(const std::string &kind, const std::string &key, const std::string &waiting_for) const;
     /// Those who read the kernel store share it; who removes from it waits until they are done.
     CacheLock lock_kernels(bool shared) const;
 

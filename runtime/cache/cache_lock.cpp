@@ -17,11 +17,9 @@ CacheLock::~CacheLock() {
     if (descriptor_ >= 0) close(descriptor_);
 }
 
-CacheLock::CacheLock(CacheLock &&other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+CacheLock::CacheLock(CacheLock &&other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
-CacheLock Cache::acquire(const std::string &name, bool shared,
-                         const std::string &waiting_for) const {
+CacheLock Cache::acquire(const std::string &name, bool shared, const std::string &waiting_for) const {
     const fs::path path = folder_ / "locks" / name;
     try {
         make_private_dirs(path.parent_path());
@@ -42,8 +40,7 @@ CacheLock Cache::acquire(const std::string &name, bool shared,
 
 // A few lock files for all keys: they are never removed, because removing one while another process
 // waits for it would let two in. Two keys that share one only wait for each other.
-CacheLock Cache::lock(const std::string &kind, const std::string &key,
-                      const std::string &waiting_for) const {
+CacheLock Cache::lock(const std::string &kind, const std::string &key, const std::string &waiting_for) const {
     return acquire(kind + "-" + key.substr(0, 2), false, waiting_for);
 }
 

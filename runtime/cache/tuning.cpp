@@ -26,15 +26,21 @@ constexpr const char *table = R"(
 class Statement {
 public:
     Statement(sqlite3 *database, const char *text) {
-        if (sqlite3_prepare_v2(database, text, -1, &statement_, nullptr) != SQLITE_OK) fail("{}", sqlite3_errmsg(database));
+        if (sqlite3_prepare_v2(database, text, -1, &statement_, nullptr) != SQLITE_OK)
+            fail("{}", sqlite3_errmsg(database));
     }
     ~Statement() { sqlite3_finalize(statement_); }
     Statement(const Statement &) = delete;
 
-    void bind(const std::string &text) { sqlite3_bind_text(statement_, ++at_, text.c_str(), int(text.size()), SQLITE_TRANSIENT); }
+    void bind(const std::string &text) {
+        sqlite3_bind_text(statement_, ++at_, text.c_str(), int(text.size()), SQLITE_TRANSIENT);
+    }
     void bind(int64_t n) { sqlite3_bind_int64(statement_, ++at_, n); }
     void bind(double x) { sqlite3_bind_double(statement_, ++at_, x); }
-    void bind(const TuningKey &k) { bind(k.target), bind(k.machine), bind(int64_t(k.threads)), bind(k.operation), bind(k.dialect), bind(k.implementation); }
+    void bind(const TuningKey &k) {
+        bind(k.target), bind(k.machine), bind(int64_t(k.threads)), bind(k.operation), bind(k.dialect),
+            bind(k.implementation);
+    }
     /// Whether there is a row.
     bool step() {
         const int code = sqlite3_step(statement_);
@@ -122,10 +128,13 @@ Tuning::Tuning(const fs::path &folder) {
         remove(folder);
     }
     try {
-        if (const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); made >= 0) close(made);
+        if (const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); made >= 0)
+            close(made);
         database_ = open(path, SQLITE_OPEN_READWRITE);
         // Another process may begin it at the same time: whoever is second finds the table.
-        if (table_version(database_) == 0 && sqlite3_exec(database_, fmt::format("BEGIN IMMEDIATE; {}; COMMIT", table).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+        if (table_version(database_) == 0 &&
+            sqlite3_exec(database_, fmt::format("BEGIN IMMEDIATE; {}; COMMIT", table).c_str(), nullptr, nullptr,
+                         nullptr) != SQLITE_OK) {
             sqlite3_exec(database_, "ROLLBACK", nullptr, nullptr, nullptr);
             if (table_version(database_) != version) fail("{}", sqlite3_errmsg(database_));
         }
@@ -141,8 +150,9 @@ Tuning::~Tuning() { sqlite3_close(database_); }
 std::optional<double> Tuning::seconds(const TuningKey &key) const {
     if (!database_) return std::nullopt;
     try {
-        Statement s(database_, "SELECT seconds FROM tuning WHERE target = ? AND machine = ? AND threads = ? AND operation = ? "
-                               "AND dialect = ? AND implementation = ?");
+        Statement s(database_,
+                    "SELECT seconds FROM tuning WHERE target = ? AND machine = ? AND threads = ? AND operation = ? "
+                    "AND dialect = ? AND implementation = ?");
         s.bind(key);
         if (s.step() && s.real() > 0) return s.real();
     } catch (const Error &e) {

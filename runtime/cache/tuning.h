@@ -14,8 +14,8 @@ namespace cryolite {
 
 /// One way to compute an operator, in one place.
 struct TuningKey {
-    std::string target;          ///< what it runs on: cpu
-    std::string machine;         ///< digest of what the system says of the processor
+    std::string target;   ///< what it runs on: cpu
+    std::string machine;  ///< digest of what the system says of the processor
     int threads = 1;
     std::string operation;       ///< what is computed, in words that are equal for equal work
     std::string dialect;         ///< by whom

@@ -23,9 +23,10 @@ std::unique_ptr<Processes> of_mpi() {
     std::error_code error;
     const auto path = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "libcryolite_mpi.so";
     if (!std::filesystem::exists(path, error))
-        fail_usage("mpirun started this as one of several processes, but Cryolite was built without MPI: install Open MPI "
-                   "(libopenmpi-dev and openmpi-bin), and ./cryolite builds with it when mpirun starts it again (configure a "
-                   "build of your own anew, with cmake --fresh); or use --workers N without mpirun");
+        fail_usage(
+            "mpirun started this as one of several processes, but Cryolite was built without MPI: install Open MPI "
+            "(libopenmpi-dev and openmpi-bin), and ./cryolite builds with it when mpirun starts it again (configure a "
+            "build of your own anew, with cmake --fresh); or use --workers N without mpirun");
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (!library) fail("cannot load {}: {}", path.string(), dlerror());
     auto *open = reinterpret_cast<Processes *(*)()>(dlsym(library, "cryolite_mpi_processes"));

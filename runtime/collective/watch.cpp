@@ -42,8 +42,10 @@ void Watch::look(double passed, double patience) {
 }
 
 void Watch::fail_lost() const {
-    throw LostWorker(fmt::format("{} has given no sign of life for {:g} s (--patience): it hangs, or it was stopped, killed or "
-                                 "cut off", workers_.name(first_), patience_.load()));
+    throw LostWorker(
+        fmt::format("{} has given no sign of life for {:g} s (--patience): it hangs, or it was stopped, killed or "
+                    "cut off",
+                    workers_.name(first_), patience_.load()));
 }
 
 }  // namespace cryolite

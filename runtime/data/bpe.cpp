@@ -23,9 +23,7 @@ struct ByteAlphabet {
     std::vector<int> in_order;              ///< bytes by token
 
     ByteAlphabet() {
-        const auto printable = [](int b) {
-            return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-        };
+        const auto printable = [](int b) { return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae; };
         for (int b = 0; b < 256; ++b)
             if (printable(b)) in_order.push_back(b);
         uint32_t next = 256;
@@ -48,8 +46,7 @@ std::string bytes_of(std::string_view token) {
     std::string bytes;
     for (size_t i = 0; i < token.size();) {
         const CodePoint c = code_point_at(token, i);
-        if (c.length == 0 || c.value >= alphabet().byte.size() || alphabet().byte[c.value] < 0)
-            return "";
+        if (c.length == 0 || c.value >= alphabet().byte.size() || alphabet().byte[c.value] < 0) return "";
         bytes += static_cast<char>(alphabet().byte[c.value]);
         i += static_cast<size_t>(c.length);
     }
@@ -71,8 +68,7 @@ size_t slot_of(uint64_t key, size_t slots) {
 }
 
 /// Calls merge(number, line) for each line that should be a merge; lines are numbered from 1.
-template <typename Merge>
-void for_each_merge(std::string_view merges, Merge merge) {
+template <typename Merge> void for_each_merge(std::string_view merges, Merge merge) {
     size_t number = 0;
     for (size_t begin = 0, end; begin < merges.size(); begin = end + 1) {
         end = std::min(merges.find('\n', begin), merges.size());
@@ -94,9 +90,7 @@ struct Symbol {
 struct Candidate {
     int token;
     int32_t left;
-    bool operator<(const Candidate &o) const {
-        return token != o.token ? token > o.token : left > o.left;
-    }
+    bool operator<(const Candidate &o) const { return token != o.token ? token > o.token : left > o.left; }
 };
 
 }  // namespace
@@ -110,8 +104,7 @@ void BpeTokenizer::add_pair(int left, int right, int token) {
 
 int BpeTokenizer::merged(int left, int right) const {
     const uint64_t key = pair_key(left, right);
-    for (size_t slot = slot_of(key, pairs_.size()); pairs_[slot].token >= 0;
-         slot = (slot + 1) & (pairs_.size() - 1))
+    for (size_t slot = slot_of(key, pairs_.size()); pairs_[slot].token >= 0; slot = (slot + 1) & (pairs_.size() - 1))
         if (pairs_[slot].pair == key) return pairs_[slot].token;
     return -1;
 }
@@ -121,10 +114,8 @@ void BpeTokenizer::add_piece(std::string_view bytes) {
     bytes_ += bytes;
 }
 
-std::shared_ptr<const BpeTokenizer> BpeTokenizer::from_merges(std::string_view merges,
-                                                              const std::string &origin) {
-    if (merges.size() > (1u << 30))
-        fail("{}: {} are no merges of a tokenizer", origin, human_bytes(merges.size()));
+std::shared_ptr<const BpeTokenizer> BpeTokenizer::from_merges(std::string_view merges, const std::string &origin) {
+    if (merges.size() > (1u << 30)) fail("{}: {} are no merges of a tokenizer", origin, human_bytes(merges.size()));
     const auto lines = static_cast<size_t>(std::count(merges.begin(), merges.end(), '\n')) + 1;
     std::shared_ptr<BpeTokenizer> made(new BpeTokenizer);
     made->pairs_.resize(std::bit_ceil(2 * lines + 2));
@@ -146,11 +137,9 @@ std::shared_ptr<const BpeTokenizer> BpeTokenizer::from_merges(std::string_view m
         const std::string right = bytes_of(line.substr(space + 1));
         const auto a = token_of.find(left), b = token_of.find(right);
         if (a == token_of.end() || b == token_of.end())
-            fail("{}: line {}: {} is not a pair of tokens made before it", origin, number,
-                 shown(line));
+            fail("{}: line {}: {} is not a pair of tokens made before it", origin, number, shown(line));
         const int first = a->second, second = b->second, token = made->size();
-        if (!add(left + right))
-            fail("{}: line {}: {} makes a token that exists already", origin, number, shown(line));
+        if (!add(left + right)) fail("{}: line {}: {} makes a token that exists already", origin, number, shown(line));
         made->add_pair(first, second, token);
     });
     if (made->size() == 256) fail("{}: no merges; expected a file like GPT-2's vocab.bpe", origin);
@@ -171,16 +160,14 @@ void BpeTokenizer::merge(std::string_view piece, std::vector<int> &tokens) const
         if (token >= 0) heap.push({token, left});
     };
     for (int32_t i = 0; i < count; ++i)
-        symbols[i] = {byte_token_[static_cast<unsigned char>(piece[i])], i - 1,
-                      i + 1 < count ? i + 1 : -1};
+        symbols[i] = {byte_token_[static_cast<unsigned char>(piece[i])], i - 1, i + 1 < count ? i + 1 : -1};
     for (int32_t i = 0; i < count; ++i) consider(i);
     while (!heap.empty()) {
         const auto [token, left] = heap.top();
         heap.pop();
         Symbol &l = symbols[left];
         // Out of date: one of the two was merged meanwhile.
-        if (l.token < 0 || l.after < 0 || merged(l.token, symbols[l.after].token) != token)
-            continue;
+        if (l.token < 0 || l.after < 0 || merged(l.token, symbols[l.after].token) != token) continue;
         Symbol &r = symbols[l.after];
         l.token = token;
         l.after = r.after;
@@ -199,8 +186,7 @@ void BpeTokenizer::encode_to(std::string_view text, const Sink &sink, size_t off
         uint32_t begin, count;
     };
     constexpr size_t cache_limit = 1 << 18;
-    if (text.size() > INT32_MAX)
-        fail("a text of {} is too long to encode at once", human_bytes(text.size()));
+    if (text.size() > INT32_MAX) fail("a text of {} is too long to encode at once", human_bytes(text.size()));
     std::unordered_map<std::string_view, Range> cache;
     std::vector<int> merged_tokens, out;
     out.reserve(8192);
@@ -229,8 +215,7 @@ void BpeTokenizer::encode_to(std::string_view text, const Sink &sink, size_t off
 std::string_view BpeTokenizer::piece(int token) const {
     check_token(token);
     const size_t begin = offsets_[static_cast<size_t>(token)];
-    const size_t end =
-        token + 1 < size() ? offsets_[static_cast<size_t>(token) + 1] : bytes_.size();
+    const size_t end = token + 1 < size() ? offsets_[static_cast<size_t>(token) + 1] : bytes_.size();
     return std::string_view(bytes_).substr(begin, end - begin);
 }
 

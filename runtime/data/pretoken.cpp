@@ -14,11 +14,9 @@ namespace {
 
 enum class Kind : unsigned char { letter, number, space, other, end };
 
-template <size_t count>
-bool within(const unicode::CodeRange (&ranges)[count], uint32_t code) {
-    const auto *after =
-        std::upper_bound(std::begin(ranges), std::end(ranges), code,
-                         [](uint32_t c, const auto &range) { return c < range.first; });
+template <size_t count> bool within(const unicode::CodeRange (&ranges)[count], uint32_t code) {
+    const auto *after = std::upper_bound(std::begin(ranges), std::end(ranges), code,
+                                         [](uint32_t c, const auto &range) { return c < range.first; });
     return after != std::begin(ranges) && code <= std::prev(after)->last;
 }
 
@@ -50,8 +48,8 @@ struct Scanner {
         if (position == text.size()) return {};
         const CodePoint c = code_point_at(text, position);
         if (c.length == 0)
-            fail("not UTF-8 text: byte 0x{:02x} at offset {}",
-                 static_cast<unsigned char>(text[position]), offset + position);
+            fail("not UTF-8 text: byte 0x{:02x} at offset {}", static_cast<unsigned char>(text[position]),
+                 offset + position);
         return {kind_of(c.value), static_cast<size_t>(c.length)};
     }
 
@@ -59,8 +57,7 @@ struct Scanner {
     size_t contraction(size_t position) const {
         const std::string_view two = text.substr(position + 1, 2);
         if (two == "re" || two == "ve" || two == "ll") return 3;
-        return !two.empty() && std::string_view("stmd").find(two[0]) != std::string_view::npos ? 2
-                                                                                               : 0;
+        return !two.empty() && std::string_view("stmd").find(two[0]) != std::string_view::npos ? 2 : 0;
     }
 
     /// White space gives its last character to the word behind it: \s+(?!\S)|\s+
@@ -80,8 +77,7 @@ struct Scanner {
         Item item = at(begin);
         size_t end = begin;
         if (text[begin] == ' ')  // the optional space in front of a word
-            if (const Item second = at(begin + 1);
-                second.kind != Kind::space && second.kind != Kind::end) {
+            if (const Item second = at(begin + 1); second.kind != Kind::space && second.kind != Kind::end) {
                 item = second;
                 end = begin + 1;
             }
@@ -94,8 +90,7 @@ struct Scanner {
 
 }  // namespace
 
-void for_each_pretoken(std::string_view text, size_t offset,
-                       const std::function<void(std::string_view)> &piece) {
+void for_each_pretoken(std::string_view text, size_t offset, const std::function<void(std::string_view)> &piece) {
     const Scanner scanner{text, offset};
     for (size_t begin = 0; begin < text.size();) {
         const size_t end = scanner.match(begin);

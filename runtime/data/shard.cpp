@@ -16,22 +16,20 @@ constexpr size_t header_bytes = 256 * sizeof(int32_t);
 void check_header(const InputFile &file) {
     const std::string path = file.path().string();
     if (file.size() < header_bytes)
-        fail("{}: not a token shard: {} bytes, its header alone has {}", path, file.size(),
-             header_bytes);
+        fail("{}: not a token shard: {} bytes, its header alone has {}", path, file.size(), header_bytes);
     int32_t header[3];
     file.read(0, std::as_writable_bytes(std::span(header)));
-    if (header[0] != magic)
-        fail("{}: not a token shard: it begins with {}, expected {}", path, header[0], magic);
-    if (header[1] != 1)
-        fail("{}: a token shard of version {}, expected 1 (16-bit tokens)", path, header[1]);
+    if (header[0] != magic) fail("{}: not a token shard: it begins with {}, expected {}", path, header[0], magic);
+    if (header[1] != 1) fail("{}: a token shard of version {}, expected 1 (16-bit tokens)", path, header[1]);
     if (header[2] <= 0) fail("{}: a token shard with {} tokens; it needs some", path, header[2]);
     const uint64_t expected = header_bytes + 2 * static_cast<uint64_t>(header[2]);
     if (file.size() > expected)
         fail("{}: a token shard of {} tokens has {} bytes, {} more than the {} that its header says; was another file "
-             "added to it?", path, header[2], file.size(), file.size() - expected, expected);
+             "added to it?",
+             path, header[2], file.size(), file.size() - expected, expected);
     if (file.size() != expected)
-        fail("{}: a token shard of {} tokens has {} bytes, expected {}; is it truncated?", path,
-             header[2], file.size(), expected);
+        fail("{}: a token shard of {} tokens has {} bytes, expected {}; is it truncated?", path, header[2], file.size(),
+             expected);
 }
 
 class ShardTokens : public TokenFile {

@@ -49,16 +49,15 @@ public:
         : tokens_(std::move(tokens)), shape_(shape), rng_(seed, "data.windows") {
         check_shape(shape);
         if (tokens_.size() < static_cast<size_t>(shape.context) + 1)
-            fail("the data has {} tokens, but context {} needs at least {}", tokens_.size(),
-                 shape.context, static_cast<size_t>(shape.context) + 1);
+            fail("the data has {} tokens, but context {} needs at least {}", tokens_.size(), shape.context,
+                 static_cast<size_t>(shape.context) + 1);
     }
     void allocate(Batch &batch) const override { allocate_windows(shape_, batch); }
     void fill(uint64_t index, Batch &batch) override {
         const uint64_t starts = tokens_.size() - static_cast<size_t>(shape_.context);
         const auto rows = static_cast<uint64_t>(shape_.batch);
         for (uint64_t row = 0; row < rows; ++row)
-            copy_window(tokens_, rng_.below(starts, index * rows + row), shape_.context, row,
-                        batch);
+            copy_window(tokens_, rng_.below(starts, index * rows + row), shape_.context, row, batch);
     }
 
 private:
@@ -69,13 +68,11 @@ private:
 
 class SequentialWindows : public BatchSource {
 public:
-    SequentialWindows(TokenStream tokens, WindowShape shape)
-        : tokens_(std::move(tokens)), shape_(shape) {
+    SequentialWindows(TokenStream tokens, WindowShape shape) : tokens_(std::move(tokens)), shape_(shape) {
         check_shape(shape);
         if (tokens_.size() < shape.tokens() + 1)
-            fail(
-                "the data has {} tokens, but a micro-batch of {} x {} in sequential order needs {}",
-                tokens_.size(), shape.batch, shape.context, shape.tokens() + 1);
+            fail("the data has {} tokens, but a micro-batch of {} x {} in sequential order needs {}", tokens_.size(),
+                 shape.batch, shape.context, shape.tokens() + 1);
         cycle_ = (tokens_.size() - 1) / shape.tokens();
     }
     void allocate(Batch &batch) const override { allocate_windows(shape_, batch); }
@@ -94,8 +91,7 @@ private:
 class ShuffledRows : public BatchSource {
 public:
     ShuffledRows(Table table, int batch, uint64_t seed, float scale)
-        : table_(std::move(table)), batch_(batch), seed_(seed), scale_(scale),
-          order_(table_.rows()) {
+        : table_(std::move(table)), batch_(batch), seed_(seed), scale_(scale), order_(table_.rows()) {
         if (batch < 1) fail("batch {} must be at least 1", batch);
         if (table_.rows() == 0) fail("the data has no rows to train on");
         shuffle(0);
@@ -115,8 +111,7 @@ private:
     void shuffle(uint64_t epoch) {
         std::iota(order_.begin(), order_.end(), uint32_t{0});
         const Rng rng(seed_, stream_named("data.rows") + epoch);
-        for (size_t i = order_.size() - 1; i > 0; --i)
-            std::swap(order_[i], order_[rng.below(i + 1, i)]);
+        for (size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[rng.below(i + 1, i)]);
         epoch_ = epoch;
     }
 
@@ -132,8 +127,7 @@ size_t batches_of(size_t count, int batch) {
 }
 
 /// Copies rows with copy(from, row): those of batch `index`, then its first one again.
-template <typename Copy>
-int fill_rows(size_t count, int batch, size_t index, Copy copy) {
+template <typename Copy> int fill_rows(size_t count, int batch, size_t index, Copy copy) {
     const auto rows = static_cast<size_t>(batch);
     if (index >= batches_of(count, batch))
         fail("evaluation batch {} of {} does not exist", index, batches_of(count, batch));
@@ -156,13 +150,12 @@ std::unique_ptr<BatchSource> shuffled_rows(Table table, int batch, uint64_t seed
     return std::make_unique<ShuffledRows>(std::move(table), batch, seed, scale);
 }
 
-Windows::Windows(TokenStream tokens, WindowShape shape)
-    : tokens_(std::move(tokens)), shape_(shape) {
+Windows::Windows(TokenStream tokens, WindowShape shape) : tokens_(std::move(tokens)), shape_(shape) {
     check_shape(shape);
     count_ = tokens_.empty() ? 0 : (tokens_.size() - 1) / static_cast<size_t>(shape.context);
     if (count_ == 0)
-        fail("the validation data has {} tokens, but context {} needs at least {}", tokens_.size(),
-             shape.context, static_cast<size_t>(shape.context) + 1);
+        fail("the validation data has {} tokens, but context {} needs at least {}", tokens_.size(), shape.context,
+             static_cast<size_t>(shape.context) + 1);
 }
 
 size_t Windows::batches() const { return batches_of(count_, shape_.batch); }
@@ -170,13 +163,11 @@ size_t Windows::batches() const { return batches_of(count_, shape_.batch); }
 int Windows::fill(size_t index, Batch &batch) const {
     allocate_windows(shape_, batch);
     return fill_rows(count_, shape_.batch, index, [&](size_t window, size_t row) {
-        copy_window(tokens_, window * static_cast<size_t>(shape_.context), shape_.context, row,
-                    batch);
+        copy_window(tokens_, window * static_cast<size_t>(shape_.context), shape_.context, row, batch);
     });
 }
 
-Rows::Rows(Table table, int batch, float scale)
-    : table_(std::move(table)), batch_(batch), scale_(scale) {
+Rows::Rows(Table table, int batch, float scale) : table_(std::move(table)), batch_(batch), scale_(scale) {
     if (batch < 1 || table_.rows() == 0) fail("evaluation needs rows and a batch of at least 1");
 }
 

@@ -15,8 +15,7 @@ std::string expand_gzip(std::string bytes, const std::string &origin, size_t lim
     if (!bytes.starts_with("\x1f\x8b")) return bytes;
     struct Stream : z_stream {
         Stream() : z_stream{} {
-            if (inflateInit2(this, 16 + MAX_WBITS) != Z_OK)
-                fail("zlib cannot start; out of memory?");
+            if (inflateInit2(this, 16 + MAX_WBITS) != Z_OK) fail("zlib cannot start; out of memory?");
         }
         ~Stream() { inflateEnd(this); }
     } stream;
@@ -25,8 +24,7 @@ std::string expand_gzip(std::string bytes, const std::string &origin, size_t lim
     for (int status = Z_OK; status != Z_STREAM_END || fed < bytes.size() || stream.avail_in > 0;) {
         if (stream.avail_in == 0) {
             const size_t some = std::min<size_t>(bytes.size() - fed, 1 << 30);
-            if (some == 0)
-                fail("{}: the gzip file is truncated; copy or download it again", origin);
+            if (some == 0) fail("{}: the gzip file is truncated; copy or download it again", origin);
             stream.next_in = reinterpret_cast<Bytef *>(bytes.data() + fed);
             stream.avail_in = static_cast<uInt>(some);
             fed += some;
@@ -39,8 +37,7 @@ std::string expand_gzip(std::string bytes, const std::string &origin, size_t lim
             fail("{}: the gzip file is damaged ({}); copy or download it again", origin,
                  stream.msg ? stream.msg : "zlib");
         expanded.append(buffer, 0, buffer.size() - stream.avail_out);
-        if (expanded.size() > limit)
-            fail("{}: the gzip file expands to more than {}", origin, human_bytes(limit));
+        if (expanded.size() > limit) fail("{}: the gzip file expands to more than {}", origin, human_bytes(limit));
     }
     return expanded;
 }
@@ -56,10 +53,8 @@ struct Line {
     bool done = false;
 
     template <typename... Args>
-    [[noreturn]] void refuse(size_t column, fmt::format_string<Args...> text,
-                             Args &&...args) const {
-        fail("{}: line {}, column {}: {}", file, number, column,
-             fmt::format(text, std::forward<Args>(args)...));
+    [[noreturn]] void refuse(size_t column, fmt::format_string<Args...> text, Args &&...args) const {
+        fail("{}: line {}, column {}: {}", file, number, column, fmt::format(text, std::forward<Args>(args)...));
     }
 
     /// The next field without the spaces around it.
@@ -68,10 +63,8 @@ struct Line {
         std::string_view value = text.substr(position, comma - position);
         done = comma == text.size();
         position = comma + 1;
-        while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
-            value.remove_prefix(1);
-        while (!value.empty() && (value.back() == ' ' || value.back() == '\t'))
-            value.remove_suffix(1);
+        while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
+        while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);
         return value;
     }
 };
@@ -80,10 +73,8 @@ float number_in(const Line &line, std::string_view field, size_t column) {
     float value = 0;
     const char *end = field.data() + field.size();
     const auto [stop, error] = std::from_chars(field.data(), end, value);
-    if (error == std::errc::result_out_of_range)
-        line.refuse(column, "{} is outside what a float holds", shown(field));
-    if (error != std::errc() || stop != end || field.empty())
-        line.refuse(column, "{} is not a number", shown(field));
+    if (error == std::errc::result_out_of_range) line.refuse(column, "{} is outside what a float holds", shown(field));
+    if (error != std::errc() || stop != end || field.empty()) line.refuse(column, "{} is not a number", shown(field));
     if (!std::isfinite(value)) line.refuse(column, "{} is not a finite number", shown(field));
     return value;
 }
@@ -96,8 +87,7 @@ int32_t label_in(const Line &line, float value, size_t column, int classes) {
         line.refuse(column, "the label {} is not a whole number from 0 on, or {} of a row without one", value,
                     no_label);
     if (classes > 0 && value >= static_cast<float>(classes))
-        line.refuse(column, "the label {} is not one of {} classes (0 to {})", value, classes,
-                    classes - 1);
+        line.refuse(column, "the label {} is not one of {} classes (0 to {})", value, classes, classes - 1);
     return static_cast<int32_t>(value);
 }
 
@@ -135,7 +125,8 @@ void check_largest(const Table &table, const std::vector<size_t> &lines, const s
     const auto largest = std::max_element(table.labels.begin(), table.labels.end());
     if (*largest == no_label) fail("{}: no row has a label", name);
     if (const auto classes = static_cast<size_t>(*largest) + 1; classes > std::max(usual, table.rows()))
-        fail("{}: line {}, column {}: the label {} would make {} classes of {} rows: labels number the classes from 0 on; is "
+        fail("{}: line {}, column {}: the label {} would make {} classes of {} rows: labels number the classes from 0 "
+             "on; is "
              "the last column the label? Where there are so many classes, give --classes {}",
              name, lines[static_cast<size_t>(largest - table.labels.begin())], table.columns + 1, *largest, classes,
              table.rows(), classes);

@@ -24,9 +24,7 @@ struct Table {
     std::string digest;           ///< SHA-256 of the file
 
     size_t rows() const { return targets ? numbers.size() / targets : labels.size(); }
-    std::span<const float> row(size_t i) const {
-        return std::span(features).subspan(i * columns, columns);
-    }
+    std::span<const float> row(size_t i) const { return std::span(features).subspan(i * columns, columns); }
     /// What is to be predicted for a row.
     std::span<const float> numbers_of(size_t i) const { return std::span(numbers).subspan(i * targets, targets); }
 };
@@ -51,7 +49,6 @@ std::pair<Table, Table> split_held_out(const Table &table, size_t every = 5);
 
 /// The content of a gzip file, or `bytes` themselves when they do not begin as one does.
 /// Errors: damaged, truncated, larger than `limit` when expanded.
-std::string expand_gzip(std::string bytes, const std::string &origin,
-                        size_t limit = size_t{4} << 30);
+std::string expand_gzip(std::string bytes, const std::string &origin, size_t limit = size_t{4} << 30);
 
 }  // namespace cryolite

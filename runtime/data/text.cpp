@@ -9,11 +9,10 @@ std::string read_text(const fs::path &path) {
     std::string text = read_file(path);
     if (text.empty()) fail("{}: the file is empty; a text is needed", path.string());
     if (const size_t zero = text.find('\0'); zero != std::string::npos)
-        fail("{}: a binary file (a zero byte at offset {}); expected UTF-8 text or a token shard",
-             path.string(), zero);
+        fail("{}: a binary file (a zero byte at offset {}); expected UTF-8 text or a token shard", path.string(), zero);
     if (const size_t at = first_not_utf8(text); at != std::string::npos)
-        fail("{}: not UTF-8 text: byte 0x{:02x} at offset {}; convert it (iconv) or name a text",
-             path.string(), static_cast<unsigned char>(text[at]), at);
+        fail("{}: not UTF-8 text: byte 0x{:02x} at offset {}; convert it (iconv) or name a text", path.string(),
+             static_cast<unsigned char>(text[at]), at);
     return text;
 }
 
@@ -34,8 +33,7 @@ size_t split_by_bytes(std::string_view text) {
 
 namespace {
 
-template <typename Token>
-TokenStream encode_as(const Tokenizer &tokenizer, std::string_view text, size_t offset) {
+template <typename Token> TokenStream encode_as(const Tokenizer &tokenizer, std::string_view text, size_t offset) {
     std::vector<Token> tokens;
     tokens.reserve(tokenizer.by_character() ? text.size() : text.size() / 3);
     const auto append = [&](std::span<const int> some) {
@@ -47,8 +45,7 @@ TokenStream encode_as(const Tokenizer &tokenizer, std::string_view text, size_t 
 }
 
 /// A part of the file `path`, whose name goes in front of the message.
-TokenStream encode_part(const Tokenizer &tokenizer, std::string_view part, size_t offset,
-                        const fs::path &path) {
+TokenStream encode_part(const Tokenizer &tokenizer, std::string_view part, size_t offset, const fs::path &path) {
     try {
         return encode_stream(tokenizer, part, offset);
     } catch (const Error &e) {
@@ -77,18 +74,15 @@ TextCorpus load_text(const TextOptions &options) {
     corpus.tokenizer = options.tokenizer ? options.tokenizer : CharTokenizer::of(text, name);
     const Tokenizer &tokenizer = *corpus.tokenizer;
     if (options.validation.empty()) {
-        const size_t split =
-            tokenizer.by_character() ? split_by_characters(text) : split_by_bytes(text);
+        const size_t split = tokenizer.by_character() ? split_by_characters(text) : split_by_bytes(text);
         const std::string_view all = text;
         corpus.train = encode_part(tokenizer, all.substr(0, split), 0, options.data);
         corpus.validation = encode_part(tokenizer, all.substr(split), split, options.data);
         require_context(corpus.train, options.context, name + ": its first 90 %, for training,");
-        require_context(corpus.validation, options.context,
-                        name + ": its last 10 %, for validation,");
+        require_context(corpus.validation, options.context, name + ": its last 10 %, for validation,");
     } else {
         corpus.train = encode_part(tokenizer, text, 0, options.data);
-        corpus.validation =
-            encode_part(tokenizer, read_text(options.validation), 0, options.validation);
+        corpus.validation = encode_part(tokenizer, read_text(options.validation), 0, options.validation);
         require_context(corpus.train, options.context, name);
         require_context(corpus.validation, options.context, options.validation.string());
     }

@@ -11,9 +11,7 @@ namespace cryolite {
 
 std::vector<int> Tokenizer::encode(std::string_view text) const {
     std::vector<int> tokens;
-    encode_to(text, [&](std::span<const int> some) {
-        tokens.insert(tokens.end(), some.begin(), some.end());
-    });
+    encode_to(text, [&](std::span<const int> some) { tokens.insert(tokens.end(), some.begin(), some.end()); });
     return tokens;
 }
 
@@ -24,8 +22,7 @@ std::string Tokenizer::decode(std::span<const int> tokens) const {
 }
 
 void Tokenizer::check_token(int token) const {
-    if (token < 0 || token >= size())
-        fail("token {} is not in the vocabulary of {} ({})", token, size(), name());
+    if (token < 0 || token >= size()) fail("token {} is not in the vocabulary of {} ({})", token, size(), name());
 }
 
 CharTokenizer::CharTokenizer(std::vector<uint32_t> code_points) {
@@ -42,15 +39,13 @@ CharTokenizer::CharTokenizer(std::vector<uint32_t> code_points) {
     }
 }
 
-std::shared_ptr<const CharTokenizer> CharTokenizer::of(std::string_view text,
-                                                       const std::string &origin) {
+std::shared_ptr<const CharTokenizer> CharTokenizer::of(std::string_view text, const std::string &origin) {
     std::vector<bool> present(0x110000);
     uint32_t largest = 0;
     for (size_t i = 0; i < text.size();) {
         const CodePoint c = code_point_at(text, i);
         if (c.length == 0)
-            fail("{}: not UTF-8 text: byte 0x{:02x} at offset {}", origin,
-                 static_cast<unsigned char>(text[i]), i);
+            fail("{}: not UTF-8 text: byte 0x{:02x} at offset {}", origin, static_cast<unsigned char>(text[i]), i);
         present[c.value] = true;
         largest = std::max(largest, c.value);
         i += static_cast<size_t>(c.length);
@@ -68,12 +63,11 @@ void CharTokenizer::encode_to(std::string_view text, const Sink &sink, size_t of
     for (size_t i = 0; i < text.size();) {
         const CodePoint c = code_point_at(text, i);
         if (c.length == 0)
-            fail("not UTF-8 text: byte 0x{:02x} at offset {}", static_cast<unsigned char>(text[i]),
-                 offset + i);
+            fail("not UTF-8 text: byte 0x{:02x} at offset {}", static_cast<unsigned char>(text[i]), offset + i);
         const int token = c.value < token_of_.size() ? token_of_[c.value] : -1;
         if (token < 0)
-            fail("character U+{:04X} ({}) at offset {} is not one of the {} of the vocabulary",
-                 c.value, shown(text.substr(i, static_cast<size_t>(c.length))), offset + i, size());
+            fail("character U+{:04X} ({}) at offset {} is not one of the {} of the vocabulary", c.value,
+                 shown(text.substr(i, static_cast<size_t>(c.length))), offset + i, size());
         out.push_back(token);
         if (out.size() == 4096) {
             sink(out);
@@ -89,9 +83,7 @@ std::string_view CharTokenizer::piece(int token) const {
     return pieces_[static_cast<size_t>(token)];
 }
 
-std::string CharTokenizer::to_json() const {
-    return nlohmann::json{{"type", "char"}, {"characters", pieces_}}.dump();
-}
+std::string CharTokenizer::to_json() const { return nlohmann::json{{"type", "char"}, {"characters", pieces_}}.dump(); }
 
 namespace {
 
@@ -108,8 +100,7 @@ std::vector<uint32_t> code_points_of(const std::vector<std::string> &characters)
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text,
-                                                     const std::string &origin) {
+std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text, const std::string &origin) {
     try {
         const nlohmann::json json = nlohmann::json::parse(text);
         const auto type = json.at("type").get<std::string>();
@@ -118,8 +109,7 @@ std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text,
                 code_points_of(json.at("characters").get<std::vector<std::string>>()));
         if (type == "gpt2") {
             std::string lines;
-            for (const nlohmann::json &line : json.at("merges"))
-                lines += line.get_ref<const std::string &>() + "\n";
+            for (const nlohmann::json &line : json.at("merges")) lines += line.get_ref<const std::string &>() + "\n";
             return BpeTokenizer::from_merges(lines, "merges");
         }
         fail("its type is {}, expected \"char\" or \"gpt2\"", shown(type));

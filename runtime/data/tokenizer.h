@@ -45,8 +45,7 @@ protected:
 };
 
 /// Errors: not JSON, an unknown type, a vocabulary that cannot be; they name `origin`.
-std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view json,
-                                                     const std::string &origin);
+std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view json, const std::string &origin);
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const fs::path &path);
 
@@ -57,8 +56,7 @@ public:
     /// Errors: no characters, not sorted, one twice.
     explicit CharTokenizer(std::vector<uint32_t> code_points);
     /// The characters that `text` has. Errors: not UTF-8 (at which byte of `origin`).
-    static std::shared_ptr<const CharTokenizer> of(std::string_view text,
-                                                   const std::string &origin);
+    static std::shared_ptr<const CharTokenizer> of(std::string_view text, const std::string &origin);
 
     std::string_view name() const override { return "char"; }
     int size() const override { return static_cast<int>(pieces_.size()); }
@@ -79,8 +77,7 @@ class BpeTokenizer : public Tokenizer {
 public:
     /// `merges`: vocab.bpe, lines "a b" after an optional "#version" line.
     /// Errors: a line that is no pair of known tokens (line number, origin).
-    static std::shared_ptr<const BpeTokenizer> from_merges(std::string_view merges,
-                                                           const std::string &origin);
+    static std::shared_ptr<const BpeTokenizer> from_merges(std::string_view merges, const std::string &origin);
 
     std::string_view name() const override { return "gpt2"; }
     int size() const override { return static_cast<int>(offsets_.size()); }
@@ -110,7 +107,6 @@ private:
 /// Calls piece(text) for each match of GPT-2's pattern
 /// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ ; together they are
 /// the text. Errors: not UTF-8, at which byte counted from `offset`.
-void for_each_pretoken(std::string_view text, size_t offset,
-                       const std::function<void(std::string_view)> &piece);
+void for_each_pretoken(std::string_view text, size_t offset, const std::function<void(std::string_view)> &piece);
 
 }  // namespace cryolite

@@ -53,11 +53,9 @@ public:
         if (file_) {
             file_->copy(first, out);
         } else if (wide_.empty()) {
-            std::copy_n(narrow_.begin() + static_cast<std::ptrdiff_t>(first), out.size(),
-                        out.begin());
+            std::copy_n(narrow_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
         } else {
-            std::copy_n(wide_.begin() + static_cast<std::ptrdiff_t>(first), out.size(),
-                        out.begin());
+            std::copy_n(wide_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
         }
     }
 

@@ -26,8 +26,8 @@ enum class Gate { closed, open, broken };
 struct KernelCall {
     int (*function)(void **) = nullptr;
     void **argv = nullptr;
-    int waits = 0;             ///< for how many earlier calls it waits
-    std::vector<int> next{};   ///< later calls that wait for it
+    int waits = 0;                 ///< for how many earlier calls it waits
+    std::vector<int> next{};       ///< later calls that wait for it
     std::function<Gate()> gate{};  ///< where given, asked by one thread at a time until it is not closed
 };
 

@@ -13,10 +13,10 @@ halide_type_t halide_type(const std::string &name) {
     size_t digits = name.find_first_of("0123456789");
     int bits = std::stoi(name.substr(digits));
     std::string kind = name.substr(0, digits);
-    auto code = kind == "float"  ? halide_type_float
+    auto code = kind == "float"    ? halide_type_float
                 : kind == "bfloat" ? halide_type_bfloat
-                : kind == "int" ? halide_type_int
-                                : halide_type_uint;
+                : kind == "int"    ? halide_type_int
+                                   : halide_type_uint;
     return halide_type_t(code, uint8_t(bits));
 }
 
@@ -30,7 +30,8 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
     if (plan().workers != (collective ? collective->workers : 1))
         fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
     if (collective && device_.name() != "cpu")
-        fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker", device_.name());
+        fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker",
+             device_.name());
     allocate();
     if (!collective_) return;
     collective_->signs.works = [&device] { return device.works(); };
@@ -64,8 +65,9 @@ void Executor::allocate() {
     for (size_t b = 0; b < p.buffers.size(); b++) {
         const PlanBuffer &buffer = p.buffers[b];
         if (buffer.role == "activation" || !buffer.stored) continue;
-        memory_[b] = leader_ && shared(buffer) ? leader_->memory_[b]
-                                               : device_.allocate(size_t(buffer.bytes) + 64, buffer.role + " " + buffer.name);
+        memory_[b] = leader_ && shared(buffer)
+                         ? leader_->memory_[b]
+                         : device_.allocate(size_t(buffer.bytes) + 64, buffer.role + " " + buffer.name);
     }
 }
 
@@ -270,7 +272,8 @@ void Executor::order(Line &line) const {
             at.first = add_ready(int(later), offer, e.argv);
             int last = at.first;
             if (c.plan->worker == collective_->worker) {
-                at.run = c.plan->sum > 0 ? add_ready(int(later), add, e.argv) : add_ready(int(later), c.function, c.argv.data());
+                at.run = c.plan->sum > 0 ? add_ready(int(later), add, e.argv)
+                                         : add_ready(int(later), c.function, c.argv.data());
                 const auto offered = when(&Collective::offered, e);
                 line.ready[size_t(at.run)].gate = updates ? update_when(collective_, offered) : offered;
                 last = add_ready(int(later), publish, e.argv);
@@ -285,8 +288,10 @@ void Executor::order(Line &line) const {
             const int done = places[earlier].done;
             // What one worker does one after the other, the others need not wait for in between.
             const bool same = c.shared >= 0 && c.plan->worker == line.calls[earlier].plan->worker;
-            if (!same) after(done, at.first);
-            else if (at.run >= 0) after(done, at.run);
+            if (!same)
+                after(done, at.first);
+            else if (at.run >= 0)
+                after(done, at.run);
         }
         places.push_back(at);
     }

@@ -18,7 +18,8 @@ class Executor {
 public:
     /// `collective`: this worker's end, where the plan is for several. `leader`: the executor of another worker of this
     /// process, whose parameters and optimizer state this one shares.
-    Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collective *collective = nullptr, Executor *leader = nullptr);
+    Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collective *collective = nullptr,
+             Executor *leader = nullptr);
     /// Makes the calls ready, when all workers of this process have their executors.
     void resolve();
     ~Executor();
@@ -53,7 +54,7 @@ private:
     Collective *collective_;
     Executor *leader_;
     DeviceMemory arena_;
-    std::vector<DeviceMemory> memory_;  ///< by buffer; empty: in the arena, or never stored
+    std::vector<DeviceMemory> memory_;                ///< by buffer; empty: in the arena, or never stored
     std::map<std::string, std::vector<int>> shared_;  ///< by plan and call: its number among what workers do together
     std::map<std::string, Line> lines_;
 

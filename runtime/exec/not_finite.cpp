@@ -99,8 +99,12 @@ void FiniteWatch::run(const std::string &name) {
         for (size_t n = 0; n < now.size() && !found_; n++)
             with_format(plan.buffers[size_t(c.args[now[n].argument].buffer)].type, [&](auto format) {
                 if (const auto at = format.first(now[n].bytes, before[n].bytes))
-                    found_ = NotFinite{watched_ + call, uint64_t(std::distance(plan.plans.begin(), line)), call,
-                                       now[n].argument, *at, format.value(format.at(now[n].bytes, *at))};
+                    found_ = NotFinite{watched_ + call,
+                                       uint64_t(std::distance(plan.plans.begin(), line)),
+                                       call,
+                                       now[n].argument,
+                                       *at,
+                                       format.value(format.at(now[n].bytes, *at))};
             });
     });
     watched_ += line->second.size();

@@ -9,9 +9,9 @@ namespace cryolite {
 
 /// A value that is not finite, and what made it.
 struct NotFinite {
-    uint64_t when = 0;   ///< how many calls of this worker were watched before
-    uint64_t line = 0;   ///< of `Plan::plans`, in their order
-    uint64_t call = 0;   ///< of that plan
+    uint64_t when = 0;  ///< how many calls of this worker were watched before
+    uint64_t line = 0;  ///< of `Plan::plans`, in their order
+    uint64_t call = 0;  ///< of that plan
     uint64_t argument = 0;
     uint64_t index = 0;  ///< among the elements that the call writes there, as they are stored
     double value = 0;

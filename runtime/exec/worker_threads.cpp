@@ -24,8 +24,10 @@ void WorkerThreads::stop() {
     round_++;
     round_.notify_all();
     for (size_t w = 0; w < threads_.size(); w++)
-        if (working_[w]) threads_[w].detach();
-        else threads_[w].join();
+        if (working_[w])
+            threads_[w].detach();
+        else
+            threads_[w].join();
 }
 
 void WorkerThreads::serve(int worker) {
@@ -58,7 +60,7 @@ bool WorkerThreads::only_lost(const std::function<bool(int)> &lost) const {
 }
 
 void WorkerThreads::run(const std::function<void(int)> &work, const std::function<void()> &failed,
-               const std::function<bool(int)> &lost) {
+                        const std::function<bool(int)> &lost) {
     if (threads_.empty()) return work(0);
     work_ = &work, failed_ = &failed, failing_ = has_failed_ = false;
     for (size_t w = 0; w < threads_.size(); w++) working_[w] = true;

@@ -60,8 +60,7 @@ std::string manifest_mistake(const fs::path &folder, Depth depth) {
         return fmt::format("{} is of step {}", manifest_file, manifest.at("step").get<uint64_t>());
     if (manifest.at("files").empty()) return fmt::format("{} names no files", manifest_file);
     for (const auto &[name, file] : manifest.at("files").items()) {
-        if (!is_plain_name(name))
-            return fmt::format("{} names the file {}", manifest_file, shown(name));
+        if (!is_plain_name(name)) return fmt::format("{} names the file {}", manifest_file, shown(name));
         std::string mistake = file_mistake(folder / name, file, depth);
         if (!mistake.empty()) return mistake;
     }
@@ -87,8 +86,7 @@ fs::path checkpoint_path(const fs::path &run, uint64_t step) {
     return folder_of(run) / fmt::format("{}{:06}", prefix, step);
 }
 
-Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
-                            const std::vector<CheckpointFile> &files) {
+Checkpoint write_checkpoint(const fs::path &run, uint64_t step, const std::vector<CheckpointFile> &files) {
     const Checkpoint checkpoint{checkpoint_path(run, step), step};
     TemporaryFolder folder(checkpoint.path);
     nlohmann::json entries = nlohmann::json::object();
@@ -100,8 +98,7 @@ Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
         if (digest.empty()) digest = sha256_file(path);
         entries[file.name] = {{"size", InputFile(path).size()}, {"sha256", digest}};
     }
-    const nlohmann::json manifest = {
-        {"format", manifest_format}, {"step", step}, {"files", entries}};
+    const nlohmann::json manifest = {{"format", manifest_format}, {"step", step}, {"files", entries}};
     write_file_atomic(folder.path() / manifest_file, manifest.dump(2) + "\n", 0644, FolderSync::later);
     folder.publish(TemporaryFolder::IfExists::replace, Written::synced);
     return checkpoint;
@@ -110,15 +107,12 @@ Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
 std::vector<Checkpoint> list_checkpoints(const fs::path &run) {
     std::vector<Checkpoint> found;
     std::error_code error;
-    for (fs::directory_iterator entry(folder_of(run), error), end; !error && entry != end;
-         entry.increment(error))
-        if (const auto step = step_of(entry->path().filename().string()))
-            found.push_back({entry->path(), *step});
+    for (fs::directory_iterator entry(folder_of(run), error), end; !error && entry != end; entry.increment(error))
+        if (const auto step = step_of(entry->path().filename().string())) found.push_back({entry->path(), *step});
     // A link to a disk that is not there today is no run without checkpoints.
     if (error && (error != std::errc::no_such_file_or_directory || is_there(folder_of(run))))
         fail_file("list checkpoints in", folder_of(run), error.value());
-    std::sort(found.begin(), found.end(),
-              [](const Checkpoint &a, const Checkpoint &b) { return a.step > b.step; });
+    std::sort(found.begin(), found.end(), [](const Checkpoint &a, const Checkpoint &b) { return a.step > b.step; });
     return found;
 }
 
@@ -136,9 +130,9 @@ std::string verify_copy(const fs::path &file, const Checkpoint &checkpoint) {
     }
 }
 
-std::optional<Checkpoint> newest_good_checkpoint(
-    const fs::path &run,
-    const std::function<void(const Checkpoint &, const std::string &why)> &skipped) {
+std::optional<Checkpoint>
+newest_good_checkpoint(const fs::path &run,
+                       const std::function<void(const Checkpoint &, const std::string &why)> &skipped) {
     for (const Checkpoint &checkpoint : list_checkpoints(run)) {
         const std::string why = verify_checkpoint(checkpoint.path);
         if (why.empty()) return checkpoint;

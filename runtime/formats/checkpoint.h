@@ -28,8 +28,7 @@ struct Checkpoint {
 /// Writes all files in a temporary folder, then the manifest, and renames the folder;
 /// one of the same step that was there is replaced. On a failure no trace is left and older
 /// checkpoints stay.
-Checkpoint write_checkpoint(const fs::path &run, uint64_t step,
-                            const std::vector<CheckpointFile> &files);
+Checkpoint write_checkpoint(const fs::path &run, uint64_t step, const std::vector<CheckpointFile> &files);
 
 /// RUN/checkpoints/step-000123
 fs::path checkpoint_path(const fs::path &run, uint64_t step);
@@ -48,16 +47,15 @@ std::string verify_copy(const fs::path &file, const Checkpoint &checkpoint);
 /// The newest checkpoint that verifies; `skipped` hears of each newer one and why it does not.
 /// Nothing when there is none. Errors: as `verify_checkpoint`; an older one is never taken for a newer one that could
 /// not be read this time.
-std::optional<Checkpoint> newest_good_checkpoint(
-    const fs::path &run,
-    const std::function<void(const Checkpoint &, const std::string &why)> &skipped);
+std::optional<Checkpoint>
+newest_good_checkpoint(const fs::path &run,
+                       const std::function<void(const Checkpoint &, const std::string &why)> &skipped);
 
 /// After `latest` was published: removes older ones, so that `keep` remain with it (at least
 /// itself). Newer ones, left from before a resume, do not count and stay until their step comes
 /// again. Nor do those that are known to be `damaged`, or whose files have not their sizes or cannot be read: they
 /// push out none that is good.
-void prune_checkpoints(const fs::path &run, const Checkpoint &latest, int keep,
-                       const std::set<uint64_t> &damaged = {});
+void prune_checkpoints(const fs::path &run, const Checkpoint &latest, int keep, const std::set<uint64_t> &damaged = {});
 
 /// Removes the temporary folders of killed writers; how many. Only the run's one writer may call
 /// it.

@@ -63,12 +63,10 @@ AppendFile emptied(const fs::path &path) {
 std::string lines_until(const std::string &text, uint64_t step) {
     std::string kept;
     bool keep = true;
-    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
-         begin = end + 1) {
-        const auto line =
-            nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
-                                  /*allow_exceptions=*/false);
+    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        const auto line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                text.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
+                                                /*allow_exceptions=*/false);
         if (!line.is_object()) continue;  // damaged
         if (const auto found = line.find("step"); found != line.end() && found->is_number())
             keep = found->get<double>() <= static_cast<double>(step);
@@ -86,12 +84,10 @@ AppendFile cut_to(const fs::path &path, uint64_t step) {
 
 MetricsWriter::MetricsWriter(const fs::path &path) : file_(emptied(path)) {}
 
-MetricsWriter::MetricsWriter(const fs::path &path, uint64_t resumed_step)
-    : file_(cut_to(path, resumed_step)) {}
+MetricsWriter::MetricsWriter(const fs::path &path, uint64_t resumed_step) : file_(cut_to(path, resumed_step)) {}
 
 void MetricsWriter::write(std::string_view object) {
-    if (object.find('\n') != object.npos)
-        fail("a line of metrics has a line break: {}", shown(object));
+    if (object.find('\n') != object.npos) fail("a line of metrics has a line break: {}", shown(object));
     file_.append(as_bytes(std::string(object) + '\n'));  // one write, so that a line is whole
 }
 

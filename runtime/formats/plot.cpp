@@ -11,15 +11,12 @@ namespace {
 
 constexpr double width = 900, height = 520;
 constexpr double left = 70, right = 872, top = 58, bottom = 462;
-constexpr const char *train_color = "#2b6cb0", *raw_color = "#bcd4ec",
-                     *validation_color = "#d9480f";
+constexpr const char *train_color = "#2b6cb0", *raw_color = "#bcd4ec", *validation_color = "#d9480f";
 
 /// Where a value is drawn.
 struct Axes {
     double first_step = 0, last_step = 1, low = 0, high = 1;
-    double x(double step) const {
-        return left + (step - first_step) / (last_step - first_step) * (right - left);
-    }
+    double x(double step) const { return left + (step - first_step) / (last_step - first_step) * (right - left); }
     double y(double loss) const { return bottom - (loss - low) / (high - low) * (bottom - top); }
 };
 
@@ -74,8 +71,8 @@ std::vector<LossPoint> thinned(const std::vector<LossPoint> &points) {
     for (size_t g = 0; g < groups; ++g) {
         const auto begin = points.begin() + static_cast<std::ptrdiff_t>(g * count / groups);
         const auto end = points.begin() + static_cast<std::ptrdiff_t>((g + 1) * count / groups);
-        auto [a, b] = std::minmax_element(
-            begin, end, [](const LossPoint &p, const LossPoint &q) { return p.loss < q.loss; });
+        auto [a, b] =
+            std::minmax_element(begin, end, [](const LossPoint &p, const LossPoint &q) { return p.loss < q.loss; });
         if (b < a) std::swap(a, b);
         kept.push_back(*a);
         if (a != b) kept.push_back(*b);
@@ -103,8 +100,7 @@ Axes axes_for(const std::vector<const std::vector<LossPoint> *> &all) {
 }
 
 std::string text_at(double x, double y, const char *style, const std::string &text) {
-    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style,
-                       escaped(text));
+    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, escaped(text));
 }
 
 std::string grid(const Axes &axes) {
@@ -112,14 +108,12 @@ std::string grid(const Axes &axes) {
     const std::vector<double> losses = round_ticks(axes.low, axes.high, 7);
     // As many decimals for all as their distance needs: 1.0 and 1.5, not 1 and 1.5.
     const double distance = losses.size() > 1 ? losses[1] - losses[0] : 1;
-    const int decimals =
-        std::clamp(static_cast<int>(std::ceil(-std::log10(distance) - 1e-9)), 0, 9);
+    const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(distance) - 1e-9)), 0, 9);
     for (double loss : losses) {
         const double y = axes.y(loss);
         svg += fmt::format("<path d=\"M{} {:.1f}H{}\"/>\n", left, y, right);
         labels += text_at(left - 9, y + 4, "text-anchor=\"end\"",
-                          std::abs(loss) < 1e6 ? fmt::format("{:.{}f}", loss, decimals)
-                                               : fmt::format("{:.4g}", loss));
+                          std::abs(loss) < 1e6 ? fmt::format("{:.{}f}", loss, decimals) : fmt::format("{:.4g}", loss));
     }
     for (double step : round_ticks(axes.first_step, axes.last_step, 9)) {
         const double x = axes.x(step);
@@ -127,23 +121,20 @@ std::string grid(const Axes &axes) {
         labels += text_at(x, bottom + 20, "text-anchor=\"middle\"", fmt::format("{:.7g}", step));
     }
     svg += "</g>\n" + labels;
-    svg +=
-        text_at((left + right) / 2, height - 16, "text-anchor=\"middle\" fill=\"#57606a\"", "step");
-    svg +=
-        fmt::format("<text transform=\"translate(20 {:.1f}) rotate(-90)\" text-anchor=\"middle\" "
-                    "fill=\"#57606a\">loss</text>\n",
-                    (top + bottom) / 2);
-    return svg + fmt::format("<path d=\"M{0} {1}V{2}H{3}\" fill=\"none\" stroke=\"#57606a\"/>\n",
-                             left, top, bottom, right);
+    svg += text_at((left + right) / 2, height - 16, "text-anchor=\"middle\" fill=\"#57606a\"", "step");
+    svg += fmt::format("<text transform=\"translate(20 {:.1f}) rotate(-90)\" text-anchor=\"middle\" "
+                       "fill=\"#57606a\">loss</text>\n",
+                       (top + bottom) / 2);
+    return svg +
+           fmt::format("<path d=\"M{0} {1}V{2}H{3}\" fill=\"none\" stroke=\"#57606a\"/>\n", left, top, bottom, right);
 }
 
-std::string line(const Axes &axes, const std::vector<LossPoint> &points, const char *color,
-                 double stroke, const char *more = "") {
+std::string line(const Axes &axes, const std::vector<LossPoint> &points, const char *color, double stroke,
+                 const char *more = "") {
     if (points.size() < 2) return "";
     std::string path;
     for (const LossPoint &p : points)
-        path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", axes.x(p.step),
-                            axes.y(p.loss));
+        path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", axes.x(p.step), axes.y(p.loss));
     return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "
                        "stroke-linejoin=\"round\"{}/>\n",
                        path, color, stroke, more);
@@ -152,9 +143,8 @@ std::string line(const Axes &axes, const std::vector<LossPoint> &points, const c
 std::string dots(const Axes &axes, const std::vector<LossPoint> &points, const char *color) {
     std::string svg;
     for (const LossPoint &p : points)
-        svg += fmt::format(
-            "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\" stroke=\"#fff\"/>\n",
-            axes.x(p.step), axes.y(p.loss), color);
+        svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\" fill=\"{}\" stroke=\"#fff\"/>\n",
+                           axes.x(p.step), axes.y(p.loss), color);
     return svg;
 }
 
@@ -169,14 +159,13 @@ std::string legend(const std::vector<Key> &keys) {
     for (const Key &key : keys) longest = std::max(longest, key.name.size());
     const double box = 56 + 7.0 * double(longest), x = right - box - 12;
     double y = top + 14;
-    std::string svg =
-        fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"#fff\" "
-                    "fill-opacity=\"0.9\" stroke=\"#d0d7de\"/>\n",
-                    x, y, box, 14 + 21 * keys.size());
+    std::string svg = fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"#fff\" "
+                                  "fill-opacity=\"0.9\" stroke=\"#d0d7de\"/>\n",
+                                  x, y, box, 14 + 21 * keys.size());
     for (const Key &key : keys) {
         y += 21;
-        svg += fmt::format("<path d=\"M{} {}h26\" stroke=\"{}\" stroke-width=\"{}\"/>\n", x + 12,
-                           y - 4, key.color, key.stroke);
+        svg += fmt::format("<path d=\"M{} {}h26\" stroke=\"{}\" stroke-width=\"{}\"/>\n", x + 12, y - 4, key.color,
+                           key.stroke);
         svg += text_at(x + 48, y, "", key.name);
     }
     return svg;
@@ -185,11 +174,10 @@ std::string legend(const std::vector<Key> &keys) {
 /// The last validation loss, beside its point and inside the frame.
 std::string last_value(const Axes &axes, const LossPoint &p) {
     const double y = axes.y(p.loss);
-    return text_at(
-        axes.x(p.step) - 2, y < top + 30 ? y + 22 : y - 12,
-        "text-anchor=\"end\" font-weight=\"600\" fill=\"#d9480f\" paint-order=\"stroke\" "
-        "stroke=\"#fff\" stroke-width=\"4\"",
-        fmt::format("{:.4f}", p.loss));
+    return text_at(axes.x(p.step) - 2, y < top + 30 ? y + 22 : y - 12,
+                   "text-anchor=\"end\" font-weight=\"600\" fill=\"#d9480f\" paint-order=\"stroke\" "
+                   "stroke=\"#fff\" stroke-width=\"4\"",
+                   fmt::format("{:.4f}", p.loss));
 }
 
 std::string curves(const std::vector<LossPoint> &train, const std::vector<LossPoint> &validation) {
@@ -201,8 +189,7 @@ std::string curves(const std::vector<LossPoint> &train, const std::vector<LossPo
     svg += "</g>\n" + line(axes, thinned(validation), validation_color, 1.6);
     if (validation.size() <= 60) svg += dots(axes, validation, validation_color);
     std::vector<Key> keys;
-    if (!train.empty())
-        keys = {{"training, each step", raw_color, 2}, {"training, smoothed", train_color, 2.5}};
+    if (!train.empty()) keys = {{"training, each step", raw_color, 2}, {"training, smoothed", train_color, 2.5}};
     if (!validation.empty()) {
         keys.push_back({"validation", validation_color, 2.5});
         svg += last_value(axes, validation.back());
@@ -231,14 +218,14 @@ namespace {
 
 /// An empty picture with its title; `</svg>` is still to come.
 std::string picture(const std::string &title) {
-    std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-        "height=\"{1}\" "
-        "font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\" font-size=\"13\" "
-        "fill=\"#1f2328\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
-        "<clipPath id=\"frame\"><rect x=\"{2}\" y=\"{3}\" width=\"{4}\" "
-        "height=\"{5}\"/></clipPath>\n",
-        width, height, left, top, right - left, bottom - top);
+    std::string svg =
+        fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+                    "height=\"{1}\" "
+                    "font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\" font-size=\"13\" "
+                    "fill=\"#1f2328\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
+                    "<clipPath id=\"frame\"><rect x=\"{2}\" y=\"{3}\" width=\"{4}\" "
+                    "height=\"{5}\"/></clipPath>\n",
+                    width, height, left, top, right - left, bottom - top);
     return svg + text_at(left, 36, "font-size=\"18\" font-weight=\"600\"", title);
 }
 
@@ -259,8 +246,7 @@ std::string compare_svg(const std::string &title, const std::vector<LossCurve> &
                                       "#b7791f", "#c53030", "#0987a0", "#4a5568"};
     std::vector<LossCurve> kept;
     std::vector<const std::vector<LossPoint> *> all;
-    for (const LossCurve &run : runs)
-        kept.push_back({run.name, smoothed(finite(run.train)), finite(run.validation)});
+    for (const LossCurve &run : runs) kept.push_back({run.name, smoothed(finite(run.train)), finite(run.validation)});
     for (const LossCurve &run : kept)
         for (const auto *points : {&run.train, &run.validation})
             if (!points->empty()) all.push_back(points);

@@ -43,21 +43,18 @@ constexpr uint64_t header_limit = 100'000'000;  // the limit of the reference im
 /// The header's text. Errors: too short a file, a length that cannot be.
 std::string header_of(const InputFile &file) {
     const std::string path = file.path().string();
-    if (file.size() < 8)
-        fail("{}: not a safetensors file: {} bytes, at least 8 expected", path, file.size());
+    if (file.size() < 8) fail("{}: not a safetensors file: {} bytes, at least 8 expected", path, file.size());
     uint64_t length = 0;
     file.read(0, std::as_writable_bytes(std::span(&length, 1)));
     if (length > header_limit)
-        fail("{}: not a safetensors file: its header would have {} bytes, at most {} expected",
-             path, length, header_limit);
+        fail("{}: not a safetensors file: its header would have {} bytes, at most {} expected", path, length,
+             header_limit);
     if (length > file.size() - 8)
-        fail(
-            "{}: truncated: its header has {} bytes, but only {} follow; copy or download it again",
-            path, length, file.size() - 8);
+        fail("{}: truncated: its header has {} bytes, but only {} follow; copy or download it again", path, length,
+             file.size() - 8);
     std::string text(length, ' ');
     file.read(8, std::as_writable_bytes(std::span(text)));
-    if (text.empty() || text[0] != '{')
-        fail("{}: not a safetensors file: its header does not begin with {{", path);
+    if (text.empty() || text[0] != '{') fail("{}: not a safetensors file: its header does not begin with {{", path);
     return text;
 }
 
@@ -72,8 +69,7 @@ public:
     bool start_array(size_t) override { return enter(); }
     bool end_array() override { return leave(); }
     bool key(std::string &name) override {
-        if (!names_.back().insert(name).second)
-            fail("{}: header: the name {} appears twice", path_, shown(name));
+        if (!names_.back().insert(name).second) fail("{}: header: the name {} appears twice", path_, shown(name));
         return true;
     }
     bool parse_error(size_t byte, const std::string &, const Json::exception &e) override {
@@ -113,8 +109,7 @@ std::map<std::string, std::string> read_metadata(const Json &value, const std::s
     std::map<std::string, std::string> metadata;
     if (!value.is_object()) fail("{}: __metadata__ is not an object of strings", path);
     for (const auto &[key, text] : value.items()) {
-        if (!text.is_string())
-            fail("{}: __metadata__: the value of {} is not a string", path, shown(key));
+        if (!text.is_string()) fail("{}: __metadata__: the value of {} is not a string", path, shown(key));
         metadata[key] = text.get<std::string>();
     }
     return metadata;
@@ -137,8 +132,8 @@ uint64_t checked_bytes(const TensorSpec &spec, const std::string &where) {
 Placed read_entry(const std::string &name, const Json &value, const std::string &where) {
     Placed placed;
     placed.entry.name = name;
-    if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
-        !value.contains("shape") || !value.contains("data_offsets"))
+    if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
+        !value.contains("data_offsets"))
         fail("{}: expected an object with exactly dtype, shape and data_offsets", where);
     const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
     if (!dtype.is_string()) fail("{}: dtype is not a string", where);
@@ -157,8 +152,7 @@ Placed read_entry(const std::string &name, const Json &value, const std::string 
     }
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
         !offsets[1].is_number_unsigned())
-        fail("{}: data_offsets {} are not two whole numbers from 0 on", where,
-             shown(offsets.dump(-1, ' ', true)));
+        fail("{}: data_offsets {} are not two whole numbers from 0 on", where, shown(offsets.dump(-1, ' ', true)));
     placed.begin = offsets[0].get<uint64_t>();
     placed.end = offsets[1].get<uint64_t>();
     return placed;
@@ -166,16 +160,14 @@ Placed read_entry(const std::string &name, const Json &value, const std::string 
 
 void check_extent(const Placed &p, uint64_t available, const std::string &where) {
     const uint64_t expected = checked_bytes(p.entry, where);
-    if (p.begin > p.end)
-        fail("{}: data_offsets [{}, {}] end before they begin", where, p.begin, p.end);
+    if (p.begin > p.end) fail("{}: data_offsets [{}, {}] end before they begin", where, p.begin, p.end);
     if (p.end > available)
-        fail(
-            "{}: data_offsets [{}, {}] go past the end: {} bytes of tensors are there; is the file "
-            "truncated?",
-            where, p.begin, p.end, available);
+        fail("{}: data_offsets [{}, {}] go past the end: {} bytes of tensors are there; is the file "
+             "truncated?",
+             where, p.begin, p.end, available);
     if (p.end - p.begin != expected)
-        fail("{}: data_offsets [{}, {}] hold {} bytes, but {} {} needs {}", where, p.begin, p.end,
-             p.end - p.begin, name_of(p.entry.dtype), shape_text(p.entry.shape), expected);
+        fail("{}: data_offsets [{}, {}] hold {} bytes, but {} {} needs {}", where, p.begin, p.end, p.end - p.begin,
+             name_of(p.entry.dtype), shape_text(p.entry.shape), expected);
 }
 
 /// The tensors, sorted by their bytes, must cover 0 ... available without overlap or hole.
@@ -184,16 +176,15 @@ void check_cover(const std::vector<Placed> &placed, uint64_t available, const st
     const std::string *before = nullptr;
     for (const Placed &p : placed) {
         if (p.begin < covered)
-            fail("{}: tensors {} and {} overlap: {} begins at byte {}, before {}", path,
-                 shown(*before), shown(p.entry.name), shown(p.entry.name), p.begin, covered);
+            fail("{}: tensors {} and {} overlap: {} begins at byte {}, before {}", path, shown(*before),
+                 shown(p.entry.name), shown(p.entry.name), p.begin, covered);
         if (p.begin > covered)
             fail("{}: bytes {} to {} before tensor {} belong to no tensor", path, covered, p.begin,
                  shown(p.entry.name));
         covered = p.end;
         before = &p.entry.name;
     }
-    if (covered != available)
-        fail("{}: the last {} bytes belong to no tensor", path, available - covered);
+    if (covered != available) fail("{}: the last {} bytes belong to no tensor", path, available - covered);
 }
 
 }  // namespace
@@ -207,9 +198,7 @@ std::optional<Dtype> dtype_named(std::string_view name) {
     return std::nullopt;
 }
 
-std::string shape_text(const TensorShape &shape) {
-    return fmt::format("[{}]", fmt::join(shape, ", "));
-}
+std::string shape_text(const TensorShape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 uint64_t TensorSpec::elements() const {
     uint64_t count = 1;
@@ -256,8 +245,8 @@ const TensorEntry &SafetensorsFile::at(std::string_view name) const {
 const TensorEntry &SafetensorsFile::at(std::string_view name, const TensorShape &expected) const {
     const TensorEntry &entry = at(name);
     if (entry.shape != expected)
-        fail("{}: tensor {} has shape {}, expected {}", path().string(), shown(name),
-             shape_text(entry.shape), shape_text(expected));
+        fail("{}: tensor {} has shape {}, expected {}", path().string(), shown(name), shape_text(entry.shape),
+             shape_text(expected));
     return entry;
 }
 

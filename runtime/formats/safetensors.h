@@ -15,13 +15,11 @@ namespace cryolite {
 
 enum class Dtype { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 
-size_t size_of(Dtype dtype);            ///< bytes of one element
-std::string_view name_of(Dtype dtype);  ///< as in the file: "F32", "BF16", ...
-std::optional<Dtype>
-dtype_named(std::string_view name);  ///< nothing when the format has no such name
+size_t size_of(Dtype dtype);                              ///< bytes of one element
+std::string_view name_of(Dtype dtype);                    ///< as in the file: "F32", "BF16", ...
+std::optional<Dtype> dtype_named(std::string_view name);  ///< nothing when the format has no such name
 
-using TensorShape =
-    std::vector<int64_t>;  ///< outermost extent first, as NumPy and PyTorch write it
+using TensorShape = std::vector<int64_t>;  ///< outermost extent first, as NumPy and PyTorch write it
 
 /// "[768, 2304]"
 std::string shape_text(const TensorShape &shape);
@@ -84,8 +82,7 @@ public:
 
     /// The next bytes of tensor `name`, whole or in pieces; tensors come in the order of the list.
     void write(std::string_view name, Bytes bytes);
-    template <typename T>
-    void write(std::string_view name, std::span<const T> values) {
+    template <typename T> void write(std::string_view name, std::span<const T> values) {
         write(name, std::as_bytes(values));
     }
 

@@ -15,24 +15,20 @@ namespace cryolite {
 
 namespace {
 
-std::string header_text(const std::vector<TensorSpec> &tensors,
-                        const std::map<std::string, std::string> &metadata) {
+std::string header_text(const std::vector<TensorSpec> &tensors, const std::map<std::string, std::string> &metadata) {
     // Text, not an ordered JSON object: that looks through all of its names for each new one.
     std::vector<std::string> members;
-    if (!metadata.empty())
-        members.push_back("\"__metadata__\":" + nlohmann::json(metadata).dump());
+    if (!metadata.empty()) members.push_back("\"__metadata__\":" + nlohmann::json(metadata).dump());
     std::unordered_set<std::string_view> names;
     uint64_t offset = 0;
     for (const TensorSpec &t : tensors) {
         if (t.name.empty() || t.name == "__metadata__" || !names.insert(t.name).second)
-            fail("cannot write safetensors: the name {} is empty, reserved or used twice",
-                 shown(t.name));
+            fail("cannot write safetensors: the name {} is empty, reserved or used twice", shown(t.name));
         for (int64_t extent : t.shape)
-            if (extent < 0)
-                fail("cannot write tensor {}: shape {}", shown(t.name), shape_text(t.shape));
+            if (extent < 0) fail("cannot write tensor {}: shape {}", shown(t.name), shape_text(t.shape));
         members.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                                      nlohmann::json(t.name).dump(), name_of(t.dtype),
-                                      fmt::join(t.shape, ","), offset, offset + t.bytes()));
+                                      nlohmann::json(t.name).dump(), name_of(t.dtype), fmt::join(t.shape, ","), offset,
+                                      offset + t.bytes()));
         offset += t.bytes();
     }
     std::string text = fmt::format("{{{}}}", fmt::join(members, ","));
@@ -77,8 +73,8 @@ void SafetensorsFile::convert(const TensorEntry &entry, std::span<float> out, Co
 
 void SafetensorsFile::read_float32(const TensorEntry &entry, std::span<float> out) const {
     if (out.size() != entry.elements())
-        fail("{}: tensor {} has {} values, expected {}", path().string(), shown(entry.name),
-             entry.elements(), out.size());
+        fail("{}: tensor {} has {} values, expected {}", path().string(), shown(entry.name), entry.elements(),
+             out.size());
     switch (entry.dtype) {
     case Dtype::f32:
         return read(entry, 0, std::as_writable_bytes(out));
@@ -89,8 +85,8 @@ void SafetensorsFile::read_float32(const TensorEntry &entry, std::span<float> ou
     case Dtype::bf16:
         return convert<uint16_t>(entry, out, float_from_bfloat16);
     default:
-        fail("{}: tensor {} has dtype {}, expected a float one: F32, F16, BF16 or F64",
-             path().string(), shown(entry.name), name_of(entry.dtype));
+        fail("{}: tensor {} has dtype {}, expected a float one: F32, F16, BF16 or F64", path().string(),
+             shown(entry.name), name_of(entry.dtype));
     }
 }
 
@@ -131,12 +127,12 @@ void SafetensorsWriter::skip_finished() {
 void SafetensorsWriter::write(std::string_view name, Bytes bytes) {
     if (bytes.empty()) return;
     if (current_ == tensors_.size())
-        fail("{}: {} bytes for tensor {}, but every tensor is complete", file_.path().string(),
-             bytes.size(), shown(name));
+        fail("{}: {} bytes for tensor {}, but every tensor is complete", file_.path().string(), bytes.size(),
+             shown(name));
     const TensorSpec &tensor = tensors_[current_];
     if (tensor.name != name)
-        fail("{}: bytes for tensor {}, but {} is next ({} of {} bytes written)",
-             file_.path().string(), shown(name), shown(tensor.name), filled_, tensor.bytes());
+        fail("{}: bytes for tensor {}, but {} is next ({} of {} bytes written)", file_.path().string(), shown(name),
+             shown(tensor.name), filled_, tensor.bytes());
     if (bytes.size() > tensor.bytes() - filled_)
         fail("{}: {} bytes too many for tensor {} of shape {}", file_.path().string(),
              bytes.size() - (tensor.bytes() - filled_), shown(name), shape_text(tensor.shape));
@@ -147,8 +143,8 @@ void SafetensorsWriter::write(std::string_view name, Bytes bytes) {
 
 std::string SafetensorsWriter::finish() {
     if (current_ < tensors_.size())
-        fail("{}: tensor {} has {} of {} bytes", file_.path().string(),
-             shown(tensors_[current_].name), filled_, tensors_[current_].bytes());
+        fail("{}: tensor {} has {} of {} bytes", file_.path().string(), shown(tensors_[current_].name), filled_,
+             tensors_[current_].bytes());
     file_.finish();
     return digest_.hex();
 }

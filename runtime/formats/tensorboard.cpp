@@ -30,12 +30,10 @@ uint32_t crc32c(std::string_view data) {
 namespace {
 
 double seconds_since_1970() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-template <typename T>
-std::string raw(T value) {
+template <typename T> std::string raw(T value) {
     std::string bytes(sizeof value, '\0');
     std::memcpy(bytes.data(), &value, sizeof value);
     return bytes;
@@ -64,8 +62,7 @@ AppendFile new_event_file(const fs::path &folder) {
     const auto time = static_cast<long long>(seconds_since_1970());
     std::error_code ignored;
     for (int number = 0;; ++number) {
-        const auto name =
-            fmt::format("events.out.tfevents.{:010}.{}.{}.{}", time, host, ::getpid(), number);
+        const auto name = fmt::format("events.out.tfevents.{:010}.{}.{}.{}", time, host, ::getpid(), number);
         if (!fs::exists(folder / name, ignored)) return AppendFile(folder / name);
     }
 }
@@ -78,8 +75,7 @@ std::string masked_crc(std::string_view data) {
 
 }  // namespace
 
-TensorBoardWriter::TensorBoardWriter(const fs::path &folder, uint64_t resumed_step)
-    : file_(new_event_file(folder)) {
+TensorBoardWriter::TensorBoardWriter(const fs::path &folder, uint64_t resumed_step) : file_(new_event_file(folder)) {
     record(event(0, field_text(3, "brain.Event:2")));  // file_version
     if (resumed_step == 0) return;
     const std::string start = key(1, 0) + varint(1);  // SessionLog.status = START

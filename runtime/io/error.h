@@ -15,8 +15,7 @@ struct Error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-template <typename... Args>
-[[noreturn]] void fail(fmt::format_string<Args...> text, Args &&...args) {
+template <typename... Args> [[noreturn]] void fail(fmt::format_string<Args...> text, Args &&...args) {
     throw Error(fmt::format(text, std::forward<Args>(args)...));
 }
 
@@ -26,8 +25,7 @@ struct UsageError : Error {
     using Error::Error;
 };
 
-template <typename... Args>
-[[noreturn]] void fail_usage(fmt::format_string<Args...> text, Args &&...args) {
+template <typename... Args> [[noreturn]] void fail_usage(fmt::format_string<Args...> text, Args &&...args) {
     throw UsageError(fmt::format(text, std::forward<Args>(args)...));
 }
 

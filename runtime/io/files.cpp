@@ -15,9 +15,7 @@
 
 namespace cryolite {
 
-fs::path parent_of(const fs::path &path) {
-    return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
+fs::path parent_of(const fs::path &path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 namespace {
 
@@ -28,9 +26,8 @@ std::string advice(const fs::path &path, int error, uint64_t needed) {
     switch (error) {
     case EACCES:
     case EPERM:
-        return fmt::format(
-            "; give this user permission for it and for its folder {}, or name another place",
-            folder.string());
+        return fmt::format("; give this user permission for it and for its folder {}, or name another place",
+                           folder.string());
     case EROFS:
         return "; name a place on a file system that can be written";
     case ENOSPC:
@@ -43,8 +40,7 @@ std::string advice(const fs::path &path, int error, uint64_t needed) {
     case EFBIG:
         return "; the file is larger than the limit of this process (ulimit -f) or file system";
     case ENOENT:
-        return fs::exists(folder, ignored) ? "; check the spelling"
-                                           : "; its folder does not exist: " + folder.string();
+        return fs::exists(folder, ignored) ? "; check the spelling" : "; its folder does not exist: " + folder.string();
     case EISDIR:
         return "; name a file";
     case ENOTDIR:
@@ -95,8 +91,7 @@ bool is_there(const fs::path &path) {
 
 fs::path temporary_beside(const fs::path &path) {
     static thread_local std::random_device random;
-    const std::string name =
-        path.filename().string().substr(0, 100);  // a name has 255 bytes at most
+    const std::string name = path.filename().string().substr(0, 100);  // a name has 255 bytes at most
     return parent_of(path) / fmt::format(".tmp-{}-{:08x}", name, random());
 }
 
@@ -125,8 +120,7 @@ std::string read_file(const fs::path &path) {
 
 void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mode, FolderSync folder) {
     const fs::path temporary = temporary_beside(path);
-    FileWriter writer(temporary,
-                      {.expected = bytes.size(), .mode = mode, .exclusive = true, .shown = path});
+    FileWriter writer(temporary, {.expected = bytes.size(), .mode = mode, .exclusive = true, .shown = path});
     writer.write(as_bytes(bytes));
     writer.finish();
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
@@ -137,8 +131,7 @@ void write_file_atomic(const fs::path &path, std::string_view bytes, unsigned mo
     if (folder == FolderSync::now) sync_path(parent_of(path));
 }
 
-FileWriter::FileWriter(fs::path path, Options options)
-    : path_(std::move(path)), options_(std::move(options)) {
+FileWriter::FileWriter(fs::path path, Options options) : path_(std::move(path)), options_(std::move(options)) {
     if (options_.shown.empty()) options_.shown = path_;
     const int how = options_.exclusive ? O_EXCL : O_TRUNC;
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, options_.mode);
@@ -159,14 +152,11 @@ FileWriter::~FileWriter() {
 
 void FileWriter::write(Bytes bytes) {
     while (!bytes.empty()) {
-        const ssize_t done =
-            ::write(descriptor_, bytes.data(), std::min<size_t>(bytes.size(), 1 << 30));
+        const ssize_t done = ::write(descriptor_, bytes.data(), std::min<size_t>(bytes.size(), 1 << 30));
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
-            const uint64_t announced =
-                options_.expected > written_ ? options_.expected - written_ : 0;
-            fail_file("write", options_.shown, done < 0 ? errno : ENOSPC,
-                      std::max<uint64_t>(bytes.size(), announced));
+            const uint64_t announced = options_.expected > written_ ? options_.expected - written_ : 0;
+            fail_file("write", options_.shown, done < 0 ? errno : ENOSPC, std::max<uint64_t>(bytes.size(), announced));
         }
         written_ += static_cast<uint64_t>(done);
         bytes = bytes.subspan(static_cast<size_t>(done));
@@ -217,8 +207,7 @@ void InputFile::check_unchanged() const {
     if (static_cast<uint64_t>(status.st_size) != size_)
         fail("{}: it had {} bytes and has {} now: it was changed while it was in use", path_.string(), size_,
              status.st_size);
-    if (nanoseconds(status.st_mtim) != changed_)
-        fail("{}: it was written to while it was in use", path_.string());
+    if (nanoseconds(status.st_mtim) != changed_) fail("{}: it was written to while it was in use", path_.string());
 }
 
 MappedFile::MappedFile(fs::path path) : path_(std::move(path)) {

@@ -21,9 +21,7 @@ using Bytes = std::span<const std::byte>;
 
 inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-inline std::string_view as_text(Bytes bytes) {
-    return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
-}
+inline std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char *>(bytes.data()), bytes.size()}; }
 
 /// What the system has against doing something with a file: `number` is its errno. A reader can so tell a file that is
 /// not there, which it may have an answer to, from one that could not be read this time.
@@ -78,8 +76,7 @@ void make_private_dirs(const fs::path &path, unsigned mode = 0700);
 class FileWriter {
 public:
     struct Options {
-        uint64_t expected =
-            0;  ///< bytes to come, when known: a full disk then says how many it lacks
+        uint64_t expected = 0;   ///< bytes to come, when known: a full disk then says how many it lacks
         unsigned mode = 0644;    ///< what the umask leaves of it
         bool exclusive = false;  ///< refuse a file that exists, instead of emptying it
         fs::path shown = {};     ///< the name in messages, where `path` is temporary
@@ -182,8 +179,7 @@ void sync_path(const fs::path &path);
 
 /// Throws a FileError: what could not be done with which path, why (an errno), and what helps.
 /// `needed`: bytes that were still to be written, for a full disk.
-[[noreturn]] void fail_file(std::string_view verb, const fs::path &path, int error,
-                            uint64_t needed = 0);
+[[noreturn]] void fail_file(std::string_view verb, const fs::path &path, int error, uint64_t needed = 0);
 
 /// The folder that `path` is in: "." of a bare name.
 fs::path parent_of(const fs::path &path);

@@ -41,8 +41,7 @@ void sync_path(const fs::path &path) {
     if (descriptor < 0) fail_file("sync", path, errno);
     const int error = ::fsync(descriptor) == 0 ? 0 : errno;
     ::close(descriptor);
-    if (error && error != EINVAL)
-        fail_file("sync", path, error);  // some file systems sync no folder
+    if (error && error != EINVAL) fail_file("sync", path, error);  // some file systems sync no folder
 }
 
 void make_private_dirs(const fs::path &path, unsigned mode) {
@@ -51,13 +50,11 @@ void make_private_dirs(const fs::path &path, unsigned mode) {
     for (fs::path p = path; !p.empty() && !fs::exists(p, ignored); p = p.parent_path())
         if (p.has_filename()) missing.push_back(p);
     for (auto p = missing.rbegin(); p != missing.rend(); ++p)
-        if (::mkdir(p->c_str(), mode) != 0 && errno != EEXIST)
-            fail_file("create folder", *p, errno);
+        if (::mkdir(p->c_str(), mode) != 0 && errno != EEXIST) fail_file("create folder", *p, errno);
     if (!path.empty() && !fs::is_directory(path, ignored))
-        fail(
-            "cannot create folder {}: something that is no folder is in the way; remove it or name "
-            "another place",
-            path.string());
+        fail("cannot create folder {}: something that is no folder is in the way; remove it or name "
+             "another place",
+             path.string());
 }
 
 bool TemporaryFolder::publish(IfExists if_exists, Written files) {
@@ -83,8 +80,7 @@ bool TemporaryFolder::publish(IfExists if_exists, Written files) {
     return true;
 }
 
-TemporaryFolder::TemporaryFolder(fs::path final_path, unsigned mode)
-    : final_(std::move(final_path)) {
+TemporaryFolder::TemporaryFolder(fs::path final_path, unsigned mode) : final_(std::move(final_path)) {
     make_private_dirs(parent_of(final_), mode);
     path_ = temporary_beside(final_);
     if (::mkdir(path_.c_str(), mode) != 0) fail_file("create folder", path_, errno);
@@ -106,8 +102,7 @@ void remove_folder(const fs::path &folder) {
 int remove_leftovers(const fs::path &folder) {
     int removed = 0;
     std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-         entry.increment(error)) {
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         if (!entry->path().filename().string().starts_with(".tmp-")) continue;
         std::error_code ignored;
         if (fs::remove_all(entry->path(), ignored) != static_cast<uintmax_t>(-1)) ++removed;

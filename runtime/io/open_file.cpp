@@ -32,8 +32,7 @@ uint64_t OpenFile::size() const {
     return static_cast<uint64_t>(status.st_size);
 }
 
-template <typename Take>
-void OpenFile::read_to(const Take &take) const {
+template <typename Take> void OpenFile::read_to(const Take &take) const {
     std::vector<std::byte> block(1 << 16);
     for (off_t at = 0;;) {
         const ssize_t n = ::pread(descriptor(), block.data(), block.size(), at);
@@ -61,17 +60,24 @@ fs::path OpenFile::link() const { return fmt::format("/proc/{}/fd/{}", ::getpid(
 
 Trusted open_trusted(int parent, const fs::path &name, mode_t type, bool follow) {
     const char *other = type == S_IFDIR ? "not a folder" : "not a regular file";
-    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW) | (type == S_IFDIR ? O_DIRECTORY : 0);
+    const int flags =
+        O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW) | (type == S_IFDIR ? O_DIRECTORY : 0);
     Trusted t{Descriptor(::openat(parent, name.c_str(), flags)), ""};
     struct stat status {};
-    if (t.descriptor.number() < 0 || ::fstat(t.descriptor.number(), &status) != 0)
-        switch (errno) {
-        case ENOENT: t.why = "missing"; break;
+    if (t.descriptor.number() < 0 || ::fstat(t.descriptor.number(), &status) != 0) switch (errno) {
+        case ENOENT:
+            t.why = "missing";
+            break;
         case ELOOP:
         case ENOTDIR:
-        case ENXIO: t.why = other; break;
-        case EBADF: t.why = "in a folder that could not be opened"; break;  // why, is known of the folder
-        default: fail_file("open", name, errno);
+        case ENXIO:
+            t.why = other;
+            break;
+        case EBADF:
+            t.why = "in a folder that could not be opened";
+            break;  // why, is known of the folder
+        default:
+            fail_file("open", name, errno);
         }
     else if ((status.st_mode & S_IFMT) != type)
         t.why = other;

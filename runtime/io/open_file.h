@@ -41,8 +41,7 @@ public:
     fs::path link() const;
 
 private:
-    template <typename Take>
-    void read_to(const Take &take) const;
+    template <typename Take> void read_to(const Take &take) const;
 
     fs::path path_;
     Descriptor descriptor_;

@@ -82,8 +82,10 @@ struct Pipe {
     if (empty >= 0) dup2(empty, STDIN_FILENO);
     dup2(out.ends[1], STDOUT_FILENO);
     dup2(err.ends[1], STDERR_FILENO);
-    if (options.program >= 0) fexecve(options.program, argv, environ);
-    else execvp(argv[0], argv);
+    if (options.program >= 0)
+        fexecve(options.program, argv, environ);
+    else
+        execvp(argv[0], argv);
     const int error = errno;
     (void)!write(failure.ends[1], &error, sizeof error);
     _exit(127);
@@ -126,13 +128,10 @@ void watch(const ProcessOptions &options, int out, int err, ProcessResult &resul
         }
         if (fds[1].revents) {
             open[1] = drain(err, result.errors);
-            if (result.errors.size() > 2 * most_errors)
-                result.errors.erase(0, result.errors.size() - most_errors);
+            if (result.errors.size() > 2 * most_errors) result.errors.erase(0, result.errors.size() - most_errors);
         }
-        if (options.time_limit > 0 && now() - start > options.time_limit)
-            result.limit = options.time_limit;
-        if (options.silence_limit > 0 && now() - heard > options.silence_limit)
-            result.limit = options.silence_limit;
+        if (options.time_limit > 0 && now() - start > options.time_limit) result.limit = options.time_limit;
+        if (options.silence_limit > 0 && now() - heard > options.silence_limit) result.limit = options.silence_limit;
         if (result.limit > 0) return;
     }
 }
@@ -200,8 +199,7 @@ ProcessResult run_process(const ProcessOptions &options) {
     if (number) throw Interrupted(fmt::format("interrupted while {} ran", options.argv[0]));
     if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
     if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
-    result.errors =
-        result.errors.substr(result.errors.size() - std::min(result.errors.size(), most_errors));
+    result.errors = result.errors.substr(result.errors.size() - std::min(result.errors.size(), most_errors));
     result.seconds = now() - start;
     return result;
 }
@@ -223,8 +221,7 @@ uint64_t memory_share(int processes) {
 }
 
 std::string how_it_ended(const ProcessResult &result) {
-    if (result.limit > 0)
-        return fmt::format("it ran longer than the limit of {:g} s", result.limit);
+    if (result.limit > 0) return fmt::format("it ran longer than the limit of {:g} s", result.limit);
     if (result.signal) return fmt::format("it crashed ({})", strsignal(result.signal));
     return fmt::format("exit status {}", result.status);
 }

@@ -22,7 +22,7 @@ struct ProcessOptions {
     int program = -1;               ///< the program, where it is open already: then argv[0] is its name alone
     double time_limit = 0;          ///< seconds it may run; 0: no limit
     double silence_limit = 0;       ///< seconds it may go without a sign of life; 0: no limit
-    uint64_t memory_limit = 0;  ///< bytes that it, and each of its children, may have; 0: no limit
+    uint64_t memory_limit = 0;      ///< bytes that it, and each of its children, may have; 0: no limit
     /// Every whole line of stdout; true where it is a sign of life. Without this function stdout is
     /// kept in `ProcessResult::output`.
     std::function<bool(std::string_view line)> on_line = {};

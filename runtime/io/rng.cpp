@@ -39,8 +39,7 @@ void box_muller(uint32_t a, uint32_t b, float *out) {
 }
 
 /// Calls generate(block, float[4]) for every block of four and stores what belongs to `out`.
-template <typename Generate>
-void fill_blocks(std::span<float> out, uint64_t first, Generate generate) {
+template <typename Generate> void fill_blocks(std::span<float> out, uint64_t first, Generate generate) {
     if (first % 4 != 0) fail("random fill: first index {} is not a multiple of 4", first);
     const int64_t blocks = static_cast<int64_t>((out.size() + 3) / 4);
 #ifdef _OPENMP

@@ -30,8 +30,8 @@ struct Rng {
 
     /// The 128 bits at `index`.
     std::array<uint32_t, 4> block(uint64_t index) const {
-        return philox({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
-                       static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+        return philox({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(stream),
+                       static_cast<uint32_t>(stream >> 32)},
                       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
     }
 
@@ -46,9 +46,7 @@ struct Rng {
     }
 
     /// Uniform in [0, 1): 53 bits.
-    double uniform(uint64_t index) const {
-        return static_cast<double>(bits(index) >> 11) * 0x1p-53;
-    }
+    double uniform(uint64_t index) const { return static_cast<double>(bits(index) >> 11) * 0x1p-53; }
 };
 
 /// out[i] = mean + std * z_i, z from N(0, 1) by Box-Muller: numbers 4 b ... 4 b + 3 come from block

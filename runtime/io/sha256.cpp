@@ -30,8 +30,7 @@ void Sha256::update(Bytes bytes) {
 std::string Sha256::hex() {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length = 0;
-    if (EVP_DigestFinal_ex(state_->context, digest, &length) != 1)
-        fail("OpenSSL failed at the end of a SHA-256");
+    if (EVP_DigestFinal_ex(state_->context, digest, &length) != 1) fail("OpenSSL failed at the end of a SHA-256");
     std::string text;
     for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
     return text;

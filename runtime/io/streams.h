@@ -25,8 +25,7 @@ StreamResult write_stream(int descriptor, std::string_view text) noexcept;
 inline void tell_text(std::string_view text) noexcept { write_stream(STDERR_FILENO, text); }
 
 /// A line of it.
-template <typename... Args>
-void tell(fmt::format_string<Args...> text, Args &&...args) {
+template <typename... Args> void tell(fmt::format_string<Args...> text, Args &&...args) {
     tell_text(fmt::format(text, std::forward<Args>(args)...) + "\n");
 }
 

@@ -9,7 +9,8 @@
 namespace cryolite {
 
 void fail_thread(std::string_view what, int error) {
-    fail("cannot start a thread for {}: {}; this user or container may have no more of them (ulimit -u, pids.max): end other "
+    fail("cannot start a thread for {}: {}; this user or container may have no more of them (ulimit -u, pids.max): end "
+         "other "
          "programs, or use fewer with --threads",
          what, std::generic_category().message(error));
 }

@@ -10,8 +10,7 @@ namespace cryolite {
 [[noreturn]] void fail_thread(std::string_view what, int error);
 
 /// A thread that runs `work`. `what` it is for stands in the message where there is none to be had.
-template <typename Work>
-std::thread start_thread(std::string_view what, Work &&work) {
+template <typename Work> std::thread start_thread(std::string_view what, Work &&work) {
     try {
         return std::thread(std::forward<Work>(work));
     } catch (const std::system_error &e) {

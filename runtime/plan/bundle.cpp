@@ -17,7 +17,9 @@ OpenFiles files_in(const fs::path &folder) {
 
 Plan plan_of(const OpenFiles &files, const std::map<std::string, DialectChoice> &dialects) {
     for (const char *name : {plan_file, library_file})
-        if (!files.contains(name)) fail("the bundle {} has no {}", files.empty() ? "" : files.begin()->second->path().parent_path().string(), name);
+        if (!files.contains(name))
+            fail("the bundle {} has no {}", files.empty() ? "" : files.begin()->second->path().parent_path().string(),
+                 name);
     const OpenFile &file = *files.at(plan_file);
     Plan p = Plan::parse(file.read(), file.path().string());
     p.choose(dialects);
@@ -26,7 +28,8 @@ Plan plan_of(const OpenFiles &files, const std::map<std::string, DialectChoice> 
 
 }  // namespace
 
-Bundle::Bundle(const fs::path &folder, const std::map<std::string, DialectChoice> &dialects) : Bundle(files_in(folder), dialects) {}
+Bundle::Bundle(const fs::path &folder, const std::map<std::string, DialectChoice> &dialects)
+    : Bundle(files_in(folder), dialects) {}
 
 Bundle::Bundle(OpenFiles files, const std::map<std::string, DialectChoice> &dialects)
     : files_(std::move(files)), plan(plan_of(files_, dialects)) {

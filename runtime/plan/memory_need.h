@@ -13,7 +13,7 @@ struct MemoryNeed {
     std::map<std::string, int64_t> roles;  ///< of arrays, as a plan names them
     int64_t staging = 0;                   ///< copies of the largest tensor on its way from or to a file
 
-    int64_t process = 0;                   ///< beside arrays: `process_bytes`
+    int64_t process = 0;  ///< beside arrays: `process_bytes`
 
     int64_t bytes() const;
     /// A line for each: "\n  weights    6.2 GB"

@@ -64,7 +64,8 @@ PlanKernel kernel_of(const json &j) {
 PlanCall call_of(const json &j) {
     PlanCall c;
     c.kernel = whole<int>(j.at("kernel")), c.name = j.at("name"), c.pass = j.at("pass");
-    c.flops = j.at("flops"), c.extra_flops = j.value("extra_flops", 0.0), c.bytes = whole<int64_t>(j.at("bytes")), c.why = j.value("why", "");
+    c.flops = j.at("flops"), c.extra_flops = j.value("extra_flops", 0.0), c.bytes = whole<int64_t>(j.at("bytes")),
+    c.why = j.value("why", "");
     c.worker = whole(j, "worker", -1), c.sum = whole(j, "sum", int64_t{0});
     for (const json &s : j.at("stages")) c.stages.push_back({s.at("name"), s.at("placed"), s.value("why", "")});
     for (const json &a : j.at("args")) c.args.push_back({whole<int>(a.at(0)), whole<int64_t>(a.at(1))});
@@ -116,7 +117,8 @@ Plan Plan::parse(const std::string &text, const std::string &origin) {
                  j["format"].dump(), format);
         p.workers = whole(j, "workers", 1);
         p.device = j.value("device", p.device);
-        p.task = j.at("task"), p.arena = whole<int64_t>(j.at("arena")), p.arena_unshared = whole<int64_t>(j.at("arena_unshared"));
+        p.task = j.at("task"), p.arena = whole<int64_t>(j.at("arena")),
+        p.arena_unshared = whole<int64_t>(j.at("arena_unshared"));
         p.loss = whole<int>(j.at("loss")), p.output = whole<int>(j.at("output"));
         p.evaluation = evaluation_of(j.at("evaluation"));
         if (j.contains("spared")) p.spared = spared_of(j["spared"]);
@@ -156,7 +158,8 @@ void Plan::choose(const std::map<std::string, DialectChoice> &dialects) {
                 if (const DialectChoice *chosen = choice(kernels[size_t(c.kernel)])) c.why = chosen->why;
     for (PlanKernel &k : kernels)
         if (const DialectChoice *chosen = choice(k))
-            if (const PlanKernel::Dialect *d = k.dialect(chosen->dialect)) k.chosen = int(d - k.dialects.data()), k.loops = d->name;
+            if (const PlanKernel::Dialect *d = k.dialect(chosen->dialect))
+                k.chosen = int(d - k.dialects.data()), k.loops = d->name;
 }
 
 int Plan::find(const std::string &role, const std::string &name) const {

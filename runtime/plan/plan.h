@@ -44,21 +44,21 @@ struct PlanArgument {
 
 struct PlanKernel {
     std::string symbol, loops;  ///< symbol empty: a dialect computes it
-    std::string layer, form;  ///< type of the layer that owns the loops; forward, d_input, d_parameter, update, norm
+    std::string layer, form;    ///< type of the layer that owns the loops; forward, d_input, d_parameter, update, norm
     std::vector<PlanArgument> args;
     struct Dialect {
         std::string name;
         Product product;
     };
-    std::vector<Dialect> dialects;  ///< what can compute it instead of compiled code
+    std::vector<Dialect> dialects;                          ///< what can compute it instead of compiled code
     const Dialect *dialect(const std::string &name) const;  ///< null: not this one
-    int chosen = -1;                ///< of `dialects`; -1: the compiled code
+    int chosen = -1;                                        ///< of `dialects`; -1: the compiled code
 };
 
 struct PlanCall {
-    int kernel = 0;           ///< -1: a sum over workers
-    int worker = -1;          ///< the only one that runs it, for all; -1: each runs it for itself
-    int64_t sum = 0;          ///< elements of its argument that are added over workers
+    int kernel = 0;   ///< -1: a sum over workers
+    int worker = -1;  ///< the only one that runs it, for all; -1: each runs it for itself
+    int64_t sum = 0;  ///< elements of its argument that are added over workers
     std::string name, pass;
     struct Stage {
         std::string name, placed, why;
@@ -70,9 +70,10 @@ struct PlanCall {
     };
     std::vector<Bound> args;
     double flops = 0;
-    double extra_flops = 0;   ///< of them, those that the plan adds to the algorithm: values rematerialised, norms of factors
+    double extra_flops =
+        0;  ///< of them, those that the plan adds to the algorithm: values rematerialised, norms of factors
     int64_t bytes = 0;
-    std::string why;          ///< of a product: why the kernel's dialect computes it
+    std::string why;  ///< of a product: why the kernel's dialect computes it
 };
 
 /// What a loss takes for ids among the targets, and how much rows count by them.
@@ -148,8 +149,8 @@ struct Plan {
     std::map<std::string, int64_t> memory() const { return memory(workers); }
     /// How many elements a call touches of its argument.
     int64_t elements(const PlanCall &call, size_t argument) const;
-    int64_t parameters() const;                 ///< logical elements of all parameters
-    int64_t trained_parameters() const;         ///< of those that are not frozen
+    int64_t parameters() const;          ///< logical elements of all parameters
+    int64_t trained_parameters() const;  ///< of those that are not frozen
     /// Has dialects compute kernels, by symbol, where they can.
     void choose(const std::map<std::string, DialectChoice> &dialects);
     /// The name of a call's loop schedule, or of the dialect that computes it.

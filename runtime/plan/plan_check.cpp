@@ -9,7 +9,8 @@ namespace cryolite {
 
 namespace {
 
-constexpr int64_t most = int64_t{1} << 50;  // bytes or elements: sums of some, times an element's bytes, do not overflow
+constexpr int64_t most =
+    int64_t{1} << 50;  // bytes or elements: sums of some, times an element's bytes, do not overflow
 
 bool counts(int64_t n) { return n >= 0 && n <= most; }
 
@@ -24,8 +25,8 @@ int64_t elements_of(const std::vector<int> &extents, const std::string &whose) {
 }
 
 int bytes_of(const std::string &type, const std::string &whose) {
-    static constexpr std::array known{"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16",
-                                      "int8",    "uint64",  "uint32",  "uint16",   "uint8"};
+    static constexpr std::array known{"float64", "float32", "float16", "bfloat16", "int64",  "int32",
+                                      "int16",   "int8",    "uint64",  "uint32",   "uint16", "uint8"};
     if (std::ranges::find(known, type) == known.end()) fail("'{}' has elements of type {}", whose, shown(type));
     PlanBuffer b;
     b.type = type;
@@ -33,14 +34,16 @@ int bytes_of(const std::string &type, const std::string &whose) {
 }
 
 const PlanBuffer &buffer_at(const Plan &p, int index, const std::string &whose) {
-    if (index < 0 || index >= int(p.buffers.size())) fail("'{}' names the buffer {} of {}", whose, index, p.buffers.size());
+    if (index < 0 || index >= int(p.buffers.size()))
+        fail("'{}' names the buffer {} of {}", whose, index, p.buffers.size());
     return p.buffers[size_t(index)];
 }
 
 void check_layout(const PlanBuffer &b) {
     const auto [panel, dim] = b.layout;
     if (panel == 0) return;
-    if (panel < 0 || dim < 0 || dim >= int(b.shape.size())) fail("'{}' is stored in panels of {} along {}", b.name, panel, dim);
+    if (panel < 0 || dim < 0 || dim >= int(b.shape.size()))
+        fail("'{}' is stored in panels of {} along {}", b.name, panel, dim);
     const int64_t cut = b.shape[size_t(dim)], padded = (cut + panel - 1) / panel * panel;
     if (cut > 0 && b.elements() / cut > most / padded) fail("'{}' is stored in panels of {}", b.name, panel);
     if (cut > 0 && b.elements() / cut * padded > b.stored_elements())
@@ -53,7 +56,8 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
         fail("'{}' has {} bytes for [{}] of {}", b.name, b.bytes, fmt::join(b.shape, ", "), b.type);
     check_layout(b);
     if (b.offset < -1 || b.offset > most) fail("'{}' begins at byte {}", b.name, b.offset);
-    if (b.parameter < -1 || b.worker < -1 || b.worker >= p.workers) fail("'{}' is of parameter {}, worker {}", b.name, b.parameter, b.worker);
+    if (b.parameter < -1 || b.worker < -1 || b.worker >= p.workers)
+        fail("'{}' is of parameter {}, worker {}", b.name, b.parameter, b.worker);
     if (b.parameter >= 0) buffer_at(p, b.parameter, b.name);
     // What the trainer moves between files or batches, of float or int32, and these.
     if (b.role == "input" && (b.shape.empty() || b.elements() < 1 || b.bytes != 4 * b.elements()))
@@ -88,12 +92,14 @@ void check_sum(const Plan &p, const PlanCall &c) {
 
 void check_argument(const Plan &p, const PlanCall &c, const PlanCall::Bound &bound, const PlanArgument &a) {
     const PlanBuffer &b = buffer_at(p, bound.buffer, c.name);
-    if (bytes_of(a.type, c.name) != b.element_bytes()) fail("'{}' takes '{}', which is {}, for {}", c.name, b.name, b.type, a.type);
+    if (bytes_of(a.type, c.name) != b.element_bytes())
+        fail("'{}' takes '{}', which is {}, for {}", c.name, b.name, b.type, a.type);
     if (!counts(bound.offset) || elements_of(a.extents, c.name) > b.stored_elements() - bound.offset)
         fail("'{}' reaches past the end of '{}'", c.name, b.name);
     if (b.role == "share" && (c.worker < 0 || b.worker < 0 || p.gradient_of(b.parameter) < 0))
         fail("'{}' reads '{}', the gradient of no worker", c.name, b.name);
-    if (b.role == "activation" && (b.offset < 0 || b.bytes > p.arena - b.offset)) fail("'{}' lies outside of the arena", b.name);
+    if (b.role == "activation" && (b.offset < 0 || b.bytes > p.arena - b.offset))
+        fail("'{}' lies outside of the arena", b.name);
 }
 
 void check_call(const Plan &p, const PlanCall &c) {
@@ -101,7 +107,8 @@ void check_call(const Plan &p, const PlanCall &c) {
     if (c.sum > 0) return check_sum(p, c);
     if (c.kernel < 0 || c.kernel >= int(p.kernels.size())) fail("'{}' is a call of no kernel", c.name);
     const PlanKernel &k = p.kernels[size_t(c.kernel)];
-    if (c.args.size() != k.args.size()) fail("'{}' has {} arguments, its kernel {}", c.name, c.args.size(), k.args.size());
+    if (c.args.size() != k.args.size())
+        fail("'{}' has {} arguments, its kernel {}", c.name, c.args.size(), k.args.size());
     for (size_t i = 0; i < c.args.size(); i++) check_argument(p, c, c.args[i], k.args[i]);
 }
 
@@ -111,8 +118,10 @@ void check_evaluation(const Plan &p) {
     if (loss < 0 && !hindrance.empty()) return;
     const PlanBuffer &result = buffer_at(p, loss, "evaluation"), &w = buffer_at(p, weights, "evaluation");
     const int targets = p.find("input", "targets");
-    if (result.role != "activation" || result.type != "float32" || !p.plans.contains("evaluate")) fail("its evaluation makes no loss");
-    if (w.role != "input" || w.type != "float32" || targets < 0 || w.elements() != p.buffers[size_t(targets)].elements())
+    if (result.role != "activation" || result.type != "float32" || !p.plans.contains("evaluate"))
+        fail("its evaluation makes no loss");
+    if (w.role != "input" || w.type != "float32" || targets < 0 ||
+        w.elements() != p.buffers[size_t(targets)].elements())
         fail("its evaluation has no weight for each row of the targets");
 }
 

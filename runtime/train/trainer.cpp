@@ -36,7 +36,8 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
         collectives_ = local_collectives(int(devices.size()), patience, [this] { worker_threads_.alarm(); });
     }
     for (size_t w = 0; w < devices.size(); w++)
-        executors_.push_back(std::make_unique<Executor>(bundle, *devices[w], collectives_.empty() ? nullptr : collectives_[w].get(),
+        executors_.push_back(std::make_unique<Executor>(bundle, *devices[w],
+                                                        collectives_.empty() ? nullptr : collectives_[w].get(),
                                                         w == 0 ? nullptr : executors_[0].get()));
     for (auto &e : executors_) e->resolve(), upload_constants(*e);
     values_.resize(size_t(workers()));
@@ -61,7 +62,8 @@ void Trainer::share_state() {
                     const PlanBuffer &b = plan().buffers[size_t(c.args[i].buffer)];
                     if (b.role != "state" || !plan().writes(c, i)) continue;
                     const size_t n = size_t(plan().elements(c, i));
-                    shares_[size_t(c.args[i].buffer)].push_back({c.worker, size_t(c.args[i].offset) * sizeof(float), n * sizeof(float)});
+                    shares_[size_t(c.args[i].buffer)].push_back(
+                        {c.worker, size_t(c.args[i].offset) * sizeof(float), n * sizeof(float)});
                 }
 }
 
@@ -154,8 +156,7 @@ void Trainer::read(int buffer, const SafetensorsFile &file, const TensorEntry &e
     put(buffer, row_major_);
 }
 
-void Trainer::load_parameters(const fs::path &path,
-                              const std::function<std::string(const std::string &)> &renamed) {
+void Trainer::load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed) {
     flush();
     SafetensorsFile file(path);
     std::set<int> loaded;
@@ -165,8 +166,8 @@ void Trainer::load_parameters(const fs::path &path,
         int b = plan().find("parameter", name);
         if (b < 0) fail("{}: tensor '{}' is not a parameter of this model", path.string(), e.name);
         if (e.shape != shape_of(b))
-            fail("{}: tensor '{}' has shape {}, the model expects {}; check --layers, --width, --vocab and --context", path.string(),
-                 e.name, shape_text(e.shape), shape_text(shape_of(b)));
+            fail("{}: tensor '{}' has shape {}, the model expects {}; check --layers, --width, --vocab and --context",
+                 path.string(), e.name, shape_text(e.shape), shape_text(shape_of(b)));
         if (!loaded.insert(b).second) fail("{}: tensor '{}' is there under two names", path.string(), e.name);
         read(b, file, e);
         if (const int64_t at = not_finite(row_major_); at >= 0)
@@ -276,7 +277,9 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
             tell_mean_weights(w, weights_);
             // Updates that wait for this pass still read the numbers of the step that they belong to.
             run(w, pending_ ? "lazy" : "forward", call);
-            if (k == 0) executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(), scalars_.size() * sizeof(double));
+            if (k == 0)
+                executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(),
+                                              scalars_.size() * sizeof(double));
             bool last = k == accumulate - 1;
             run(w, last ? "step" : k == 0 ? "first" : "accumulate", call);
             fetch_losses(w, &losses_[size_t(w * accumulate + k) * terms]);
@@ -365,12 +368,12 @@ void Trainer::read_state(const fs::path &path) {
     flush();
     SafetensorsFile file(path);
     for (size_t b = 0; b < plan().buffers.size(); b++)
-        if (plan().buffers[b].role == "state")
-            read(int(b), file, file.at(plan().buffers[b].name, shape_of(int(b))));
+        if (plan().buffers[b].role == "state") read(int(b), file, file.at(plan().buffers[b].name, shape_of(int(b))));
     drop_staging();
     if (count_ < 0) return;
     const TensorEntry &count = file.at(updates_tensor, {2});
-    if (count.dtype != Dtype::i32) fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
+    if (count.dtype != Dtype::i32)
+        fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
     int32_t counts[2] = {};
     file.read(count, 0, std::as_writable_bytes(std::span(counts)));
     for (auto &e : executors_) e->upload(count_, counts, sizeof counts);  // each has its own copy

@@ -22,7 +22,8 @@ struct NotFiniteWeight : Error {
 
 class Trainer {
 public:
-    Trainer(std::shared_ptr<const Bundle> bundle, Device &device) : Trainer(std::move(bundle), {&device}, known_processes()) {}
+    Trainer(std::shared_ptr<const Bundle> bundle, Device &device)
+        : Trainer(std::move(bundle), {&device}, known_processes()) {}
     /// A worker for each device, as many as the bundle is for; or one in each of several processes. Whatever waits for
     /// another worker throws LostWorker when that one has given no sign of life for `patience` seconds (of this
     /// process;
@@ -115,7 +116,8 @@ public:
 private:
     Processes &processes_;
     WorkerThreads worker_threads_;
-    std::vector<std::unique_ptr<Collective>> collectives_;  ///< by worker of this process; none where there is one in all
+    std::vector<std::unique_ptr<Collective>>
+        collectives_;  ///< by worker of this process; none where there is one in all
     std::vector<std::unique_ptr<Executor>> executors_;
     std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have
     std::vector<double> scalars_;             ///< those of all parameters, then those of groups, as the buffer has them
@@ -132,7 +134,7 @@ private:
     uint64_t steps_ = 0, withheld_ = 0, in_a_row_ = 0;
     bool pending_ = false;  ///< updates wait for the next forward pass
     int input_ = -1, targets_ = -1;
-    int count_ = -1;        ///< updates done and withheld; -1: none can be
+    int count_ = -1;  ///< updates done and withheld; -1: none can be
 
     int first() const { return processes_.rank(); }  ///< number of this process's first worker
     int workers() const { return plan().workers; }   ///< in all processes

@@ -51,8 +51,8 @@ std::optional<NotFinite> Trainer::first_not_finite() {
     if (when[size_t(rank)] == double(~uint64_t{0})) return std::nullopt;
     auto its = [&](double here) { return of_all(here)[size_t(rank)]; };
     auto number = [&](uint64_t here) { return uint64_t(its(double(here))); };
-    return NotFinite{number(mine.when), number(mine.line),  number(mine.call), number(mine.argument),
-                     number(mine.index), its(mine.value)};
+    return NotFinite{number(mine.when),     number(mine.line),  number(mine.call),
+                     number(mine.argument), number(mine.index), its(mine.value)};
 }
 
 }  // namespace cryolite

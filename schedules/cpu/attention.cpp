@@ -114,8 +114,10 @@ void attend_forward(Group &g, const Machine &m) {
     mixed.compute_at(out, b);
     mix_loops(mixed, m, size);
     // Of bf16, the inner loops would widen each element again and again; else a copy does not pay for two readers.
-    if (g.func("x0_half").defined()) pack_heads(g, {"k", "v"}, LoopLevel(out, task), m);
-    else if (g.func("cosine").defined()) pack_heads(g, {"k"}, LoopLevel(out, task), m);
+    if (g.func("x0_half").defined())
+        pack_heads(g, {"k", "v"}, LoopLevel(out, task), m);
+    else if (g.func("cosine").defined())
+        pack_heads(g, {"k"}, LoopLevel(out, task), m);
     share_angles(g);
     softmax_at(g, m, LoopLevel(out, b));
 }
@@ -159,8 +161,6 @@ void attend_backward(Group &g, const Machine &m) {
 
 }  // namespace
 
-void attention(Group &g, const Machine &m) {
-    g.form == Form::forward ? attend_forward(g, m) : attend_backward(g, m);
-}
+void attention(Group &g, const Machine &m) { g.form == Form::forward ? attend_forward(g, m) : attend_backward(g, m); }
 
 }  // namespace cryolite::cpu

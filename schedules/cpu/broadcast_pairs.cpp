@@ -47,7 +47,8 @@ private:
         if (op->is_intrinsic(Call::widen_right_mul)) return argument(0) * argument(1);
         if (op->is_intrinsic(Call::widen_right_add)) return argument(0) + argument(1);
         const bool left = op->is_intrinsic(Call::shift_left);
-        const auto bits = left || op->is_intrinsic(Call::shift_right) ? as_const_uint(mutate(op->args[1])) : std::nullopt;
+        const auto bits =
+            left || op->is_intrinsic(Call::shift_right) ? as_const_uint(mutate(op->args[1])) : std::nullopt;
         if (!bits || *bits > 30) return fail(op);
         return left ? argument(0) * (1 << *bits) : divided(op->args[0], 1 << *bits, true);
     }
@@ -61,7 +62,8 @@ private:
     }
     /// An even number and the next, divided by an even one: not parted.
     bool together(const Expr &even, const Expr &next, const Expr &by) const {
-        return element && as_const_int(by) && can_prove(by % 2 == 0) && can_prove(even % 2 == 0) && can_prove(next - even == 1);
+        return element && as_const_int(by) && can_prove(by % 2 == 0) && can_prove(even % 2 == 0) &&
+               can_prove(next - even == 1);
     }
     Expr divided(const Expr &dividend, const Expr &by, bool quotient) {
         const Expr even = Lane(0).mutate(dividend), a = mutate(dividend);
@@ -84,7 +86,8 @@ class BroadcastPairs : public WithLets {
         if (!op->param.defined() || op->type.lanes() <= 2 || op->type.bits() != 16 || !is_const_one(op->predicate))
             return IRMutator::visit(op);
         const Expr index = known(lets, op->index), first = Lane(0).of(index), second = Lane(1).of(index);
-        if (!first.defined() || !can_prove(first % 2 == 0) || !can_prove(second - first == 1)) return IRMutator::visit(op);
+        if (!first.defined() || !can_prove(first % 2 == 0) || !can_prove(second - first == 1))
+            return IRMutator::visit(op);
         const Expr at = simplify(first / 2, true, loops);
         const Expr pair = Load::make(UInt(32), op->name, at, op->image, op->param, const_true(), ModulusRemainder());
         return Reinterpret::make(op->type, Broadcast::make(pair, op->type.lanes() / 2));

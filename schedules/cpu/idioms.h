@@ -34,8 +34,7 @@ int items_per_task(int items, int others, int64_t work, int least = 1);
 void along_row(Func f, const LoopLevel &level, const Machine &m);
 
 /// Vectorises dimension `x` of a register tile and unrolls what is left of it.
-template <typename V>
-void across_lanes(Stage s, const V &x, int lanes, TailStrategy tail = TailStrategy::Auto) {
+template <typename V> void across_lanes(Stage s, const V &x, int lanes, TailStrategy tail = TailStrategy::Auto) {
     V lane("lane");
     s.split(x, x, lane, lanes, tail).vectorize(lane).unroll(x);
 }

@@ -23,7 +23,9 @@ protected:
     Lets lets;
 
     using IRMutator::visit;
-    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt *op) override { return inside<Halide::Internal::Stmt>(op); }
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt *op) override {
+        return inside<Halide::Internal::Stmt>(op);
+    }
     Halide::Expr visit(const Halide::Internal::Let *op) override { return inside<Halide::Expr>(op); }
 
 private:

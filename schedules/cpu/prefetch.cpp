@@ -15,7 +15,8 @@ using namespace Halide::Internal;
 constexpr int line = 64;  // bytes
 
 Stmt fetch(const Type &type, const std::string &array, const Expr &at) {
-    return Evaluate::make(Call::make(type, Call::prefetch, {Variable::make(Handle(), array), at, 1, line}, Call::Intrinsic));
+    return Evaluate::make(
+        Call::make(type, Call::prefetch, {Variable::make(Handle(), array), at, 1, line}, Call::Intrinsic));
 }
 
 /// What the statements of a loop's body do, those of loops inside it apart.
@@ -125,8 +126,7 @@ class PrefetchNextTile : public IRMutator {
         const auto times = as_const_int(sums->extent);
         std::vector<Span> spans = updated_in_place(body);
         if (!times || spans.empty()) return IRMutator::visit(op);
-        for (Span &span : spans)
-            span.first = substitute(op->name, Variable::make(Int(32), op->name) + 1, span.first);
+        for (Span &span : spans) span.first = substitute(op->name, Variable::make(Int(32), op->name) + 1, span.first);
         return Replace(sums, with_prefetches(sums, *times, spans)).mutate(Stmt(op));
     }
 };
@@ -190,7 +190,8 @@ class PrefetchNextChunk : public WithLets {
                 body.push_back(fetch(load->type, load->name, simplify(first + e)));
         }
         body.push_back(tile->body);
-        return For::make(tile->name, tile->min, tile->extent, tile->for_type, tile->partition_policy, tile->device_api, Block::make(body));
+        return For::make(tile->name, tile->min, tile->extent, tile->for_type, tile->partition_policy, tile->device_api,
+                         Block::make(body));
     }
 };
 

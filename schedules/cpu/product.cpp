@@ -33,12 +33,7 @@ void accumulate(Func f, const Tile &t, const Machine &m, TailStrategy edge = Tai
     across_lanes(f, x, t.lanes, edge);
     f.unroll(y);
     Var lane("lane");
-    f.update()
-        .split(x, x, lane, t.lanes, edge)
-        .reorder(lane, x, y, k)
-        .vectorize(lane)
-        .unroll(x)
-        .unroll(y);
+    f.update().split(x, x, lane, t.lanes, edge).reorder(lane, x, y, k).vectorize(lane).unroll(x).unroll(y);
 }
 
 /// As above, `size` reductions at a time (loop `ko`) over an `f` that is larger than a tile.
@@ -187,7 +182,8 @@ void inner_products(Group &g, const Machine &m) {
 
 /// Whether the rows fill the lanes of whole vectors, and W gives an element, or a pair of them, to all.
 bool rows_fill_lanes(const Group &g, const Machine &m) {
-    const bool as_stored = in_pairs(g) ? m.dot_products && stored_in_pairs(g) && g.panel % 2 == 0 : g.func("dy").defined();
+    const bool as_stored =
+        in_pairs(g) ? m.dot_products && stored_in_pairs(g) && g.panel % 2 == 0 : g.func("dy").defined();
     return as_stored && g.prologue.empty() && g.extent(1) % m.vector == 0;
 }
 
@@ -214,7 +210,8 @@ void rows_across_lanes(Group &g, const Machine &m) {
     while (vectors % high) high--;
     const int wide = high > (in_pairs(g) ? 2 : 1) ? 3 : 6;  // more would be more places of W at once
     Func dx = g.anchor, out = g.out;
-    Var i = out.args()[0], r = out.args()[1], ib("ib"), x = dx.args()[0], y = dx.args()[1], xt("xt"), yt("yt"), lane("lane");
+    Var i = out.args()[0], r = out.args()[1], ib("ib"), x = dx.args()[0], y = dx.args()[1], xt("xt"), yt("yt"),
+        lane("lane");
     RVar k = dx.rvars().back(), ko("ko");
     out.split(i, ib, i, task_columns, TailStrategy::ShiftInwards).reorder(i, r, ib).parallel(ib);
     across_lanes(out, i, m.vector);
@@ -246,8 +243,8 @@ void d_input(Group &g, const Machine &m) {
     const Tile t = register_tile(columns, 0, rows, m);
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], it("it"), rt("rt"), rb("rb"), task("task");
-    const int block = items_per_task(ceil_div(rows, t.rows), ceil_div(columns, t.columns),
-                                     int64_t(t.work()) * depth, ceil_div(rows_that_pay, t.rows));
+    const int block = items_per_task(ceil_div(rows, t.rows), ceil_div(columns, t.columns), int64_t(t.work()) * depth,
+                                     ceil_div(rows_that_pay, t.rows));
     out.split(i, it, i, t.columns, TailStrategy::ShiftInwards)
         .split(r, rt, r, t.rows)
         .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
@@ -291,7 +288,8 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * rows);
     // Rows of X that lie a multiple of 2 KB apart share a few lines of a cache: copied, where few panels read them.
     Func x = g.func("x0");
-    const bool apart = x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && tiles <= few_panels && inputs * 4 % 2048 == 0;
+    const bool apart = x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && tiles <= few_panels &&
+                       inputs * 4 % 2048 == 0;
     if (apart) block = std::max(block, std::min(ceil_div(48, t.rows), ceil_div(inputs, t.rows) * tiles / tasks));
     while (edge == TailStrategy::GuardWithIf && inputs / t.rows % block) block--;
     Func dW = g.anchor, dy = g.func("dy");
@@ -331,9 +329,12 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 void d_weight(Group &g, const Machine &m) {
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
-    const Tile usual = register_tile(columns, g.panel, inputs, m), even = register_tile(columns, g.panel, inputs, m, true);
+    const Tile usual = register_tile(columns, g.panel, inputs, m),
+               even = register_tile(columns, g.panel, inputs, m, true);
     // A tied table's tiles are as wide as its panels, and worth it where dividing makes them no smaller.
-    const bool in_tile = g.in_place && g.panel && (!in_panel.defined() || (columns == even.columns && even.rows == usual.rows && terms(g) <= chunk_rows));
+    const bool in_tile =
+        g.in_place && g.panel &&
+        (!in_panel.defined() || (columns == even.columns && even.rows == usual.rows && terms(g) <= chunk_rows));
     const Tile t = in_tile ? even : usual;
     // An update reads and writes four arrays between two products, and these keep no memory busy.
     if (in_tile && m.registers >= 32) g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
@@ -347,7 +348,10 @@ void d_weight(Group &g, const Machine &m) {
         in_panel.compute_at(g.out, panel);
         g.func("any_row").compute_at(g.out, panel);
         Var o = in_panel.args()[0], i = in_panel.args()[1], ot("ot"), it("it");
-        in_panel.split(o, ot, o, t.columns).split(i, it, i, t.rows, TailStrategy::ShiftInwards).reorder(o, i, ot, it).unroll(i);
+        in_panel.split(o, ot, o, t.columns)
+            .split(i, it, i, t.rows, TailStrategy::ShiftInwards)
+            .reorder(o, i, ot, it)
+            .unroll(i);
         across_lanes(in_panel, o, t.lanes);
         in_panel.update().reorder(i, in_panel.rvars()[0]);
         g.anchor.align_bounds(g.anchor.args()[0], t.columns).compute_at(in_panel, ot);
@@ -356,9 +360,7 @@ void d_weight(Group &g, const Machine &m) {
     }
     Func stored = g.anchor.in().compute_root();
     weight_loops(g, stored, stored, TailStrategy::ShiftInwards, t, m);
-    g.store()
-        .parallel(g.out.args()[1])
-        .vectorize(g.out.args()[0], t.lanes, TailStrategy::GuardWithIf);
+    g.store().parallel(g.out.args()[1]).vectorize(g.out.args()[0], t.lanes, TailStrategy::GuardWithIf);
 }
 
 }  // namespace

@@ -77,9 +77,7 @@ void pointwise(Group &g, const Machine &m) {
         rows *= g.extent(int(d));
     }
     const int rows_of_task = std::min(rows, ceil_div(elements_of_task, g.extent(0)));
-    s.vectorize(v[0], lanes, edge)
-        .split(v[1], task, v[1], rows_of_task, TailStrategy::GuardWithIf)
-        .parallel(task);
+    s.vectorize(v[0], lanes, edge).split(v[1], task, v[1], rows_of_task, TailStrategy::GuardWithIf).parallel(task);
 }
 
 void reduce(Group &g, const Machine &m) {
@@ -111,9 +109,12 @@ void weighted_rows(Group &g, const Machine &m) {
     for (Func &f : g.funcs()) {
         if (f.name() == each.name() || !calls(each, f) || !reaches_sum(f) || f.dimensions() == 0) continue;
         const bool of_row = f.args().back().name() == r.name();
-        if (of_row && f.dimensions() <= 2 && adds_along_rows(f)) along_row(f, row, m);
-        else if (of_row && (f.dimensions() <= 2 || f.has_update_definition())) f.compute_at(row);
-        else if (f.has_update_definition()) f.compute_root().parallel(f.args().back());
+        if (of_row && f.dimensions() <= 2 && adds_along_rows(f))
+            along_row(f, row, m);
+        else if (of_row && (f.dimensions() <= 2 || f.has_update_definition()))
+            f.compute_at(row);
+        else if (f.has_update_definition())
+            f.compute_root().parallel(f.args().back());
     }
     g.func("sum_of_rows").compute_root();
     if (g.anchor.name() != g.out.name()) g.anchor.compute_root();

@@ -47,10 +47,7 @@ void sum_normalised_rows(Group &g, const Machine &m) {
         f.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf);
         f.update().reorder(c, ko).vectorize(c, lanes, TailStrategy::GuardWithIf);
         p.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
-        p.update()
-            .reorder(c, k, part)
-            .vectorize(c, lanes, TailStrategy::GuardWithIf)
-            .parallel(part);
+        p.update().reorder(c, k, part).vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
         partial.push_back({p, k});
     }
     // What a row needs as a whole: where the row is read, unless several sums want it.

@@ -35,7 +35,9 @@ void group_numbers(Group &g, const Machine &m) {
         const int lanes = lanes_within(reduction_extent(f), m);
         Func part = f.update().rfactor(f.rvars()[0], lane);
         part.compute_at(f, group).vectorize(lane, lanes, TailStrategy::GuardWithIf);
-        part.update().reorder({lane, part.rvars()[0], part.rvars()[1]}).vectorize(lane, lanes, TailStrategy::GuardWithIf);
+        part.update()
+            .reorder({lane, part.rvars()[0], part.rvars()[1]})
+            .vectorize(lane, lanes, TailStrategy::GuardWithIf);
     }
 }
 

@@ -82,7 +82,8 @@ void finish(Group &g, const Var &block, Placed &placed) {
     const std::vector<Func> funcs = g.funcs();
     for (Func f : funcs) {
         if (f.dimensions() != 0 || placed.count(f.name())) continue;
-        if (std::ranges::none_of(funcs, [&](const Func &reader) { return placed.count(reader.name()) && calls(reader, f); }))
+        if (std::ranges::none_of(funcs,
+                                 [&](const Func &reader) { return placed.count(reader.name()) && calls(reader, f); }))
             f.compute_at(g.out, block);
     }
     for (Func &f : g.others) {

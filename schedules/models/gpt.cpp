@@ -6,10 +6,10 @@ namespace cryolite {
 
 void schedule_gpt(Gpt &net, Step &s) {
     for (Block &b : net.blocks) {
-        s(b.gelu).compute_with(b.up);          // GELU in the epilogue, on tiles still in registers
-        s(d(b.gelu)).compute_at(d(b.up));      // its derivative in the epilogue of dX
+        s(b.gelu).compute_with(b.up);      // GELU in the epilogue, on tiles still in registers
+        s(d(b.gelu)).compute_at(d(b.up));  // its derivative in the epilogue of dX
     }
-    s(d(net)).distribute(workers);             // added over workers as soon as they exist; each updates its part
+    s(d(net)).distribute(workers);  // added over workers as soon as they exist; each updates its part
 }
 
 }  // namespace cryolite

@@ -8,18 +8,15 @@
 namespace cryolite {
 
 TEST_CASE("events have the fields and digits of the contract") {
-    CHECK(compile_json(37, 30, 1.25) ==
-          R"({"event":"compile","kernels":37,"cached":30,"seconds":1.25})");
-    CHECK(
-        to_json(StepEvent{12, 4.16487980, 4683.29, 0.0136656, 1e-3, 3}) ==
-        R"({"event":"step","step":12,"loss":4.1648798,"tok_s":4683.29,"step_s":0.0136656,"lr":0.001,"withheld":3})");
+    CHECK(compile_json(37, 30, 1.25) == R"({"event":"compile","kernels":37,"cached":30,"seconds":1.25})");
+    CHECK(to_json(StepEvent{12, 4.16487980, 4683.29, 0.0136656, 1e-3, 3}) ==
+          R"({"event":"step","step":12,"loss":4.1648798,"tok_s":4683.29,"step_s":0.0136656,"lr":0.001,"withheld":3})");
     StepEvent several{1, 2.5, 10, 1, 1e-3};
     several.losses = {{"loss", 1.75}, {"other \"x\"", 2.5}};
     CHECK(to_json(several) == R"({"event":"step","step":1,"loss":2.5,"tok_s":10,"step_s":1,"lr":0.001,"withheld":0,)"
                               R"("losses":{"loss":1.75,"other \"x\"":2.5}})");
     CHECK(to_json(EvalEvent{250, 1.9, {}}) == R"({"event":"eval","step":250,"val_loss":1.9})");
-    CHECK(to_json(EvalEvent{250, 0.5, 0.985}) ==
-          R"({"event":"eval","step":250,"val_loss":0.5,"accuracy":0.985})");
+    CHECK(to_json(EvalEvent{250, 0.5, 0.985}) == R"({"event":"eval","step":250,"val_loss":0.5,"accuracy":0.985})");
     const EvalEvent numbers{.step = 250, .val_loss = 0.25, .rmse = 0.5, .r2 = 0.875};
     CHECK(to_json(numbers) == R"({"event":"eval","step":250,"val_loss":0.25,"rmse":0.5,"r2":0.875})");
     CHECK(metric_words(numbers) == ", RMSE 0.5, R2 0.8750");

@@ -160,10 +160,9 @@ TEST_CASE("flags: the key of a plain step, letter by letter") {
                                                 {"dialect", "auto"},
                                                 {"workers", "2"},
                                                 {"update", "forward"}}));
-    CHECK(
-        bundle_key(bundle_request(s).step).dump() ==
-        R"({"accumulate":true,"budget":40000000,"clip":true,"device":"cpu","dialect":"halide","group":"auto",)"
-        R"("head_rows":32,"optimizer":"adamw","precision":"fp32","update":"forward","workers":2})");
+    CHECK(bundle_key(bundle_request(s).step).dump() ==
+          R"({"accumulate":true,"budget":40000000,"clip":true,"device":"cpu","dialect":"halide","group":"auto",)"
+          R"("head_rows":32,"optimizer":"adamw","precision":"fp32","update":"forward","workers":2})");
 }
 
 TEST_CASE("flags: patterns of what is not trained, and of a setting at its default no word in the key") {

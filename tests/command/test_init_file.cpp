@@ -33,11 +33,12 @@ struct Other {
 Request request() {
     Request r;
     r.program.description.name = "some";
-    r.program.description.weights = {.prefix = "outer.",
-                                     .repeats = {{"head", "table"}},
-                                     .extents = {{"vocab", "table", 0, true}, {"width", "table", 1}},
-                                     .numbered = {{"layers", "block.#.norm"}},
-                                     .config = R"({"kind": "other", "d": "$width", "n": ["$layers"], "end": "$end_of_text"})"};
+    r.program.description.weights = {
+        .prefix = "outer.",
+        .repeats = {{"head", "table"}},
+        .extents = {{"vocab", "table", 0, true}, {"width", "table", 1}},
+        .numbered = {{"layers", "block.#.norm"}},
+        .config = R"({"kind": "other", "d": "$width", "n": ["$layers"], "end": "$end_of_text"})"};
     return r;
 }
 
@@ -66,8 +67,9 @@ TEST_CASE("--init: a file of another model is refused before anything is compile
     CHECK_ERROR(check_init(settings(file.path, "4"), request()),
                 "tensor 'outer.table' has shape [7, 3]: its model has --width 3, this one 4");
     for (const char *layers : {"1", "3"})
-        CHECK_ERROR(check_init(settings(file.path, "3", layers), request()),
-                    fmt::format("its model has not the {} layers of this one; give its own number with --layers", layers));
+        CHECK_ERROR(
+            check_init(settings(file.path, "3", layers), request()),
+            fmt::format("its model has not the {} layers of this one; give its own number with --layers", layers));
     CHECK_ERROR(check_init(settings(Other("", 0.25f).path), request()),
                 "head is not table: this model uses one tensor for both");
     CHECK_ERROR(check_init(settings("none.safetensors"), request()), "--init: cannot read none.safetensors");

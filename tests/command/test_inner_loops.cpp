@@ -34,8 +34,9 @@ TEST_CASE("inner loops: a sum of products, as it is listed") {
     });
     REQUIRE(loops.size() == 1);
     CHECK(loops[0].function == "cryolite_a_par_for_y");
-    CHECK(loops[0].code == std::vector<std::string>{"vbroadcastss -24(%rsi,%r8), %zmm27", "vfmadd231ps (%r9), %zmm27, %zmm3",
-                                                    "vfmadd231ps (%r10){1to16}, %zmm27, %zmm4", "addq $192, %r9", "jne 0x1"});
+    CHECK(loops[0].code ==
+          std::vector<std::string>{"vbroadcastss -24(%rsi,%r8), %zmm27", "vfmadd231ps (%r9), %zmm27, %zmm3",
+                                   "vfmadd231ps (%r10){1to16}, %zmm27, %zmm4", "addq $192, %r9", "jne 0x1"});
     CHECK(loops[0].fmas.size() == 2);
     CHECK(loops[0].scalar == 0);
     CHECK(loops[0].spills == 0);
@@ -43,9 +44,9 @@ TEST_CASE("inner loops: a sum of products, as it is listed") {
 
 TEST_CASE("inner loops: spills and scalars are counted, arrays on the stack are none") {
     std::vector<SumLoop> loops = read({
-        "vmovaps\t128(%rsp,%rdi), %zmm5",          // an array
-        "vmovaps\t64(%rsp), %zmm6",                // a spilled register comes back
-        "vfmadd231ps\t-64(%rbp), %zmm5, %zmm6",    // rbp is no frame here
+        "vmovaps\t128(%rsp,%rdi), %zmm5",        // an array
+        "vmovaps\t64(%rsp), %zmm6",              // a spilled register comes back
+        "vfmadd231ps\t-64(%rbp), %zmm5, %zmm6",  // rbp is no frame here
         "vfmadd231ps\t%zmm5, %zmm5, %zmm7",
         "vfmadd231ss\t(%rax), %xmm5, %xmm8",
         "vmovaps\t%zmm6, 64(%rsp)",

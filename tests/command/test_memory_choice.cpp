@@ -19,9 +19,9 @@ public:
         const std::string description =
             R"({"name":"fake","task":"tokens","optimizer":"adamw","optimizers":[{"name":"adamw","numbers":[]}],)"
             R"("params":[],"presets":[]})";
-        write_plainly(request.program.path,
-                      "#!/bin/sh\ncase \"$1\" in --describe) echo '" + description +
-                          "' ;; *) echo \"$@\" > \"$(dirname \"$0\")/asked\"; " + answer + " ;; esac\n");
+        write_plainly(request.program.path, "#!/bin/sh\ncase \"$1\" in --describe) echo '" + description +
+                                                "' ;; *) echo \"$@\" > \"$(dirname \"$0\")/asked\"; " + answer +
+                                                " ;; esac\n");
         fs::permissions(request.program.path, fs::perms(0700));
         settings.params = {{"batch", "8"}, {"context", "64"}};
         settings.threads = 1;
@@ -44,7 +44,8 @@ std::string answer(const std::string &way, const std::string &advice = "null", b
     return fmt::format(R"(echo '{{"phase":"reading","done":1,"total":2}}'; echo '{{"fit":{{"roles":{{)"
                        R"("parameter":200000000,"state":400000000,"gradient":200000000,"activation":400000000}},)"
                        R"("largest":1000000,"fits":{},)"
-                       R"("way":{},"advice":{},"least":900000000}}}}')", fits, way, advice);
+                       R"("way":{},"advice":{},"least":900000000}}}}')",
+                       fits, way, advice);
 }
 
 }  // namespace
@@ -91,10 +92,12 @@ TEST_CASE("memory choice: what was asked for is open to no choice, but the refus
 
 TEST_CASE("memory choice: what cannot fit is refused with who holds what and what may help; explain goes on") {
     Asked a(answer("null"));
-    const std::pair<const char *, const char *> holders[] = {
-        {"weights", "200.0 MB"}, {"optimizer state", "400.0 MB"}, {"gradients", "200.0 MB"},
-        {"activations", "400.0 MB"},
-        {"staging: loading, checkpoint buffers", "8.0 MB"}, {"threads, kernels, page tables", "35.9 MB"}};
+    const std::pair<const char *, const char *> holders[] = {{"weights", "200.0 MB"},
+                                                             {"optimizer state", "400.0 MB"},
+                                                             {"gradients", "200.0 MB"},
+                                                             {"activations", "400.0 MB"},
+                                                             {"staging: loading, checkpoint buffers", "8.0 MB"},
+                                                             {"threads, kernels, page tables", "35.9 MB"}};
     for (auto &[name, bytes] : holders) CHECK_ERROR(a.choose(), fmt::format("\n  {:<37}{:>9}", name, bytes));
     for (const char *line : {"it takes 935.3 MB still; what may help: a smaller --batch",
                              "--precision bf16, a smaller --context, a smaller model"})

@@ -37,18 +37,15 @@ struct Fake {
     Cache cache{scratch / "cache"};
     Program program;
 
-    explicit Fake(const std::string &build = good_build,
-                  const std::string &describe = "echo '" + description + "'") {
+    explicit Fake(const std::string &build = good_build, const std::string &describe = "echo '" + description + "'") {
         program.app = "fake";
         program.path = scratch / "fake";
         program.id = sha256_hex(build);
-        write_plainly(program.path, "#!/bin/sh\ncase \"$1\" in --describe) " + describe +
-                                        " ;; *) " + build + " ;; esac\n");
+        write_plainly(program.path,
+                      "#!/bin/sh\ncase \"$1\" in --describe) " + describe + " ;; *) " + build + " ;; esac\n");
         fs::permissions(program.path, fs::perms(0700));
     }
-    BundleResult get(const BundleRequest &request = {}) {
-        return get_bundle(program, request, cache, progress);
-    }
+    BundleResult get(const BundleRequest &request = {}) { return get_bundle(program, request, cache, progress); }
     int builds() const {
         std::error_code none;
         const auto size = fs::file_size(scratch / "builds", none);
@@ -126,7 +123,8 @@ TEST_CASE("programs: an optimizer that the program does not know is refused, wit
 TEST_CASE("programs: the step after a pass of the compiler, as text; an unknown pass is refused with those there are") {
     Scratch scratch;
     const Program gpt = find_program("gpt", Cache(scratch / "cache"));
-    const BundleRequest small{.params = {{"layers", "1"}, {"heads", "1"}, {"width", "8"}, {"context", "4"}, {"batch", "1"}, {"vocab", "5"}}};
+    const BundleRequest small{
+        .params = {{"layers", "1"}, {"heads", "1"}, {"width", "8"}, {"context", "4"}, {"batch", "1"}, {"vocab", "5"}}};
     const std::string text = step_text(gpt, small, "order");
     CHECK(text.starts_with("after the pass order\n\n"));
     CHECK(text.find("h.0.mlp.c_fc.weight@0") != std::string::npos);
@@ -176,18 +174,15 @@ TEST_CASE("programs: two that need the same bundle build it once") {
 }
 
 TEST_CASE("programs: whatever goes wrong is said with the program's name and words") {
-    CHECK_ERROR(Fake("echo \"fake: kernel 'x': too wide\" >&2; exit 1").get(),
-                "kernel 'x': too wide");
-    CHECK_ERROR(Fake("echo before >&2; kill -ABRT $$").get(),
-                "fake did not build its kernels: it crashed (Aborted)");
+    CHECK_ERROR(Fake("echo \"fake: kernel 'x': too wide\" >&2; exit 1").get(), "kernel 'x': too wide");
+    CHECK_ERROR(Fake("echo before >&2; kill -ABRT $$").get(), "fake did not build its kernels: it crashed (Aborted)");
     CHECK_ERROR(Fake("echo before >&2; kill -ABRT $$").get(), "before");
     CHECK_ERROR(Fake("exit 0").get(), "wrote no plan.json");
-    CHECK_ERROR(Fake(good_build, "kill -SEGV $$").get(),
-                "fake did not describe its model: it crashed (Segmentation");
+    CHECK_ERROR(Fake(good_build, "kill -SEGV $$").get(), "fake did not describe its model: it crashed (Segmentation");
     CHECK_ERROR(Fake(good_build, "echo hello").get(), "answered --describe with \"hello");
-    CHECK_ERROR(Fake(good_build, "echo 'fake: --width is 8, expected less' >&2; exit 1")
-                    .get({.params = {{"width", "8"}}}),
-                "expected less");
+    CHECK_ERROR(
+        Fake(good_build, "echo 'fake: --width is 8, expected less' >&2; exit 1").get({.params = {{"width", "8"}}}),
+        "expected less");
     const TimeLimit limit("0.4");
     CHECK_ERROR(Fake("sleep 100").get(), "it ran longer than the limit of 0.6 s");
     CHECK_ERROR(Fake("while true; do echo talk; done > /dev/null").get(), "limit of 0.6 s");
@@ -337,8 +332,7 @@ TEST_CASE("programs: the compiler's own message, with file and line") {
     Scratch scratch;
     const Cache cache(scratch / "cache");
     const fs::path source = scratch / "wrong.cpp";
-    write_plainly(source,
-                  "#include \"generators/driver/program.h\"\nint main() { return nothing_like_it; }\n");
+    write_plainly(source, "#include \"generators/driver/program.h\"\nint main() { return nothing_like_it; }\n");
     CHECK_ERROR(find_program(source, cache), "wrong.cpp:2:21: error: ");
     CHECK(!fs::exists(cache.folder() / "programs" / "program"));
     const fs::path odd = write_plainly(scratch / "caf\xe9.cpp", "int main() {}\n");
@@ -355,13 +349,11 @@ TEST_CASE("programs: the compiler's own message, with file and line") {
     CHECK_ERROR(find_program(source, cache), "it crashed (Segmentation fault)");
 #endif
     const TimeLimit limit("1");
-    write_plainly(
-        source,
-        "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) for (long j = 0; j < "
-        "n; ++j) s += j; return s; }\n"
-        "template <int N> struct Loop { static constexpr long v = Loop<N - 1>::v + f(200 + N); };\n"
-        "template <> struct Loop<0> { static constexpr long v = 0; };\nint main() { return "
-        "Loop<800>::v != 0; }\n");
+    write_plainly(source, "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) for (long j = 0; j < "
+                          "n; ++j) s += j; return s; }\n"
+                          "template <int N> struct Loop { static constexpr long v = Loop<N - 1>::v + f(200 + N); };\n"
+                          "template <> struct Loop<0> { static constexpr long v = 0; };\nint main() { return "
+                          "Loop<800>::v != 0; }\n");
     CHECK_ERROR(find_program(source, cache), "it ran longer than the limit of 1 s");
 }
 

@@ -13,8 +13,7 @@ namespace {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 /// A request as the command makes it, for a program like gpt, without one.
-Request request(const Pairs &line = {}, const std::string &preset = "",
-                Command command = Command::train) {
+Request request(const Pairs &line = {}, const std::string &preset = "", Command command = Command::train) {
     Request r;
     r.command = command;
     r.app = "gpt";
@@ -34,22 +33,16 @@ Request request(const Pairs &line = {}, const std::string &preset = "",
                                     {"positions", "64"}})
         d.params.push_back({name, "int", value, ""});
     d.params.push_back({"dropout", "float", "0.5", ""});
-    d.presets = {{"nano",
-                  {{"lr", "1e-3"},
-                   {"min-lr", "1e-4"},
-                   {"beta2", "0.99"},
-                   {"clip", "1.0"},
-                   {"layers", "4"},
-                   {"steps", "2000"}}},
-                 {"large", {{"layers", "48"}, {"heads", "25"}, {"width", "1600"}}}};
+    d.presets = {
+        {"nano",
+         {{"lr", "1e-3"}, {"min-lr", "1e-4"}, {"beta2", "0.99"}, {"clip", "1.0"}, {"layers", "4"}, {"steps", "2000"}}},
+        {"large", {{"layers", "48"}, {"heads", "25"}, {"width", "1600"}}}};
     for (auto &[flag, text] : line) r.values.give(flag, {text, Origin::command_line});
     r.preset = give_preset(r.values, d, preset);
     return r;
 }
 
-TrainSettings settings(const Pairs &line, const std::string &preset = "") {
-    return understand(request(line, preset));
-}
+TrainSettings settings(const Pairs &line, const std::string &preset = "") { return understand(request(line, preset)); }
 
 }  // namespace
 
@@ -73,8 +66,7 @@ TEST_CASE("presets set flags, the first one where none is named") {
     CHECK(settings({{"steps", "7"}}).rate.steps == 7);
     CHECK(settings({}, "large").param("layers", 0) == 48);
     CHECK(settings({}, "large").rate.steps == 1000);
-    CHECK_ERROR(request({}, "nanno"),
-                "--preset is \"nanno\", expected nano or large (did you mean nano?)");
+    CHECK_ERROR(request({}, "nanno"), "--preset is \"nanno\", expected nano or large (did you mean nano?)");
 }
 
 TEST_CASE("bad values are refused by name") {
@@ -91,8 +83,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"batch", "0"}}, "--batch is \"0\""},
         {{{"batch", "-1"}}, "--batch is \"-1\""},
         {{{"batch", "nan"}}, "--batch is \"nan\""},
-        {{{"batch", "100000000"}},
-         "--batch is \"100000000\", expected a whole number from 1 to 16777216"},
+        {{{"batch", "100000000"}}, "--batch is \"100000000\", expected a whole number from 1 to 16777216"},
         {{{"batch", "16777216"}}, "tokens, expected at most 16777216"},
         {{{"width", "130"}}, "--width 130 is not divisible by --heads 4"},
         {{{"layers", "four"}}, "--layers is \"four\", expected a whole number"},
@@ -121,8 +112,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"precision", "fp8"}}, "--precision is \"fp8\", expected fp32 or bf16"},
         {{{"optimizer", "nonsense"}}, "--optimizer is \"nonsense\", expected adamw or sgd"},
         {{{"optimizer", "adam"}}, "expected adamw or sgd (did you mean adamw?)"},
-        {{{"update", "never"}},
-         "--update is \"never\", expected auto or separate or backward or forward"},
+        {{{"update", "never"}}, "--update is \"never\", expected auto or separate or backward or forward"},
         {{{"group", "all"}}, "--group is \"all\", expected auto or none"},
         {{{"head-rows", "-1"}}, "--head-rows is \"-1\""},
         {{{"head-rows", "some"}}, "--head-rows is \"some\""},
@@ -154,8 +144,11 @@ TEST_CASE("bad values are refused by name") {
 }
 
 TEST_CASE("a budget may have a unit, as sizes are printed") {
-    const std::pair<const char *, uint64_t> table[] = {
-        {"2350000000", 2350000000}, {"40MB", 40000000}, {"1.5 GiB", 3ull << 29}, {"12kB", 12000}, {"1TB", 1000000000000}};
+    const std::pair<const char *, uint64_t> table[] = {{"2350000000", 2350000000},
+                                                       {"40MB", 40000000},
+                                                       {"1.5 GiB", 3ull << 29},
+                                                       {"12kB", 12000},
+                                                       {"1TB", 1000000000000}};
     for (auto &[text, bytes] : table) CHECK(settings({{"recompute", text}}).budget == bytes);
     CHECK(settings({}).budget == 0);
 }
@@ -167,7 +160,8 @@ TEST_CASE("a time may have a unit") {
 }
 
 TEST_CASE("a supervisor hands on what was typed, but for its own flags") {
-    const std::vector<std::string> typed = {"gpt", "--out", "a", "--steps=3", "--restarts=2", "--resume", "--workers", "2", "--json"};
+    const std::vector<std::string> typed = {"gpt",      "--out",     "a", "--steps=3", "--restarts=2",
+                                            "--resume", "--workers", "2", "--json"};
     const std::vector<std::string> rest = {"gpt", "--steps=3", "--json"};
     CHECK(without_flags(typed, {"restarts", "out", "workers", "resume="}) == rest);
 }
@@ -284,12 +278,14 @@ TEST_CASE("a list is given again and again, with commas, or as a list of a file"
     const Scratch scratch;
     auto freeze = [&](const std::string &text) {
         Values values;
-        for (auto &[name, given] : read_config(write_plainly(scratch / "c.toml", text), Origin::config)) values.give(name, given);
+        for (auto &[name, given] : read_config(write_plainly(scratch / "c.toml", text), Origin::config))
+            values.give(name, given);
         return values.text("freeze");
     };
     CHECK(freeze("freeze = [\"wte.weight\", \"h.*.mlp.*\"]") == "wte.weight,h.*.mlp.*");
     CHECK(freeze("freeze = \"wte.weight,wpe.weight\"") == "wte.weight,wpe.weight");
-    CHECK_ERROR(freeze("freeze = [1, 2]"), "\"freeze\" must be a string, a number, true or false, or a list of strings with one or more");
+    CHECK_ERROR(freeze("freeze = [1, 2]"),
+                "\"freeze\" must be a string, a number, true or false, or a list of strings with one or more");
 }
 
 TEST_CASE("configuration files that are wrong") {
@@ -318,7 +314,8 @@ TEST_CASE("configuration files that are wrong") {
     }
     CHECK(texts("\xef\xbb\xbf# \xc3\xa9\ndata = \"\xc3\xa9 \\\" # '\" # \xc3\xa9\n") == "\xc3\xa9 \" # '");
     CHECK(texts("data = '\xc3\xa9\"'") == "\xc3\xa9\"");
-    CHECK(texts("data = \"\"\"\n\xc3\xa9\\\\\"\" '''\n\xc3\xa9\"\"\"\"\"\nlr = 1 # \xc3\xa9") == "\xc3\xa9\\\"\" '''\n\xc3\xa9\"\"");
+    CHECK(texts("data = \"\"\"\n\xc3\xa9\\\\\"\" '''\n\xc3\xa9\"\"\"\"\"\nlr = 1 # \xc3\xa9") ==
+          "\xc3\xa9\\\"\" '''\n\xc3\xa9\"\"");
     CHECK(texts("data = '''\xc3\xa9' '' \\'''") == "\xc3\xa9' '' \\");
     CHECK(texts("data = '" + deep + "'") == deep);
     write_plainly(scratch / "e.toml", "data = \"" + std::string(2 << 20, 'x') + "\"\n");

@@ -28,7 +28,12 @@ const Halide::Target opencl = test_target({Halide::Target::OpenCL, Halide::Targe
 std::string compiled_with(LoopSchedule loops) {
     char folder[] = "/tmp/cryolite-test-XXXXXX";
     REQUIRE(mkdtemp(folder));
-    Compiled<Small> c({}, [&](Small &, Step &s) { if (loops) s.loops<Doubled>(Form::forward, loops); }, {}, fp32, opencl);
+    Compiled<Small> c(
+        {},
+        [&](Small &, Step &s) {
+            if (loops) s.loops<Doubled>(Form::forward, loops);
+        },
+        {}, fp32, opencl);
     const std::string error = error_of([&] { compile_kernels(c.program, c.machine, {folder, 2, 60, {}}); });
     CHECK(std::system(fmt::format("rm -rf '{}'", folder).c_str()) == 0);
     return error;
@@ -45,9 +50,9 @@ TEST_CASE("devices: loops for the host, none at all, and blocks of threads") {
     CAPTURE(none);
     CHECK(none.find("kernel 'twice': its loops") == 0);
     CHECK(compiled_with([](Group &g, const Machine &) {
-        Halide::Var x = g.out.args()[0], y = g.out.args()[1];
-        g.out.gpu_blocks(y).gpu_threads(x);
-    }) == "");
+              Halide::Var x = g.out.args()[0], y = g.out.args()[1];
+              g.out.gpu_blocks(y).gpu_threads(x);
+          }) == "");
     CHECK(compiled_with(nullptr) == "");
 }
 

@@ -19,7 +19,8 @@ struct Chain : Classifier {
 };
 using Lines = std::function<void(Chain &, Step &)>;
 
-std::string message_of(const Lines &lines, StepOptions options = {}, Format format = fp32, const Halide::Target &target = test_target()) {
+std::string message_of(const Lines &lines, StepOptions options = {}, Format format = fp32,
+                       const Halide::Target &target = test_target()) {
     return error_of([&] { Compiled<Chain>({{"batch", "3"}}, lines, options, format, target); });
 }
 
@@ -43,15 +44,19 @@ TEST_CASE("dialects: a line is for a product") {
     CHECK(message_of([](Chain &c, Step &s) { s(c.relu).dialect(onednn); }) ==
           "s(relu).dialect(onednn) is refused: it is no product; the nearest legal line is s(relu).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(d(*c.up.b)).dialect(onednn); }) ==
-          "s(d(up.bias)).dialect(onednn) is refused: it is no product; the nearest legal line is s(d(up.bias)).dialect(halide)");
+          "s(d(up.bias)).dialect(onednn) is refused: it is no product; the nearest legal line is "
+          "s(d(up.bias)).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(next(c.up.W)).dialect(onednn); }) ==
-          "s(next(up.weight)).dialect(onednn) is refused: it is no value, adjoint or gradient of this step; the nearest legal "
+          "s(next(up.weight)).dialect(onednn) is refused: it is no value, adjoint or gradient of this step; the "
+          "nearest legal "
           "line is s(next(up.weight)).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(c.up).dialect({"cublas"}); }) ==
-          "s(up).dialect(cublas) is refused: there is no dialect 'cublas', expected halide or onednn; the nearest legal line is "
+          "s(up).dialect(cublas) is refused: there is no dialect 'cublas', expected halide or onednn; the nearest "
+          "legal line is "
           "s(up).dialect(halide)");
     Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
-        s(c.up).dialect(onednn), s(d(c.norm)).dialect(onednn), s(d(c.head.W)).dialect(onednn), s(c.head).dialect(halide);
+        s(c.up).dialect(onednn), s(d(c.norm)).dialect(onednn), s(d(c.head.W)).dialect(onednn),
+            s(c.head).dialect(halide);
     });
     CHECK(dialect_of(c, "up") == "onednn: a line of the step schedule");
     CHECK(dialect_of(c, "d(norm)") == "onednn: a line of the step schedule");
@@ -62,19 +67,24 @@ TEST_CASE("dialects: a line is for a product") {
 
 TEST_CASE("dialects: what else is in the loops, the format, the layout, the device") {
     CHECK(message_of([](Chain &c, Step &s) { s(c.norm).compute_at(c.down), s(c.down).dialect(onednn); }) ==
-          "s(down).dialect(onednn) is refused: 'norm' is computed in its loops, which then have a prologue; the nearest legal line "
+          "s(down).dialect(onednn) is refused: 'norm' is computed in its loops, which then have a prologue; the "
+          "nearest legal line "
           "is s(down).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)), s(d(c.up.W)).dialect(onednn); }) ==
           "s(d(up.weight)).dialect(onednn) is refused: an update is in its loops; the nearest legal line is "
           "s(d(up.weight)).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(c.down).dialect(onednn); }, {}, bf16) ==
-          "s(down).dialect(onednn) is refused: onednn has it in float32 only, and its factors are bfloat16; the nearest legal line "
+          "s(down).dialect(onednn) is refused: onednn has it in float32 only, and its factors are bfloat16; the "
+          "nearest legal line "
           "is s(down).dialect(halide)");
-    CHECK(message_of([](Chain &c, Step &s) { s(c.down).dialect(onednn); }, {}, fp32, test_target({Halide::Target::OpenCL, Halide::Target::CLDoubles})) ==
-          "s(down).dialect(onednn) is refused: onednn runs on the CPU, and the step on opencl; the nearest legal line is "
-          "s(down).dialect(halide)");
-    CHECK(message_of([](Chain &c, Step &s) { s.layout(c.down.W, panels(4, 1)), s(c.down).dialect(onednn); })
-              .find("the weight 'down.weight' is stored with the product's inputs innermost") != std::string::npos);
+    CHECK(
+        message_of([](Chain &c, Step &s) { s(c.down).dialect(onednn); }, {}, fp32,
+                   test_target({Halide::Target::OpenCL, Halide::Target::CLDoubles})) ==
+        "s(down).dialect(onednn) is refused: onednn runs on the CPU, and the step on opencl; the nearest legal line is "
+        "s(down).dialect(halide)");
+    CHECK(message_of([](Chain &c, Step &s) {
+              s.layout(c.down.W, panels(4, 1)), s(c.down).dialect(onednn);
+          }).find("the weight 'down.weight' is stored with the product's inputs innermost") != std::string::npos);
     CHECK(message_of([](Chain &c, Step &s) { s.layout(c.down.W, panels(4, 0)), s(c.down).dialect(onednn); }) == "");
     CHECK(message_of([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.up).dialect(onednn); }) == "");
 }
@@ -83,12 +93,14 @@ TEST_CASE("dialects: --dialect keeps updates out of products that it computes, b
     for (const char *update : {"auto", "backward"}) {
         Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.head.W)).compute_at(next(c.head.W)); },
                           {.update = update, .dialect = "onednn"});
-        CHECK(update_of(c, "next(up.weight)") == "root: --dialect onednn: onednn makes the gradient, and has no updates in its loops");
+        CHECK(update_of(c, "next(up.weight)") ==
+              "root: --dialect onednn: onednn makes the gradient, and has no updates in its loops");
         CHECK(dialect_of(c, "d(up.weight)") == "onednn: --dialect onednn");
         CHECK(dialect_of(c, "d(head.weight)") == "halide: an update is in its loops");
     }
     {  // one model at a time: parameters that live have to be used
-        Compiled<Chain> line({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.up.W)).dialect(onednn); }, {.update = "backward"});
+        Compiled<Chain> line({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.up.W)).dialect(onednn); },
+                             {.update = "backward"});
         CHECK(update_of(line, "next(up.weight)") ==
               "root: a line of the step schedule: onednn makes the gradient, and has no updates in its loops");
         CHECK(update_of(line, "next(down.weight)") == "with its gradient: --update backward");
@@ -97,8 +109,9 @@ TEST_CASE("dialects: --dialect keeps updates out of products that it computes, b
         Compiled<Chain> none({{"batch", "3"}}, {}, {.update = "backward"});
         CHECK(dialect_of(none, "d(up.weight)") == "halide: an update is in its loops");
     }
-    Compiled<Gpt> half({{"layers", "1"}, {"heads", "2"}, {"width", "32"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}}, {},
-                       {.update = "backward", .dialect = "onednn"}, bf16);
+    Compiled<Gpt> half(
+        {{"layers", "1"}, {"heads", "2"}, {"width", "32"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}}, {},
+        {.update = "backward", .dialect = "onednn"}, bf16);
     CHECK(dialect_of(half, "h.0.mlp.c_fc") == "halide: onednn has it in float32 only, and its factors are bfloat16");
     CHECK(dialect_of(half, "d(h.0.mlp.c_fc.weight)").find("halide: an update is in its loops") == 0);
 }

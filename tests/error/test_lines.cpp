@@ -44,8 +44,7 @@ TEST_CASE("a line names a layer that the model calls") {
 }
 
 TEST_CASE("panels are of a dimension that the parameter has") {
-    for (int dim : {0, 1})
-        CHECK(said([&](Spare &n, Step &s) { s.layout(n.up.W, panels(16, dim)); }) == "");
+    for (int dim : {0, 1}) CHECK(said([&](Spare &n, Step &s) { s.layout(n.up.W, panels(16, dim)); }) == "");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, row_major()); }) == "");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(16, 3)); }) ==
           "s.layout(up.weight, panels(16, 3)) is refused: the parameter has shape [7, 5], so its "

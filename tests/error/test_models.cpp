@@ -71,8 +71,7 @@ struct Forgets : Small {
 /// A layer that misbehaves while its kernel is built.
 struct Misbehaving : Layer {
     std::function<void()> act;
-    Misbehaving(std::string path, std::function<void()> act)
-        : Layer(std::move(path)), act(std::move(act)) {}
+    Misbehaving(std::string path, std::function<void()> act) : Layer(std::move(path)), act(std::move(act)) {}
     Func forward(Array x) override {
         act();
         Func y("y");
@@ -126,7 +125,8 @@ std::string build_error(std::function<void()> act, int time_limit = 60) {
         Step step(machine);
         AdamW rule;
         Bad model(std::move(act));
-        lower({.model = model, .optimizer = rule, .schedule = step, .oracle = reads_by_building(machine, 1, time_limit)});
+        lower(
+            {.model = model, .optimizer = rule, .schedule = step, .oracle = reads_by_building(machine, 1, time_limit)});
     });
 }
 
@@ -146,41 +146,32 @@ TEST_CASE("a parameter that the loss does not depend on") {
 }
 
 TEST_CASE("two parameters of one name") {
-    CHECK(message<Twice>() ==
-          "two parameters are named head.weight: give their layers different paths");
+    CHECK(message<Twice>() == "two parameters are named head.weight: give their layers different paths");
 }
 
 TEST_CASE("shapes that do not fit") {
     CHECK(message<Mismatched>() == "[head] input has 6 channels, expected 5");
     CHECK(message<VectorLoss>() == "the model's loss has shape [10, 32], expected one number");
-    CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) ==
-          "[h.0.attn] width 85 is not divisible by 4 heads");
-    CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) ==
-          "[wpe] context 9 is longer than the 8 positions");
+    CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) == "[h.0.attn] width 85 is not divisible by 4 heads");
+    CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) == "[wpe] context 9 is longer than the 8 positions");
 }
 
 TEST_CASE("arguments of a program") {
-    CHECK(message<Gpt>({{"width", "0"}}) ==
-          "--width is 0, expected a whole number from 1 to 16777216");
-    CHECK(message<Gpt>({{"width", "-3"}}) ==
-          "--width is -3, expected a whole number from 1 to 16777216");
+    CHECK(message<Gpt>({{"width", "0"}}) == "--width is 0, expected a whole number from 1 to 16777216");
+    CHECK(message<Gpt>({{"width", "-3"}}) == "--width is -3, expected a whole number from 1 to 16777216");
     CHECK(message<Gpt>({{"width", "many"}}) == "--width is 'many', expected a whole number");
     CHECK(message<Gpt>({{"width", "64x"}}) == "--width is '64x', expected a whole number");
-    CHECK(message<Gpt>({{"width", "99999999999"}}) ==
-          "--width is '99999999999', expected a whole number");
+    CHECK(message<Gpt>({{"width", "99999999999"}}) == "--width is '99999999999', expected a whole number");
 }
 
 TEST_CASE("a backward that forgets a parameter, a forward of the wrong rank") {
     std::string m = message<Forgets>();
     CAPTURE(m);
-    CHECK(m.find("[scale] Forgetful::backward defines no gradient of its parameter 'gain'") !=
-          std::string::npos);
+    CHECK(m.find("[scale] Forgetful::backward defines no gradient of its parameter 'gain'") != std::string::npos);
     m = message<HasWrongRank>();
-    CHECK(m.find("[odd] the result has 3 dimensions, but its layer says rank 2") !=
-          std::string::npos);
+    CHECK(m.find("[odd] the result has 3 dimensions, but its layer says rank 2") != std::string::npos);
     Forgetful scale("scale");
-    CHECK_ERROR(LayerTester(scale).input({10, 3}).check(),
-                "[scale] Forgetful::backward defines no gradient of 'gain'");
+    CHECK_ERROR(LayerTester(scale).input({10, 3}).check(), "[scale] Forgetful::backward defines no gradient of 'gain'");
 }
 
 TEST_CASE("a layer that crashes, aborts, ends the process, throws or loops") {
@@ -211,7 +202,8 @@ TEST_CASE("a gradient whose compiler process dies: the layer is named, not the o
             explicit Bad(std::function<void()> act) : fatal(std::move(act)) {}
             Tensor forward(Tensor x) override { return fatal(head(x)); }
         };
-        const std::string advice = "; it was making the gradient of [fatal] Fatal: if that is derived, write Fatal::backward";
+        const std::string advice =
+            "; it was making the gradient of [fatal] Fatal: if that is derived, write Fatal::backward";
         Arguments::current() = {};
         Machine machine = Machine::of(test_target());
         Step step(machine);
@@ -233,7 +225,7 @@ TEST_CASE("a wrong gradient is seen") {
         void backward(const Call &call, Array dy) override {
             Linear::backward(call, dy);
             Var o("o");
-            d(*b)(o) += cast(dy.type(), 1e-3f);
+            d (*b)(o) += cast(dy.type(), 1e-3f);
         }
     };
     Wrong layer("wrong", 5, 3);

@@ -41,18 +41,15 @@ struct Sum : Layer {
 
 constexpr int width = 6;
 
-template <typename L>
-struct With : Classifier {
+template <typename L> struct With : Classifier {
     L layer;
     Linear head{"head", width, classes};
-    template <typename... Given>
-    explicit With(Given... given) : layer("odd", given...) {}
+    template <typename... Given> explicit With(Given... given) : layer("odd", given...) {}
     Shape features() const override { return {width}; }
     Tensor forward(Tensor x) override { return head(layer(x)); }
 };
 
-template <typename L, typename... Given>
-std::string message(Given... given) {
+template <typename L, typename... Given> std::string message(Given... given) {
     return error_of([&] {
         Arguments::current() = {};
         Machine machine = Machine::of(test_target());

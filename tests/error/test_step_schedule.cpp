@@ -41,9 +41,7 @@ void refused(const Lines &lines, const std::string &message, StepOptions options
     CHECK(found.find(message) != std::string::npos);
 }
 
-void accepted(const Lines &lines, StepOptions options = {}) {
-    CHECK(message_of(lines, options) == "");
-}
+void accepted(const Lines &lines, StepOptions options = {}) { CHECK(message_of(lines, options) == ""); }
 
 }  // namespace
 
@@ -55,7 +53,8 @@ TEST_CASE("compute_at: a result that others read must be stored") {
     accepted([](Chain &c, Step &s) { s(c.relu).compute_at(c.norm); });
     // Beside it would not be legal either.
     refused([](Chain &c, Step &s) { s(c.head).compute_at(c.after); },
-            "s(head).compute_at(after) is refused: it is a result of the model; the nearest legal line is s(head).compute_root()");
+            "s(head).compute_at(after) is refused: it is a result of the model; the nearest legal line is "
+            "s(head).compute_root()");
 }
 
 TEST_CASE("a value that is never stored is computed again from what the backward pass has") {
@@ -72,7 +71,8 @@ TEST_CASE("two layers that own loop nests do not share one") {
     auto direct = [](Direct &c, Step &s) { s(c.down).compute_at(c.up); };
     CHECK(error_of([&] {
               Compiled<Direct>({{"batch", "3"}}, direct);
-          }) == "s(down).compute_at(up) is refused: both own a loop nest, as every layer does whose nature() is not pointwise or rowwise; "
+          }) == "s(down).compute_at(up) is refused: both own a loop nest, as every layer does whose nature() is not "
+                "pointwise or rowwise; "
                 "the nearest legal line "
                 "is s(down).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
@@ -93,11 +93,9 @@ TEST_CASE("what a stage has been joined with comes along") {
     refused([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.norm).compute_with(c.relu); },
             "s(norm).compute_with(relu) is refused: 'norm' needs whole rows of a result that is "
             "made in tiles");
-    refused(
-        [](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.head).compute_with(c.after); },
-        "s(head).compute_with(after) is refused: both own a loop nest");
-    accepted(
-        [](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.norm).compute_at(c.down); });
+    refused([](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.head).compute_with(c.after); },
+            "s(head).compute_with(after) is refused: both own a loop nest");
+    accepted([](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.norm).compute_at(c.down); });
 }
 
 TEST_CASE("a prologue is not stored from the loops that read it") {
@@ -112,8 +110,7 @@ TEST_CASE("a line between stages that have nothing to do with each other") {
             "s(relu).compute_at(head) is refused: neither of the two reads the other; the nearest "
             "legal line is "
             "s(relu).compute_root()");
-    refused([](Chain &c, Step &s) { s(c.relu).compute_at(next(c.up.W)); },
-            "neither of the two reads the other");
+    refused([](Chain &c, Step &s) { s(c.relu).compute_at(next(c.up.W)); }, "neither of the two reads the other");
     accepted([](Chain &c, Step &s) { s(d(c.relu)).compute_at(d(c.up)); });
 }
 
@@ -123,8 +120,7 @@ TEST_CASE("gradients are placed in the update of their own parameter") {
             "placed inside the "
             "update of its own parameter; the nearest legal line is "
             "s(d(up.weight)).compute_at(next(up.weight))");
-    refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(d(c.up)); },
-            "inside the update of its own parameter");
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(d(c.up)); }, "inside the update of its own parameter");
     refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_with(next(c.up.W)); },
             "the update reads each element of the gradient once; the nearest legal line is "
             "s(d(up.weight)).compute_at(next(up.weight))");
@@ -149,7 +145,8 @@ TEST_CASE("a gradient inside its update: not with clipping and accumulation, not
 }
 
 TEST_CASE("clipping without a stored gradient: its norm comes from inner products, before the first update") {
-    Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); }, {.clip = true});
+    Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); },
+                      {.clip = true});
     CHECK_FALSE(gradient_of(c.program, c.model->up.W).stored);
     std::map<std::string, int> norms;
     for (OpId id : c.program.entries.at("step").ops)
@@ -175,8 +172,9 @@ struct Twice : Classifier {
 
 std::string of_small_gpt(const Compiled<Gpt>::Schedule &lines, StepOptions options = {}) {
     return error_of([&] {
-        Compiled<Gpt>({{"layers", "1"}, {"heads", "2"}, {"width", "6"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}},
-                      lines, options);
+        Compiled<Gpt>(
+            {{"layers", "1"}, {"heads", "2"}, {"width", "6"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}}, lines,
+            options);
     });
 }
 
@@ -187,9 +185,10 @@ TEST_CASE("a gradient inside its update: a tied table, where it is in panels; no
     CHECK(of_small_gpt(fused) == "");
     CHECK(of_small_gpt(fused, {.clip = true}) == "");
     CHECK(of_small_gpt(fused, {.accumulate = true}) == "");
-    CHECK(of_small_gpt([&](Gpt &net, Step &s) { s.layout(net.token.table, row_major()), fused(net, s); }) ==
-          "s(d(wte.weight)).compute_at(next(wte.weight)) is refused: rows scattered into a tied table need it in panels; "
-          "the nearest legal line is s(d(wte.weight)).compute_root()");
+    CHECK(
+        of_small_gpt([&](Gpt &net, Step &s) { s.layout(net.token.table, row_major()), fused(net, s); }) ==
+        "s(d(wte.weight)).compute_at(next(wte.weight)) is refused: rows scattered into a tied table need it in panels; "
+        "the nearest legal line is s(d(wte.weight)).compute_root()");
     CHECK(error_of([] {
               Compiled<Twice>({{"batch", "3"}}, [](Twice &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
           }) == "s(d(up.weight)).compute_at(next(up.weight)) is refused: the parameter is used by 2 products, and its "
@@ -203,23 +202,27 @@ TEST_CASE("gradients are added over workers: not inside an update, for all param
         s(d(c)).distribute(workers);
         s(d(c.up.W)).compute_at(next(c.up.W));
     };
-    refused(both,
-            "s(d(up.weight)).compute_at(next(up.weight)) is refused: the gradients of 2 workers are added first, and each "
-            "worker updates its part of the sum; the nearest legal line is s(d(up.weight)).compute_root()",
-            {.workers = 2});
+    refused(
+        both,
+        "s(d(up.weight)).compute_at(next(up.weight)) is refused: the gradients of 2 workers are added first, and each "
+        "worker updates its part of the sum; the nearest legal line is s(d(up.weight)).compute_root()",
+        {.workers = 2});
     accepted(both);  // one worker has nothing to add
     accepted([](Chain &c, Step &s) { s(d(c)).distribute(workers), s(d(c.up.W)).compute_root(); }, {.workers = 2});
-    refused([](Chain &c, Step &s) { s(d(c.up.W)).distribute(workers); },
-            "s(d(up.weight)).distribute(workers) is refused: workers share parameters, so the gradients of all of them are "
-            "added; the nearest legal line is s(d(net)).distribute(workers)");
+    refused(
+        [](Chain &c, Step &s) { s(d(c.up.W)).distribute(workers); },
+        "s(d(up.weight)).distribute(workers) is refused: workers share parameters, so the gradients of all of them are "
+        "added; the nearest legal line is s(d(net)).distribute(workers)");
     refused([](Chain &c, Step &s) { s(d(c)).compute_root(); },
-            "s(d(net)).compute_root() is refused: gradients are placed one by one, s(d(w)).compute_root(); the nearest legal "
+            "s(d(net)).compute_root() is refused: gradients are placed one by one, s(d(w)).compute_root(); the nearest "
+            "legal "
             "line is s(d(net)).distribute(workers)");
 }
 
 TEST_CASE("with several workers every part of a parameter is updated by one of them, and --update gives the reason") {
-    Compiled<Gpt> c({{"layers", "1"}, {"heads", "2"}, {"width", "96"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}}, {},
-                    {.clip = true, .update = "backward", .workers = 3});
+    Compiled<Gpt> c(
+        {{"layers", "1"}, {"heads", "2"}, {"width", "96"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}}, {},
+        {.clip = true, .update = "backward", .workers = 3});
     std::map<std::string, int64_t> updated, squared;
     std::map<std::string, std::set<int>> owners;
     for (OpId id : c.program.entries.at("step").ops) {
@@ -244,8 +247,9 @@ TEST_CASE("with several workers every part of a parameter is updated by one of t
 }
 
 TEST_CASE("an update at forward leaves the step, and stands before its first use in the next one") {
-    Compiled<Gpt> c({{"layers", "1"}, {"heads", "2"}, {"width", "6"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}},
-                    [](Gpt &net, Step &s) { s(next(net.blocks[0].up.W)).compute_at(forward); });
+    Compiled<Gpt> c(
+        {{"layers", "1"}, {"heads", "2"}, {"width", "6"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}},
+        [](Gpt &net, Step &s) { s(next(net.blocks[0].up.W)).compute_at(forward); });
     const std::string update = "next(h.0.mlp.c_fc.weight)";
     CHECK_FALSE(c.kernel("step", update));
     CHECK(c.kernel("flush", update));
@@ -295,21 +299,23 @@ struct Untied : TextModel {
 
 TEST_CASE("a gradient inside its update: not where another gradient reads the weight, or rows scatter") {
     auto wave = [](Waves &c, Step &s) { s(d(c.wave.f)).compute_at(next(c.wave.f)); };
-    CHECK(error_of([&] { Compiled<Waves>({{"batch", "3"}}, wave); })
-              .find("reads the weight as it was before its update") != std::string::npos);
+    CHECK(error_of([&] {
+              Compiled<Waves>({{"batch", "3"}}, wave);
+          }).find("reads the weight as it was before its update") != std::string::npos);
     auto table = [](Untied &c, Step &s) { s(d(c.token.table)).compute_at(next(c.token.table)); };
-    CHECK(error_of([&] { Compiled<Untied>({{"batch", "3"}}, table); })
-              .find("adds at places that depend on data") != std::string::npos);
+    CHECK(error_of([&] {
+              Compiled<Untied>({{"batch", "3"}}, table);
+          }).find("adds at places that depend on data") != std::string::npos);
     // `backward` leaves both where they are, and places the products' weights.
     StepOptions everywhere;
     everywhere.update = "backward";
-    Compiled<Waves> c({{"batch", "3"}}, [](Waves &, Step &) {}, everywhere);
+    Compiled<Waves> c(
+        {{"batch", "3"}}, [](Waves &, Step &) {}, everywhere);
     CHECK(c.kernel("step", "d(wave.f)") != c.kernel("step", "next(wave.f)"));
     CHECK(c.kernel("step", "d(up.weight)") == c.kernel("step", "next(up.weight)"));
 }
 
-TEST_CASE(
-    "lines that are accepted join their stages, a later line of a stage replaces the earlier") {
+TEST_CASE("lines that are accepted join their stages, a later line of a stage replaces the earlier") {
     Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
         s(c.relu).compute_with(c.up);
         s(c.after).compute_with(c.down);
@@ -375,17 +381,22 @@ TEST_CASE("the head goes with the loss by blocks of rows, where rows do not need
         return error_of([&] { Compiled<Chain>({{"batch", batch}}, lines, options); });
     };
     CHECK(message("3", lines) == "");  // one block holds all rows
-    CHECK(message("70", [](Chain &c, Step &s) { s(c.head).compute_at(c.criterion, 40); }).find(
-              "s(head).compute_at(loss, 40) is refused: blocks begin where kernels can, at multiples of 32 rows; the nearest legal "
-              "line is s(head).compute_at(loss, 32)") != std::string::npos);
-    CHECK(message("70", [&](Chain &c, Step &s) { lines(c, s), s(d(c.head.W)).compute_at(next(c.head.W)); }).find(
-              "s(d(head.weight)).compute_at(next(head.weight)) is refused: the head's rows come in blocks of 32, and the gradient "
-              "is the sum of theirs; the nearest legal line is s(d(head.weight)).compute_root()") != std::string::npos);
+    CHECK(message("70", [](Chain &c, Step &s) { s(c.head).compute_at(c.criterion, 40); })
+              .find("s(head).compute_at(loss, 40) is refused: blocks begin where kernels can, at multiples of 32 rows; "
+                    "the nearest legal "
+                    "line is s(head).compute_at(loss, 32)") != std::string::npos);
+    CHECK(message("70", [&](Chain &c, Step &s) { lines(c, s), s(d(c.head.W)).compute_at(next(c.head.W)); })
+              .find("s(d(head.weight)).compute_at(next(head.weight)) is refused: the head's rows come in blocks of 32, "
+                    "and the gradient "
+                    "is the sum of theirs; the nearest legal line is s(d(head.weight)).compute_root()") !=
+          std::string::npos);
     CHECK(message("70", [](Chain &c, Step &s) { s(d(c.head.W)).compute_at(next(c.head.W)); }) == "");
     CHECK(error_of([] {
               Compiled<Mixed>({{"batch", "70"}}, [](Mixed &m, Step &s) { s(m.mix).compute_at(m.criterion, 32); });
-          }).find("s(mix).compute_at(loss, 32) is refused: its rows depend on each other (Layer::by_rows); the nearest legal line "
-                  "is s(mix).compute_root()") != std::string::npos);
+          })
+              .find("s(mix).compute_at(loss, 32) is refused: its rows depend on each other (Layer::by_rows); the "
+                    "nearest legal line "
+                    "is s(mix).compute_root()") != std::string::npos);
 }
 
 TEST_CASE("a rule that takes the gradient's norm is placed where that is known, or refused by its name") {
@@ -393,10 +404,13 @@ TEST_CASE("a rule that takes the gradient's norm is placed where that is known, 
     StepOptions whole, parts;
     parts.accumulate = true;
     CHECK(error_of([&] { Compiled<Direct, Lars>({{"batch", "3"}}, fused, whole); }) == "");
-    CHECK(error_of([&] { Compiled<Direct, Lars>({{"batch", "3"}}, fused, parts); }).find(
-              "is refused: the rule 'lars' takes the gradient's norm before it changes the first element, and that of the sum "
-              "over micro-batches needs the sum stored; the nearest legal line is s(d(down.weight)).compute_root()") !=
-          std::string::npos);
+    CHECK(error_of([&] {
+              Compiled<Direct, Lars>({{"batch", "3"}}, fused, parts);
+          })
+              .find("is refused: the rule 'lars' takes the gradient's norm before it changes the first element, and "
+                    "that of the sum "
+                    "over micro-batches needs the sum stored; the nearest legal line is "
+                    "s(d(down.weight)).compute_root()") != std::string::npos);
     CHECK(error_of([&] { Compiled<Direct>({{"batch", "3"}}, fused, parts); }) == "");  // AdamW takes none
 }
 

@@ -88,8 +88,7 @@ auto through(const char *name, Failed failed, Path path, Call call, const std::s
 }
 
 /// As `through`, for what writes `size` bytes by call(size).
-template <typename Call>
-ssize_t through_write(int descriptor, size_t size, Call call) {
+template <typename Call> ssize_t through_write(int descriptor, size_t size, Call call) {
     if (!armed) return call(size);
     const Fault fault = verdict("write", path_of(descriptor), "");
     if (fault == Fault::torn) {
@@ -195,15 +194,18 @@ using cryolite::test::through_write;
 /// Functions of a path, of a folder's descriptor and a path in it, or of a descriptor; counted as `as`.
 #define BY_PATH(type, failed, as, name, parameters, arguments)                                                         \
     type name parameters {                                                                                             \
-        return through(as, failed, [&] { return path_of(path); }, [&] { return REAL(name) arguments; });               \
+        return through(                                                                                                \
+            as, failed, [&] { return path_of(path); }, [&] { return REAL(name) arguments; });                          \
     }
 #define BY_FOLDER(type, failed, as, name, parameters, arguments)                                                       \
     type name parameters {                                                                                             \
-        return through(as, failed, [&] { return path_of(folder, path); }, [&] { return REAL(name) arguments; });       \
+        return through(                                                                                                \
+            as, failed, [&] { return path_of(folder, path); }, [&] { return REAL(name) arguments; });                  \
     }
 #define BY_DESCRIPTOR(type, failed, as, name, parameters, arguments)                                                   \
     type name parameters {                                                                                             \
-        return through(as, failed, [&] { return path_of(file); }, [&] { return REAL(name) arguments; });               \
+        return through(                                                                                                \
+            as, failed, [&] { return path_of(file); }, [&] { return REAL(name) arguments; });                          \
     }
 #define WRITES(name, parameters, arguments)                                                                            \
     ssize_t name parameters {                                                                                          \
@@ -220,21 +222,23 @@ extern "C" {
 
 int open(const char *path, int how, ...) {
     MODE(how);
-    return through("open", -1, [&] { return path_of(path); }, [&] { return REAL(open)(path, how, mode); });
+    return through(
+        "open", -1, [&] { return path_of(path); }, [&] { return REAL(open)(path, how, mode); });
 }
 int open64(const char *path, int how, ...) {
     MODE(how);
-    return through("open", -1, [&] { return path_of(path); }, [&] { return REAL(open64)(path, how, mode); });
+    return through(
+        "open", -1, [&] { return path_of(path); }, [&] { return REAL(open64)(path, how, mode); });
 }
 int openat(int folder, const char *path, int how, ...) {
     MODE(how);
-    return through("open", -1, [&] { return path_of(folder, path); },
-                   [&] { return REAL(openat)(folder, path, how, mode); });
+    return through(
+        "open", -1, [&] { return path_of(folder, path); }, [&] { return REAL(openat)(folder, path, how, mode); });
 }
 int openat64(int folder, const char *path, int how, ...) {
     MODE(how);
-    return through("open", -1, [&] { return path_of(folder, path); },
-                   [&] { return REAL(openat64)(folder, path, how, mode); });
+    return through(
+        "open", -1, [&] { return path_of(folder, path); }, [&] { return REAL(openat64)(folder, path, how, mode); });
 }
 
 BY_PATH(FILE *, nullptr, "open", fopen, (const char *path, const char *how), (path, how))
@@ -243,17 +247,19 @@ BY_PATH(DIR *, nullptr, "opendir", opendir, (const char *path), (path))
 BY_DESCRIPTOR(DIR *, nullptr, "opendir", fdopendir, (int file), (file))
 
 dirent *readdir(DIR *folder) {
-    return through("readdir", nullptr, [&] { return path_of(::dirfd(folder)); },
-                   [&] { return REAL(readdir)(folder); });
+    return through(
+        "readdir", nullptr, [&] { return path_of(::dirfd(folder)); }, [&] { return REAL(readdir)(folder); });
 }
 dirent64 *readdir64(DIR *folder) {
-    return through("readdir", nullptr, [&] { return path_of(::dirfd(folder)); },
-                   [&] { return REAL(readdir64)(folder); });
+    return through(
+        "readdir", nullptr, [&] { return path_of(::dirfd(folder)); }, [&] { return REAL(readdir64)(folder); });
 }
 
 // A descriptor is closed even where closing fails.
 int close(int file) {
-    const int failed = through("close", -1, [&] { return path_of(file); }, [] { return 0; }), number = errno;
+    const int failed = through(
+                  "close", -1, [&] { return path_of(file); }, [] { return 0; }),
+              number = errno;
     const int status = REAL(close)(file);
     if (failed) errno = number;
     return failed ? failed : status;
@@ -264,8 +270,8 @@ BY_DESCRIPTOR(ssize_t, -1, "read", pread, (int file, void *to, size_t size, off_
 BY_DESCRIPTOR(ssize_t, -1, "read", pread64, (int file, void *to, size_t size, off64_t at), (file, to, size, at))
 void *mmap(void *where, size_t size, int may, int how, int file, off_t at) noexcept {
     if (file < 0) return REAL(mmap)(where, size, may, how, file, at);  // memory
-    return through("mmap", MAP_FAILED, [&] { return path_of(file); },
-                   [&] { return REAL(mmap)(where, size, may, how, file, at); });
+    return through(
+        "mmap", MAP_FAILED, [&] { return path_of(file); }, [&] { return REAL(mmap)(where, size, may, how, file, at); });
 }
 
 WRITES(write, (int file, const void *from, size_t size), (file, from, size))
@@ -302,14 +308,17 @@ BY_FOLDER(int, -1, "chmod", fchmodat, (int folder, const char *path, mode_t mode
 BY_PATH(int, -1, "truncate", truncate, (const char *path, off_t size) noexcept, (path, size))
 
 int link(const char *from, const char *to) noexcept {
-    return through("link", -1, [&] { return path_of(to); }, [&] { return REAL(link)(from, to); }, path_of(from));
+    return through(
+        "link", -1, [&] { return path_of(to); }, [&] { return REAL(link)(from, to); }, path_of(from));
 }
 int rename(const char *from, const char *to) noexcept {
-    return through("rename", -1, [&] { return path_of(to); }, [&] { return REAL(rename)(from, to); }, path_of(from));
+    return through(
+        "rename", -1, [&] { return path_of(to); }, [&] { return REAL(rename)(from, to); }, path_of(from));
 }
 int renameat2(int from_folder, const char *from, int folder, const char *to, unsigned how) noexcept {
-    return through("rename", -1, [&] { return path_of(folder, to); },
-                   [&] { return REAL(renameat2)(from_folder, from, folder, to, how); }, path_of(from_folder, from));
+    return through(
+        "rename", -1, [&] { return path_of(folder, to); },
+        [&] { return REAL(renameat2)(from_folder, from, folder, to, how); }, path_of(from_folder, from));
 }
 
 }  // extern "C"

@@ -17,7 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 namespace cryolite::fuzz {
 
-inline std::string_view text_of(const uint8_t *data, size_t size) { return {reinterpret_cast<const char *>(data), size}; }
+inline std::string_view text_of(const uint8_t *data, size_t size) {
+    return {reinterpret_cast<const char *>(data), size};
+}
 
 /// The input as a file in memory, for readers that take a path.
 class InputFile {
@@ -34,8 +36,7 @@ private:
 };
 
 /// A reader may refuse its input by an Error whose words are safe to show; whatever else it throws ends the process.
-template <typename Read>
-void may_refuse(const Read &read) {
+template <typename Read> void may_refuse(const Read &read) {
     try {
         read();
     } catch (const Error &e) {

@@ -26,8 +26,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t zero = std::min(input.find('\0'), input.size());
     const std::string_view vocabulary = input.substr(0, zero), text = input.substr(std::min(zero + 1, input.size()));
     fuzz::may_refuse([&] {
-        if (vocabulary.starts_with("{")) use(*tokenizer_from_json(vocabulary, "vocab.json"), text);
-        else use(*BpeTokenizer::from_merges(vocabulary, "vocab.bpe"), text);
+        if (vocabulary.starts_with("{"))
+            use(*tokenizer_from_json(vocabulary, "vocab.json"), text);
+        else
+            use(*BpeTokenizer::from_merges(vocabulary, "vocab.bpe"), text);
     });
     fuzz::may_refuse([&] { use(*CharTokenizer::of(input, "text"), input); });
     return 0;

@@ -55,7 +55,8 @@ struct Endless : Classifier {
 void race(const AutomaticLoops &, Group &g, Halide::Pipeline &, const Machine &) {
     for (Func &f : g.funcs())
         if (f.has_update_definition())
-            f.compute_root().update().allow_race_conditions().vectorize(f.rvars()[0], 4, Halide::TailStrategy::GuardWithIf);
+            f.compute_root().update().allow_race_conditions().vectorize(f.rvars()[0], 4,
+                                                                        Halide::TailStrategy::GuardWithIf);
 }
 void stop(const AutomaticLoops &, Group &, Halide::Pipeline &, const Machine &) { abort(); }
 void hang(const AutomaticLoops &, Group &, Halide::Pipeline &, const Machine &) {
@@ -79,8 +80,9 @@ struct Store {
         int before = dup(STDERR_FILENO), to = open(file.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
         fflush(stderr), dup2(to, STDERR_FILENO), close(to);
         CompileReport report;
-        std::string error =
-            error_of([&] { report = compile_kernels(c.program, c.machine, {folder, 2, time_limit, {}}); });
+        std::string error = error_of([&] {
+            report = compile_kernels(c.program, c.machine, {folder, 2, time_limit, {}});
+        });
         fflush(stderr), dup2(before, STDERR_FILENO), close(before);
         said = read_whole(file);
         if (!error.empty()) fail("{}", error);

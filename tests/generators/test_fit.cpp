@@ -15,8 +15,8 @@ using nlohmann::json;
 class Steps {
 public:
     explicit Steps(StepOptions options) : machine(Machine::of(test_target())), step(machine), options(options) {
-        Arguments::current() = {
-            {{"layers", "3"}, {"heads", "4"}, {"width", "64"}, {"context", "64"}, {"batch", "8"}}, {}};
+        Arguments::current() = {{{"layers", "3"}, {"heads", "4"}, {"width", "64"}, {"context", "64"}, {"batch", "8"}},
+                                {}};
         model = std::make_unique<Gpt>();
         schedule_gpt(*model, step);
     }
@@ -46,8 +46,12 @@ private:
 
     Lower lower_with() {
         return [this](const StepOptions &o) {
-            return lower({.model = *model, .optimizer = rule, .schedule = step, .options = o,
-                          .oracle = reads_by_building(machine, 2, 60), .known = &known});
+            return lower({.model = *model,
+                          .optimizer = rule,
+                          .schedule = step,
+                          .options = o,
+                          .oracle = reads_by_building(machine, 2, 60),
+                          .known = &known});
         };
     }
 };

@@ -37,10 +37,13 @@ TEST_CASE("formats: what products read is bf16; the residual stream, results, gr
 }
 
 TEST_CASE("formats: a layer's own numerics are an exception from the model's") {
-    Compiled<Gpt> c(small, [](Gpt &net, Step &s) {
-        schedule_gpt(net, s);
-        net.blocks[0].up.numerics(fp32);
-    }, {}, bf16);
+    Compiled<Gpt> c(
+        small,
+        [](Gpt &net, Step &s) {
+            schedule_gpt(net, s);
+            net.blocks[0].up.numerics(fp32);
+        },
+        {}, bf16);
     auto values = bits(c.program, ir::Role::activation), weights = bits(c.program, ir::Role::parameter);
     CHECK(weights.at("h.0.mlp.c_fc.weight") == 32);
     CHECK(weights.at("h.1.mlp.c_fc.weight") == 16);

@@ -26,12 +26,9 @@ std::vector<std::pair<std::string, std::string>> gpt(int layers, int width = 10)
             {"batch", "2"},
             {"vocab", "11"}};
 }
-std::set<std::string> distinct(const std::vector<std::string> &keys) {
-    return {keys.begin(), keys.end()};
-}
+std::set<std::string> distinct(const std::vector<std::string> &keys) { return {keys.begin(), keys.end()}; }
 
-std::vector<std::string> keys_of(int layers, Compiled<Gpt>::Schedule schedule = schedule_gpt,
-                                 int width = 10) {
+std::vector<std::string> keys_of(int layers, Compiled<Gpt>::Schedule schedule = schedule_gpt, int width = 10) {
     return Compiled<Gpt>(gpt(layers, width), schedule).keys();
 }
 
@@ -60,8 +57,7 @@ TEST_CASE("keys: one line of the schedule changes the kernels it touches, and no
     };
     auto a = kernels(schedule_gpt), b = kernels([](Gpt &net, Step &s) {
                                         schedule_gpt(net, s);
-                                        for (Block &block : net.blocks)
-                                            s(block.gelu).compute_root();
+                                        for (Block &block : net.blocks) s(block.gelu).compute_root();
                                     });
     std::set<std::string> gone, come;
     for (auto &[key, name] : a)
@@ -78,20 +74,25 @@ TEST_CASE("order: a large model's fused update waits until the pass back has rea
         Compiled<Gpt> c(gpt(4, width), schedule_gpt, {.update = "backward"});
         const std::vector<KernelId> &line = c.program.entries.at("step").kernels;
         auto at = [&](const char *part) {
-            return int(std::ranges::find_if(line, [&](KernelId k) { return c.program.kernels[k].name.find(part) != std::string::npos; }) - line.begin());
+            return int(
+                std::ranges::find_if(
+                    line, [&](KernelId k) { return c.program.kernels[k].name.find(part) != std::string::npos; }) -
+                line.begin());
         };
         return at("next(h.3.mlp.c_fc.weight)") - at("d(h.3.ln_2)");
     };
-    CHECK(std::abs(between(80)) <= 3);   // 1.2 MB of weights
-    CHECK(between(1280) > 8);            // 315 MB: the kernels of a block
+    CHECK(std::abs(between(80)) <= 3);  // 1.2 MB of weights
+    CHECK(between(1280) > 8);           // 315 MB: the kernels of a block
 }
 
 TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across lanes, and in no other kernel") {
     char folder[] = "/tmp/cryolite-test-XXXXXX";
     REQUIRE(mkdtemp(folder));
     const std::string path = std::string(folder) + "/stmt";
-    const std::tuple<ModelArguments, Format, int> cases[] = {
-        {few_rows_gpt(), fp32, 5}, {few_rows_gpt(), bf16, 5}, {whole_vectors_gpt("32"), fp32, 10}, {whole_vectors_gpt("32"), bf16, 10}};
+    const std::tuple<ModelArguments, Format, int> cases[] = {{few_rows_gpt(), fp32, 5},
+                                                             {few_rows_gpt(), bf16, 5},
+                                                             {whole_vectors_gpt("32"), fp32, 10},
+                                                             {whole_vectors_gpt("32"), bf16, 10}};
     for (const auto &[model, format, most] : cases) {
         Compiled<Gpt> c(model, schedule_gpt, {.update = "backward"}, format);
         const bool across = most > 5 && (format == fp32 || c.machine.dot_products);
@@ -100,15 +101,18 @@ TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across 
         for (const ir::Kernel &k : c.program.kernels) {
             BuiltKernel built = build_kernel(c.program, k, c.machine);
             built.pipeline.compile_to_lowered_stmt(path, built.inputs, Halide::Text, c.machine.target);
-            const bool fused = std::ranges::any_of(std::array{"c_fc", "c_proj", "c_attn", "wte"}, [&](const std::string &layer) {
-                return k.name.find(layer + ".weight) + next(") != k.name.npos;
-            });
+            const bool fused =
+                std::ranges::any_of(std::array{"c_fc", "c_proj", "c_attn", "wte"}, [&](const std::string &layer) {
+                    return k.name.find(layer + ".weight) + next(") != k.name.npos;
+                });
             CAPTURE(k.name);
             std::stringstream text;
             text << std::ifstream(path).rdbuf();
             const bool of_input = across && computes_dx(c.program, k);
-            CHECK((text.str().find("prefetch(") != std::string::npos) == ((fused || of_input) && c.machine.registers >= 32));
-            if (of_input && format == bf16) CHECK(text.str().find("reinterpret<bfloat16x32>(x16(") != std::string::npos);
+            CHECK((text.str().find("prefetch(") != std::string::npos) ==
+                  ((fused || of_input) && c.machine.registers >= 32));
+            if (of_input && format == bf16)
+                CHECK(text.str().find("reinterpret<bfloat16x32>(x16(") != std::string::npos);
             with += fused || of_input;
         }
         CHECK(with == expected);

@@ -28,25 +28,29 @@ struct Linked {
         std::string name = (fs::temp_directory_path() / "cryolite-link-XXXXXX").string();
         REQUIRE(mkdtemp(name.data()) != nullptr);
         folder = name;
-        for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery, Target::NoAsserts}) target.set_feature(f);
+        for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery, Target::NoAsserts})
+            target.set_feature(f);
         const CompileOptions options{.store = folder / "store", .progress = {}};
         const std::string key(32, 'a');
-        run_children(1, 1, 60,
-                     [&](int) {
-                         Func y("y"), t("t");
-                         Var x("x"), b("b"), i("i");
-                         t(x) = sqrt(cast<float>(x));
-                         y(x) = t(x) + t(x / 2) + cast<float>(value(x));
-                         t.compute_root();
-                         if (target.has_gpu_feature()) y.gpu_tile(x, b, i, 16), t.gpu_tile(x, b, i, 16);
-                         else y.parallel(x);
-                         y.output_buffer().dim(0).set_bounds(0, 100000);
-                         KernelStore(options.store).put(key, [&](const std::string &path) {
-                             y.compile_to_object(path, {}, "cryolite_" + key, target);
-                         });
-                         return "";
-                     },
-                     [](int, const ChildResult &r) { REQUIRE(r.error == ""); });
+        run_children(
+            1, 1, 60,
+            [&](int) {
+                Func y("y"), t("t");
+                Var x("x"), b("b"), i("i");
+                t(x) = sqrt(cast<float>(x));
+                y(x) = t(x) + t(x / 2) + cast<float>(value(x));
+                t.compute_root();
+                if (target.has_gpu_feature())
+                    y.gpu_tile(x, b, i, 16), t.gpu_tile(x, b, i, 16);
+                else
+                    y.parallel(x);
+                y.output_buffer().dim(0).set_bounds(0, 100000);
+                KernelStore(options.store).put(key, [&](const std::string &path) {
+                    y.compile_to_object(path, {}, "cryolite_" + key, target);
+                });
+                return "";
+            },
+            [](int, const ChildResult &r) { REQUIRE(r.error == ""); });
         link_kernels({{{key, "", "", "", {}}}, 1, 0}, options, target, folder);
     }
     ~Linked() { fs::remove_all(folder); }

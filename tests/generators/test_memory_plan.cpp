@@ -50,13 +50,9 @@ void check_lives(const StepProgram &p, const std::string &entry) {
 
 TEST_CASE("memory plan: what lives at one time lies apart") {
     for (bool accumulate : {false, true}) {
-        Compiled<Gpt> c({{"layers", "3"},
-                         {"heads", "5"},
-                         {"width", "15"},
-                         {"context", "7"},
-                         {"batch", "3"},
-                         {"vocab", "31"}},
-                        schedule_gpt, {.accumulate = accumulate});
+        Compiled<Gpt> c(
+            {{"layers", "3"}, {"heads", "5"}, {"width", "15"}, {"context", "7"}, {"batch", "3"}, {"vocab", "31"}},
+            schedule_gpt, {.accumulate = accumulate});
         const ir::MemoryPlan &memory = c.program.memory;
         for (auto &[name, entry] : c.program.entries) check_lives(c.program, name);
         for (auto &[v, offset] : memory.offset) {
@@ -68,18 +64,21 @@ TEST_CASE("memory plan: what lives at one time lies apart") {
     }
 }
 
-TEST_CASE("memory plan: what the blocks of a head read is rematerialised before the first of them, and not to evaluate") {
+TEST_CASE(
+    "memory plan: what the blocks of a head read is rematerialised before the first of them, and not to evaluate") {
     for (bool accumulate : {false, true}) {
         auto lines = [](Gpt &m, Step &s) {
             schedule_gpt(m, s);
             s(m.head).compute_at(m.criterion, 32);
             s(m.norm).store_at(forward);
         };
-        Compiled<Gpt> c({{"layers", "2"}, {"heads", "5"}, {"width", "15"}, {"context", "32"}, {"batch", "3"}, {"vocab", "31"}}, lines,
-                        {.accumulate = accumulate});
+        Compiled<Gpt> c(
+            {{"layers", "2"}, {"heads", "5"}, {"width", "15"}, {"context", "32"}, {"batch", "3"}, {"vocab", "31"}},
+            lines, {.accumulate = accumulate});
         for (auto &[name, entry] : c.program.entries) check_lives(c.program, name);
         auto again = [&](const char *entry) {
-            return std::ranges::count_if(c.program.entries.at(entry).ops, [&](OpId id) { return is_remat(c.program.ops[id]); });
+            return std::ranges::count_if(c.program.entries.at(entry).ops,
+                                         [&](OpId id) { return is_remat(c.program.ops[id]); });
         };
         CHECK(again("step") == 1);
         CHECK(again("evaluate") == 0);
@@ -87,8 +86,9 @@ TEST_CASE("memory plan: what the blocks of a head read is rematerialised before 
 }
 
 TEST_CASE("memory plan: on a device, arrays begin where one of its buffers can") {
-    Compiled<Gpt> c({{"layers", "1"}, {"heads", "5"}, {"width", "15"}, {"context", "7"}, {"batch", "3"}, {"vocab", "31"}},
-                    schedule_gpt, {.clip = true}, fp32, test_target({Halide::Target::OpenCL, Halide::Target::CLDoubles}));
+    Compiled<Gpt> c(
+        {{"layers", "1"}, {"heads", "5"}, {"width", "15"}, {"context", "7"}, {"batch", "3"}, {"vocab", "31"}},
+        schedule_gpt, {.clip = true}, fp32, test_target({Halide::Target::OpenCL, Halide::Target::CLDoubles}));
     for (auto &[v, offset] : c.program.memory.offset) CHECK(offset % 512 == 0);
     int norms = 0;
     for (const ir::Op &op : c.program.ops) {
@@ -103,7 +103,8 @@ TEST_CASE("memory plan: on a device, arrays begin where one of its buffers can")
 
 TEST_CASE("memory plan: a budget takes smaller blocks of the head where that costs least") {
     // 1024 rows of 17000 logits: blocks of 256 where nothing is asked.
-    const ModelArguments wide{{"layers", "12"}, {"heads", "4"}, {"width", "128"}, {"context", "128"}, {"batch", "8"}, {"vocab", "17000"}};
+    const ModelArguments wide{{"layers", "12"},   {"heads", "4"}, {"width", "128"},
+                              {"context", "128"}, {"batch", "8"}, {"vocab", "17000"}};
     const Machine machine = Machine::of(test_target());
     AdamW rule;
     auto made = [&](StepProgram &p, int64_t bytes, StepOptions options, const Compiled<Gpt>::Schedule &lines,
@@ -116,8 +117,12 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
         lines(model, step);
         KnownReads known;
         p = lower_within(bytes, options, [&](const StepOptions &o) {
-            return lower({.model = model, .optimizer = rule, .schedule = step, .options = o,
-                          .oracle = reads_by_building(machine, 2, 60), .known = &known});
+            return lower({.model = model,
+                          .optimizer = rule,
+                          .schedule = step,
+                          .options = o,
+                          .oracle = reads_by_building(machine, 2, 60),
+                          .known = &known});
         });
         return std::pair(p.chunks.rows, step_bytes(p));
     };
@@ -137,7 +142,8 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
     auto again = [](const StepProgram &q) { return std::ranges::count_if(q.ops, is_remat); };
     CHECK(again(p[3]) > again(p[1]));
     // Of the residual stream every other sum stays.
-    const ModelArguments deep{{"layers", "6"}, {"heads", "8"}, {"width", "512"}, {"context", "128"}, {"batch", "4"}, {"vocab", "64"}};
+    const ModelArguments deep{{"layers", "6"},    {"heads", "8"}, {"width", "512"},
+                              {"context", "128"}, {"batch", "4"}, {"vocab", "64"}};
     made(p[8], made(p[9], 0, {}, nothing, deep, bf16).second - (25 << 20), {}, nothing, deep, bf16);
     std::set<ValueId> sums;
     for (const ir::Op &op : p[8].ops)
@@ -147,7 +153,8 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
         for (ValueId v : p[8].calls[p[8].values[sum].producer].inputs) CHECK(!sums.count(v));
     // Lines that do not go with blocks keep them away.
     auto fused = [](Gpt &m, Step &s) { s(d(m.token.table)).compute_at(next(m.token.table)); };
-    const ModelArguments small{{"layers", "12"}, {"heads", "4"}, {"width", "128"}, {"context", "128"}, {"batch", "8"}, {"vocab", "9000"}};
+    const ModelArguments small{{"layers", "12"},   {"heads", "4"}, {"width", "128"},
+                               {"context", "128"}, {"batch", "8"}, {"vocab", "9000"}};
     const auto [whole, most] = made(p[6], 0, {}, fused, small);
     CHECK(whole == 0);
     CHECK(made(p[7], most - (20 << 20), {}, fused, small).first == 0);

@@ -49,9 +49,12 @@ std::string changes(const Lines &a, const Lines &b) {
             common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
     std::string text;
     for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
-        if (i < a.size() && j < b.size() && a[i] == b[j]) i++, j++;
-        else if (i < a.size() && (j == b.size() || common[i + 1][j] >= common[i][j + 1])) text += "- " + a[i++] + "\n";
-        else text += "+ " + b[j++] + "\n";
+        if (i < a.size() && j < b.size() && a[i] == b[j])
+            i++, j++;
+        else if (i < a.size() && (j == b.size() || common[i + 1][j] >= common[i][j + 1]))
+            text += "- " + a[i++] + "\n";
+        else
+            text += "+ " + b[j++] + "\n";
     }
     return text;
 }
@@ -61,8 +64,9 @@ Machine fixed_machine(const std::string &device = "") {
 }
 
 /// The program after the trace, then what each pass changes in it.
-template <typename M, typename Rule = AdamW>
-std::string history(const std::string &batch, const StepOptions &options, const std::function<void(M &, Step &)> &lines = {}, Format format = fp32) {
+template <typename M, typename Rule = AdamW> std::string history(const std::string &batch, const StepOptions &options,
+                                                                 const std::function<void(M &, Step &)> &lines = {},
+                                                                 Format format = fp32) {
     Arguments::current() = {{{"batch", batch}, {"classes", "3"}}, {}};
     const Machine machine = fixed_machine();
     Step step(machine);
@@ -139,7 +143,12 @@ TEST_CASE("passes: a step is lowered in milliseconds once reads are known") {
         AdamW rule;
         schedule_gpt(model, step);
         KnownReads known;
-        const Context cx{.model = model, .optimizer = rule, .schedule = step, .options = {.update = "auto"}, .oracle = reads_of_kinds, .known = &known};
+        const Context cx{.model = model,
+                         .optimizer = rule,
+                         .schedule = step,
+                         .options = {.update = "auto"},
+                         .oracle = reads_of_kinds,
+                         .known = &known};
         double least = 1e9;
         for (int run = 0; run < 4; run++) {
             const std::clock_t start = std::clock();
@@ -150,8 +159,14 @@ TEST_CASE("passes: a step is lowered in milliseconds once reads are known") {
         MESSAGE("lowered in ", 1e3 * least, " ms");
         return least;
     };
-    const double gpt2 = seconds({{"layers", "12"}, {"heads", "12"}, {"width", "768"}, {"context", "1024"}, {"batch", "1"}, {"vocab", "50257"}});
-    const double xl = seconds({{"layers", "48"}, {"heads", "25"}, {"width", "1600"}, {"context", "1024"}, {"batch", "1"}, {"vocab", "50257"}});
+    const double gpt2 = seconds(
+        {{"layers", "12"}, {"heads", "12"}, {"width", "768"}, {"context", "1024"}, {"batch", "1"}, {"vocab", "50257"}});
+    const double xl = seconds({{"layers", "48"},
+                               {"heads", "25"},
+                               {"width", "1600"},
+                               {"context", "1024"},
+                               {"batch", "1"},
+                               {"vocab", "50257"}});
 #ifdef NDEBUG
     CHECK(gpt2 < 0.020);
     CHECK(xl < 0.100);

@@ -40,7 +40,8 @@ std::string assemble(const BuiltKernel &built, const Machine &m) {
     if (text.find(".target sm_80") == std::string::npos) fail("the PTX is not for sm_80: {}", text.substr(0, 200));
     write_whole(ptx, text);
     for (const char *arch : {"sm_80", "sm_90"}) {
-        const std::string command = fmt::format("'{}' -arch={} -o '{}/k.cubin' '{}' > '{}/words' 2>&1", ptxas, arch, path, ptx, path);
+        const std::string command =
+            fmt::format("'{}' -arch={} -o '{}/k.cubin' '{}' > '{}/words' 2>&1", ptxas, arch, path, ptx, path);
         if (std::system(command.c_str()) != 0) fail("ptxas -arch={}: {}", arch, read_whole(path + "/words"));
     }
     int entries = 0;
@@ -49,9 +50,8 @@ std::string assemble(const BuiltKernel &built, const Machine &m) {
     return std::to_string(entries);
 }
 
-template <typename M>
-int assemble_all(std::vector<std::pair<std::string, std::string>> arguments, typename Compiled<M>::Schedule schedule,
-                 const StepOptions &options) {
+template <typename M> int assemble_all(std::vector<std::pair<std::string, std::string>> arguments,
+                                       typename Compiled<M>::Schedule schedule, const StepOptions &options) {
     Compiled<M> c(std::move(arguments), schedule, options, fp32,
                   test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80}));
     std::set<std::string> seen;
@@ -60,20 +60,24 @@ int assemble_all(std::vector<std::pair<std::string, std::string>> arguments, typ
     for (int k = 0; k < int(keys.size()); k++)
         if (seen.insert(keys[size_t(k)]).second) list.push_back(k);
     int entries = 0;
-    run_children(int(list.size()), 2, 120,
-                 [&](int i) { return assemble(build_kernel(c.program, c.program.kernels[KernelId(list[size_t(i)])], c.machine), c.machine); },
-                 [&](int i, const ChildResult &r) {
-                     INFO(c.program.kernels[KernelId(list[size_t(i)])].name);
-                     CHECK(r.error == "");
-                     CHECK(std::atoi(r.output.c_str()) > 0);
-                     entries += std::atoi(r.output.c_str());
-                 });
+    run_children(
+        int(list.size()), 2, 120,
+        [&](int i) {
+            return assemble(build_kernel(c.program, c.program.kernels[KernelId(list[size_t(i)])], c.machine),
+                            c.machine);
+        },
+        [&](int i, const ChildResult &r) {
+            INFO(c.program.kernels[KernelId(list[size_t(i)])].name);
+            CHECK(r.error == "");
+            CHECK(std::atoi(r.output.c_str()) > 0);
+            entries += std::atoi(r.output.c_str());
+        });
     MESSAGE(list.size() << " kernels, " << entries << " entries");
     return int(list.size());
 }
 
-const std::vector<std::pair<std::string, std::string>> nano = {{"layers", "4"}, {"heads", "4"}, {"width", "128"}, {"context", "64"},
-                                                                {"batch", "12"}, {"vocab", "65"}};
+const std::vector<std::pair<std::string, std::string>> nano = {{"layers", "4"},   {"heads", "4"},  {"width", "128"},
+                                                               {"context", "64"}, {"batch", "12"}, {"vocab", "65"}};
 }  // namespace
 
 TEST_CASE("ptx: every kernel of nano assembles for sm_80 and sm_90" * slow()) {

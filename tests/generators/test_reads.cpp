@@ -77,7 +77,10 @@ TEST_CASE("reads: a budget keeps what others are computed from that are never st
     Compiled<Inlined> whole({{"batch", "512"}}, inline_norm);
     const int64_t bytes = step_bytes(whole.program);
     const StepProgram p = lower_within(bytes - 1000, {.head_rows = 0}, [&](const StepOptions &o) {
-        return lower({.model = *whole.model, .optimizer = whole.optimizer, .schedule = whole.step, .options = o,
+        return lower({.model = *whole.model,
+                      .optimizer = whole.optimizer,
+                      .schedule = whole.step,
+                      .options = o,
                       .oracle = reads_by_building(whole.machine, 2, 60)});
     });
     CHECK(std::ranges::count_if(p.values, [](const ir::Value &v) { return bool(v.remat); }) > 0);

@@ -63,8 +63,7 @@ TEST_CASE("activations: values") {
 TEST_CASE("Add: both inputs get the gradient; shapes must match") {
     Add add;
     check_gradients(LayerTester(add).input({13, 7}).input({13, 7}));
-    CHECK_ERROR(add.shape({Shape{3, 2}, Shape{2, 3}}),
-                "[add] adds [3, 2] and [2, 3]: the shapes must match");
+    CHECK_ERROR(add.shape({Shape{3, 2}, Shape{2, 3}}), "[add] adds [3, 2] and [2, 3]: the shapes must match");
 }
 
 }  // namespace cryolite::test

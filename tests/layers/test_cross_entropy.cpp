@@ -75,8 +75,7 @@ TEST_CASE("CrossEntropy: gradients") {
 
 TEST_CASE("CrossEntropy: values, also where exp alone would overflow") {
     CrossEntropy layer;
-    std::vector<double> y =
-        output_of(LayerTester(layer).input({3, 2}, {1, 2, 3, -1, 0, 1}).ids({2}, 3, {2, 0}));
+    std::vector<double> y = output_of(LayerTester(layer).input({3, 2}, {1, 2, 3, -1, 0, 1}).ids({2}, 3, {2, 0}));
     double e = std::exp(1.0), z = std::log(1 + 1 / e + 1 / e / e);
     CHECK(y[0] == doctest::Approx((z + (z + 2)) / 2).epsilon(1e-12));
     y = output_of(LayerTester(layer).input({2, 1}, {1e4, -1e4}).ids({1}, 2, {1}));
@@ -115,9 +114,8 @@ TEST_CASE("CrossEntropy: where all rows are ignored the loss is 0, whatever they
 TEST_CASE("CrossEntropy: shapes") {
     CrossEntropy layer;
     CHECK(layer.shape({Shape{11, 7, 3}, Shape{7, 3}}) == Shape{1});
-    CHECK_ERROR(
-        layer.shape({Shape{11, 7, 3}, Shape{7}}),
-        "[loss] has outputs [11, 7, 3] but targets [7]: one target for each row is expected");
+    CHECK_ERROR(layer.shape({Shape{11, 7, 3}, Shape{7}}),
+                "[loss] has outputs [11, 7, 3] but targets [7]: one target for each row is expected");
 }
 
 TEST_CASE("CrossEntropy: what it is given has to make sense") {

@@ -31,8 +31,7 @@ TEST_CASE("Linear: shapes") {
     Linear layer("h.0.up", 13, 7);
     CHECK(layer.shape(Shape{13, 4, 2}) == Shape{7, 4, 2});
     CHECK_ERROR(layer.shape(Shape{12, 4}), "[h.0.up] input has 12 channels, expected 13");
-    CHECK_ERROR(Linear("h.0.up", 13, 0),
-                "[h.0.up.weight] has shape [0, 13]: every extent must be positive");
+    CHECK_ERROR(Linear("h.0.up", 13, 0), "[h.0.up.weight] has shape [0, 13]: every extent must be positive");
     CHECK(layer.flops(Shape{13, 4}) == 2.0 * 13 * 7 * 4);
 }
 

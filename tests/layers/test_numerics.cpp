@@ -95,7 +95,8 @@ TEST_CASE("numerics: a gradient whose bound is a finite float is finite") {
     CHECK(std::isfinite(bound));
     CHECK(bound >= largest);
     CHECK(largest > 0);
-    for (auto [one, other] : {std::pair{INFINITY, 0.0f}, {NAN, 1.0f}, {1.0f, -INFINITY}, {3e25f, 3e25f}, {3e38f, 2.0f}}) {
+    for (auto [one, other] :
+         {std::pair{INFINITY, 0.0f}, {NAN, 1.0f}, {1.0f, -INFINITY}, {3e25f, 3e25f}, {3e38f, 2.0f}}) {
         const auto [of_bad, bad] = bound_and_largest(one, other);
         CAPTURE(one);
         CHECK_FALSE(std::isfinite(bad));

@@ -13,8 +13,7 @@ namespace cryolite::test {
 namespace {
 
 /// The new weight and states after each of `steps` updates with gradient g(t) = cos(t), as text.
-std::vector<std::vector<double>> run(Optimizer &o, bool decays, int steps,
-                                     std::vector<double> scalars) {
+std::vector<std::vector<double>> run(Optimizer &o, bool decays, int steps, std::vector<double> scalars) {
     std::vector<std::vector<double>> history;
     std::vector<float> now(1 + o.states().size(), 0.0f);
     now[0] = 0.5f;
@@ -36,8 +35,7 @@ std::vector<std::vector<double>> run(Optimizer &o, bool decays, int steps,
     return history;
 }
 
-std::vector<std::vector<double>> run_in_child(Optimizer &o, bool decays, int steps,
-                                              std::vector<double> scalars) {
+std::vector<std::vector<double>> run_in_child(Optimizer &o, bool decays, int steps, std::vector<double> scalars) {
     std::string text = in_child([&] {
         std::string s;
         for (auto &row : run(o, decays, steps, scalars)) {
@@ -68,8 +66,7 @@ TEST_CASE("AdamW: decoupled decay, bias correction") {
             double g = std::cos(t);
             m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g;
             if (decays) w -= lr * decay * w;
-            w -=
-                lr * m / (1 - std::pow(beta1, t)) / (std::sqrt(v / (1 - std::pow(beta2, t))) + eps);
+            w -= lr * m / (1 - std::pow(beta1, t)) / (std::sqrt(v / (1 - std::pow(beta2, t))) + eps);
             CHECK(rows[size_t(t - 1)][0] == doctest::Approx(w).epsilon(1e-5));
             CHECK(rows[size_t(t - 1)][1] == doctest::Approx(m).epsilon(1e-5));
             CHECK(rows[size_t(t - 1)][2] == doctest::Approx(v).epsilon(1e-5));

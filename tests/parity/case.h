@@ -30,8 +30,8 @@ inline float formula_weight(const std::string &name, uint64_t i) {
 }
 
 /// The program of this name with these flags; kernels are kept in the build folder.
-inline std::shared_ptr<Bundle> compile_program(const std::string &program, const std::string &flags, const fs::path &bundle,
-                                               std::string *refusal = nullptr) {
+inline std::shared_ptr<Bundle> compile_program(const std::string &program, const std::string &flags,
+                                               const fs::path &bundle, std::string *refusal = nullptr) {
     std::string build = CRYOLITE_BINARY_DIR, words = bundle.string() + ".err";
     std::string command = "'" + build + "/" + program + "' --bundle '" + bundle.string() + "' --store '" + build +
                           "/test_kernels' " + flags + " > /dev/null 2> '" + words + "'";
@@ -105,8 +105,7 @@ public:
     }
 
     double step() {
-        return trainer.step([&]() -> const Batch & { return batch(position++); },
-                            args.value("accumulate", 1));
+        return trainer.step([&]() -> const Batch & { return batch(position++); }, args.value("accumulate", 1));
     }
     /// As a step that was not taken.
     void skip() {
@@ -115,8 +114,7 @@ public:
     }
     /// Micro-batch j: tokens j*B*T ... (j+1)*B*T.
     const Batch &batch(uint64_t j) {
-        uint64_t n = args["batch"].get<uint64_t>() * args["context"].get<uint64_t>(),
-                 vocab = args["vocab"];
+        uint64_t n = args["batch"].get<uint64_t>() * args["context"].get<uint64_t>(), vocab = args["vocab"];
         current.tokens.resize(n), current.targets.resize(n);
         for (uint64_t i = 0; i < n; i++) {
             current.tokens[i] = int32_t(formula_bits("tokens", j * n + i) % vocab);

@@ -27,7 +27,8 @@ inline std::vector<double> losses_on(const std::string &device, const json &args
 
 /// Losses on OpenCL are those of the CPU.
 inline void check_losses(const json &args, const std::string &flags, int steps, double tolerance = 1e-4) {
-    const std::vector<double> cpu = losses_on("cpu", args, flags, steps), opencl = losses_on("opencl", args, flags, steps);
+    const std::vector<double> cpu = losses_on("cpu", args, flags, steps),
+                              opencl = losses_on("opencl", args, flags, steps);
     double worst = 0;
     for (int s = 0; s < steps; s++) {
         CAPTURE(s);

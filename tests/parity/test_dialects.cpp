@@ -61,11 +61,14 @@ void check_losses(const json &args, const std::string &flags, int steps) {
 }  // namespace
 
 TEST_CASE("dialects: nano, 20 steps" * slow()) {
-    check_losses({{"layers", 4}, {"heads", 4}, {"width", 128}, {"context", 64}, {"batch", 12}, {"vocab", 65}, {"lr", 1e-3}}, "--update auto", 20);
+    check_losses(
+        {{"layers", 4}, {"heads", 4}, {"width", 128}, {"context", 64}, {"batch", 12}, {"vocab", 65}, {"lr", 1e-3}},
+        "--update auto", 20);
 }
 
 TEST_CASE("dialects: odd shapes, clipped, accumulated, two workers, rematerialised, the head by blocks") {
-    json args = {{"layers", 2}, {"heads", 3}, {"width", 21}, {"context", 13}, {"batch", 2}, {"vocab", 37}, {"lr", 1e-2}, {"clip", 0.7}};
+    json args = {{"layers", 2}, {"heads", 3},  {"width", 21}, {"context", 13},
+                 {"batch", 2},  {"vocab", 37}, {"lr", 1e-2},  {"clip", 0.7}};
     check_losses(args, "--update backward", 8);
     args["accumulate"] = 3;
     check_losses(args, "--update forward", 8);
@@ -96,8 +99,10 @@ TEST_CASE("dialects: a plan whose product does not fit its arguments is refused"
     Scratch folder;
     compile_gpt(args, "--dialect onednn", folder / "bundle");
     const std::string text = read_file(folder / "bundle/plan.json");
-    for (auto [from, to] : {std::pair{"\"rows\":8", "\"rows\":9"}, {"\"op\":\"bias\"", "\"op\":\"exec\""},
-                            {"\"form\":\"forward\",\"in\"", "\"form\":\"inverse\",\"in\""}, {"\"weight\":1", "\"weight\":99"}}) {
+    for (auto [from, to] : {std::pair{"\"rows\":8", "\"rows\":9"},
+                            {"\"op\":\"bias\"", "\"op\":\"exec\""},
+                            {"\"form\":\"forward\",\"in\"", "\"form\":\"inverse\",\"in\""},
+                            {"\"weight\":1", "\"weight\":99"}}) {
         CAPTURE(from);
         std::string bad = text;
         REQUIRE(bad.find(from) != std::string::npos);

@@ -32,16 +32,20 @@ double squares(const LossesCase &c, int examples) {
 
 double expected(const LossesCase &c, int kind, int examples) {
     switch (kind) {
-    case 2: return cross_entropy(c, "head", examples) + 0.3 * cross_entropy(c, "other", examples);
-    case 3: return squared(c, examples);
-    case 4: return cross_entropy(c, "head", examples) + squares(c, examples);
+    case 2:
+        return cross_entropy(c, "head", examples) + 0.3 * cross_entropy(c, "other", examples);
+    case 3:
+        return squared(c, examples);
+    case 4:
+        return cross_entropy(c, "head", examples) + squares(c, examples);
     case 6:
         return weighed(c, examples);
     case 7:
         return weighed(c, examples) + 0.3 * cross_entropy(c, "other", examples);
     case 8:
         return taught(c, examples);
-    default: return cross_entropy(c, "head", examples);
+    default:
+        return cross_entropy(c, "head", examples);
     }
 }
 
@@ -93,12 +97,15 @@ TEST_CASE("evaluation: in bf16 the loss of some examples is that of a batch of s
     }
 }
 
-TEST_CASE("evaluation: of a loss that may need all rows together whole batches are evaluated, others refused by its name") {
+TEST_CASE(
+    "evaluation: of a loss that may need all rows together whole batches are evaluated, others refused by its name") {
     LossesCase c(5);
     CHECK(c.trainer.evaluate(c.data, batch) == doctest::Approx(squared(c, batch)).epsilon(2e-6));
-    CHECK_ERROR(c.trainer.evaluate(c.data, 3),
-                "3 of the 4 examples of a batch cannot be evaluated: 'undeclared' (Undeclared) may make its number of all rows together: "
-                "where it is the mean over the rows of its inputs of what each makes, let its mean_of_rows() return true");
+    CHECK_ERROR(
+        c.trainer.evaluate(c.data, 3),
+        "3 of the 4 examples of a batch cannot be evaluated: 'undeclared' (Undeclared) may make its number of all rows "
+        "together: "
+        "where it is the mean over the rows of its inputs of what each makes, let its mean_of_rows() return true");
     LossesCase two(5, "", batch, 2);
     two.trainer.check_examples(2);  // the other worker has nothing but padding
     CHECK_ERROR(two.trainer.check_examples(3), "'undeclared' (Undeclared)");

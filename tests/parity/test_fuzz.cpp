@@ -25,7 +25,10 @@ static void check_schedules(int first, int cases) {
         const int accumulate = bits & 1 ? 2 : 1;
         const double clip = bits & 2 ? 0.5 : 0;
         std::string flags = fmt::format("--param seed={} --param batch=2 --param context={} --param vocab=19{}{}", seed,
-                                        bits & 4 ? 5 : bits & 32 ? 8 : 19, clip > 0 ? " --clip" : "", accumulate > 1 ? " --accumulate" : "");
+                                        bits & 4    ? 5
+                                        : bits & 32 ? 8
+                                                    : 19,
+                                        clip > 0 ? " --clip" : "", accumulate > 1 ? " --accumulate" : "");
         std::string refusal;
         auto scheduled = compile_program("tests/fuzz_model", flags + " --update " + modes[bits >> 3 & 3],
                                          folder.path / fmt::format("s{}", seed), &refusal);

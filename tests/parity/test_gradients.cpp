@@ -32,8 +32,7 @@ TEST_CASE("whole step: the gradient of every parameter, on ragged shapes") {
 }
 
 TEST_CASE("whole step: the same numbers twice, bit for bit") {
-    json args = {{"layers", 1},  {"heads", 5}, {"width", 85},
-                 {"context", 7}, {"batch", 2}, {"vocab", 31}};
+    json args = {{"layers", 1}, {"heads", 5}, {"width", 85}, {"context", 7}, {"batch", 2}, {"vocab", 31}};
     TrainingCase a(args, "--update auto"), b(args, "--update auto");
     for (int s = 0; s < 3; s++) CHECK(a.step() == b.step());
     for (const std::string &name : a.parameters()) {

@@ -7,8 +7,8 @@ namespace cryolite::test {
 namespace {
 
 json tiny(const json &with = json::object()) {
-    json args = {{"layers", 1}, {"heads", 2}, {"width", 16}, {"context", 8}, {"vocab", 65}, {"batch", 2},
-                 {"lr", 1e-3},  {"clip", 1.0}};
+    json args = {{"layers", 1}, {"heads", 2}, {"width", 16}, {"context", 8},
+                 {"vocab", 65}, {"batch", 2}, {"lr", 1e-3},  {"clip", 1.0}};
     args.update(with);
     return args;
 }
@@ -53,8 +53,9 @@ TEST_CASE("not finite: the first value is named with its layer, its quantity and
         if (precision == "bf16") c.step();  // is withheld, and leaves its results behind
         c.trainer.watch_values();
         c.step();
-        CHECK(first(c.trainer) == "inf, at element 3 of the output of 'h.0.mlp.c_fc', which 'h.0.mlp.c_fc + h.0.mlp.act' of "
-                                  "the forward pass writes");
+        CHECK(first(c.trainer) ==
+              "inf, at element 3 of the output of 'h.0.mlp.c_fc', which 'h.0.mlp.c_fc + h.0.mlp.act' of "
+              "the forward pass writes");
     }
 }
 
@@ -72,8 +73,9 @@ TEST_CASE("not finite: a square may be the first") {
     poison(c, "ln_f.bias", 2e38f);
     c.trainer.watch_values();
     c.step();
-    CHECK(first(c.trainer).ends_with("of the optimizer's 'wte.weight.exp_avg_sq', which 'next(wte.weight)' of the update "
-                                     "pass writes"));
+    CHECK(
+        first(c.trainer).ends_with("of the optimizer's 'wte.weight.exp_avg_sq', which 'next(wte.weight)' of the update "
+                                   "pass writes"));
 }
 
 TEST_CASE("withheld: updates in a row are counted until one is done, and go on from a checkpoint's number") {

@@ -22,13 +22,14 @@ int clFinish(void *queue) { return waits++, real<int(void *)>("clFinish")(queue)
 int clWaitForEvents(uint32_t n, void *const *events) {
     return waits++, real<int(uint32_t, void *const *)>("clWaitForEvents")(n, events);
 }
-int clEnqueueReadBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t n, void *to, uint32_t k, void *const *w, void **e) {
+int clEnqueueReadBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t n, void *to, uint32_t k, void *const *w,
+                        void **e) {
     waits += blocking != 0;
-    return real<int(void *, void *, uint32_t, size_t, size_t, void *, uint32_t, void *const *, void **)>("clEnqueueReadBuffer")(
-        q, m, blocking, at, n, to, k, w, e);
+    return real<int(void *, void *, uint32_t, size_t, size_t, void *, uint32_t, void *const *, void **)>(
+        "clEnqueueReadBuffer")(q, m, blocking, at, n, to, k, w, e);
 }
-int clEnqueueWriteBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t n, const void *from, uint32_t k, void *const *w,
-                         void **e) {
+int clEnqueueWriteBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t n, const void *from, uint32_t k,
+                         void *const *w, void **e) {
     waits += blocking != 0;
     return real<int(void *, void *, uint32_t, size_t, size_t, const void *, uint32_t, void *const *, void **)>(
         "clEnqueueWriteBuffer")(q, m, blocking, at, n, from, k, w, e);
@@ -38,8 +39,10 @@ int clEnqueueWriteBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t 
 namespace cryolite::test {
 
 namespace {
-const json even = {{"layers", 2}, {"heads", 2}, {"width", 16}, {"context", 16}, {"batch", 2}, {"vocab", 32}, {"lr", 1e-2}};
-const json odd = {{"layers", 1}, {"heads", 3}, {"width", 21}, {"context", 19}, {"batch", 3}, {"vocab", 37}, {"lr", 1e-2}};
+const json even = {{"layers", 2}, {"heads", 2},  {"width", 16}, {"context", 16},
+                   {"batch", 2},  {"vocab", 32}, {"lr", 1e-2}};
+const json odd = {{"layers", 1}, {"heads", 3},  {"width", 21}, {"context", 19},
+                  {"batch", 3},  {"vocab", 37}, {"lr", 1e-2}};
 }  // namespace
 
 TEST_CASE("opencl: updates inside the backward pass on odd shapes") {
@@ -49,7 +52,8 @@ TEST_CASE("opencl: updates inside the backward pass on odd shapes") {
 TEST_CASE("opencl: every update mode on even and odd shapes, 50 steps" * slow()) {
     if (!opencl_is_here()) return;
     for (const json &shape : {even, odd})
-        for (const char *update : {"separate", "backward", "forward"}) check_losses(shape, fmt::format("--update {}", update), 50);
+        for (const char *update : {"separate", "backward", "forward"})
+            check_losses(shape, fmt::format("--update {}", update), 50);
 }
 
 TEST_CASE("opencl: clipped, with norms of gradients that are not stored; and accumulated" * slow()) {

@@ -57,15 +57,11 @@ TEST_CASE("parity: updates inside the backward pass" * slow()) {
 TEST_CASE("parity: clipped by the global norm" * slow()) { check_case("odd, clipped", "--update separate"); }
 TEST_CASE("parity: clipped, no gradient of a product stored") { check_case("odd, clipped", "--update backward"); }
 TEST_CASE("parity: updates at the next use" * slow()) { check_case("odd, clipped", "--update forward"); }
-TEST_CASE("parity: accumulated over micro-batches" * slow()) {
-    check_case("even, accumulated", "--update separate");
-}
+TEST_CASE("parity: accumulated over micro-batches" * slow()) { check_case("even, accumulated", "--update separate"); }
 TEST_CASE("parity: accumulated, updates inside the last backward pass" * slow()) {
     check_case("even, accumulated", "--update backward");
 }
-TEST_CASE("parity: clipped and accumulated") {
-    check_case("even, clipped and accumulated", "--update auto");
-}
+TEST_CASE("parity: clipped and accumulated") { check_case("even, clipped and accumulated", "--update auto"); }
 
 TEST_CASE("parity: the gradient of every parameter") {
     for (const char *name : {"even", "odd"}) {
@@ -77,8 +73,7 @@ TEST_CASE("parity: the gradient of every parameter") {
             double norm = 0;
             for (float x : g) norm += double(x) * x;
             CAPTURE(tensor);
-            CHECK(std::sqrt(norm) ==
-                  doctest::Approx(t["gradient_norm"].get<double>()).epsilon(1e-4));
+            CHECK(std::sqrt(norm) == doctest::Approx(t["gradient_norm"].get<double>()).epsilon(1e-4));
             for (size_t k = 0; k < t["at"].size(); k++)
                 CHECK(std::abs(g[t["at"][k]] - t["gradient"][k].get<double>()) <
                       1e-4 * t["gradient_max"].get<double>());

@@ -26,8 +26,10 @@ Run train(const json &args, const std::string &flags, int steps) {
 void check_same(const Run &a, const Run &b, bool bits, double tolerance = 1e-6) {
     for (size_t s = 0; s < a.losses.size(); s++) {
         CAPTURE(s);
-        if (bits) CHECK(a.losses[s] == b.losses[s]);
-        else CHECK(std::abs(a.losses[s] - b.losses[s]) <= tolerance * a.losses[s]);
+        if (bits)
+            CHECK(a.losses[s] == b.losses[s]);
+        else
+            CHECK(std::abs(a.losses[s] - b.losses[s]) <= tolerance * a.losses[s]);
     }
     if (bits)
         for (auto &[name, w] : a.weights) {
@@ -44,8 +46,15 @@ int long_steps() {
 }  // namespace
 
 static void check_update_modes(int width, double clip, int accumulate) {
-    json args = {{"layers", 2}, {"heads", width == 16 ? 2 : 3}, {"width", width}, {"context", 13}, {"batch", 2},
-                 {"vocab", 37}, {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
+    json args = {{"layers", 2},
+                 {"heads", width == 16 ? 2 : 3},
+                 {"width", width},
+                 {"context", 13},
+                 {"batch", 2},
+                 {"vocab", 37},
+                 {"lr", 1e-2},
+                 {"clip", clip},
+                 {"accumulate", accumulate}};
     Run plain = train(args, "--update separate", 5);
     const std::string budget = fmt::format(" --budget {}", plain.kept + plain.arena * 8 / 10);
     Run small = train(args, "--update separate" + budget, 5);
@@ -77,8 +86,8 @@ TEST_CASE("placements: every update mode, on even and odd shapes, clipped or not
 }
 
 static void check_blocks(const std::string &precision, double clip, int accumulate) {
-    json args = {{"layers", 1}, {"heads", 3}, {"width", 21}, {"context", 37}, {"batch", 3}, {"vocab", 53},
-                 {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
+    json args = {{"layers", 1}, {"heads", 3}, {"width", 21},  {"context", 37},           {"batch", 3},
+                 {"vocab", 53}, {"lr", 1e-2}, {"clip", clip}, {"accumulate", accumulate}};
     const std::string format = " --precision " + precision;
     const Run whole = train(args, "--update separate --head-rows 0" + format, 5);
     for (const std::string &flags : {std::string("--update separate"), std::string("--update backward"),
@@ -105,7 +114,8 @@ TEST_CASE("placements: blocks of the head evaluate and predict as the whole head
     json args = {{"layers", 1}, {"heads", 2}, {"width", 16}, {"context", 32}, {"batch", 4}, {"vocab", 401}};
     TrainingCase whole(args, "--head-rows 0"), blocks(args, "--head-rows 32");
     for (int rows : {4, 3}) {
-        CHECK(whole.trainer.evaluate(whole.batch(5), rows) == doctest::Approx(blocks.trainer.evaluate(blocks.batch(5), rows)).epsilon(1e-6));
+        CHECK(whole.trainer.evaluate(whole.batch(5), rows) ==
+              doctest::Approx(blocks.trainer.evaluate(blocks.batch(5), rows)).epsilon(1e-6));
         const auto a = whole.trainer.predict(whole.batch(5), rows), b = blocks.trainer.predict(blocks.batch(5), rows);
         REQUIRE(a.size() == b.size());
         CHECK(std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) { return std::abs(x - y) < 1e-6f; }));
@@ -115,7 +125,8 @@ TEST_CASE("placements: blocks of the head evaluate and predict as the whole head
 }
 
 static void check_rules(std::initializer_list<std::string> rules) {
-    json args = {{"layers", 2}, {"heads", 3}, {"width", 21}, {"context", 13}, {"batch", 2}, {"vocab", 37}, {"lr", 1e-3}};
+    json args = {{"layers", 2}, {"heads", 3},  {"width", 21}, {"context", 13},
+                 {"batch", 2},  {"vocab", 37}, {"lr", 1e-3}};
     for (const std::string &rule : rules)
         for (double clip : {0.0, 0.7}) {
             args["clip"] = clip;
@@ -135,7 +146,8 @@ TEST_CASE("placements: a rule that takes norms") { check_rules({"lars"}); }
 TEST_CASE("placements: every other rule" * slow()) { check_rules({"sgd", "lion"}); }
 
 TEST_CASE("placements: nano, step after step (CRYOLITE_PLACEMENT_STEPS of them, else 30)" * slow()) {
-    json args = {{"layers", 4}, {"heads", 4}, {"width", 128}, {"context", 64}, {"batch", 12}, {"vocab", 65}, {"lr", 1e-3}};
+    json args = {{"layers", 4}, {"heads", 4},  {"width", 128}, {"context", 64},
+                 {"batch", 12}, {"vocab", 65}, {"lr", 1e-3}};
     Run plain = train(args, "--update separate", long_steps());
     check_same(plain, train(args, "--update backward", long_steps()), true);
     check_same(plain, train(args, "--update forward", long_steps()), true);

@@ -15,8 +15,10 @@ struct Run {
 };
 
 json small(int workers, double clip = 0, int accumulate = 1) {
-    return {{"layers", 2}, {"heads", 2}, {"width", 96}, {"context", 13}, {"batch", 4}, {"vocab", 37}, {"lr", 3e-3},
-            {"clip", clip}, {"accumulate", accumulate}, {"workers", workers}};
+    return {{"layers", 2},       {"heads", 2},   {"width", 96},
+            {"context", 13},     {"batch", 4},   {"vocab", 37},
+            {"lr", 3e-3},        {"clip", clip}, {"accumulate", accumulate},
+            {"workers", workers}};
 }
 
 void go_on(TrainingCase &c, Run &r, int steps) {
@@ -50,7 +52,8 @@ TEST_CASE("workers: 1, 2 and 4 have the losses of one another over 100 steps") {
     CHECK(one.losses.back() < 0.999 * one.losses.front());
     for (int workers : {2, 4}) {
         CAPTURE(workers);
-        const Run many = train(small(workers), "--update auto", 100), again = train(small(workers), "--update auto", 20);
+        const Run many = train(small(workers), "--update auto", 100),
+                  again = train(small(workers), "--update auto", 20);
         check_near(one, many);
         for (size_t s = 0; s < again.losses.size(); s++) CHECK(many.losses[s] == again.losses[s]);
         CHECK(train(small(workers), "--update auto", 20).weights == again.weights);
@@ -61,7 +64,8 @@ TEST_CASE("workers: clipped, accumulated, in bf16, and with every placement that
     for (const char *precision : {"fp32", "bf16"})
         for (double clip : {0.0, 0.3})
             for (int accumulate : {1, 3}) {
-                if (precision == std::string("bf16") && (clip > 0) != (accumulate > 1)) continue;  // half of them will do
+                if (precision == std::string("bf16") && (clip > 0) != (accumulate > 1))
+                    continue;  // half of them will do
                 const std::string format = std::string("--precision ") + precision;
                 CAPTURE(format);
                 CAPTURE(clip);
@@ -70,7 +74,8 @@ TEST_CASE("workers: clipped, accumulated, in bf16, and with every placement that
                 const Run two = train(small(2, clip, accumulate), format + " --update separate", 4);
                 // In bf16 a sum in another order may round to another half.
                 for (size_t s = 0; s < one.losses.size(); s++)
-                    CHECK(std::abs(one.losses[s] - two.losses[s]) <= (format.ends_with("bf16") ? 2e-4 : 1e-5) * one.losses[s]);
+                    CHECK(std::abs(one.losses[s] - two.losses[s]) <=
+                          (format.ends_with("bf16") ? 2e-4 : 1e-5) * one.losses[s]);
                 // Where an update is placed changes no bit.
                 for (const char *update : {"backward", "forward"}) {
                     const Run placed = train(small(2, clip, accumulate), format + " --update " + update, 4);
@@ -108,8 +113,10 @@ TEST_CASE("workers: checkpoints go from any number of them to any other") {
         Run rest;
         go_on(c, rest, 4);
         for (size_t s = 0; s < rest.losses.size(); s++) {
-            if (workers == 2) CHECK(rest.losses[s] == whole.losses[4 + s]);
-            else CHECK(std::abs(rest.losses[s] - whole.losses[4 + s]) <= 1e-5 * rest.losses[s]);
+            if (workers == 2)
+                CHECK(rest.losses[s] == whole.losses[4 + s]);
+            else
+                CHECK(std::abs(rest.losses[s] - whole.losses[4 + s]) <= 1e-5 * rest.losses[s]);
         }
         if (workers == 2) CHECK(rest.weights == whole.weights);
     }
@@ -119,7 +126,8 @@ TEST_CASE("workers: padding of the last batch is not counted, whoever has it") {
     for (int rows : {1, 2, 3, 4}) {
         TrainingCase one(small(1), "--update auto"), two(small(2), "--update auto");
         CAPTURE(rows);
-        CHECK(two.trainer.evaluate(two.batch(5), rows) == doctest::Approx(one.trainer.evaluate(one.batch(5), rows)).epsilon(1e-6));
+        CHECK(two.trainer.evaluate(two.batch(5), rows) ==
+              doctest::Approx(one.trainer.evaluate(one.batch(5), rows)).epsilon(1e-6));
         const auto a = one.trainer.predict(one.batch(5), rows), b = two.trainer.predict(two.batch(5), rows);
         REQUIRE(a.size() == b.size());
         CHECK(std::ranges::equal(a, b, [](float x, float y) { return std::abs(x - y) < 1e-5f; }));
@@ -136,7 +144,9 @@ public:
     std::string name() const override { return cpu_->name(); }
     DeviceMemory allocate(size_t bytes, const std::string &what) override { return cpu_->allocate(bytes, what); }
     void release(DeviceMemory &m) override { cpu_->release(m); }
-    void upload(const DeviceMemory &to, size_t at, const void *from, size_t n) override { cpu_->upload(to, at, from, n); }
+    void upload(const DeviceMemory &to, size_t at, const void *from, size_t n) override {
+        cpu_->upload(to, at, from, n);
+    }
     void download(void *to, const DeviceMemory &from, size_t at, size_t n) override { cpu_->download(to, from, at, n); }
     void bind(halide_buffer_t &b, const DeviceMemory &m, size_t offset) override { cpu_->bind(b, m, offset); }
     void *host_address(const halide_buffer_t &b) const override { return cpu_->host_address(b); }

@@ -11,8 +11,8 @@ struct Sine : Layer {
     Parameter frequency, phase;
 
     Sine(const std::string &path, int width)
-        : Layer(path), width(width), frequency{this, "frequency", {width}, ones},
-          phase{this, "phase", {width}, zeros} {}
+        : Layer(path), width(width), frequency{this, "frequency", {width}, ones}, phase{this, "phase", {width}, zeros} {
+    }
 
     Func forward(Array x) override {
         Var i("i"), r("r");

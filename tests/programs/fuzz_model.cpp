@@ -62,10 +62,14 @@ struct Random : TextModel {
 
 void place(Random &m, Step &s, Parameter &w) {
     switch (m.draw(4)) {
-    case 0: return s(next(w)).compute_root();
-    case 1: return s(d(w)).compute_at(next(w));
-    case 2: return s(next(w)).compute_at(forward);
-    default: return;
+    case 0:
+        return s(next(w)).compute_root();
+    case 1:
+        return s(d(w)).compute_at(next(w));
+    case 2:
+        return s(next(w)).compute_at(forward);
+    default:
+        return;
     }
 }
 

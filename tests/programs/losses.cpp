@@ -27,7 +27,9 @@ struct SquaredError : Layer2 {
     }
 
 private:
-    static Expr error(const Array &x, const Array &target, Expr v, Expr r) { return x(v, r) - select(target(r) == v, 1.0f, 0.0f); }
+    static Expr error(const Array &x, const Array &target, Expr v, Expr r) {
+        return x(v, r) - select(target(r) == v, 1.0f, 0.0f);
+    }
 };
 
 /// The same, of which nothing is said.
@@ -110,10 +112,14 @@ struct Losses : TextModel {
     }
     Tensor loss(Tensor y, Tensor targets) override {
         switch (kind) {
-        case 2: return criterion(y, targets) + 0.3 * of_other((*other)(*hidden), targets);
-        case 3: return squared(y, targets);
-        case 4: return criterion(y, targets) + squares(pool(y));
-        case 5: return undeclared(y, targets);
+        case 2:
+            return criterion(y, targets) + 0.3 * of_other((*other)(*hidden), targets);
+        case 3:
+            return squared(y, targets);
+        case 4:
+            return criterion(y, targets) + squares(pool(y));
+        case 5:
+            return undeclared(y, targets);
         case 6:
             return weighed(y, targets);
         case 7:
@@ -122,7 +128,8 @@ struct Losses : TextModel {
             const Tensor z = (*other)(*hidden);
             return criterion(z, targets) + taught(y, z) + huber(y, z) + yes_or_no(y, z);
         }
-        default: return criterion(y, targets);
+        default:
+            return criterion(y, targets);
         }
     }
 };

@@ -10,8 +10,7 @@ struct RmsNorm : Layer {
     const int width;
     Parameter g;
 
-    RmsNorm(const std::string &path, int width)
-        : Layer(path), width(width), g{this, "weight", {width}, ones} {}
+    RmsNorm(const std::string &path, int width) : Layer(path), width(width), g{this, "weight", {width}, ones} {}
 
     Func forward(Array x) override {
         Var i("i"), r("r");
@@ -42,11 +41,10 @@ struct MyBlock {
     Gate gate;
 
     MyBlock(const std::string &path, int width, int heads)
-        : norm1(path + ".norm1", width), norm2(path + ".norm2", width),
-          qkv(path + ".qkv", width, 3 * width), project(path + ".project", width, width),
-          up(path + ".up", width, 2 * width), open(path + ".open", width, 2 * width),
-          down(path + ".down", 2 * width, width), attention(path + ".attention", heads),
-          gate(path + ".gate") {}
+        : norm1(path + ".norm1", width), norm2(path + ".norm2", width), qkv(path + ".qkv", width, 3 * width),
+          project(path + ".project", width, width), up(path + ".up", width, 2 * width),
+          open(path + ".open", width, 2 * width), down(path + ".down", 2 * width, width),
+          attention(path + ".attention", heads), gate(path + ".gate") {}
 
     Tensor operator()(Tensor x) {
         x = x + project(attention(qkv(norm1(x))));

@@ -35,9 +35,7 @@ struct CausalFilter : Layer {
 
 private:
     Var c{"c"}, t{"t"}, s{"s"};
-    Expr past(const Array &x, Expr at) const {
-        return select(at >= 0, x(c, max(at, 0), s), cast(x.type(), 0));
-    }
+    Expr past(const Array &x, Expr at) const { return select(at >= 0, x(c, max(at, 0), s), cast(x.type(), 0)); }
 };
 
 struct Smoother : TextModel {

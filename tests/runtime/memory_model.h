@@ -57,8 +57,8 @@ public:
         now->insert(at, place, {value, false, {}}, release);
     }
     /// Sees one of `expected`, or any, and stores what `change` makes of it; false where it sees another value.
-    template <class Change>
-    static bool modify(size_t at, const uint64_t *expected, uint64_t &seen, const Change &change, bool acquire, bool release) {
+    template <class Change> static bool modify(size_t at, const uint64_t *expected, uint64_t &seen,
+                                               const Change &change, bool acquire, bool release) {
         now->may_switch();
         const auto &messages = now->locations_[at];
         std::vector<size_t> places;
@@ -188,8 +188,7 @@ private:
 };
 
 /// std::atomic in a MemoryModel.
-template <class T>
-class Modelled {
+template <class T> class Modelled {
     using Order = std::memory_order;
 
 public:

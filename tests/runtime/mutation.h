@@ -26,7 +26,8 @@ inline std::string mutated(const std::string &bytes, uint32_t seed) {
             out.insert(below(out.size() + 1), std::string(1 + below(20), static_cast<char>(random())));
             break;
         case 4:
-            if (const size_t at = below(out.size()), n = std::min<size_t>(512, out.size() - at); n) out.replace(at, n, n, '\0');
+            if (const size_t at = below(out.size()), n = std::min<size_t>(512, out.size() - at); n)
+                out.replace(at, n, n, '\0');
             break;
         default:
             out += out.substr(below(out.size()));

@@ -46,8 +46,7 @@ inline fs::path write_plainly(const fs::path &path, std::string_view bytes) {
 }
 
 /// The message of the Error that `action` throws; empty when it throws none.
-template <typename Action>
-std::string error_of(Action &&action) {
+template <typename Action> std::string error_of(Action &&action) {
     try {
         action();
     } catch (const Error &e) {
@@ -57,8 +56,7 @@ std::string error_of(Action &&action) {
 }
 
 /// Runs `action` in a child; its exit status.
-template <typename Action>
-int in_child(Action &&action) {
+template <typename Action> int in_child(Action &&action) {
     const pid_t pid = ::fork();
     if (pid == 0) {
         try {
@@ -74,16 +72,14 @@ int in_child(Action &&action) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-inline bool contains(std::string_view text, std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-}
+inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 }  // namespace cryolite::test
 
 /// The error's message must contain `part`; shows the message when it does not.
-#define CHECK_ERROR(action, part)                                                                  \
-    do {                                                                                           \
-        const std::string cryolite_message = ::cryolite::test::error_of([&] { action; });          \
-        CAPTURE(cryolite_message);                                                                 \
-        CHECK(::cryolite::test::contains(cryolite_message, part));                                 \
+#define CHECK_ERROR(action, part)                                                                                      \
+    do {                                                                                                               \
+        const std::string cryolite_message = ::cryolite::test::error_of([&] { action; });                              \
+        CAPTURE(cryolite_message);                                                                                     \
+        CHECK(::cryolite::test::contains(cryolite_message, part));                                                     \
     } while (false)

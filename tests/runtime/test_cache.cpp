@@ -23,8 +23,7 @@ std::string fill(const fs::path &folder) {
 CacheEntry published(const Cache &cache) { return cache.publish("bundles", key, fill); }
 
 /// Damages a whole entry; it must be a miss, with a word that contains `why`, and be made again.
-template <typename Damage>
-void check_healed(const char *why, Damage &&damage) {
+template <typename Damage> void check_healed(const char *why, Damage &&damage) {
     CAPTURE(why);
     Scratch scratch;
     const Cache cache(scratch / "cache");
@@ -65,20 +64,14 @@ TEST_CASE("cache: what is published is found, with what it is about") {
 TEST_CASE("cache: every fault of an entry is a miss, and healed") {
     check_healed("kernels.so has 100 bytes, not 5000",
                  [](const fs::path &f) { fs::resize_file(f / "kernels.so", 100); });
-    check_healed("kernels.so has 0 bytes",
-                 [](const fs::path &f) { fs::resize_file(f / "kernels.so", 0); });
-    check_healed("kernels.so has changed", [](const fs::path &f) {
-        write_plainly(f / "kernels.so", std::string(4999, 'k') + "x");
-    });
+    check_healed("kernels.so has 0 bytes", [](const fs::path &f) { fs::resize_file(f / "kernels.so", 0); });
+    check_healed("kernels.so has changed",
+                 [](const fs::path &f) { write_plainly(f / "kernels.so", std::string(4999, 'k') + "x"); });
     check_healed("plan.json is missing", [](const fs::path &f) { fs::remove(f / "plan.json"); });
-    check_healed("does not belong to it: extra",
-                 [](const fs::path &f) { write_plainly(f / "extra", ""); });
-    check_healed("manifest.json is missing",
-                 [](const fs::path &f) { fs::remove(f / "manifest.json"); });
-    check_healed("manifest.json cannot be read",
-                 [](const fs::path &f) { fs::resize_file(f / "manifest.json", 40); });
-    check_healed("manifest.json cannot be read",
-                 [](const fs::path &f) { write_plainly(f / "manifest.json", "[]"); });
+    check_healed("does not belong to it: extra", [](const fs::path &f) { write_plainly(f / "extra", ""); });
+    check_healed("manifest.json is missing", [](const fs::path &f) { fs::remove(f / "manifest.json"); });
+    check_healed("manifest.json cannot be read", [](const fs::path &f) { fs::resize_file(f / "manifest.json", 40); });
+    check_healed("manifest.json cannot be read", [](const fs::path &f) { write_plainly(f / "manifest.json", "[]"); });
     check_healed("manifest.json has changed", [](const fs::path &f) {
         std::string text = read_file(f / "manifest.json");
         text.replace(text.find("5000"), 4, "5001");
@@ -86,8 +79,7 @@ TEST_CASE("cache: every fault of an entry is a miss, and healed") {
     });
     check_healed("kernels.so is writable by others",
                  [](const fs::path &f) { fs::permissions(f / "kernels.so", fs::perms(0666)); });
-    check_healed("writable by others",
-                 [](const fs::path &f) { fs::permissions(f, fs::perms(0777)); });
+    check_healed("writable by others", [](const fs::path &f) { fs::permissions(f, fs::perms(0777)); });
     check_healed("kernels.so is not a regular file", [](const fs::path &f) {
         fs::rename(f / "kernels.so", f.parent_path().parent_path() / "elsewhere.so");
         fs::create_symlink(f.parent_path().parent_path() / "elsewhere.so", f / "kernels.so");
@@ -97,9 +89,8 @@ TEST_CASE("cache: every fault of an entry is a miss, and healed") {
         write_plainly(f, "a file in the way");
     });
     if (geteuid() == 0)
-        check_healed("owned by user 65534", [](const fs::path &f) {
-            REQUIRE(chown((f / "kernels.so").c_str(), 65534, 65534) == 0);
-        });
+        check_healed("owned by user 65534",
+                     [](const fs::path &f) { REQUIRE(chown((f / "kernels.so").c_str(), 65534, 65534) == 0); });
 }
 
 TEST_CASE("cache: an entry under another name is not trusted") {
@@ -121,15 +112,13 @@ TEST_CASE("cache: of two that publish the same, both have it") {
         }
         _exit(0);
     }
-    for (int i = 0; i < 50; ++i)
-        CHECK(cache.publish("bundles", sha256_hex(std::to_string(i)), fill).damage.empty());
+    for (int i = 0; i < 50; ++i) CHECK(cache.publish("bundles", sha256_hex(std::to_string(i)), fill).damage.empty());
     int status = -1;
     waitpid(pid, &status, 0);
     CHECK(status == 0);
     CHECK(cache.list("bundles").size() == 50);
     for (const CacheEntry &entry : cache.list("bundles")) CHECK(entry.damage.empty());
-    CHECK(std::distance(fs::directory_iterator(cache.folder() / "bundles"),
-                        fs::directory_iterator()) == 50);
+    CHECK(std::distance(fs::directory_iterator(cache.folder() / "bundles"), fs::directory_iterator()) == 50);
 }
 
 TEST_CASE("cache: a second process waits for the first, unless that was killed") {
@@ -210,8 +199,7 @@ TEST_CASE("cache: a folder that cannot be written or trusted is refused by name"
     CHECK(in_child([&] {
               REQUIRE(seteuid(65534) == 0);
               const std::string message = error_of([&] { Cache cache(scratch / "none"); });
-              if (!contains(message, "Permission denied") || !contains(message, "--cache DIR"))
-                  fail("{}", message);
+              if (!contains(message, "Permission denied") || !contains(message, "--cache DIR")) fail("{}", message);
               const std::string foreign = error_of([&] { Cache cache(scratch.path); });
               if (!contains(foreign, "owned by user 0, not 65534")) fail("{}", foreign);
           }) == 0);
@@ -228,25 +216,20 @@ TEST_CASE("cache: a whole entry is found in a folder that is read-only, a new on
               if (seteuid(65534) != 0) fail("seteuid");
               const Cache cache(folder);
               published(cache);
-              for (const char *name : {"bundles", ""})
-                  fs::permissions(folder / name, fs::perms(0500));
+              for (const char *name : {"bundles", ""}) fs::permissions(folder / name, fs::perms(0500));
               if (!cache.find("bundles", key)) fail("not found");
-              const std::string message =
-                  error_of([&] { cache.publish("bundles", other_key, fill); });
-              if (!contains(message, "Permission denied") || !contains(message, "--cache DIR"))
-                  fail("{}", message);
+              const std::string message = error_of([&] { cache.publish("bundles", other_key, fill); });
+              if (!contains(message, "Permission denied") || !contains(message, "--cache DIR")) fail("{}", message);
               fs::resize_file(folder / "bundles" / key / "kernels.so", 1);
               if (cache.find("bundles", key)) fail("damaged, but found");
-              for (const char *name : {"", "bundles"})
-                  fs::permissions(folder / name, fs::perms(0700));
+              for (const char *name : {"", "bundles"}) fs::permissions(folder / name, fs::perms(0700));
           }) == 0);
 }
 
 TEST_CASE("cache: kernels are checked by their last line") {
     Scratch scratch;
     const std::string name(32, 'a'), object(100, 'o');
-    const std::string whole =
-        object + "\ncryolite kernel " + name + " " + sha256_hex(object).substr(0, 32) + "\n";
+    const std::string whole = object + "\ncryolite kernel " + name + " " + sha256_hex(object).substr(0, 32) + "\n";
     const fs::path path = scratch / (name + ".o");
     CHECK(kernel_damage(write_plainly(path, whole)) == "");
     CHECK(kernel_damage(write_plainly(scratch / "b.o", whole)) != "");
@@ -260,8 +243,7 @@ TEST_CASE("cache: leftovers of killed processes go after a day") {
     Scratch scratch;
     const Cache cache(scratch / "cache");
     published(cache);
-    const fs::path old_one = cache.folder() / "bundles/.tmp-old-1",
-                   new_one = cache.folder() / "bundles/.tmp-new-1";
+    const fs::path old_one = cache.folder() / "bundles/.tmp-old-1", new_one = cache.folder() / "bundles/.tmp-new-1";
     for (const fs::path &folder : {old_one, new_one}) fs::create_directory(folder);
     fs::last_write_time(old_one, fs::file_time_type::clock::now() - std::chrono::hours(30));
     CHECK(cache.remove_leftovers() == 1);

@@ -22,7 +22,8 @@ std::string fill_with(const fs::path &folder, const std::string &content) {
 }
 
 CacheEntry published(const Cache &cache, const std::string &content, bool replace = false) {
-    return cache.publish("bundles", key, [&](const fs::path &f) { return fill_with(f, content); }, replace);
+    return cache.publish(
+        "bundles", key, [&](const fs::path &f) { return fill_with(f, content); }, replace);
 }
 
 /// A copy of the library that has this symbol, loaded here already.
@@ -143,7 +144,8 @@ TEST_CASE("cache: publishing that fails or is killed at any call leaves a hit or
     const auto publish = [&] { error_of([&] { published(Cache(folder), "text"); }); };
     const auto nothing = [&] { fs::remove_all(folder); };
     for (Fault fault : {Fault::error, Fault::kill, Fault::torn}) {
-        const long calls = at_every_call({.path = folder.string() + "*", .fault = fault, .number = ENOSPC}, nothing, publish, check);
+        const long calls =
+            at_every_call({.path = folder.string() + "*", .fault = fault, .number = ENOSPC}, nothing, publish, check);
         MESSAGE(calls, " calls");
         CHECK(calls > 15);
     }

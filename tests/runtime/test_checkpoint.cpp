@@ -17,8 +17,7 @@ std::vector<uint64_t> steps_in(const fs::path &run) {
 }
 
 size_t entries_in(const fs::path &folder) {
-    return static_cast<size_t>(
-        std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
 }  // namespace
@@ -27,8 +26,7 @@ TEST_CASE("checkpoint: written whole, listed newest first, verified") {
     Scratch run;
     CHECK(list_checkpoints(run.path).empty());
     CHECK(newest_good_step(run.path) == 0);
-    for (uint64_t step : {100, 1234567, 200})
-        CHECK(write_checkpoint(run.path, step, files_of(step)).step == step);
+    for (uint64_t step : {100, 1234567, 200}) CHECK(write_checkpoint(run.path, step, files_of(step)).step == step);
     CHECK(steps_in(run.path) == std::vector<uint64_t>{1234567, 200, 100});
     const fs::path folder = run / "checkpoints/step-000200";
     CHECK(verify_checkpoint(folder).empty());
@@ -62,23 +60,15 @@ TEST_CASE("checkpoint: each kind of damage is noticed, and the one before is tak
         {"state.json", cut, "state.json has 11 bytes, 12 were written"},
         {"state.json", remove, "state.json: No such file"},
         {"manifest.json", remove, "manifest.json: No such file"},
-        {"manifest.json", [](const fs::path &p) { write_plainly(p, ""); },
-         "manifest.json is damaged"},
-        {"manifest.json", [](const fs::path &p) { write_plainly(p, "[1]"); },
-         "manifest.json is damaged"},
-        {"manifest.json", [](const fs::path &p) { fs::resize_file(p, 50); },
-         "manifest.json is damaged"},
-        {"manifest.json", [](const fs::path &p) { write_plainly(p, R"({"format":"x"})"); },
-         "not of the format"},
+        {"manifest.json", [](const fs::path &p) { write_plainly(p, ""); }, "manifest.json is damaged"},
+        {"manifest.json", [](const fs::path &p) { write_plainly(p, "[1]"); }, "manifest.json is damaged"},
+        {"manifest.json", [](const fs::path &p) { fs::resize_file(p, 50); }, "manifest.json is damaged"},
+        {"manifest.json", [](const fs::path &p) { write_plainly(p, R"({"format":"x"})"); }, "not of the format"},
         {"manifest.json",
-         [](const fs::path &p) {
-             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{}})");
-         },
+         [](const fs::path &p) { write_plainly(p, R"({"format":"cryolite checkpoint 1","step":200,"files":{}})"); },
          "names no files"},
         {"manifest.json",
-         [](const fs::path &p) {
-             write_plainly(p, R"({"format":"cryolite checkpoint 1","step":100,"files":{}})");
-         },
+         [](const fs::path &p) { write_plainly(p, R"({"format":"cryolite checkpoint 1","step":100,"files":{}})"); },
          "is of step 100"},
         {"manifest.json",
          [](const fs::path &p) {

@@ -19,7 +19,9 @@ TEST_CASE("a sum is that of all shares in the order of the workers, in the place
         std::vector<std::vector<float>> shares;
         for (int w = 0; w < workers; w++) {
             shares.emplace_back(n);
-            for (size_t i = 0; i < n; i++) shares.back()[i] = std::sin(float(i * 7 + size_t(w) * 13)) * std::pow(10.0f, float((i + size_t(w)) % 7));
+            for (size_t i = 0; i < n; i++)
+                shares.back()[i] =
+                    std::sin(float(i * 7 + size_t(w) * 13)) * std::pow(10.0f, float((i + size_t(w)) % 7));
         }
         const auto before = shares;
         const int owner = workers - 1;
@@ -45,7 +47,8 @@ TEST_CASE("schedulers of several workers add and read in many runs: each sees th
     auto ends = local_collectives(workers);
     WorkerThreads worker_threads(workers);
     std::vector<std::unique_ptr<TaskScheduler>> schedulers;
-    std::vector<std::vector<std::vector<float>>> shares(workers, std::vector<std::vector<float>>(sums, std::vector<float>(n)));
+    std::vector<std::vector<std::vector<float>>> shares(workers,
+                                                        std::vector<std::vector<float>>(sums, std::vector<float>(n)));
     std::vector<float> results[sums];
     for (auto &r : results) r.resize(n);
     for (int w = 0; w < workers; w++) {
@@ -77,7 +80,9 @@ TEST_CASE("schedulers of several workers add and read in many runs: each sees th
                 int last = add([&share, run, w, s] { std::ranges::fill(share, float(run * (w + 1) + s)); }, -1);
                 last = add([&end, s] { end.offer(s); }, last);
                 if (s % workers == w) {
-                    auto sum = [&end, &scheduler, &result, s] { add_in_order(result.data(), end.shares(s), n, &scheduler); };
+                    auto sum = [&end, &scheduler, &result, s] {
+                        add_in_order(result.data(), end.shares(s), n, &scheduler);
+                    };
                     last = add(sum, last, [&end, s] { return end.offered(s) ? Gate::open : Gate::closed; });
                     last = add([&end, s] { end.publish(s); }, last);
                 }

@@ -14,8 +14,7 @@ namespace cryolite::test {
 namespace {
 
 int entries_in(const fs::path &folder) {
-    return static_cast<int>(
-        std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+    return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
 /// Files of this process may have `bytes` at most while this lives: a full disk one can have
@@ -45,8 +44,7 @@ struct Unprivileged {
 
 TEST_CASE("files: reading says what is wrong with a path") {
     Scratch scratch;
-    CHECK(read_file(write_plainly(scratch / "a", std::string("x\0y", 3))) ==
-          std::string("x\0y", 3));
+    CHECK(read_file(write_plainly(scratch / "a", std::string("x\0y", 3))) == std::string("x\0y", 3));
     CHECK(read_file(write_plainly(scratch / "empty", "")).empty());
     CHECK_ERROR(read_file(scratch / "none"), "none: No such file or directory; check the spelling");
     CHECK_ERROR(read_file(scratch / "no/folder"), "its folder does not exist");
@@ -56,8 +54,7 @@ TEST_CASE("files: reading says what is wrong with a path") {
     CHECK_ERROR(read_file(scratch / std::string(300, 'n')), "File name too long");
     fs::permissions(scratch.path, fs::perms::owner_all);
     Unprivileged user;
-    if (user.root)
-        CHECK_ERROR(read_file(scratch / "a"), "Permission denied; give this user permission");
+    if (user.root) CHECK_ERROR(read_file(scratch / "a"), "Permission denied; give this user permission");
 }
 
 TEST_CASE("files: a mapping needs a regular file") {
@@ -104,12 +101,10 @@ TEST_CASE("files: an atomic write replaces, or leaves everything as it was") {
     CHECK_ERROR(FileWriter("/dev/full").write(as_bytes("x")),
                 "/dev/full: No space left on device; 1 bytes more needed");
     CHECK(fs::exists("/dev/full"));
-    fs::permissions(scratch.path,
-                    fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_exec);
+    fs::permissions(scratch.path, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_exec);
     {
         Unprivileged user;
-        CHECK_ERROR(write_file_atomic(path, "three"),
-                    "Permission denied; give this user permission");
+        CHECK_ERROR(write_file_atomic(path, "three"), "Permission denied; give this user permission");
     }
     fs::permissions(scratch.path, fs::perms::owner_all);
     CHECK(read_file(path) == "two");

@@ -67,11 +67,9 @@ TEST_CASE("loader: sequential micro-batches share their edge token and start aga
                 "the data has 6 tokens, but a micro-batch of 2 x 3 in sequential order needs 7");
 }
 
-TEST_CASE(
-    "loader: random windows are uniform, shifted by one, and a function of seed and position") {
+TEST_CASE("loader: random windows are uniform, shifted by one, and a function of seed and position") {
     const WindowShape shape{.batch = 3, .context = 4};
-    Loader loader(random_windows(counting(20), shape, 5)),
-        same_seed(random_windows(counting(20), shape, 5)),
+    Loader loader(random_windows(counting(20), shape, 5)), same_seed(random_windows(counting(20), shape, 5)),
         other_seed(random_windows(counting(20), shape, 6));
     std::set<int> starts;
     bool differs = false;
@@ -90,10 +88,8 @@ TEST_CASE(
     CHECK(differs);
     CHECK(starts.size() == 16);  // offsets 0 ... 15: the last target is the last token
     CHECK(*starts.rbegin() == 15);
-    CHECK_ERROR(random_windows(counting(4), shape, 1),
-                "the data has 4 tokens, but context 4 needs at least 5");
-    CHECK_ERROR(random_windows(counting(9), {.batch = 0}, 1),
-                "batch 0 and context 1 must be at least 1");
+    CHECK_ERROR(random_windows(counting(4), shape, 1), "the data has 4 tokens, but context 4 needs at least 5");
+    CHECK_ERROR(random_windows(counting(9), {.batch = 0}, 1), "batch 0 and context 1 must be at least 1");
 }
 
 TEST_CASE("loader: seeking goes on exactly, from anywhere") {
@@ -151,8 +147,7 @@ TEST_CASE("loader: each epoch has every row once, in an order of its own") {
         for (int i = 0; i < 10; ++i) CHECK(order[i] == i);
     }
     CHECK(orders.size() == 6);
-    Loader larger(
-        shuffled_rows(counting_table(3), 8, 3));  // a batch of more rows than an epoch has
+    Loader larger(shuffled_rows(counting_table(3), 8, 3));  // a batch of more rows than an epoch has
     CHECK(larger.next().targets.size() == 8);
     CHECK_ERROR(shuffled_rows(Table(), 4, 1), "no rows");
 }
@@ -199,16 +194,14 @@ TEST_CASE("windows: the whole split once, the last batch filled up") {
         const int valid = windows.fill(b, batch);
         CHECK(valid == (b < 2 ? 3 : 1));
         seen.insert(seen.end(), batch.tokens.begin(), batch.tokens.begin() + valid * 4);
-        for (size_t i = 0; i < batch.tokens.size(); ++i)
-            CHECK(batch.targets[i] == batch.tokens[i] + 1);
+        for (size_t i = 0; i < batch.tokens.size(); ++i) CHECK(batch.targets[i] == batch.tokens[i] + 1);
     }
     std::vector<int32_t> expected(28);
     std::iota(expected.begin(), expected.end(), 0);
     CHECK(seen == expected);
     CHECK(batch.tokens[4] == 24);  // row 1 of the last batch repeats row 0
     CHECK_ERROR(windows.fill(3, batch), "evaluation batch 3 of 3 does not exist");
-    CHECK_ERROR(Windows(counting(4), {.batch = 1, .context = 4}),
-                "has 4 tokens, but context 4 needs at least 5");
+    CHECK_ERROR(Windows(counting(4), {.batch = 1, .context = 4}), "has 4 tokens, but context 4 needs at least 5");
 
     const Rows rows(counting_table(5), 2, 2);
     CHECK(rows.batches() == 3);

@@ -12,8 +12,7 @@ namespace cryolite::test {
 namespace {
 
 /// As Modelled, but the fields of a loop, all but its ticket, have no order: as on x86 it did no harm.
-template <class T>
-struct Careless : Modelled<T> {
+template <class T> struct Careless : Modelled<T> {
     using Modelled<T>::Modelled;
     static std::memory_order order(std::memory_order o) {
         return std::is_same_v<T, uint64_t> ? o : std::memory_order_relaxed;
@@ -32,8 +31,7 @@ struct Outcome {
 };
 
 /// One thread opens a loop of one iteration, and when that has ended one of two; another claims twice meanwhile.
-template <template <class> class Atomic>
-Outcome claim_in_every_order(int switches) {
+template <template <class> class Atomic> Outcome claim_in_every_order(int switches) {
     Outcome outcome;
     using Tried = BasicLoop<Atomic>;
     std::unique_ptr<Tried> loop;

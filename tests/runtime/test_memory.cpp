@@ -100,9 +100,12 @@ TEST_CASE("memory: what a run takes, of all workers in one process or of one of 
     CHECK(all.staging == 8 * 3'000'000);
     CHECK(all.bytes() == 6'000'000 + 12'000'000 + 4 * 6'000'000 + 4 * 1'000'000 + 4 * 4000 + all.staging);
     CHECK(one.bytes() == 6'000'000 + 12'000'000 / 4 + 6'000'000 + 1'000'000 + 4000 + one.staging);
-    const std::pair<const char *, const char *> holders[] = {
-        {"weights", "6.0 MB"}, {"optimizer state", "12.0 MB"}, {"gradients", "24.0 MB"}, {"activations", "4.0 MB"},
-        {"batches, norms, numbers", "16.0 kB"}, {"staging: loading, checkpoint buffers", "24.0 MB"}};
+    const std::pair<const char *, const char *> holders[] = {{"weights", "6.0 MB"},
+                                                             {"optimizer state", "12.0 MB"},
+                                                             {"gradients", "24.0 MB"},
+                                                             {"activations", "4.0 MB"},
+                                                             {"batches, norms, numbers", "16.0 kB"},
+                                                             {"staging: loading, checkpoint buffers", "24.0 MB"}};
     for (auto &[name, bytes] : holders)
         CHECK_MESSAGE(contains(all.table(), fmt::format("\n  {:<37}{:>9}", name, bytes)), all.table());
     add("remainder", "uint16", 1'000'000);

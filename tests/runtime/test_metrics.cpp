@@ -75,8 +75,8 @@ TEST_CASE("tensorboard: an event file that a reader of TFRecords takes") {
     CHECK(events[0].substr(9) == std::string("\x10\x00\x1a\x0d", 4) + "brain.Event:2");
     CHECK(events[1].substr(9) == std::string("\x10\x0b\x3a\x02\x08\x01", 6));
     // step = 300; summary { value { tag: "loss/train", simple_value: 1.5 } }
-    CHECK(events[2].substr(9) == std::string("\x10\xac\x02\x2a\x13\x0a\x11\x0a\x0a", 9) +
-                                     "loss/train" + std::string("\x15\x00\x00\xc0\x3f", 5));
+    CHECK(events[2].substr(9) == std::string("\x10\xac\x02\x2a\x13\x0a\x11\x0a\x0a", 9) + "loss/train" +
+                                     std::string("\x15\x00\x00\xc0\x3f", 5));
 }
 
 }  // namespace cryolite::test

@@ -36,7 +36,9 @@ TEST_CASE("mutation: no damaged file of a cache's entry is used") {
                 cache.publish("bundles", key, fill);
             }
         }
-        write_plainly(folder / name, name == std::string("manifest.json") ? read_file(cache.publish("bundles", key, fill, true).folder / name) : whole);
+        write_plainly(folder / name, name == std::string("manifest.json")
+                                         ? read_file(cache.publish("bundles", key, fill, true).folder / name)
+                                         : whole);
         CHECK(cache.find("bundles", key));
     }
 }
@@ -78,7 +80,9 @@ TEST_CASE("mutation: a checkpoint of which any file is damaged is skipped, and w
         return [content](const fs::path &path) { return write_plainly(path, content), std::string(); };
     };
     const auto write = [&](uint64_t step) {
-        return write_checkpoint(scratch.path, step, {{"model.safetensors", file(std::string(1000, char(step)))}, {"state.json", file("{}")}});
+        return write_checkpoint(
+            scratch.path, step,
+            {{"model.safetensors", file(std::string(1000, char(step)))}, {"state.json", file("{}")}});
     };
     write(1);
     const fs::path folder = write(2).path;
@@ -90,11 +94,14 @@ TEST_CASE("mutation: a checkpoint of which any file is damaged is skipped, and w
             const std::string damaged = mutated(whole, uint32_t(seed));
             write_plainly(folder / name, damaged);
             std::string why;
-            const auto found = newest_good_checkpoint(scratch.path, [&](const Checkpoint &, const std::string &what) { why = what; });
+            const auto found =
+                newest_good_checkpoint(scratch.path, [&](const Checkpoint &, const std::string &what) { why = what; });
             REQUIRE(found);
             // A manifest has no digest of itself: one whose text means the same, as with other spaces, is as good.
-            if (found->step == 2) CHECK(name == std::string("manifest.json"));
-            else CHECK(!why.empty());
+            if (found->step == 2)
+                CHECK(name == std::string("manifest.json"));
+            else
+                CHECK(!why.empty());
         }
         write_plainly(folder / name, whole);
     }

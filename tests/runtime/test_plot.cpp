@@ -21,8 +21,7 @@ bool well_formed(const std::string &xml) {
         const size_t end = xml.find('>', i);
         if (end == std::string::npos) return false;
         const std::string tag = xml.substr(i + 1, end - i - 1);
-        const std::string name =
-            tag.substr(tag[0] == '/', tag.find_first_of(" /", 1) - (tag[0] == '/'));
+        const std::string name = tag.substr(tag[0] == '/', tag.find_first_of(" /", 1) - (tag[0] == '/'));
         if (tag[0] == '/') {
             if (open.empty() || open.back() != name) return false;
             open.pop_back();
@@ -38,10 +37,8 @@ LossPlot run_of(int steps) {
     LossPlot plot{"gpt <tiny> & \x01 co", {}, {}};
     for (int i = 1; i <= steps; ++i) {
         const double curve = 1.45 + 2.7 * std::exp(-i / (0.12 * steps));
-        plot.train.push_back(
-            {double(i), curve + 0.05 * std::sin(i * 12.9898) * std::sin(i * 78.233)});
-        if (i % (steps / 8 + 1) == 0 || i == steps)
-            plot.validation.push_back({double(i), curve + 0.12});
+        plot.train.push_back({double(i), curve + 0.05 * std::sin(i * 12.9898) * std::sin(i * 78.233)});
+        if (i % (steps / 8 + 1) == 0 || i == steps) plot.validation.push_back({double(i), curve + 0.12});
     }
     return plot;
 }
@@ -74,8 +71,7 @@ TEST_CASE("plot: a document of every kind of run") {
 }
 
 TEST_CASE("plot: losses that are not finite, constant or enormous") {
-    LossPlot plot{
-        "t", {{1, 2}, {2, NAN}, {3, INFINITY}, {4, 1e300}, {5, -1e300}}, {{3, 2}, {NAN, 1}}};
+    LossPlot plot{"t", {{1, 2}, {2, NAN}, {3, INFINITY}, {4, 1e300}, {5, -1e300}}, {{3, 2}, {NAN, 1}}};
     std::string svg = loss_svg(plot);
     CHECK(well_formed(svg));
     CHECK_FALSE(contains(svg, "nan"));
@@ -93,7 +89,8 @@ TEST_CASE("plot: several runs in one picture, each named, in a colour of its own
                                                   {"runs/b", {{1, 5.0}, {2, 4.5}}, {}},
                                                   {"runs/empty", {}, {}}});
     CHECK(svg.ends_with("</svg>\n"));
-    for (const char *text : {"a &amp; b", "runs/a&lt;b", "runs/b", "runs/empty", "#2b6cb0", "#d9480f", "#2f855a", "<circle"})
+    for (const char *text :
+         {"a &amp; b", "runs/a&lt;b", "runs/b", "runs/empty", "#2b6cb0", "#d9480f", "#2f855a", "<circle"})
         CHECK_MESSAGE(svg.find(text) != std::string::npos, text);
     CHECK(svg.find("nan") == std::string::npos);
     CHECK(compare_svg("none", {{"runs/empty", {}, {}}}).find("no losses yet") != std::string::npos);

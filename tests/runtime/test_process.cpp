@@ -19,8 +19,7 @@ TEST_CASE("process: output, errors and status come back") {
     CHECK(how_it_ended(r) == "exit status 3");
     CHECK(!r.ok());
     CHECK(run_process(shell("cat")).ok());  // stdin is empty
-    CHECK_ERROR(run_process({.argv = {"/no/such/program"}}),
-                "cannot run /no/such/program: No such file");
+    CHECK_ERROR(run_process({.argv = {"/no/such/program"}}), "cannot run /no/such/program: No such file");
 }
 
 TEST_CASE("process: a crash has the name of its signal") {

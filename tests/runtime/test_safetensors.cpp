@@ -27,8 +27,7 @@ std::string length_only(uint64_t length) {
     return bytes;
 }
 
-template <typename T>
-std::string raw(std::initializer_list<T> values) {
+template <typename T> std::string raw(std::initializer_list<T> values) {
     std::string bytes(values.size() * sizeof(T), '\0');
     std::memcpy(bytes.data(), values.begin(), bytes.size());
     return bytes;
@@ -45,8 +44,7 @@ TEST_CASE("safetensors: hostile files are refused by name") {
         {"empty", "", "not a safetensors file: 0 bytes, at least 8 expected"},
         {"short", "abc", "3 bytes, at least 8 expected"},
         {"huge length", length_only(~0ull), "its header would have 18446744073709551615 bytes"},
-        {"length past the end", length_only(100) + "{}",
-         "truncated: its header has 100 bytes, but only 2"},
+        {"length past the end", length_only(100) + "{}", "truncated: its header has 100 bytes, but only 2"},
         {"empty header", file_of(""), "does not begin with {"},
         {"space first", file_of(" {}"), "does not begin with {"},
         {"a pickle", "PK\x03\x04 some zip file", "its header would have"},
@@ -54,55 +52,44 @@ TEST_CASE("safetensors: hostile files are refused by name") {
         {"text after JSON", file_of("{} x"), "not valid JSON"},
         {"zero byte padding", file_of(std::string("{}\0\0", 4)), "not valid JSON"},
         {"not UTF-8", file_of("{\"\xff\":1}"), "not valid JSON"},
-        {"a number too large",
-         file_of(R"({"a":{"dtype":"F32","shape":[1e999],"data_offsets":[0,4]}})", 4), "header"},
-        {"deep", file_of("{\"a\":" + std::string(100000, '[')),
-         "nested deeper than the format allows"},
+        {"a number too large", file_of(R"({"a":{"dtype":"F32","shape":[1e999],"data_offsets":[0,4]}})", 4), "header"},
+        {"deep", file_of("{\"a\":" + std::string(100000, '[')), "nested deeper than the format allows"},
         {"deep objects", file_of(R"({"a":{"b":{"c":{"d":{"e":{"f":1}}}}}})"), "nested deeper"},
         {"duplicate tensor",
          file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8",)"
                  R"("shape":[1],"data_offsets":[0,1]}})",
                  1),
          "the name \"a\" appears twice"},
-        {"duplicate key",
-         file_of(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
+        {"duplicate key", file_of(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
          "the name \"dtype\" appears twice"},
         {"duplicate by escape",
          file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                  R"("\u0061":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
                  1),
          "the name \"a\" appears twice"},
-        {"entry is a number", file_of(R"({"a":1})"),
-         "tensor \"a\": expected an object with exactly"},
-        {"missing key", file_of(R"({"a":{"dtype":"F32","shape":[]}})"),
-         "expected an object with exactly"},
-        {"extra key", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}})", 1),
-         "exactly"},
+        {"entry is a number", file_of(R"({"a":1})"), "tensor \"a\": expected an object with exactly"},
+        {"missing key", file_of(R"({"a":{"dtype":"F32","shape":[]}})"), "expected an object with exactly"},
+        {"extra key", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}})", 1), "exactly"},
         {"dtype no string", file_of(R"({"a":{"dtype":1,"shape":[1],"data_offsets":[0,1]}})", 1),
          "dtype is not a string"},
         {"unknown dtype", file_of(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4),
          "unknown dtype \"F31\""},
-        {"shape no list", file_of(R"({"a":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})", 1),
-         "shape is not a list"},
+        {"shape no list", file_of(R"({"a":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})", 1), "shape is not a list"},
         {"negative extent", file_of(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", 1),
          "shape \"[-1]\" has an extent"},
         {"fraction", file_of(R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})", 1),
          "has an extent that is not a whole"},
         {"extent over 63 bits",
-         file_of(R"({"a":{"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,1]}})", 1),
-         "has an extent"},
-        {"product overflows",
-         file_of(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})"),
+         file_of(R"({"a":{"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,1]}})", 1), "has an extent"},
+        {"product overflows", file_of(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})"),
          "shape [4294967296, 4294967296] has more bytes than can be counted"},
-        {"times size overflows",
-         file_of(R"({"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}})"),
+        {"times size overflows", file_of(R"({"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}})"),
          "more bytes than can be counted"},
         {"one offset", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1),
          "are not two whole numbers"},
         {"negative offset", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[-1,0]}})", 1),
          "are not two whole numbers"},
-        {"backwards", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", 1),
-         "end before they begin"},
+        {"backwards", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", 1), "end before they begin"},
         {"past the end", file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4),
          "data_offsets [0, 8] go past the end: 4 bytes of tensors are there"},
         {"offset near 2^64",
@@ -122,14 +109,11 @@ TEST_CASE("safetensors: hostile files are refused by name") {
                  R"("shape":[1],"data_offsets":[2,3]}})",
                  3),
          "bytes 1 to 2 before tensor \"b\" belong to no tensor"},
-        {"hole in front", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2),
-         "bytes 0 to 1"},
+        {"hole in front", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2), "bytes 0 to 1"},
         {"bytes behind", file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 4),
          "the last 3 bytes belong to no tensor"},
-        {"metadata no object", file_of(R"({"__metadata__":[]})"),
-         "__metadata__ is not an object of strings"},
-        {"metadata no strings", file_of(R"({"__metadata__":{"step":3}})"),
-         "the value of \"step\" is not a string"},
+        {"metadata no object", file_of(R"({"__metadata__":[]})"), "__metadata__ is not an object of strings"},
+        {"metadata no strings", file_of(R"({"__metadata__":{"step":3}})"), "the value of \"step\" is not a string"},
         {"a name with control bytes", file_of(R"({"\u001b[2J":1})"), "tensor \"\\x1b[2J\""},
     };
     Scratch scratch;
@@ -142,9 +126,8 @@ TEST_CASE("safetensors: hostile files are refused by name") {
 }
 
 TEST_CASE("safetensors: damage anywhere in a header is refused or harmless") {
-    const std::string good = file_of(
-        R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
-        8);
+    const std::string good =
+        file_of(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
     Scratch scratch;
     std::mt19937 random(1);
     for (int round = 0; round < 3000; ++round) {
@@ -164,18 +147,14 @@ TEST_CASE("safetensors: what is written is read back") {
     std::vector<float> weights(6);
     std::iota(weights.begin(), weights.end(), 0.5f);
     const std::vector<int64_t> position = {1234567890123};
-    SafetensorsWriter writer(path,
-                             {{"h.0.w", Dtype::f32, {2, 3}},
-                              {"nothing", Dtype::f32, {0, 5}},
-                              {"position", Dtype::i64, {}}},
-                             {{"format", "pt"}});
+    SafetensorsWriter writer(
+        path, {{"h.0.w", Dtype::f32, {2, 3}}, {"nothing", Dtype::f32, {0, 5}}, {"position", Dtype::i64, {}}},
+        {{"format", "pt"}});
     writer.write("h.0.w", std::span<const float>(weights).first(2));
     writer.write("h.0.w", std::span<const float>(weights).subspan(2));
     CHECK_ERROR(writer.finish(), "tensor \"position\" has 0 of 8 bytes");
-    CHECK_ERROR(writer.write("h.0.w", as_bytes("x")),
-                "\"position\" is next (0 of 8 bytes written)");
-    CHECK_ERROR(writer.write("position", as_bytes("123456789")),
-                "1 bytes too many for tensor \"position\"");
+    CHECK_ERROR(writer.write("h.0.w", as_bytes("x")), "\"position\" is next (0 of 8 bytes written)");
+    CHECK_ERROR(writer.write("position", as_bytes("123456789")), "1 bytes too many for tensor \"position\"");
     writer.write("position", std::span<const int64_t>(position));
     CHECK_ERROR(writer.write("more", as_bytes("x")), "every tensor is complete");
     CHECK(writer.finish() == sha256_file(path));
@@ -226,8 +205,7 @@ TEST_CASE("safetensors: reading and writing take time in proportion to the numbe
     Scratch scratch;
     const auto seconds = [&](size_t tensors) {
         std::vector<TensorSpec> list;
-        for (size_t t = 0; t < tensors; ++t)
-            list.push_back({fmt::format("h.{}.w", t), Dtype::f32, {0, 3}});
+        for (size_t t = 0; t < tensors; ++t) list.push_back({fmt::format("h.{}.w", t), Dtype::f32, {0, 3}});
         const std::clock_t start = std::clock();
         SafetensorsWriter(scratch / "many", list).finish();
         const SafetensorsFile file(scratch / "many");
@@ -247,8 +225,7 @@ TEST_CASE("safetensors: reading and writing take time in proportion to the numbe
 TEST_CASE("safetensors: a writer refuses bad lists and leaves nothing half written") {
     Scratch scratch;
     const fs::path path = scratch / "x";
-    CHECK_ERROR((SafetensorsWriter(path, {{"a", Dtype::f32, {1}}, {"a", Dtype::f32, {1}}})),
-                "used twice");
+    CHECK_ERROR((SafetensorsWriter(path, {{"a", Dtype::f32, {1}}, {"a", Dtype::f32, {1}}})), "used twice");
     CHECK_ERROR((SafetensorsWriter(path, {{"__metadata__", Dtype::f32, {1}}})), "reserved");
     CHECK_ERROR((SafetensorsWriter(path, {{"a", Dtype::f32, {-1}}})), "shape [-1]");
     CHECK_ERROR((SafetensorsWriter(path, {{"\xff", Dtype::f32, {1}}})), "cannot write");
@@ -264,15 +241,11 @@ TEST_CASE("safetensors: every float type becomes float32") {
     Scratch scratch;
     const auto values = [&](std::string_view dtype, size_t count, const std::string &bytes) {
         const std::string header =
-            fmt::format(R"({{"a":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", dtype,
-                        count, bytes.size());
-        return SafetensorsFile(write_plainly(scratch / "x", file_of(header) + bytes))
-            .read_float32("a");
+            fmt::format(R"({{"a":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", dtype, count, bytes.size());
+        return SafetensorsFile(write_plainly(scratch / "x", file_of(header) + bytes)).read_float32("a");
     };
-    CHECK(values("F64", 3, raw<double>({1.5, -1e300, 0.1})) ==
-          std::vector<float>{1.5f, -inf, 0.1f});
-    CHECK(values("BF16", 3, raw<uint16_t>({0x3f80, 0xc049, 0xff80})) ==
-          std::vector<float>{1, -3.140625f, -inf});
+    CHECK(values("F64", 3, raw<double>({1.5, -1e300, 0.1})) == std::vector<float>{1.5f, -inf, 0.1f});
+    CHECK(values("BF16", 3, raw<uint16_t>({0x3f80, 0xc049, 0xff80})) == std::vector<float>{1, -3.140625f, -inf});
     CHECK(values("F16", 6, raw<uint16_t>({0x3c00, 0xc000, 0x0001, 0x83ff, 0x7bff, 0x7c00})) ==
           std::vector<float>{1, -2, 0x1p-24f, -1023 * 0x1p-24f, 65504, inf});
     CHECK(std::isnan(values("F16", 1, raw<uint16_t>({0x7e00}))[0]));

@@ -54,8 +54,10 @@ TEST_CASE("streams: a non-blocking pipe gets all of it") {
         size_t got = 0;
         char bytes[4096];
         for (ssize_t n; (n = read(ends[0], bytes, sizeof bytes)) != 0;)
-            if (n > 0) got += size_t(n);
-            else usleep(1000);
+            if (n > 0)
+                got += size_t(n);
+            else
+                usleep(1000);
         _exit(got == text.size() ? 0 : 1);
     }
     CHECK(write_stream(ends[1], text).written == text.size());

@@ -24,8 +24,7 @@ TEST_CASE("table: the embedded digits") {
 
 TEST_CASE("table: numbers as people write them") {
     Scratch scratch;
-    const Table table =
-        load_table(write_plainly(scratch / "a.csv", "1.5, -2e-3 ,0\r\n\r\n 3,\t4,7"));
+    const Table table = load_table(write_plainly(scratch / "a.csv", "1.5, -2e-3 ,0\r\n\r\n 3,\t4,7"));
     CHECK(table.features == std::vector<float>{1.5f, -2e-3f, 3, 4});
     CHECK(table.labels == std::vector<int32_t>{0, 7});
     CHECK(table.classes == 8);
@@ -102,8 +101,7 @@ TEST_CASE("table: damaged gzip files") {
     const fs::path path = scratch / "d.csv.gz";
     CHECK_ERROR(load_table(write_plainly(path, good.substr(0, good.size() / 2))),
                 "d.csv.gz: the gzip file is truncated");
-    CHECK_ERROR(load_table(write_plainly(path, good.substr(0, good.size() - 3))),
-                "the gzip file is truncated");
+    CHECK_ERROR(load_table(write_plainly(path, good.substr(0, good.size() - 3))), "the gzip file is truncated");
     std::string damaged = good;
     damaged[damaged.size() / 2] ^= 0x55;
     CHECK_ERROR(load_table(write_plainly(path, damaged)), "d.csv.gz: the gzip file is damaged");

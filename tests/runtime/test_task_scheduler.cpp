@@ -151,11 +151,14 @@ TEST_CASE("kernels that fail at once leave the whole message of one of them") {
     for (int round = 0; round < 300; round++) {
         TaskScheduler scheduler(4);
         static constexpr auto fail = [](void *scheduler, int i, uint8_t *) {
-            static_cast<TaskScheduler *>(scheduler)->note_error(std::string(size_t(1 + longer * i), char('0' + i)).c_str());
+            static_cast<TaskScheduler *>(scheduler)->note_error(
+                std::string(size_t(1 + longer * i), char('0' + i)).c_str());
             return -1;
         };
         std::vector<void *> argv = {&scheduler};
-        auto run = [](void **argv) { return static_cast<TaskScheduler *>(argv[0])->loop(fail, 0, iterations, nullptr); };
+        auto run = [](void **argv) {
+            return static_cast<TaskScheduler *>(argv[0])->loop(fail, 0, iterations, nullptr);
+        };
         KernelCall call{run, argv.data()};
         CHECK(scheduler.run({&call, 1}).code == -1);
         const std::string said = scheduler.error();
@@ -260,7 +263,9 @@ TEST_CASE("a scheduler's threads stay on the cores that they are given") {
     TaskScheduler scheduler(1, {core});
     cpu_set_t inside;
     struct Asked {
-        static int where(void **argv) { return sched_getaffinity(0, sizeof(cpu_set_t), static_cast<cpu_set_t *>(argv[0])); }
+        static int where(void **argv) {
+            return sched_getaffinity(0, sizeof(cpu_set_t), static_cast<cpu_set_t *>(argv[0]));
+        }
     };
     void *argv[] = {&inside};
     KernelCall call{Asked::where, argv};

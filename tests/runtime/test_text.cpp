@@ -32,20 +32,17 @@ TEST_CASE("text: Tiny Shakespeare by characters, as PyTorch scripts split it") {
 }
 
 TEST_CASE("text: Tiny Shakespeare by GPT-2's tokens, split by bytes") {
-    const auto tokenizer =
-        BpeTokenizer::from_merges(read_file(source_file("apps/gpt/data/vocab.bpe")), "");
-    const TextCorpus corpus = load_text({.data = source_file("apps/gpt/data/tinyshakespeare.txt"),
-                                         .tokenizer = tokenizer,
-                                         .context = 1024});
+    const auto tokenizer = BpeTokenizer::from_merges(read_file(source_file("apps/gpt/data/vocab.bpe")), "");
+    const TextCorpus corpus =
+        load_text({.data = source_file("apps/gpt/data/tinyshakespeare.txt"), .tokenizer = tokenizer, .context = 1024});
     CHECK(corpus.train.size() == 301966);
     CHECK(corpus.validation.size() == 36059);
 }
 
 TEST_CASE("text: splits fall between characters") {
-    const std::string text =
-        "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9";  // 7 characters, 14 bytes
-    CHECK(split_by_characters(text) == 12);                          // int(6.3) = 6
-    CHECK(split_by_bytes(text) == 12);                               // int(12.6) = 12
+    const std::string text = "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9";  // 7 characters, 14 bytes
+    CHECK(split_by_characters(text) == 12);                                               // int(6.3) = 6
+    CHECK(split_by_bytes(text) == 12);                                                    // int(12.6) = 12
     CHECK(split_by_bytes("0123456789\xe2\x82\xac") == 10);  // int(11.7) = 11, inside the euro sign
     CHECK(split_by_characters("") == 0);
     CHECK(split_by_bytes("") == 0);
@@ -73,18 +70,15 @@ TEST_CASE("text: bad files are refused by name and offset") {
     CHECK_ERROR(load_text({.data = write_plainly(path, "")}), "my.txt: the file is empty");
     CHECK_ERROR(load_text({.data = write_plainly(path, std::string("ab\0c", 4))}),
                 "my.txt: a binary file (a zero byte at offset 2)");
-    CHECK_ERROR(load_text({.data = write_plainly(path, "abc\xff")}),
-                "my.txt: not UTF-8 text: byte 0xff at offset 3");
+    CHECK_ERROR(load_text({.data = write_plainly(path, "abc\xff")}), "my.txt: not UTF-8 text: byte 0xff at offset 3");
     CHECK_ERROR(load_text({.data = scratch.path}), "it is a folder");
     write_plainly(path, std::string(100, 'a'));
     CHECK_NOTHROW(load_text({.data = path, .context = 9}));
     CHECK_ERROR(load_text({.data = path, .context = 10}),
                 "its last 10 %, for validation, has 10 tokens, but context 10 needs at least 11");
-    CHECK_ERROR(load_text({.data = path, .context = 100}),
-                "its first 90 %, for training, has 90 tokens");
+    CHECK_ERROR(load_text({.data = path, .context = 100}), "its first 90 %, for training, has 90 tokens");
     const auto other = CharTokenizer::of("bc", "");
-    CHECK_ERROR(load_text({.data = path, .tokenizer = other}),
-                "my.txt: character U+0061 (\"a\") at offset 0");
+    CHECK_ERROR(load_text({.data = path, .tokenizer = other}), "my.txt: character U+0061 (\"a\") at offset 0");
 }
 
 TEST_CASE("text: a large vocabulary has wide tokens") {
@@ -109,8 +103,7 @@ TEST_CASE("shard: read, and refused when anything is wrong") {
     std::vector<int32_t> values(2);
     tokens.copy(1, values);
     CHECK(values == std::vector<int32_t>{0, 502});
-    CHECK_ERROR(open_token_shard(path, 502),
-                "tokens.bin: token 502 at byte 1028 is not in the vocabulary of 502");
+    CHECK_ERROR(open_token_shard(path, 502), "tokens.bin: token 502 at byte 1028 is not in the vocabulary of 502");
     const auto refused = [&](const std::string &bytes, const char *part) {
         CHECK_ERROR(open_token_shard(write_plainly(path, bytes), 503), part);
     };

@@ -18,8 +18,7 @@ struct Zeros : BatchSource {
 };
 
 /// In a process that may have no thread more, `action` must say so by name.
-template <typename Action>
-int refused_by_name(const char *what, Action &&action) {
+template <typename Action> int refused_by_name(const char *what, Action &&action) {
     return in_child([&] {
         const struct rlimit one = {1, 1};
         if (setrlimit(RLIMIT_NPROC, &one) != 0) fail("setrlimit");

@@ -48,9 +48,8 @@ TEST_CASE("utf8: decodes what is valid, refuses the rest") {
         append_utf8(back, value);
         CHECK(back == text);
     }
-    for (const char *bad :
-         {"\x80", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3z", "\xe0\x9f\xbf", "\xed\xa0\x80",
-          "\xe2\x82", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
+    for (const char *bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3z", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xe2\x82",
+                            "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
         CAPTURE(shown(bad));
         CHECK(code_point_at(bad, 0).length == 0);
     }
@@ -65,19 +64,15 @@ TEST_CASE("char tokenizer: as Python's sorted(set(text))") {
     CHECK(tokenizer->encode(text) == std::vector<int>{4, 3, 5, 5, 6, 2, 1, 8, 7, 8, 1, 9, 0});
     CHECK(tokenizer->decode(tokenizer->encode(text)) == text);
     CHECK(tokenizer->piece(8) == "\xc3\xa9");
-    CHECK_ERROR(tokenizer->encode("hex"),
-                "character U+0078 (\"x\") at offset 2 is not one of the 10");
+    CHECK_ERROR(tokenizer->encode("hex"), "character U+0078 (\"x\") at offset 2 is not one of the 10");
     CHECK_ERROR(tokenizer->encode("he\xff"), "not UTF-8 text: byte 0xff at offset 2");
-    CHECK_ERROR(tokenizer->decode(std::vector<int>{3, 10}),
-                "token 10 is not in the vocabulary of 10");
+    CHECK_ERROR(tokenizer->decode(std::vector<int>{3, 10}), "token 10 is not in the vocabulary of 10");
     CHECK_ERROR(tokenizer->decode(std::vector<int>{-1}), "token -1 is not");
-    CHECK_ERROR(CharTokenizer::of("ab\xc3(", "my.txt"),
-                "my.txt: not UTF-8 text: byte 0xc3 at offset 2");
+    CHECK_ERROR(CharTokenizer::of("ab\xc3(", "my.txt"), "my.txt: not UTF-8 text: byte 0xc3 at offset 2");
     CHECK_ERROR(CharTokenizer::of("", "my.txt"), "my.txt: no characters");
     CHECK_ERROR(CharTokenizer({'b', 'a'}), "must be sorted");
 
-    const auto shakespeare =
-        CharTokenizer::of(read_file(source_file("apps/gpt/data/tinyshakespeare.txt")), "");
+    const auto shakespeare = CharTokenizer::of(read_file(source_file("apps/gpt/data/tinyshakespeare.txt")), "");
     CHECK(shakespeare->size() == 65);
     CHECK(shakespeare->encode("\n az") == std::vector<int>{0, 1, 39, 64});
 }
@@ -96,15 +91,13 @@ TEST_CASE("gpt2 tokenizer: tiktoken's ids") {
     }
     CHECK(gpt2().encode("<|endoftext|>").size() == 7);
     CHECK_ERROR(gpt2().encode("ab \xff"), "not UTF-8 text: byte 0xff at offset 3");
-    CHECK_ERROR(gpt2().decode(std::vector<int>{50257}),
-                "token 50257 is not in the vocabulary of 50257");
+    CHECK_ERROR(gpt2().decode(std::vector<int>{50257}), "token 50257 is not in the vocabulary of 50257");
 }
 
 TEST_CASE("gpt2 tokenizer: splits as its pattern does") {
     using Pieces = std::vector<std::string>;
     CHECK(pretokens("") == Pieces{});
-    CHECK(pretokens("I'll don't 'Tis'll'") ==
-          Pieces{"I", "'ll", " don", "'t", " '", "Tis", "'ll", "'"});
+    CHECK(pretokens("I'll don't 'Tis'll'") == Pieces{"I", "'ll", " don", "'t", " '", "Tis", "'ll", "'"});
     CHECK(pretokens("a  b   c") == Pieces{"a", " ", " b", "  ", " c"});
     CHECK(pretokens("a \n b\n\nc\n") == Pieces{"a", " \n", " b", "\n", "\n", "c", "\n"});
     CHECK(pretokens("a \t\n") == Pieces{"a", " \t\n"});
@@ -123,10 +116,8 @@ TEST_CASE("gpt2 tokenizer: is fast, on long pieces too") {
     const double loading = seconds_of([&] { BpeTokenizer::from_merges(merges, ""); });
     const double encoding = seconds_of([&] { tokens = gpt2().encode(text); });
     const std::string one_piece(1 << 20, 'a');
-    const double piece =
-        seconds_of([&] { CHECK(gpt2().encode(one_piece).size() == one_piece.size() / 4); });
-    MESSAGE("load " << loading << " s, encode 1.1 MB " << encoding << " s, 1 MiB of one letter "
-                    << piece << " s");
+    const double piece = seconds_of([&] { CHECK(gpt2().encode(one_piece).size() == one_piece.size() / 4); });
+    MESSAGE("load " << loading << " s, encode 1.1 MB " << encoding << " s, 1 MiB of one letter " << piece << " s");
     CHECK(gpt2().decode(tokens) == text);
     CHECK(loading < 1);  // far above what it takes, for slow and sanitized builds
     CHECK(encoding < 5);
@@ -137,8 +128,7 @@ TEST_CASE("gpt2 tokenizer: a damaged merges file is refused with its line") {
     CHECK_ERROR(BpeTokenizer::from_merges("#version: 0.2\nt h\nth q e\n", "v.bpe"),
                 "v.bpe: line 3: \"th q e\" is not a pair");
     CHECK_ERROR(BpeTokenizer::from_merges("t h\nthe x\n", "v.bpe"), "v.bpe: line 2: \"the x\"");
-    CHECK_ERROR(BpeTokenizer::from_merges("t h\nt h\n", "v.bpe"),
-                "line 2: \"t h\" makes a token that exists already");
+    CHECK_ERROR(BpeTokenizer::from_merges("t h\nt h\n", "v.bpe"), "line 2: \"t h\" makes a token that exists already");
     CHECK_ERROR(BpeTokenizer::from_merges("th\n", "v.bpe"), "line 1");
     CHECK_ERROR(BpeTokenizer::from_merges("\xff \xff\n", "v.bpe"), "line 1");
     CHECK_ERROR(BpeTokenizer::from_merges("", "v.bpe"), "v.bpe: no merges");
@@ -160,12 +150,10 @@ TEST_CASE("tokenizers: a run's vocab.json gives the same tokenizer") {
     CHECK(back->name() == "gpt2");
     CHECK(back->size() == 50257);
     CHECK(back->encode("Hello, world!") == gpt2().encode("Hello, world!"));
-    for (const char *bad :
-         {"", "[]", "{}", R"({"type":1})", R"({"type":"x"})", R"({"type":"char"})",
-          R"({"type":"char","characters":["ab"]})", R"({"type":"char","characters":[]})",
-          R"({"type":"gpt2","merges":[1]})", R"({"type":"gpt2","merges":["zz y"]})"})
-        CHECK_ERROR(load_tokenizer(write_plainly(path, bad)),
-                    "vocab.json: not a vocabulary of cryolite: ");
+    for (const char *bad : {"", "[]", "{}", R"({"type":1})", R"({"type":"x"})", R"({"type":"char"})",
+                            R"({"type":"char","characters":["ab"]})", R"({"type":"char","characters":[]})",
+                            R"({"type":"gpt2","merges":[1]})", R"({"type":"gpt2","merges":["zz y"]})"})
+        CHECK_ERROR(load_tokenizer(write_plainly(path, bad)), "vocab.json: not a vocabulary of cryolite: ");
 }
 
 }  // namespace cryolite::test

@@ -59,7 +59,9 @@ TEST_CASE("tuning: a damaged file is a miss, and made again") {
         CHECK(Tuning::damage(folder.path) == "");
         CHECK(Tuning(folder.path).seconds(key) == 0.5);
     };
-    spoil([](const fs::path &f) { write_plainly(f, "no database at all, of more than a hundred bytes: " + std::string(200, 'x')); });
+    spoil([](const fs::path &f) {
+        write_plainly(f, "no database at all, of more than a hundred bytes: " + std::string(200, 'x'));
+    });
     spoil([](const fs::path &f) { fs::resize_file(f, fs::file_size(f) / 2); });
     spoil([](const fs::path &f) {
         std::string bytes = read_file(f);

@@ -36,7 +36,12 @@ struct Sums {
         RDom r(0, 2, 0, terms / 2);
         sums(y) += cast<float>(a(r.x, r.y)) * cast<float>(b(r.x, y, r.y));
         Var lane("lane");
-        sums.update().split(y, y, lane, 16).reorder({RVar(r.x), lane, y, RVar(r.y)}).atomic().vectorize(lane).vectorize(r.x);
+        sums.update()
+            .split(y, y, lane, 16)
+            .reorder({RVar(r.x), lane, y, RVar(r.y)})
+            .atomic()
+            .vectorize(lane)
+            .vectorize(r.x);
         Pipeline pipeline(sums);
         cpu::broadcast_pairs(pipeline);
         char path[] = "/tmp/cryolite-test-XXXXXX";

@@ -34,19 +34,21 @@ template <typename After> struct Chain : Classifier {
     After after{"after"}, last{"last"};
 
     Shape features() const override { return {13}; }
-    Tensor forward(Tensor x) override {
-        return head(last(x) + down(after(up(x))));
-    }
+    Tensor forward(Tensor x) override { return head(last(x) + down(after(up(x)))); }
 };
 
-template <typename After> void check_chain(const std::string &dialect, const std::vector<std::string> &widths, Compared &all) {
+template <typename After>
+void check_chain(const std::string &dialect, const std::vector<std::string> &widths, Compared &all) {
     using C = Chain<After>;
     const std::vector<typename Compiled<C>::Schedule> schedules = {
         [](C &c, Step &s) { s(c.after).compute_with(c.up), s(d(c.after)).compute_at(d(c.up)); },
-        [](C &c, Step &s) { s(c.up).compute_at(c.after), s(c.up).store_at(forward), s(d(c.after)).compute_with(d(c.up)); },
+        [](C &c, Step &s) {
+            s(c.up).compute_at(c.after), s(c.up).store_at(forward), s(d(c.after)).compute_with(d(c.up));
+        },
     };
     for (const std::string &hidden : widths)
-        for (const auto &schedule : schedules) check_dialect(Compiled<C>({{"batch", "11"}, {"hidden", hidden}}, schedule), dialect, all);
+        for (const auto &schedule : schedules)
+            check_dialect(Compiled<C>({{"batch", "11"}, {"hidden", hidden}}, schedule), dialect, all);
 }
 
 }  // namespace
@@ -59,8 +61,9 @@ TEST_CASE("dialects: products of GPT" * slow()) {
             check_dialect(Compiled<Gpt>(a, schedule_gpt), d.name, all);
         }
         check_dialect(Compiled<Gpt>(ragged, schedule_gpt, {.accumulate = true}), d.name, all);
-        for (const char *words : {"forward bias", "forward bias, add", "forward bias gelu_tanh", "forward ragged", "forward",
-                                  "d_input", "d_input d_gelu_tanh", "d_input ragged", "d_parameter", "d_parameter ragged", "d_parameter accumulate"}) {
+        for (const char *words :
+             {"forward bias", "forward bias, add", "forward bias gelu_tanh", "forward ragged", "forward", "d_input",
+              "d_input d_gelu_tanh", "d_input ragged", "d_parameter", "d_parameter ragged", "d_parameter accumulate"}) {
             CAPTURE(words);
             CHECK(all.count(words) == 1);
         }
@@ -76,9 +79,13 @@ TEST_CASE("dialects: every epilogue, on widths of whole panels, ragged ones and 
         check_chain<GeluExact>(d.name, {"96"}, all);
         for (const std::string &op : epilogue_ops) {
             CAPTURE(op);
-            CHECK(std::ranges::any_of(all, [&](const std::string &words) { return (words + " ").find(" " + op + " ") != std::string::npos || (words + ",").find(" " + op + ",") != std::string::npos; }));
+            CHECK(std::ranges::any_of(all, [&](const std::string &words) {
+                return (words + " ").find(" " + op + " ") != std::string::npos ||
+                       (words + ",").find(" " + op + ",") != std::string::npos;
+            }));
         }
-        CHECK(std::ranges::any_of(all, [](const std::string &words) { return words.find("gelu_tanh ragged") != std::string::npos; }));
+        CHECK(std::ranges::any_of(
+            all, [](const std::string &words) { return words.find("gelu_tanh ragged") != std::string::npos; }));
     }
 }
 

@@ -42,14 +42,19 @@ static void check_curves(const char *batch, bool panels, Format format) {
     CAPTURE(batch);
     CAPTURE(panels);
     CAPTURE(format);
-    check_kernels(Compiled<Curves>({{"batch", batch}}, [&](Curves &c, Step &s) {
-        std::pair<Linear *, Layer *> both[] = {{&c.narrow, &c.gelu}, {&c.wide, &c.after}, {&c.whole, &c.last}};
-        for (auto [product, curve] : both) {
-            s(*curve).compute_with(*product);
-            s(d(*curve)).compute_at(d(*product));
-            if (panels) s.layout(product->W, cryolite::panels(16, 0));
-        }
-    }, {}, format), format == bf16 ? 4e-3 : 3e-5);
+    check_kernels(
+        Compiled<Curves>(
+            {{"batch", batch}},
+            [&](Curves &c, Step &s) {
+                std::pair<Linear *, Layer *> both[] = {{&c.narrow, &c.gelu}, {&c.wide, &c.after}, {&c.whole, &c.last}};
+                for (auto [product, curve] : both) {
+                    s(*curve).compute_with(*product);
+                    s(d(*curve)).compute_at(d(*product));
+                    if (panels) s.layout(product->W, cryolite::panels(16, 0));
+                }
+            },
+            {}, format),
+        format == bf16 ? 4e-3 : 3e-5);
 }
 
 TEST_CASE("placements: curves after products") { check_curves("38", true, fp32); }
@@ -88,8 +93,6 @@ TEST_CASE("placements: epilogues, prologues and updates, one at a time") {
     }
 }
 
-TEST_CASE("placements: convolutions") {
-    check_kernels(Compiled<Digits>({{"batch", "5"}, {"channels", "5"}}));
-}
+TEST_CASE("placements: convolutions") { check_kernels(Compiled<Digits>({{"batch", "5"}, {"channels", "5"}})); }
 
 }  // namespace cryolite::test

@@ -22,8 +22,13 @@ struct Processor {
     double ports;               ///< multiply-adds of whole registers in a cycle: the model has no fewer
 };
 
-const Processor zen4{"znver4", "x86-64-linux-avx-avx2-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-f16c-fma-sse41-tune_znver4", 1};
-const Processor sapphire_rapids{"sapphirerapids", "x86-64-linux-avx-avx2-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-f16c-fma-sse41", 1};
+const Processor zen4{
+    "znver4", "x86-64-linux-avx-avx2-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-f16c-fma-sse41-tune_znver4",
+    1};
+const Processor sapphire_rapids{
+    "sapphirerapids",
+    "x86-64-linux-avx-avx2-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-f16c-fma-sse41",
+    1};
 // LLVM 19 gives Sapphire Rapids one port for multiply-adds of 512 bits, as if it had not the second one, port 5. Skylake's
 // model has both; six instructions and two loads of 512 bits a cycle are the same on both.
 const Processor two_ports{"skylake-avx512", sapphire_rapids.target, 2};
@@ -71,18 +76,21 @@ void judge(const Processor &p, const Model &model, const std::vector<std::string
             const PlanKernel &k = plan.kernels[size_t(call.kernel)];
             if ((k.loops != "product" && k.loops != "attention") || !seen.insert(call.kernel).second) continue;
             const std::vector<SumLoop> loops = main_loops(all, k.symbol);
-            const std::string name = fmt::format("{} {} for {}: {}", model.name, fmt::join(flags, " "), p.name, call.name);
+            const std::string name =
+                fmt::format("{} {} for {}: {}", model.name, fmt::join(flags, " "), p.name, call.name);
             CAPTURE(name);
             // Scores and mixed values; backward the scores again, dP, and three sums of rows.
             CHECK(loops.size() >= size_t(k.loops == "product" ? 1 : k.form == "forward" ? 2 : 5));
             const std::vector<LoopSpeed> speeds = predict(*tools(), loops, p.name);
             for (size_t i = 0; i < loops.size(); i++) {
-                const std::string listing = fmt::format("{}\n{} cycles, {} by the ports:\n{}", loops[i].function, speeds[i].cycles,
-                                                        speeds[i].fma_cycles, fmt::join(loops[i].code, "\n"));
+                const std::string listing =
+                    fmt::format("{}\n{} cycles, {} by the ports:\n{}", loops[i].function, speeds[i].cycles,
+                                speeds[i].fma_cycles, fmt::join(loops[i].code, "\n"));
                 CAPTURE(listing);
                 CHECK(loops[i].spills == 0);
                 CHECK(loops[i].scalar == 0);
-                if (!loops[i].fmas[0].starts_with("vdp")) CHECK(speeds[i].fma_cycles <= double(loops[i].fmas.size()) / p.ports);
+                if (!loops[i].fmas[0].starts_with("vdp"))
+                    CHECK(speeds[i].fma_cycles <= double(loops[i].fmas.size()) / p.ports);
                 CHECK(speeds[i].share() >= least_share);
             }
         }

@@ -15,8 +15,7 @@ using namespace compiler;
 
 /// The message of the error that `action` throws, without the line of this test that it may begin with; empty when it
 /// throws none.
-template <typename Action>
-std::string error_of(Action &&action) {
+template <typename Action> std::string error_of(Action &&action) {
     try {
         action();
     } catch (const std::exception &e) {
@@ -64,9 +63,9 @@ inline std::vector<double> output_of(const LayerTester &tester) {
 }  // namespace cryolite::test
 
 /// The error's message must contain `part`; shows the message when it does not.
-#define CHECK_ERROR(action, part)                                                                  \
-    do {                                                                                           \
-        const std::string cryolite_message = ::cryolite::test::error_of([&] { action; });          \
-        CAPTURE(cryolite_message);                                                                 \
-        CHECK(cryolite_message.find(part) != std::string::npos);                                   \
+#define CHECK_ERROR(action, part)                                                                                      \
+    do {                                                                                                               \
+        const std::string cryolite_message = ::cryolite::test::error_of([&] { action; });                              \
+        CAPTURE(cryolite_message);                                                                                     \
+        CHECK(cryolite_message.find(part) != std::string::npos);                                                       \
     } while (false)

@@ -30,7 +30,8 @@ void check_dialect(const Compiled<M> &c, const std::string &name, Compared &comp
     const std::vector<std::string> keys = c.keys();
     std::vector<KernelId> list;
     for (KernelId k : c.program.kernels.ids())
-        if (why_not(c.program, c.program.kernels[k], name).empty() && seen.insert(name + keys[size_t(k.index)]).second) list.push_back(k);
+        if (why_not(c.program, c.program.kernels[k], name).empty() && seen.insert(name + keys[size_t(k.index)]).second)
+            list.push_back(k);
     run_children(
         int(list.size()), 2, 300,
         [&](int i) {
@@ -39,13 +40,15 @@ void check_dialect(const Compiled<M> &c, const std::string &name, Compared &comp
             const Product product = with_arguments(product_of(c.program, k), built.arguments);
             std::vector<int64_t> elements;
             std::vector<bool> written;
-            for (const KernelArgument &a : built.arguments) elements.push_back(Shape(a.extents).size()), written.push_back(a.written);
+            for (const KernelArgument &a : built.arguments)
+                elements.push_back(Shape(a.extents).size()), written.push_back(a.written);
             product.check(elements, written);
             KernelTrial trial = KernelTrial::unscheduled(c.program, k, c.machine);
             const std::string expected = trial.run();
             const std::string got = trial.run([&](const std::vector<void *> &addresses) {
                 const auto ready = load_dialect(name)->prepare(product, addresses);
-                for (int twice = 0; twice < (product.accumulate ? 1 : 2); twice++)  // scratch of the first run is used again
+                for (int twice = 0; twice < (product.accumulate ? 1 : 2);
+                     twice++)  // scratch of the first run is used again
                     if (int code = ready->run(nullptr)) fail("{} ends with code {}", name, code);
             });
             const char *forms[] = {"forward", "d_input", "d_parameter"};

@@ -17,8 +17,7 @@ inline bool computes_dx(const StepProgram &p, const ir::Kernel &k) {
 
 /// The farthest that an element of an output lies from that of the unscheduled kernel, relative to the largest of its
 /// array. Builds Funcs: in a child.
-template <typename M>
-double distance_to_unscheduled(const Compiled<M> &c, KernelId kernel, std::string &loops) {
+template <typename M> double distance_to_unscheduled(const Compiled<M> &c, KernelId kernel, std::string &loops) {
     const ir::Kernel &k = c.program.kernels[kernel];
     BuiltKernel built = build_kernel(c.program, k, c.machine);
     if (!built.automatic_keys.empty()) apply_automatic(built, c.step, c.machine);
@@ -36,7 +35,8 @@ void check_kernels(const Compiled<M> &c, double tolerance = 3e-5,
     std::vector<std::string> keys = c.keys();
     std::vector<KernelId> list;
     for (KernelId k : c.program.kernels.ids())
-        if ((!asked || asked(c.program, c.program.kernels[k])) && seen.insert(keys[size_t(k.index)]).second) list.push_back(k);
+        if ((!asked || asked(c.program, c.program.kernels[k])) && seen.insert(keys[size_t(k.index)]).second)
+            list.push_back(k);
     if (asked) CHECK(list.size() > 0);
     run_children(
         int(list.size()), 2, 300,

@@ -14,28 +14,29 @@ namespace cryolite::test {
 /// That of the host's kernels, with these features of a device.
 inline Halide::Target test_target(const std::vector<Halide::Target::Feature> &device = {}) {
     Halide::Target t("host");
-    for (auto f : {Halide::Target::NoRuntime, Halide::Target::UserContext,
-                   Halide::Target::NoAsserts, Halide::Target::NoBoundsQuery})
+    for (auto f : {Halide::Target::NoRuntime, Halide::Target::UserContext, Halide::Target::NoAsserts,
+                   Halide::Target::NoBoundsQuery})
         t.set_feature(f);
     for (auto f : device) t.set_feature(f);
     return t;
 }
 
-template <typename M, typename Rule = AdamW>
-class Compiled {
+template <typename M, typename Rule = AdamW> class Compiled {
 public:
     using Schedule = std::function<void(M &, Step &)>;
 
     /// The step of a model with these arguments, {{"layers", "2"}, ...}, after all passes.
-    explicit Compiled(std::vector<std::pair<std::string, std::string>> arguments,
-                      Schedule schedule = {}, StepOptions options = {}, Format format = fp32,
-                      const Halide::Target &target = test_target())
+    explicit Compiled(std::vector<std::pair<std::string, std::string>> arguments, Schedule schedule = {},
+                      StepOptions options = {}, Format format = fp32, const Halide::Target &target = test_target())
         : machine(Machine::of(target)), step(machine) {
         Arguments::current() = {std::move(arguments), {}};
         model = std::make_unique<M>();
         model->numerics(format);
         if (schedule) schedule(*model, step);
-        program = lower({.model = *model, .optimizer = optimizer, .schedule = step, .options = options,
+        program = lower({.model = *model,
+                         .optimizer = optimizer,
+                         .schedule = step,
+                         .options = options,
                          .oracle = reads_by_building(machine, 2, 60)});
     }
 

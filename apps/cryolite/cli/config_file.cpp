@@ -47,8 +47,8 @@ size_t skip_text(std::string_view text, size_t at) {
 void check_limits(std::string_view text, const fs::path &path) {
     constexpr size_t most_bytes = 1 << 20, most_dots = 2000;
     if (text.size() > most_bytes)
-        fail_usage("{}: {}, expected a configuration: a flag a line, {} at most", path.string(), human_bytes(text.size()),
-                   human_bytes(most_bytes));
+        fail_usage("{}: {}, expected a configuration: a flag a line, {} at most", path.string(),
+                   human_bytes(text.size()), human_bytes(most_bytes));
     auto refuse = [&](size_t at, const std::string &what) {
         fail_usage("{}, line {}: {}", path.string(), 1 + std::count(text.begin(), text.begin() + long(at), '\n'), what);
     };
@@ -59,7 +59,8 @@ void check_limits(std::string_view text, const fs::path &path) {
             continue;
         }
         if (text[at] == '.' && ++dots > most_dots)
-            refuse(at, fmt::format("more than {} dots up to here: a key is the name of a flag, without dots", most_dots));
+            refuse(at,
+                   fmt::format("more than {} dots up to here: a key is the name of a flag, without dots", most_dots));
         if (static_cast<unsigned char>(text[at]) >= 0x80)
             refuse(at, fmt::format("{} is outside of a string: put the value in double quotes",
                                    shown(text.substr(at, size_t(std::max(1, code_point_at(text, at).length))))));
@@ -81,8 +82,7 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
         toml::table table = toml::parse(bytes, path.string());
         for (auto &[key, node] : table) {
             const std::string name{key.str()};
-            const std::string where =
-                fmt::format("{}, line {}", path.string(), node.source().begin.line);
+            const std::string where = fmt::format("{}, line {}", path.string(), node.source().begin.line);
             const bool list = node.is_array() && node.as_array()->is_homogeneous(toml::node_type::string);
             if (!node.is_string() && !node.is_number() && !node.is_boolean() && !list)
                 fail_usage("{}: {} must be a string, a number, true or false{}", where, shown(name),
@@ -90,8 +90,7 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
             values[name] = {text_of(node), origin, where, list};
         }
     } catch (const toml::parse_error &e) {
-        fail_usage("{}: line {}: not TOML: {}", path.string(), e.source().begin.line,
-                   e.description());
+        fail_usage("{}: line {}: not TOML: {}", path.string(), e.source().begin.line, e.description());
     }
     return values;
 }

@@ -42,8 +42,7 @@ constexpr Subcommand subcommands[] = {
 };
 
 int dispatch(int argc, char **argv) {
-    CLI::App app{"Cryolite: a Halide-based compiler and runtime for training neural networks.",
-                 "cryolite"};
+    CLI::App app{"Cryolite: a Halide-based compiler and runtime for training neural networks.", "cryolite"};
     app.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
     app.require_subcommand(1);
     for (const Subcommand &c : subcommands) {
@@ -60,8 +59,7 @@ int dispatch(int argc, char **argv) {
         refuse_line(e, "");
     }
     for (const Subcommand &c : subcommands)
-        if (CLI::App *sub = app.get_subcommand(c.name); sub->parsed())
-            return c.run(sub->remaining());
+        if (CLI::App *sub = app.get_subcommand(c.name); sub->parsed()) return c.run(sub->remaining());
     return 0;
 }
 

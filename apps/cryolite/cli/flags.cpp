@@ -112,17 +112,18 @@ std::string help_of(const Flag &flag, const Defaults &defaults) {
 class Line {
 public:
     Line(Request &request, const std::vector<std::string> &arguments, Defaults defaults)
-        : request_(request), app_(text_of(request.command).about,
-                                  fmt::format("cryolite {}", text_of(request.command).name)),
+        : request_(request),
+          app_(text_of(request.command).about, fmt::format("cryolite {}", text_of(request.command).name)),
           defaults_(std::move(defaults)) {
         app_.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
         app_.add_option("APP", words_.emplace_back(),
                         fmt::format("gpt, digits, ... or a .cpp of your own ({})", default_app));
         if (request.command == Command::explain) {
-            app_.add_option("KERNEL", words_.emplace_back(),
-                            "show only kernels with this in their name");
-            ir_ = app_.add_option("--ir", request.ir, "show the step after this pass of the compiler, or after each, and no plan")
-                      ->type_name("[PASS]")->expected(0, 1);
+            app_.add_option("KERNEL", words_.emplace_back(), "show only kernels with this in their name");
+            ir_ = app_.add_option("--ir", request.ir,
+                                  "show the step after this pass of the compiler, or after each, and no plan")
+                      ->type_name("[PASS]")
+                      ->expected(0, 1);
         }
         for (const Flag &flag : all_flags(request.program.description))
             if (flag.taken_by(request.command)) add(flag);
@@ -190,21 +191,18 @@ std::string model_name(const Request &r) {
     return r.preset.empty() || r.preset == program ? program : program + " " + r.preset;
 }
 
-std::string give_preset(Values &values, const ProgramDescription &program,
-                        const std::string &preset) {
+std::string give_preset(Values &values, const ProgramDescription &program, const std::string &preset) {
     std::vector<std::string> names;
     for (auto &[name, flags] : program.presets) {
         names.push_back(name);
         if (preset.empty() || preset == name) {
-            for (auto &[flag, text] : flags)
-                values.give(flag, {text, Origin::preset, "preset " + name});
+            for (auto &[flag, text] : flags) values.give(flag, {text, Origin::preset, "preset " + name});
             return name;
         }
     }
     if (names.empty() && preset.empty()) return "";
     if (names.empty()) fail_usage("--preset {}: {} has no presets", preset, program.name);
-    fail_usage("--preset is {}, expected {}{}", shown(preset), fmt::join(names, " or "),
-               did_you_mean(preset, names));
+    fail_usage("--preset is {}, expected {}{}", shown(preset), fmt::join(names, " or "), did_you_mean(preset, names));
 }
 
 Request read_request(Command command, const std::vector<std::string> &arguments) {
@@ -213,7 +211,8 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     const FirstReading first(arguments);
     if (!first.get("config").empty()) give_file(r.values, first.get("config"), Origin::config);
     if (command == Command::train && !first.get("resume").empty() && !first.get("out").empty())
-        if (const fs::path run = first.get("out"); is_run(run)) give_file(r.values, run / "config.toml", Origin::resumed);
+        if (const fs::path run = first.get("out"); is_run(run))
+            give_file(r.values, run / "config.toml", Origin::resumed);
     auto told = [&](const char *flag, const std::string &otherwise) {
         std::string text = first.get(flag);
         return text.empty() ? r.values.text(flag, otherwise) : text;

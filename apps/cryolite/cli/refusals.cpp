@@ -20,9 +20,11 @@ void refuse_line(const CLI::ParseError &error, const std::string &command) {
 
 void check_known(const std::string &what, const std::string &word, const CLI::App &app) {
     std::vector<std::string> names;
-    for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; })) names.push_back(sub->get_name());
+    for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
+        names.push_back(sub->get_name());
     if (std::find(names.begin(), names.end(), word) == names.end())
-        fail_usage("there is no {} {}{}: expected {}", what, shown(word), did_you_mean(word, names), fmt::join(names, ", "));
+        fail_usage("there is no {} {}{}: expected {}", what, shown(word), did_you_mean(word, names),
+                   fmt::join(names, ", "));
 }
 
 }  // namespace cryolite

@@ -16,9 +16,8 @@ enum class Origin { preset, resumed, config, command_line };
 struct Given {
     std::string text;
     Origin origin = Origin::command_line;
-    std::string where =
-        {};  ///< for messages: "preset nano", "my.toml, line 3"; empty: the command line
-    bool list = false;  ///< it was a list of texts, which are in `text` with commas between
+    std::string where = {};  ///< for messages: "preset nano", "my.toml, line 3"; empty: the command line
+    bool list = false;       ///< it was a list of texts, which are in `text` with commas between
 };
 
 /// Every reader checks the value and throws a UsageError that names the flag, the value, where it

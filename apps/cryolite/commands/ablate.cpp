@@ -119,8 +119,9 @@ void run_group(const std::vector<std::string> &arguments, const Group &g, const 
     for (size_t i = 0; i < runners.size(); i++) {
         if (!runners[i]) continue;
         const Runner &x = *runners[i], &base = *runners[0];
-        fmt::print("{:>5}  {:18}  {:22} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name, g.variants[i].name,
-                   1e3 * x.times().best(), 1e3 * x.times().median(), base.times().best() / x.times().best(), base.times().median() / x.times().median(),
+        fmt::print("{:>5}  {:18}  {:22} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name,
+                   g.variants[i].name, 1e3 * x.times().best(), 1e3 * x.times().median(),
+                   base.times().best() / x.times().best(), base.times().median() / x.times().median(),
                    1e-6 * double(x.memory()), 1e-9 * double(x.moved()));
     }
     for (const std::string &m : missing) fmt::print("{:>5}  {:18}  {}\n", rows, g.name, m);
@@ -135,7 +136,8 @@ int run_ablation(const std::vector<std::string> &arguments) {
     fmt::print("{:>5}  {:18}  {:22} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9}\n", "rows", "format", "directive", "best ms",
                "median", "faster", "(median)", "MB", "GB moved");
     std::vector<std::string> all_rows = {"32", "64", "256", "1024"};
-    if (auto at = std::ranges::find(arguments, "--context"); at != arguments.end() && at + 1 != arguments.end()) all_rows = {at[1]};
+    if (auto at = std::ranges::find(arguments, "--context"); at != arguments.end() && at + 1 != arguments.end())
+        all_rows = {at[1]};
     for (const std::string &rows : all_rows)
         for (const Group &g : groups()) {
             std::vector<std::string> a = arguments;

@@ -30,9 +30,9 @@ public:
             fail_usage("--peers: {} does not say what does the same work in PyTorch, as gpt does", request_.app);
         if (s_.peers && s_.profile)
             fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
-        if (s_.peers && s_.accumulate > 1)
-            fail_usage("--peers compares single micro-batches: leave out --accumulate");
-        if (s_.peers && s_.freeze != "none") fail_usage("--peers trains every parameter in PyTorch: leave out --freeze");
+        if (s_.peers && s_.accumulate > 1) fail_usage("--peers compares single micro-batches: leave out --accumulate");
+        if (s_.peers && s_.freeze != "none")
+            fail_usage("--peers trains every parameter in PyTorch: leave out --freeze");
         if (s_.peers && known_processes().size() > 1)
             fail_usage("--peers under mpirun: PyTorch would run in every process; use --workers N without mpirun");
         processes().set_patience(s_.patience);
@@ -45,8 +45,7 @@ public:
         const Plan &plan = trainer().plan();
         set_numbers(trainer(), s_);
         begin_weights(trainer(), s_, request_);
-        loader_ = std::make_unique<Loader>(s_.data.empty() ? random_batches(plan, s_.seed)
-                                                           : data_.source(s_));
+        loader_ = std::make_unique<Loader>(s_.data.empty() ? random_batches(plan, s_.seed) : data_.source(s_));
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(plan, s_.accumulate);
         describe();
@@ -72,11 +71,10 @@ private:
     Trainer &trainer() { return *session_->trainer; }
 
     void describe() {
-        progress_.say(
-            fmt::format("{}: {} parameters, {} {} a step, {}, {}, {}, {}",
-                        model_name(request_), grouped(uint64_t(trainer().plan().parameters())),
-                        grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows", s_.optimizer, s_.precision,
-                        session_->threads_in_words(), data_.name));
+        progress_.say(fmt::format("{}: {} parameters, {} {} a step, {}, {}, {}, {}", model_name(request_),
+                                  grouped(uint64_t(trainer().plan().parameters())), grouped(uint64_t(tokens_)),
+                                  s_.text ? "tokens" : "rows", s_.optimizer, s_.precision, session_->threads_in_words(),
+                                  data_.name));
     }
 
     void step(bool timed) {
@@ -85,8 +83,7 @@ private:
         const double lr = s_.rate.at(timed ? index - 2 : 0);
         trainer().set("lr", lr);
         const auto start = Clock::now();
-        const double loss =
-            trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        const double loss = trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         if (index == 0) first_step_s_ = since_start();
         if (!timed) return;
@@ -95,8 +92,7 @@ private:
         if (s_.json) print_line(to_json(e));
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
         progress_.step({e, s_.steps(), flops_ / seconds / (peak_ * 1e9),
-                        passed / double(e.step) * double(s_.steps() - e.step),
-                        s_.text ? "tok" : "rows"});
+                        passed / double(e.step) * double(s_.steps() - e.step), s_.text ? "tok" : "rows"});
     }
 
     int alone() {
@@ -120,15 +116,16 @@ private:
     void finish() {
         peak_ = std::max(peak_, session_->measure_peak(s_));
         if (s_.profile)
-            progress_.say(kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
-                          fmt::format("\nof the median step, threads waited for each other {:.1f} %, of the best {:.1f} %",
-                                      100 * waits_.median(), 100 * waits_.best()));
+            progress_.say(
+                kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
+                fmt::format("\nof the median step, threads waited for each other {:.1f} %, of the best {:.1f} %",
+                            100 * waits_.median(), 100 * waits_.best()));
         const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
         progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % "
                                   "of {:.0f} GFLOP/s, {:.0f} MB",
-                                  1e3 * done.best_s, 1e3 * done.median_s,
-                                  grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
-                                  100 * done.fraction_of_peak, peak_, 1e-6 * double(peak_memory())));
+                                  1e3 * done.best_s, 1e3 * done.median_s, grouped(uint64_t(done.tok_s)),
+                                  s_.text ? "tokens" : "rows", 100 * done.fraction_of_peak, peak_,
+                                  1e-6 * double(peak_memory())));
         if (s_.json) print_line(to_json(done));
     }
 
@@ -148,8 +145,8 @@ private:
             const double ratio = p.median_s / times_.median();
             progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms; cryolite is {:.2f} "
                                       "times as fast by the best, {:.2f} by the median; {} at most",
-                                      p.name, 1e3 * p.best_s, 1e3 * p.median_s,
-                                      p.best_s / times_.best(), ratio, human_bytes(p.peak_rss_mb << 20)));
+                                      p.name, 1e3 * p.best_s, 1e3 * p.median_s, p.best_s / times_.best(), ratio,
+                                      human_bytes(p.peak_rss_mb << 20)));
             if (s_.json) print_line(peer_json(p.name, p.best_s, p.median_s, ratio, p.peak_rss_mb));
         }
         if (!peers.missing().empty()) progress_.say(peers.missing());

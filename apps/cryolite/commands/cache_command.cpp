@@ -38,10 +38,8 @@ std::vector<CacheEntry> entries_of(const Cache &cache, const std::string &kind) 
 std::vector<fs::path> kernels_of(const Cache &cache) {
     std::vector<fs::path> files;
     std::error_code error;
-    for (fs::directory_iterator at(cache.kernels(), error), end; !error && at != end;
-         at.increment(error))
-        if (at->path().extension() == ".o" && is_hex(at->path().stem().string(), 32))
-            files.push_back(at->path());
+    for (fs::directory_iterator at(cache.kernels(), error), end; !error && at != end; at.increment(error))
+        if (at->path().extension() == ".o" && is_hex(at->path().stem().string(), 32)) files.push_back(at->path());
     std::sort(files.begin(), files.end());
     return files;
 }
@@ -84,18 +82,15 @@ int list(const Cache &cache, bool as_json) {
         return 0;
     }
     if (!bundles.empty())
-        fmt::print("{:14}{:16}{:>8}{:>10}  {:10}{}\n", "BUNDLE", "APP", "KERNELS", "SIZE", "AGE",
-                   "FLAGS");
+        fmt::print("{:14}{:16}{:>8}{:>10}  {:10}{}\n", "BUNDLE", "APP", "KERNELS", "SIZE", "AGE", "FLAGS");
     for (const CacheEntry &e : bundles) {
         const BundleAbout about = bundle_about(e);
-        fmt::print("{:14}{:16}{:>8}{:>10}  {:10}{}\n", e.key.substr(0, 12), about.app,
-                   about.kernels, human_bytes(e.bytes), age_of(e),
-                   e.damage.empty() ? about.flags : "damaged: " + e.damage);
+        fmt::print("{:14}{:16}{:>8}{:>10}  {:10}{}\n", e.key.substr(0, 12), about.app, about.kernels,
+                   human_bytes(e.bytes), age_of(e), e.damage.empty() ? about.flags : "damaged: " + e.damage);
     }
     if (records) fmt::print("{} measured times in {}\n", records, Tuning::file(cache.folder()).string());
-    fmt::print("{} bundle{} and {} kernel{} ({}) in {}\n", bundles.size(),
-               bundles.size() == 1 ? "" : "s", kernels.size(), kernels.size() == 1 ? "" : "s",
-               human_bytes(size_of(kernels)), cache.folder().string());
+    fmt::print("{} bundle{} and {} kernel{} ({}) in {}\n", bundles.size(), bundles.size() == 1 ? "" : "s",
+               kernels.size(), kernels.size() == 1 ? "" : "s", human_bytes(size_of(kernels)), cache.folder().string());
     return 0;
 }
 
@@ -135,8 +130,7 @@ int verify(const Cache &cache) {
         ++good;
     }
     const int leftovers = cache.remove_leftovers();
-    if (leftovers)
-        fmt::print("removed {} unfinished entries of processes that were killed\n", leftovers);
+    if (leftovers) fmt::print("removed {} unfinished entries of processes that were killed\n", leftovers);
     fmt::print("{} whole, {} damaged and removed{} in {}\n", good, damaged,
                unread ? fmt::format(", {} that could not be read", unread) : "", cache.folder().string());
     return damaged || unread ? 1 : 0;
@@ -149,10 +143,8 @@ CacheEntry entry_named(const Cache &cache, const std::string &prefix) {
         for (const CacheEntry &e : entries_of(cache, kind))
             if (e.key.starts_with(prefix)) found.push_back(e);
     if (found.empty())
-        fail_usage("no entry of {} begins with {}; see cryolite cache ls", cache.folder().string(),
-                   shown(prefix));
-    if (found.size() > 1)
-        fail_usage("{} entries begin with {}: give more of the key", found.size(), shown(prefix));
+        fail_usage("no entry of {} begins with {}; see cryolite cache ls", cache.folder().string(), shown(prefix));
+    if (found.size() > 1) fail_usage("{} entries begin with {}: give more of the key", found.size(), shown(prefix));
     return found[0];
 }
 
@@ -161,8 +153,7 @@ int clear(const Cache &cache, const std::string &key) {
     if (!key.empty()) {
         const CacheEntry e = entry_named(cache, key);
         cache.remove(e.kind, e.key);
-        fmt::print("removed {}/{}; kernels that others may share were kept\n", e.kind,
-                   e.key.substr(0, 12));
+        fmt::print("removed {}/{}; kernels that others may share were kept\n", e.kind, e.key.substr(0, 12));
         return 0;
     }
     size_t entries = 0;
@@ -200,19 +191,16 @@ int run_cache(const std::vector<std::string> &arguments) {
     bool as_json = false;
     auto add = [&](const char *name, const char *about) {
         CLI::App *sub = app.add_subcommand(name, about);
-        sub->add_option("--cache", folder,
-                        "the cache's folder (default: $XDG_CACHE_HOME/cryolite)");
+        sub->add_option("--cache", folder, "the cache's folder (default: $XDG_CACHE_HOME/cryolite)");
         return sub;
     };
     CLI::App *ls = add("ls", "lists the bundles");
     ls->add_flag("--json", as_json, "as one line of JSON");
-    CLI::App *check =
-        add("verify", "checks every digest and removes what is damaged; status 1 if any was");
+    CLI::App *check = add("verify", "checks every digest and removes what is damaged; status 1 if any was");
     CLI::App *remove = add("clear", "removes everything, or one entry");
     remove->add_option("KEY", key, "the beginning of a bundle's key");
     CLI::App *why =
-        app.add_subcommand("why", "why a bundle would be compiled: APP and the flags of train")
-            ->prefix_command();
+        app.add_subcommand("why", "why a bundle would be compiled: APP and the flags of train")->prefix_command();
     why->set_help_flag();
     if (!arguments.empty() && !arguments[0].starts_with("-")) check_known("command of cache", arguments[0], app);
     try {
@@ -223,8 +211,7 @@ int run_cache(const std::vector<std::string> &arguments) {
         refuse_line(e, "cache");
     }
     if (why->parsed()) return run_cache_why(why->remaining());
-    if (app.get_subcommand("clear")->count("KEY") && key.empty())
-        fail_usage("KEY is empty: see cryolite cache ls");
+    if (app.get_subcommand("clear")->count("KEY") && key.empty()) fail_usage("KEY is empty: see cryolite cache ls");
     check_folder(folder);
     const Cache cache(folder);
     if (ls->parsed()) return list(cache, as_json);

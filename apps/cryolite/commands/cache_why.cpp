@@ -18,8 +18,9 @@ namespace {
 void print_people(const std::string &key, bool found, const json &parts, const std::string &app,
                   const std::optional<NearestBundle> &near) {
     fmt::print("bundle {} of {}: {}\n", key.substr(0, 12), app,
-               found ? "in the cache"
-               : has_compiler() ? "not in the cache, would be compiled" : "not in the cache, and this build has no compiler");
+               found            ? "in the cache"
+               : has_compiler() ? "not in the cache, would be compiled"
+                                : "not in the cache, and this build has no compiler");
     for (const auto &[name, value] : flat_parts(parts.dump()))
         fmt::print("  {:24}{}\n", name, name == "program" ? value.substr(0, 12) : value);
     if (found) return;

@@ -23,7 +23,8 @@ std::map<std::string, std::string> given_params(const Request &r) {
 int run_check(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::check, arguments);
     const Program &program = request.program;
-    if (program.path.empty()) fail("the check runs the program itself, and this build has no compiler: use ./cryolite check");
+    if (program.path.empty())
+        fail("the check runs the program itself, and this build has no compiler: use ./cryolite check");
     ProcessOptions options{.argv = {program.path.string(), "--check"},
                            .program = program.file ? program.file->descriptor() : -1};
     add_params(options.argv, given_params(request));
@@ -34,8 +35,7 @@ int run_check(const std::vector<std::string> &arguments) {
     };
     const ProcessResult result = run_process(options);
     if (!result.errors.empty()) tell("{}", last_lines(result.errors, 16000));
-    if (result.signal || result.limit)
-        fail("the check of {} did not end: {}", request.app, how_it_ended(result));
+    if (result.signal || result.limit) fail("the check of {} did not end: {}", request.app, how_it_ended(result));
     return result.status;
 }
 

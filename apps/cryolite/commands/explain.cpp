@@ -45,8 +45,7 @@ std::string placed_words(const PlanCall::Stage &stage) {
 
 json stage_json(const PlanCall &c) {
     json list = json::array();
-    for (const PlanCall::Stage &s : c.stages)
-        list.push_back({{"name", s.name}, {"placed", s.placed}});
+    for (const PlanCall::Stage &s : c.stages) list.push_back({{"name", s.name}, {"placed", s.placed}});
     return list;
 }
 
@@ -58,8 +57,7 @@ public:
         bool any = r_.kernel.empty();
         for (auto &[name, calls] : plan_.plans)
             for (const PlanCall &c : calls) any |= chosen(c);
-        if (!any)
-            fail_usage("no kernel of {} has '{}' in its name; explain {} lists them", r_.app, r_.kernel, r_.app);
+        if (!any) fail_usage("no kernel of {} has '{}' in its name; explain {} lists them", r_.app, r_.kernel, r_.app);
     }
 
     json to_json() const {
@@ -86,8 +84,7 @@ public:
                 if (chosen(c)) j["plans"][name].push_back(call_json(c));
         }
         j["saved"] = json::array();
-        for (auto &[name, bytes] : saved())
-            j["saved"].push_back({{"name", name}, {"bytes", bytes}});
+        for (auto &[name, bytes] : saved()) j["saved"].push_back({{"name", name}, {"bytes", bytes}});
         j["memory"] = plan_.memory();
         if (any_frozen())
             j["spared"] = {{"state_bytes", plan_.spared.state_bytes},
@@ -113,14 +110,20 @@ public:
     void print() const {
         fmt::print(
             "{}, {}{}{}: {} parameters, {:.3f} GFLOP a step; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s\n",
-            model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ", s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
-            plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers) : "", grouped(uint64_t(plan_.parameters())),
-            1e-9 * step_flops(plan_, s_.accumulate), roof_.peak, roof_.bandwidth);
+            model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ",
+            s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
+            plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers)
+                              : "",
+            grouped(uint64_t(plan_.parameters())), 1e-9 * step_flops(plan_, s_.accumulate), roof_.peak,
+            roof_.bandwidth);
         for (const char *pass : {"forward", "first", "accumulate", "step", "lazy", "flush"})
             if (plan_.plans.count(pass)) print_pass(pass);
-        fmt::print("\nMFLOP and MB: of one call. share: of the pass, were every call as fast as the machine; bound: what limits it "
-                   "then.\nloops: its loop schedule, of schedules/{}, the program's own or an autoscheduler's. compute_at: never stored; compute_with: stored "
-                   "in the same loops; compute_root: alone.\n", plan_.device == "cpu" ? "cpu" : "gpu");
+        fmt::print("\nMFLOP and MB: of one call. share: of the pass, were every call as fast as the machine; bound: "
+                   "what limits it "
+                   "then.\nloops: its loop schedule, of schedules/{}, the program's own or an autoscheduler's. "
+                   "compute_at: never stored; compute_with: stored "
+                   "in the same loops; compute_root: alone.\n",
+                   plan_.device == "cpu" ? "cpu" : "gpu");
         if (!r_.kernel.empty()) return;
         print_saved();
         print_spared();
@@ -137,7 +140,8 @@ private:
 
     bool chosen(const PlanCall &c) const {
         // Also as the list of all writes it: equal blocks in one line.
-        return c.name.find(r_.kernel) != std::string::npos || without_numbers(c.name).find(r_.kernel) != std::string::npos;
+        return c.name.find(r_.kernel) != std::string::npos ||
+               without_numbers(c.name).find(r_.kernel) != std::string::npos;
     }
 
     json call_json(const PlanCall &c) const {
@@ -150,8 +154,8 @@ private:
                             {"extents", extents_of(c, i)},
                             {"written", plan_.writes(c, i)}});
         }
-        json j = {{"name", c.name},          {"pass", c.pass},
-                  {"loops", plan_.loops(c)}, {"dialect", dialect(c)}, {"flops", c.flops}, {"bytes", c.bytes},
+        json j = {{"name", c.name},          {"pass", c.pass},   {"loops", plan_.loops(c)},
+                  {"dialect", dialect(c)},   {"flops", c.flops}, {"bytes", c.bytes},
                   {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
                   {"bound", roof_.bound(c)}};
         if (c.kernel >= 0) j["kernel"] = plan_.kernels[size_t(c.kernel)].symbol;
@@ -195,10 +199,8 @@ private:
         fmt::print("  calls    MFLOP       MB   share  bound    loops                kernel\n");
         for (auto &[key, l] : lines) {
             const PlanCall &c = *l.call;
-            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:19}  {}\n", l.times,
-                       1e-6 * c.flops, 1e-6 * double(c.bytes),
-                       100 * roof_.seconds(c) * l.times / total, roof_.bound(c),
-                       plan_.loops(c),
+            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:19}  {}\n", l.times, 1e-6 * c.flops,
+                       1e-6 * double(c.bytes), 100 * roof_.seconds(c) * l.times / total, roof_.bound(c), plan_.loops(c),
                        r_.kernel.empty() ? without_numbers(c.name) : c.name);
             if (!c.why.empty()) fmt::print("{:62}{}: {}\n", "", dialect(c), c.why);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
@@ -216,8 +218,8 @@ private:
     void print_arguments(const PlanCall &c) const {
         for (size_t i = 0; i < c.args.size(); i++) {
             const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
-            fmt::print("{:62}{} {} {}: {} {}\n", "", plan_.writes(c, i) ? "writes" : "reads ",
-                       b.role, b.name, type_of(c, i), shape_words(extents_of(c, i)));
+            fmt::print("{:62}{} {} {}: {} {}\n", "", plan_.writes(c, i) ? "writes" : "reads ", b.role, b.name,
+                       type_of(c, i), shape_words(extents_of(c, i)));
         }
     }
 
@@ -227,16 +229,14 @@ private:
         if (auto at = plan_.plans.find("forward"); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (size_t i = 0; i < c.args.size(); i++)
-                    if (plan_.writes(c, i))
-                        written[c.args[i].buffer] = true;
+                    if (plan_.writes(c, i)) written[c.args[i].buffer] = true;
         std::map<int, bool> read;  // by buffer: names need not differ
         if (auto at = plan_.plans.find("step"); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (const PlanCall::Bound &a : c.args) read[a.buffer] = true;
         std::vector<std::pair<std::string, int64_t>> saved;
         for (auto &[buffer, yes] : read)
-            if (const PlanBuffer &b = plan_.buffers[size_t(buffer)];
-                written.count(buffer) && b.role == "activation")
+            if (const PlanBuffer &b = plan_.buffers[size_t(buffer)]; written.count(buffer) && b.role == "activation")
                 saved.emplace_back(b.name, b.bytes);
         return saved;
     }
@@ -245,8 +245,7 @@ private:
         std::map<std::string, std::pair<int, int64_t>> groups;
         int64_t total = 0;
         for (auto &[name, bytes] : saved())
-            groups[without_numbers(name)].first++, groups[without_numbers(name)].second += bytes,
-                total += bytes;
+            groups[without_numbers(name)].first++, groups[without_numbers(name)].second += bytes, total += bytes;
         fmt::print("\nsaved for the backward pass: {}\n", human_bytes(uint64_t(total)));
         for (auto &[name, g] : groups)
             fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name,
@@ -255,8 +254,8 @@ private:
                    s_.budget ? fmt::format(", --recompute {} allows {}", s_.recompute, human_bytes(s_.budget)) : "");
         fmt::print("memory of a run: {}\n", cryolite::memory_words(plan_, s_));
         if (!s_.memory_note.empty()) fmt::print("{}\n", s_.memory_note);
-        fmt::print("activations: {} in one arena; without sharing they were {}\n",
-                   human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
+        fmt::print("activations: {} in one arena; without sharing they were {}\n", human_bytes(uint64_t(plan_.arena)),
+                   human_bytes(uint64_t(plan_.arena_unshared)));
     }
 
     bool any_frozen() const {
@@ -278,15 +277,14 @@ private:
         std::string words;
         for (auto &[role, bytes] : plan_.memory()) {
             all += bytes;
-            if (bytes >= 1 << 20) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
+            if (bytes >= 1 << 20)
+                words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
         }
         return fmt::format("{} ({})", human_bytes(uint64_t(all)), words);
     }
 
     static std::string layout(const PlanBuffer &b) {
-        return b.layout.panel
-                   ? fmt::format("panel({}) of dimension {}", b.layout.panel, b.layout.dim)
-                   : "row_major";
+        return b.layout.panel ? fmt::format("panel({}) of dimension {}", b.layout.panel, b.layout.dim) : "row_major";
     }
 
     struct Update {
@@ -305,10 +303,10 @@ private:
                     computes |= s.name == "d(" + parameter + ")";
                 }
                 if (update)
-                    return {c.worker >= 0 && pass == "step"       ? "in parts, by workers"
-                            : computes                            ? "with its gradient"
+                    return {c.worker >= 0 && pass == "step"     ? "in parts, by workers"
+                            : computes                          ? "with its gradient"
                             : pass == "lazy" || pass == "flush" ? "forward, at its next use"
-                                                                  : "separate",
+                                                                : "separate",
                             update->why};
             }
         return {};
@@ -342,13 +340,12 @@ private:
         std::map<std::string, std::pair<int, const PlanBuffer *>> groups;
         for (const PlanBuffer &b : plan_.buffers)
             if (b.role == "parameter")
-                groups[without_numbers(b.name)].first++,
-                    groups[without_numbers(b.name)].second = &b;
-        fmt::print(
-            "\nparameters (extents innermost first), their layout and where they are updated:\n");
+                groups[without_numbers(b.name)].first++, groups[without_numbers(b.name)].second = &b;
+        fmt::print("\nparameters (extents innermost first), their layout and where they are updated:\n");
         for (auto &[name, g] : groups)
-            fmt::print("  {:28} {:14} {:3}  {:8} {:26} {}{}\n", name, shape_words(g.second->shape), g.first, g.second->type, layout(*g.second),
-                       update_of(g.second->name).place, because(update_of(g.second->name).why));
+            fmt::print("  {:28} {:14} {:3}  {:8} {:26} {}{}\n", name, shape_words(g.second->shape), g.first,
+                       g.second->type, layout(*g.second), update_of(g.second->name).place,
+                       because(update_of(g.second->name).why));
     }
 };
 

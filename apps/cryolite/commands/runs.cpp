@@ -71,7 +71,9 @@ std::string shown_time(fs::file_time_type time) {
 }
 
 std::string to_json(const RunSummary &run) {
-    nlohmann::ordered_json j = {{"run", run.path.string()}, {"app", run.value("app")}, {"step", run.step()},
+    nlohmann::ordered_json j = {{"run", run.path.string()},
+                                {"app", run.value("app")},
+                                {"step", run.step()},
                                 {"steps", std::strtoull(run.value("steps").c_str(), nullptr, 10)}};
     if (const auto loss = last_loss(run)) j["loss"] = *loss;
     if (run.best_val_loss) j["best_val_loss"] = *run.best_val_loss;
@@ -93,11 +95,13 @@ const std::vector<std::string> columns = {"run", "app", "steps", "loss", "best v
 
 /// Runs in `folder`, or itself where it is one, the newest first.
 bool list(const fs::path &folder, bool json) {
-    if (!is_there(folder)) fail_usage("there is no folder {}: train makes runs/APP-DATE unless it gets --out", folder.string());
+    if (!is_there(folder))
+        fail_usage("there is no folder {}: train makes runs/APP-DATE unless it gets --out", folder.string());
     std::vector<RunSummary> runs;
     bool readable = true;
     std::vector<fs::path> found;
-    if (is_run(folder)) found.push_back(folder);
+    if (is_run(folder))
+        found.push_back(folder);
     else
         for (const auto &entry : fs::directory_iterator(folder))
             if (entry.is_directory() && is_run(entry.path())) found.push_back(entry.path());
@@ -124,7 +128,8 @@ bool list(const fs::path &folder, bool json) {
 
 /// What differs in the configurations, where the runs have come to, and their curves in one picture.
 void compare(const std::vector<std::string> &folders, const fs::path &picture) {
-    if (folders.size() < 2) fail_usage("runs compare takes two runs or more, as in cryolite runs compare runs/a runs/b");
+    if (folders.size() < 2)
+        fail_usage("runs compare takes two runs or more, as in cryolite runs compare runs/a runs/b");
     std::vector<RunSummary> runs;
     std::vector<LossCurve> curves;
     std::set<std::string> flags;
@@ -145,8 +150,10 @@ void compare(const std::vector<std::string> &folders, const fs::path &picture) {
             differ.push_back(row);
     }
     fmt::print("\n");
-    if (differ.size() > 1) print_table(differ);
-    else fmt::print("their configurations do not differ\n");
+    if (differ.size() > 1)
+        print_table(differ);
+    else
+        fmt::print("their configurations do not differ\n");
     std::string title = fmt::format("{} runs", runs.size());
     if (runs.size() == 2) title = fmt::format("{} and {}", folders[0], folders[1]);
     write_file_atomic(picture, compare_svg(title, curves));

@@ -93,8 +93,7 @@ Request read_run(const SampleOptions &o) {
         fail_usage("{} is not the folder of a run: it has no config.toml", o.run.string());
     Request r;
     r.command = Command::train;
-    for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed))
-        r.values.give(name, given);
+    for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed)) r.values.give(name, given);
     r.app = r.values.text("app", default_app);
     r.program = find_program(r.app, Cache(o.cache));
     for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers"}) r.values.erase(flag);
@@ -110,11 +109,9 @@ int run_sample(const std::vector<std::string> &arguments) {
     const SampleOptions o = read_options(arguments);
     const Request request = read_run(o);
     TrainSettings s = understand(request);
-    if (!s.text)
-        fail_usage("{} is a run of {}, which does not generate text", o.run.string(), request.app);
+    if (!s.text) fail_usage("{} is a run of {}, which does not generate text", o.run.string(), request.app);
     if (!fs::exists(o.run / "vocab.json"))
-        fail_usage("{} has no vocab.json: it was trained on tokens whose text is not known",
-                   o.run.string());
+        fail_usage("{} has no vocab.json: it was trained on tokens whose text is not known", o.run.string());
     const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(o.run / "vocab.json");
     Progress progress;
     const std::optional<Checkpoint> checkpoint =

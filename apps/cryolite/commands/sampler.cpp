@@ -12,8 +12,7 @@ Sampler::Sampler(Trainer &trainer, const Tokenizer &tokenizer, double temperatur
     : trainer_(trainer), tokenizer_(tokenizer), temperature_(temperature), seed_(seed),
       context_(size_t(trainer.rows_per_example())) {
     if (tokenizer.size() > trainer.classes())
-        fail("the vocabulary has {} tokens, the model only {}", tokenizer.size(),
-             trainer.classes());
+        fail("the vocabulary has {} tokens, the model only {}", tokenizer.size(), trainer.classes());
     batch_.tokens.resize(context_ * size_t(trainer.batch()));
     batch_.targets.resize(batch_.tokens.size());
     weights_.resize(size_t(tokenizer.size()));
@@ -36,8 +35,7 @@ int Sampler::draw(std::span<const float> logits) {
     if (!std::isfinite(*top)) fail("the model's output is {}: its weights are not usable", *top);
     if (temperature_ == 0) return int(top - logits.begin());
     double sum = 0;
-    for (size_t i = 0; i < logits.size(); i++)
-        sum += weights_[i] = std::exp((double(logits[i]) - *top) / temperature_);
+    for (size_t i = 0; i < logits.size(); i++) sum += weights_[i] = std::exp((double(logits[i]) - *top) / temperature_);
     double left = Rng(seed_, "sample").uniform(count_++) * sum;
     for (size_t i = 0; i < logits.size(); i++)
         if ((left -= weights_[i]) < 0) return int(i);

@@ -105,11 +105,12 @@ private:
                     "interrupt this one and name its folder with --out",
                     folder_.path().string(),
                     is_there(folder_.path() / "model.safetensors") ? ", whose first checkpoint replaces the "
-                                                                     "model.safetensors there" : ""));
+                                                                     "model.safetensors there"
+                                                                   : ""));
             if (point) check_same(s_, data_, *point);
             if (point && point->checkpoint.step > s_.steps())
-                fail_usage("--steps {} is less than the {} steps that the run in {} has done",
-                           s_.steps(), point->checkpoint.step, folder_.path().string());
+                fail_usage("--steps {} is less than the {} steps that the run in {} has done", s_.steps(),
+                           point->checkpoint.step, folder_.path().string());
         }
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
         if (!point) check_init(s_, request_);
@@ -122,16 +123,19 @@ private:
             go_on(*point);
         else
             begin_weights(trainer(), s_, request_);
-        if (const auto steps = trainer().of_all(double(start_)); std::ranges::count(steps, steps[0]) != std::ssize(steps))
-            fail("the processes of this run see different checkpoints in {}: --out has to be a folder that their hosts share",
+        if (const auto steps = trainer().of_all(double(start_));
+            std::ranges::count(steps, steps[0]) != std::ssize(steps))
+            fail("the processes of this run see different checkpoints in {}: --out has to be a folder that their hosts "
+                 "share",
                  folder_.path().string());
         position_ = point ? point->position : 0;
         loader_ = std::make_unique<Loader>(data_.source(s_), position_);
         tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
         flops_ = step_flops(trainer().plan(), s_.accumulate);
         // One of several processes speaks.
-        defer_signals(processes().rank() > 0 ? nullptr
-                                             : "\nstopping after this step, with a checkpoint; once more stops at once\n");
+        defer_signals(processes().rank() > 0
+                          ? nullptr
+                          : "\nstopping after this step, with a checkpoint; once more stops at once\n");
         folder_.begin(s_, data_, point);
         describe();
         began_ = Clock::now();
@@ -144,8 +148,8 @@ private:
         const int64_t reads =
             plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.workers / trainer().batch();
         if (int64_t(data_.rows.columns) != reads)
-            fail_usage("{} has {} features in a row, the model reads {}: name another --data",
-                       data_.name, data_.rows.columns, reads);
+            fail_usage("{} has {} features in a row, the model reads {}: name another --data", data_.name,
+                       data_.rows.columns, reads);
         const int aims = plan.buffers[size_t(plan.find("input", "targets"))].shape.front();
         if (const size_t targets = data_.rows.targets; targets > 0 && int64_t(targets) != aims)
             fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so", aims);
@@ -160,8 +164,7 @@ private:
         evaluate_first_ = point.evaluate && s_.eval_every && data_.has_validation();
         if (!evaluate_first_) evaluated_ = step;
         saved_ = step, good_ = point.good, saved_position_ = point.position;
-        progress_.say(
-            fmt::format("going on after step {} from {}", step, path.string()));
+        progress_.say(fmt::format("going on after step {} from {}", step, path.string()));
         if (const auto changed = changed_flags(s_, point); !changed.empty()) {
             const auto values = std::views::values(changed);
             const bool rate = std::ranges::any_of(std::array{"lr", "min-lr", "warmup", "steps"},
@@ -177,10 +180,11 @@ private:
         const Plan &plan = trainer().plan();
         progress_.say(fmt::format(
             "{}: {} parameters{}, {} a step, {}, {}, {} on {}", title(), grouped(uint64_t(plan.parameters())),
-            plan.trained_parameters() == plan.parameters() ? ""
-                                                           : fmt::format(", {} of them trained", grouped(uint64_t(plan.trained_parameters()))),
-            fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"),
-            s_.optimizer, s_.precision, session_->threads_in_words(), session_->devices[0]->name()));
+            plan.trained_parameters() == plan.parameters()
+                ? ""
+                : fmt::format(", {} of them trained", grouped(uint64_t(plan.trained_parameters()))),
+            fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"), s_.optimizer, s_.precision,
+            session_->threads_in_words(), session_->devices[0]->name()));
         progress_.say(fmt::format("run: {}", folder_.path().string()));
     }
 
@@ -188,8 +192,7 @@ private:
         const double lr = s_.rate.at(index);
         trainer().set("lr", lr, lr / s_.rate.high);
         const auto start = Clock::now();
-        const double loss =
-            trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        const double loss = trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         position_ = loader_->position();
         if (times_.empty()) first_step_s_ = since_start();
@@ -198,7 +201,8 @@ private:
         if (!std::isfinite(loss)) diverged(step, "loss", loss);
         if (withheld == 1)
             progress_.say(fmt::format("step {}: a gradient is not finite; the update is withheld, and no checkpoint is "
-                                      "written until there is one again", step));
+                                      "written until there is one again",
+                                      step));
         times_.add(seconds);
         StepEvent e{step, loss, tokens_ / seconds, seconds, lr, withheld};
         for (size_t t = 0; t < trainer().terms().size(); t++)
@@ -257,7 +261,9 @@ private:
     [[noreturn]] void give_up(uint64_t step) {
         const uint64_t row = trainer().withheld_in_a_row();
         stop_at(fmt::format("the updates of steps {} to {} were withheld, as gradients were not finite: {} in a row "
-                            "(--give-up-after {})", step - row + 1, step, row, s_.give_up_after), step, good_);
+                            "(--give-up-after {})",
+                            step - row + 1, step, row, s_.give_up_after),
+                step, good_);
     }
 
     /// Nothing more can be learned from here. Says since when, and where to go on: after the checkpoint of step `from`.
@@ -325,8 +331,7 @@ private:
 
     void validate(uint64_t step) {
         progress_.busy(fmt::format("step {}: evaluating", step));
-        std::optional<EvalEvent> e =
-            evaluate(trainer(), data_, s_, step, [this] { return stopped(); });
+        std::optional<EvalEvent> e = evaluate(trainer(), data_, s_, step, [this] { return stopped(); });
         if (!e) return;
         evaluated_ = step;
         if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss, true);
@@ -361,8 +366,8 @@ private:
             if (processes().size() == 1) stop_at(e.what(), step, saved_);
             throw;
         } catch (const Error &e) {
-            fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step,
-                 last_checkpoint(), resume_words());
+            fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step, last_checkpoint(),
+                 resume_words());
         }
         saved_ = step, good_ = good, saved_position_ = position_;
         if (written) folder_.settle(*written, withheld ? 0 : s_.keep);
@@ -379,8 +384,7 @@ private:
 
     int end_early(uint64_t step) {
         progress_.say(
-            fmt::format("interrupted after step {}; a checkpoint was written. To go on: {}", step,
-                        resume_words()));
+            fmt::format("interrupted after step {}; a checkpoint was written. To go on: {}", step, resume_words()));
         return interrupted_status;
     }
 
@@ -390,15 +394,15 @@ private:
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else
-            progress_.say(fmt::format(
-                "done: {} step{} in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} at most",
-                times_.count(), times_.count() == 1 ? "" : "s",
-                clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
-                1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
-                100 * done.fraction_of_peak, human_bytes(peak_memory())));
+            progress_.say(fmt::format("done: {} step{} in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} at most",
+                                      times_.count(), times_.count() == 1 ? "" : "s",
+                                      clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
+                                      1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
+                                      100 * done.fraction_of_peak, human_bytes(peak_memory())));
         if (const uint64_t withheld = trainer().withheld_in_a_row())
             progress_.say(fmt::format("warning: the last {} updates were withheld, as gradients were not finite; the "
-                                      "weights are those of step {}", withheld, step - withheld));
+                                      "weights are those of step {}",
+                                      withheld, step - withheld));
         defer_signals();  // no step is left to stop after
         if (data_.sample && data_.tokenizer && processes().rank() == 0) sample();
         progress_.say(fmt::format("the run is in {}", folder_.path().string()));
@@ -413,8 +417,7 @@ private:
         std::string text;
         progress_.say("a sample:");
         const auto start = Clock::now();
-        for (int n = 0;
-             n < most && !interrupted() && Clock::now() - start < std::chrono::seconds(10); n++)
+        for (int n = 0; n < most && !interrupted() && Clock::now() - start < std::chrono::seconds(10); n++)
             text += sampler.piece(sampler.next());
         folder_.write_sample(text + "\n");
         progress_.say("\n" + text + "\n");

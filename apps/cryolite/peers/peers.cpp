@@ -48,8 +48,7 @@ struct Peers::Peer {
         const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
         for (size_t at; (at = buffer.find('\n')) == std::string::npos;) {
             if (interrupted()) throw Interrupted("interrupted");
-            if (std::chrono::steady_clock::now() > end)
-                return error = "it did not answer in time", "";
+            if (std::chrono::steady_clock::now() > end) return error = "it did not answer in time", "";
             pollfd ready{out, POLLIN, 0};
             if (::poll(&ready, 1, 200) <= 0) continue;
             char bytes[4096];
@@ -111,12 +110,11 @@ std::string python_with_torch(Progress &progress) {
         python_headers(python.string(), progress);
         return python.string();
     }
-    progress.say("installing PyTorch into " + folder.lexically_normal().string() +
-                 " (once, several minutes)");
+    progress.say("installing PyTorch into " + folder.lexically_normal().string() + " (once, several minutes)");
     run_or_fail({"python3", "-m", "venv", folder.string()}, "python3 -m venv");
-    run_or_fail({python.string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "--retries", "1", "-r", requirements.string()},
-        "pip install");
+    run_or_fail({python.string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1",
+                 "-r", requirements.string()},
+                "pip install");
     write_file_atomic(done, read_file(requirements));
     python_headers(python.string(), progress);
     return python.string();
@@ -187,8 +185,7 @@ void Peers::start(const std::string &python, const std::string &script, const ch
 }
 
 void Peers::lose(const Peer &peer) {
-    missing_ += fmt::format("{}{}: {}: {}", missing_.empty() ? "" : "\n", peer.name, peer.error,
-                            peer.last_words());
+    missing_ += fmt::format("{}{}: {}: {}", missing_.empty() ? "" : "\n", peer.name, peer.error, peer.last_words());
 }
 
 void Peers::round(uint64_t steps) {

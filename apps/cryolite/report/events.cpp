@@ -22,8 +22,8 @@ std::string number(double value, int digits) {
 }  // namespace
 
 std::string compile_json(int kernels, int cached, double seconds) {
-    return fmt::format(R"({{"event":"compile","kernels":{},"cached":{},"seconds":{}}})", kernels,
-                       cached, number(seconds, 4));
+    return fmt::format(R"({{"event":"compile","kernels":{},"cached":{},"seconds":{}}})", kernels, cached,
+                       number(seconds, 4));
 }
 
 std::string to_json(const StepEvent &e) {
@@ -50,17 +50,16 @@ std::string metric_words(const EvalEvent &e) {
 }
 
 std::string to_json(const DoneEvent &e) {
-    return fmt::format(
-        R"({{"event":"done","first_step_s":{},"best_s":{},"median_s":{},"tok_s":{},"best_tok_s":{},)"
-        R"("peak_rss_mb":{},"fraction_of_peak":{}}})",
-        number(e.first_step_s, 6), number(e.best_s, 6), number(e.median_s, 6), number(e.tok_s, 6),
-        number(e.best_tok_s, 6), e.peak_rss_mb, number(e.fraction_of_peak, 4));
+    return fmt::format(R"({{"event":"done","first_step_s":{},"best_s":{},"median_s":{},"tok_s":{},"best_tok_s":{},)"
+                       R"("peak_rss_mb":{},"fraction_of_peak":{}}})",
+                       number(e.first_step_s, 6), number(e.best_s, 6), number(e.median_s, 6), number(e.tok_s, 6),
+                       number(e.best_tok_s, 6), e.peak_rss_mb, number(e.fraction_of_peak, 4));
 }
 
 std::string peer_json(const std::string &name, double best_s, double median_s, double ratio, uint64_t peak_rss_mb) {
     return fmt::format(R"({{"event":"peer","name":{},"best_s":{},"median_s":{},"ratio":{},"peak_rss_mb":{}}})",
-                       nlohmann::json(name).dump(), number(best_s, 6), number(median_s, 6),
-                       number(ratio, 4), peak_rss_mb);
+                       nlohmann::json(name).dump(), number(best_s, 6), number(median_s, 6), number(ratio, 4),
+                       peak_rss_mb);
 }
 
 void print_line(const std::string &json) {

@@ -146,7 +146,8 @@ std::vector<SumLoop> main_loops(const std::vector<SumLoop> &loops, const std::st
 std::vector<std::string> shortened(const std::vector<std::string> &code) {
     std::vector<std::string> lines;
     for (size_t i = 0, next; i < code.size(); i = next) {
-        for (next = i + 1; next < code.size() && mnemonic(code[next]) == mnemonic(code[i]); next++) {}
+        for (next = i + 1; next < code.size() && mnemonic(code[next]) == mnemonic(code[i]); next++) {
+        }
         lines.push_back(code[i]);
         if (next - i > 2) lines.push_back(fmt::format("... {} more {}", next - i - 1, mnemonic(code[i])));
         if (next - i == 2) lines.push_back(code[i + 1]);

@@ -24,8 +24,7 @@ std::string without_numbers(const std::string &name) {
     return out;
 }
 
-std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, int accumulate,
-                         size_t steps) {
+std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, int accumulate, size_t steps) {
     struct Line {
         std::string name, loops;
         double seconds = 0, flops = 0, bytes = 0;
@@ -38,8 +37,7 @@ std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, i
         const PlanCall &c = *calls[i];
         Line &line = lines[{c.kernel, without_numbers(c.name)}];
         line.name = without_numbers(c.name), line.loops = plan.loops(c);
-        line.seconds += seconds[i] / double(steps), line.flops += c.flops,
-            line.bytes += double(c.bytes), line.calls++;
+        line.seconds += seconds[i] / double(steps), line.flops += c.flops, line.bytes += double(c.bytes), line.calls++;
         total += seconds[i] / double(steps);
     }
     std::vector<Line> sorted;
@@ -47,9 +45,9 @@ std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, i
     std::ranges::sort(sorted, [](const Line &a, const Line &b) { return a.seconds > b.seconds; });
     std::string out = "      ms  share  calls  GFLOP/s   GB/s  loops         kernel\n";
     for (const Line &l : sorted)
-        out += fmt::format("{:8.3f} {:5.1f}% {:6} {:8.1f} {:6.1f}  {:12}  {}\n", 1e3 * l.seconds,
-                           100 * l.seconds / total, l.calls, l.flops / l.seconds * 1e-9,
-                           l.bytes / l.seconds * 1e-9, l.loops, l.name);
+        out +=
+            fmt::format("{:8.3f} {:5.1f}% {:6} {:8.1f} {:6.1f}  {:12}  {}\n", 1e3 * l.seconds, 100 * l.seconds / total,
+                        l.calls, l.flops / l.seconds * 1e-9, l.bytes / l.seconds * 1e-9, l.loops, l.name);
     return out + fmt::format("{:8.3f} ms in {} kernel calls a step", 1e3 * total, calls.size());
 }
 

@@ -9,8 +9,7 @@ namespace cryolite {
 
 /// A table of where a step's time goes, by kernel and loop schedule: `seconds` of every call of a
 /// step (Trainer::profile), added up over `steps` of them.
-std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, int accumulate,
-                         size_t steps);
+std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, int accumulate, size_t steps);
 
 /// "h.11.mlp.c_fc" -> "h.*.mlp.c_fc": equal kernels of equal blocks are one line.
 std::string without_numbers(const std::string &name);

@@ -49,15 +49,16 @@ std::string only_fmas(const SumLoop &loop) {
     int n = 0;
     for (const std::string &fma : loop.fmas) {
         const char width = fma.at(fma.rfind("mm") - 1);  // "%zmm5 {%k1}"
-        text += fmt::format("{} %{}mm0, %{}mm1, %{}mm{}\n", fma.substr(0, fma.find(' ')), width, width, width, 2 + n++ % 14);
+        text += fmt::format("{} %{}mm0, %{}mm1, %{}mm{}\n", fma.substr(0, fma.find(' ')), width, width, width,
+                            2 + n++ % 14);
     }
     return text;
 }
 
 }  // namespace
 
-const char *const install_llvm_tools =
-    "needs llvm-objdump and llvm-mca of LLVM 19 or newer on PATH: install the package llvm-19 (or what your system calls it)";
+const char *const install_llvm_tools = "needs llvm-objdump and llvm-mca of LLVM 19 or newer on PATH: install the "
+                                       "package llvm-19 (or what your system calls it)";
 
 std::optional<LlvmTools> find_llvm_tools() {
     for (int version = newest; version >= oldest; version--) {
@@ -79,12 +80,11 @@ std::vector<SumLoop> sum_loops(const LlvmTools &tools, const fs::path &object) {
     return reader.loops();
 }
 
-std::vector<LoopSpeed> predict(const LlvmTools &tools, const std::vector<SumLoop> &loops, const std::string &processor) {
+std::vector<LoopSpeed> predict(const LlvmTools &tools, const std::vector<SumLoop> &loops,
+                               const std::string &processor) {
     if (loops.empty()) return {};
     std::string text;
-    auto region = [&](const std::string &body) {
-        text += fmt::format("# LLVM-MCA-BEGIN\n{}\n# LLVM-MCA-END\n", body);
-    };
+    auto region = [&](const std::string &body) { text += fmt::format("# LLVM-MCA-BEGIN\n{}\n# LLVM-MCA-END\n", body); };
     for (const SumLoop &l : loops) {
         region(fmt::format("{}", fmt::join(l.code, "\n")));
         region(only_fmas(l));
@@ -100,7 +100,9 @@ std::vector<LoopSpeed> predict(const LlvmTools &tools, const std::vector<SumLoop
         const json j = json::parse(output);
         const json &regions = j.at("CodeRegions");
         for (size_t i = 0; i < loops.size(); i++) {
-            auto cycles = [&](size_t k) { return regions.at(k).at("SummaryView").at("BlockRThroughput").get<double>(); };
+            auto cycles = [&](size_t k) {
+                return regions.at(k).at("SummaryView").at("BlockRThroughput").get<double>();
+            };
             speeds.push_back({j.at("TargetInfo").at("CPUName"), cycles(2 * i), cycles(2 * i + 1)});
         }
     } catch (const json::exception &e) {

@@ -26,7 +26,8 @@ inline std::vector<std::string> schedule_notes(const Plan &plan) {
         notes.push_back(fmt::format("note: {} has no loop schedule for {}: scheduled automatically; write one and "
                                     "name it, s.loops<{}>(Form::{}, ...) in the model's schedule, or in "
                                     "schedules/{}/ with a line in its table.cpp",
-                                    layer, fmt::join(list, ", "), layer, list[0], plan.device == "cpu" ? "cpu" : "gpu"));
+                                    layer, fmt::join(list, ", "), layer, list[0],
+                                    plan.device == "cpu" ? "cpu" : "gpu"));
     return notes;
 }
 

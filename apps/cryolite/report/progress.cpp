@@ -30,9 +30,7 @@ size_t terminal_width() {
 }
 
 /// 24312.3 -> "24,312", 3.21 -> "3.21"
-std::string rate_text(double rate) {
-    return rate >= 100 ? grouped(uint64_t(rate + 0.5)) : fmt::format("{:.2f}", rate);
-}
+std::string rate_text(double rate) { return rate >= 100 ? grouped(uint64_t(rate + 0.5)) : fmt::format("{:.2f}", rate); }
 
 }  // namespace
 
@@ -83,8 +81,7 @@ void Progress::say(const std::string &line) {
 }
 
 void Progress::compiling(int done, int total, int cached) {
-    const std::string line =
-        fmt::format("compiling kernels: {} of {}, {} from the cache", done, total, cached);
+    const std::string line = fmt::format("compiling kernels: {} of {}, {} from the cache", done, total, cached);
     if (live_) return show_live(line);
     if (done == total || Clock::now() - shown_ > std::chrono::seconds(5)) {
         say(line);
@@ -107,8 +104,7 @@ void Progress::step(const Step &s) {
                            : step % every == 0 || now - shown_ > std::chrono::seconds(10);
     if (!due && !last) return;
     shown_ = now;
-    const std::string fraction =
-        s.fraction > 0 ? fmt::format("  {:.0f} % of peak", 100 * s.fraction) : "";
+    const std::string fraction = s.fraction > 0 ? fmt::format("  {:.0f} % of peak", 100 * s.fraction) : "";
     const std::string withheld = s.event.withheld ? fmt::format("  {} updates withheld", s.event.withheld) : "";
     std::string losses;
     for (auto &[name, loss] : s.event.losses)

@@ -17,7 +17,8 @@ void on_signal(int) {
     if (!deferred) _exit(interrupted_status);
     met = 1;
     // Nothing else may print here; a line that cannot be written is not worth more.
-    if (const char *words = said) [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, words, std::strlen(words));
+    if (const char *words = said) [[maybe_unused]]
+        const ssize_t n = write(STDERR_FILENO, words, std::strlen(words));
 }
 
 }  // namespace

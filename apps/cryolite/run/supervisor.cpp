@@ -68,7 +68,8 @@ int run_child(const std::vector<std::string> &words) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) fail("cannot start the run: {}", strerror(error));
     int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
     child = 0;
     return status;
 }
@@ -99,8 +100,8 @@ public:
             const bool went_on = newest() > before;
             in_vain = went_on ? 0 : in_vain + 1;
             workers = in_vain > 1 && !s_.launch.empty() ? fewer(workers) : s_.workers;
-            tell("cryolite: the run {}; restart {} of {}, from step {} with {} worker{}", how_it_ended(status), restart + 1,
-                 s_.restarts, newest(), workers, workers == 1 ? "" : "s");
+            tell("cryolite: the run {}; restart {} of {}, from step {} with {} worker{}", how_it_ended(status),
+                 restart + 1, s_.restarts, newest(), workers, workers == 1 ? "" : "s");
             if (in_vain > 0) sleep(unsigned(std::min(1 << std::min(in_vain - 1, 6), 60)));
             if (signalled) return interrupted_status;
         }
@@ -118,7 +119,8 @@ private:
     /// The largest smaller number that divides the batch.
     int fewer(int workers) const {
         const int batch = s_.param("batch", 1);
-        while (workers > 1 && batch % --workers != 0) {}
+        while (workers > 1 && batch % --workers != 0) {
+        }
         return workers;
     }
     std::vector<std::string> words(int workers, bool resume) const {
@@ -144,7 +146,8 @@ private:
 
 }  // namespace
 
-std::vector<std::string> without_flags(const std::vector<std::string> &arguments, const std::vector<std::string> &flags) {
+std::vector<std::string> without_flags(const std::vector<std::string> &arguments,
+                                       const std::vector<std::string> &flags) {
     std::vector<std::string> rest;
     for (size_t i = 0; i < arguments.size(); i++) {
         const std::string &word = arguments[i];
@@ -152,8 +155,10 @@ std::vector<std::string> without_flags(const std::vector<std::string> &arguments
         for (const std::string &flag : flags) {
             const bool is_switch = flag.ends_with("=");
             const std::string name = "--" + flag.substr(0, flag.size() - is_switch);
-            if (word == name) found = true, i += !is_switch;
-            else if (word.starts_with(name + "=")) found = true;
+            if (word == name)
+                found = true, i += !is_switch;
+            else if (word.starts_with(name + "="))
+                found = true;
             if (found) break;
         }
         if (!found) rest.push_back(word);

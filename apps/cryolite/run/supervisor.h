@@ -18,6 +18,7 @@ inline bool supervised(const TrainSettings &s) { return s.restarts > 0 || !s.lau
 int run_supervised(const TrainSettings &settings, const std::vector<std::string> &arguments);
 
 /// `arguments` without these flags and their values; a name with "=" behind it is a switch.
-std::vector<std::string> without_flags(const std::vector<std::string> &arguments, const std::vector<std::string> &flags);
+std::vector<std::string> without_flags(const std::vector<std::string> &arguments,
+                                       const std::vector<std::string> &flags);
 
 }  // namespace cryolite

@@ -85,14 +85,16 @@ private:
         const auto start = std::chrono::steady_clock::now();
         const CallFailure failure = device_.run({&call, 1});
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        if (failure.call >= 0) fail("a kernel failed while it was timed, with code {}: {}", failure.code, device_.last_error());
+        if (failure.call >= 0)
+            fail("a kernel failed while it was timed, with code {}: {}", failure.code, device_.last_error());
         return seconds;
     }
 };
 
 }  // namespace
 
-std::map<std::string, DialectChoice> faster_dialects(const Bundle &bundle, const Cache &cache, int threads, Progress &progress) {
+std::map<std::string, DialectChoice> faster_dialects(const Bundle &bundle, const Cache &cache, int threads,
+                                                     Progress &progress) {
     std::map<std::string, DialectChoice> choices;
     std::unique_ptr<Tuning> tuning;  // only where there is something to know
     std::unique_ptr<Device> device;
@@ -106,7 +108,8 @@ std::map<std::string, DialectChoice> faster_dialects(const Bundle &bundle, const
             const Dialect *dialect = load_dialect(d.name);
             DialectChoice &choice = choices.try_emplace(k.symbol, DialectChoice{"halide", ""}).first->second;
             if (!dialect) {
-                choice.why += fmt::format("{}{} is not built here: {}", choice.why.empty() ? "" : "; ", d.name, how_to_get(d.name));
+                choice.why += fmt::format("{}{} is not built here: {}", choice.why.empty() ? "" : "; ", d.name,
+                                          how_to_get(d.name));
                 continue;
             }
             if (!tuning) tuning = std::make_unique<Tuning>(cache.folder());
@@ -121,12 +124,15 @@ std::map<std::string, DialectChoice> faster_dialects(const Bundle &bundle, const
                 tuning->remember(halide, s.halide), tuning->remember(other, s.other);
                 h = s.halide, o = s.other;
             }
-            choice.why += fmt::format("{}measured: halide {:.3f} ms, {} {:.3f} ms", choice.why.empty() ? "" : "; ", 1e3 * *h, d.name, 1e3 * *o);
+            choice.why += fmt::format("{}measured: halide {:.3f} ms, {} {:.3f} ms", choice.why.empty() ? "" : "; ",
+                                      1e3 * *h, d.name, 1e3 * *o);
             if (best == 0) best = *h / worth;
             if (*o < best) best = *o, choice.dialect = d.name;
         }
     }
-    if (measured) progress.say(fmt::format("dialects: {} products measured, kept in {}", measured, Tuning::file(cache.folder()).string()));
+    if (measured)
+        progress.say(
+            fmt::format("dialects: {} products measured, kept in {}", measured, Tuning::file(cache.folder()).string()));
     return choices;
 }
 

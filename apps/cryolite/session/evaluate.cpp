@@ -100,8 +100,8 @@ void check_evaluation(const Trainer &trainer, const RunData &data, const TrainSe
     }
 }
 
-std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &s,
-                                  uint64_t step, const std::function<bool()> &stop) {
+std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &s, uint64_t step,
+                                  const std::function<bool()> &stop) {
     std::optional<EvalEvent> e = s.text ? over(windows(trainer, data), trainer, true, stop)
                                         : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, false, stop);
     if (e) e->step = step;

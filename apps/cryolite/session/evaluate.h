@@ -14,8 +14,7 @@ void check_evaluation(const Trainer &trainer, const RunData &data, const TrainSe
 
 /// The loss over the whole validation split, in consecutive windows or rows; with the accuracy of a classifier, or the
 /// root of the mean squared error and R^2 where numbers are predicted. Nothing when `stop` says so meanwhile.
-std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data,
-                                  const TrainSettings &settings, uint64_t step,
+std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &settings, uint64_t step,
                                   const std::function<bool()> &stop);
 
 }  // namespace cryolite

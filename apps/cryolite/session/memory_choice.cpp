@@ -59,8 +59,8 @@ std::string flags_of(const FittingWay &way, const TrainSettings &s) {
 std::string other_help(const TrainSettings &s, bool asked) {
     std::vector<std::string> help;
     if (s.param("batch", 1) > s.workers)
-        help.push_back(fmt::format("a smaller --batch (with --accumulate for as many {} a step)",
-                                   s.text ? "sequences" : "rows"));
+        help.push_back(
+            fmt::format("a smaller --batch (with --accumulate for as many {} a step)", s.text ? "sequences" : "rows"));
     if (!asked && s.update != "backward" && s.accumulate == 1) help.push_back("--update backward");
     if (!asked && !s.budget) help.push_back("--recompute BYTES");
     if (s.precision == "fp32") help.push_back("--precision bf16");
@@ -77,7 +77,8 @@ std::string refusal(const MemoryNeed &need, const Bound &bound, const TrainSetti
                            flags_of(*fit->advice, s));
     else if (fit)
         help = fmt::format("with updates beside their gradients and all rematerialised that can be, it takes {} still; "
-                           "{}", human_bytes(uint64_t(bound.whole(fit->least))), help);
+                           "{}",
+                           human_bytes(uint64_t(bound.whole(fit->least))), help);
     return fmt::format("this run takes {}, and {}:{}\n{}{}", human_bytes(uint64_t(need.bytes())), bound.words(),
                        need.table(), help, other_help(s, fit));
 }

@@ -42,12 +42,10 @@ void set_positions(TrainSettings &s, const Request &r) {
     if (!r.values.chosen("positions")) {
         // A preset that does not say has as many as its context.
         const int preset = std::max(preset_number(r, "positions"), preset_number(r, "context"));
-        s.params["positions"] =
-            std::to_string(param_of_init(s, r, "positions").value_or(std::max(context, preset)));
+        s.params["positions"] = std::to_string(param_of_init(s, r, "positions").value_or(std::max(context, preset)));
     }
     if (const int positions = s.param("positions", 1); context > positions)
-        fail_usage("--context {} is longer than the {} positions{}; use a shorter context", context,
-                   positions,
+        fail_usage("--context {} is longer than the {} positions{}; use a shorter context", context, positions,
                    r.values.chosen("positions") ? " of --positions" : " of --init");
 }
 
@@ -55,9 +53,7 @@ void set_positions(TrainSettings &s, const Request &r) {
 void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::string &whose) {
     if (!s.params.count("vocab")) return;
     const bool chosen = r.values.chosen("vocab");
-    if (!chosen)
-        s.params["vocab"] =
-            std::to_string(std::max(tokens, param_of_init(s, r, "vocab").value_or(0)));
+    if (!chosen) s.params["vocab"] = std::to_string(std::max(tokens, param_of_init(s, r, "vocab").value_or(0)));
     if (const int vocab = s.param("vocab", 0); vocab < tokens)
         fail_usage("--vocab is {}, expected at least {}, the vocabulary of {}: it may be enlarged, "
                    "not shrunk",
@@ -78,8 +74,7 @@ RunData open_shard(TrainSettings &s, const Request &r) {
                    "give --vocab N",
                    s.data.string());
     // A vocabulary that was given decides, and the shard is checked against it.
-    if (!r.values.chosen("vocab"))
-        s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
+    if (!r.values.chosen("vocab")) s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
     const int vocab = s.param("vocab", gpt2_vocabulary);
     const TokenShard shard = open_token_shard(s.data, vocab);
     d.train = shard.tokens, d.digest = shard.digest;
@@ -137,12 +132,12 @@ RunData open_table(TrainSettings &s, const Request &r) {
         d.held_out = load_table(s.validation, {table.columns, table.classes, options.targets});
         d.rows = std::move(table);
     }
-    if (d.rows.rows() == 0)
-        fail_usage("{}: no rows are left for training: every fifth is held out", s.data.string());
+    if (d.rows.rows() == 0) fail_usage("{}: no rows are left for training: every fifth is held out", s.data.string());
     float largest = 0;
     for (float x : d.rows.features) largest = std::max(largest, std::abs(x));
     d.scale = largest > 0 ? 1 / largest : 1;
-    d.about = fmt::format("{} rows of {} features to train on, {} held out, {}", d.rows.rows(), d.rows.columns, d.held_out.rows(),
+    d.about = fmt::format("{} rows of {} features to train on, {} held out, {}", d.rows.rows(), d.rows.columns,
+                          d.held_out.rows(),
                           d.rows.targets == 0   ? fmt::format("{} classes", d.rows.classes)
                           : d.rows.targets == 1 ? "1 target"
                                                 : fmt::format("{} targets", d.rows.targets));
@@ -151,16 +146,18 @@ RunData open_table(TrainSettings &s, const Request &r) {
 
 RunData open_checked(TrainSettings &s, const Request &r) {
     const bool embedded = s.data.empty();
-    if (embedded && s.numbers_wanted && r.command != Command::train) return random_data(s, r);  // to look at: nothing is read
+    if (embedded && s.numbers_wanted && r.command != Command::train)
+        return random_data(s, r);  // to look at: nothing is read
     if (embedded && s.numbers_wanted)
-        fail_usage("{} predicts numbers, and no data with such are embedded: name a table with --data FILE.csv, whose last {} the "
-                   "target{}", r.app, s.param("outputs", 1) == 1 ? "column is" : fmt::format("{} columns are", s.param("outputs", 1)),
+        fail_usage("{} predicts numbers, and no data with such are embedded: name a table with --data FILE.csv, whose "
+                   "last {} the "
+                   "target{}",
+                   r.app,
+                   s.param("outputs", 1) == 1 ? "column is" : fmt::format("{} columns are", s.param("outputs", 1)),
                    s.param("outputs", 1) == 1 ? "" : "s");
-    TrainSettings here =
-        s;  // the embedded data has a path, which the settings of the run do not name
+    TrainSettings here = s;  // the embedded data has a path, which the settings of the run do not name
     if (embedded)
-        here.data = source_path(s.text ? "apps/gpt/data/tinyshakespeare.txt"
-                                       : "apps/digits/data/digits.csv.gz");
+        here.data = source_path(s.text ? "apps/gpt/data/tinyshakespeare.txt" : "apps/digits/data/digits.csv.gz");
     const bool shard = s.text && is_token_shard(here.data);
     RunData d = !s.text ? open_table(here, r) : shard ? open_shard(here, r) : open_text(here, r);
     set_positions(here, r);
@@ -169,8 +166,7 @@ RunData open_checked(TrainSettings &s, const Request &r) {
     if (s.text)
         d.about = fmt::format("{} {} to train on, {}, vocabulary of {}", grouped(d.train.size()),
                               s.tokenizer == "char" && !shard ? "characters" : "tokens",
-                              d.validation.empty() ? "none to validate"
-                                                   : grouped(d.validation.size()) + " to validate",
+                              d.validation.empty() ? "none to validate" : grouped(d.validation.size()) + " to validate",
                               s.param("vocab", 0));
     return d;
 }
@@ -193,8 +189,7 @@ RunData random_data(TrainSettings &s, const Request &r) {
     try {
         if (!r.values.chosen("vocab") && s.params.count("vocab")) {
             std::optional<int> init = param_of_init(s, r, "vocab");
-            if (init || s.tokenizer == "gpt2")
-                s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
+            if (init || s.tokenizer == "gpt2") s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
         }
         set_positions(s, r);
     } catch (const UsageError &) {
@@ -207,9 +202,7 @@ RunData random_data(TrainSettings &s, const Request &r) {
 
 std::unique_ptr<BatchSource> RunData::source(const TrainSettings &s) const {
     const WindowShape shape{s.param("batch", 1), s.param("context", 1)};
-    if (!train.empty())
-        return s.sequential ? sequential_windows(train, shape)
-                            : random_windows(train, shape, s.seed);
+    if (!train.empty()) return s.sequential ? sequential_windows(train, shape) : random_windows(train, shape, s.seed);
     return shuffled_rows(rows, s.param("batch", 1), s.seed, scale);
 }
 

@@ -19,10 +19,7 @@ namespace cryolite {
 
 namespace {
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 const double process_start = now();
 
 }  // namespace
@@ -64,11 +61,10 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     // All ranks ask together which cores are theirs.
     const int threads = s.dialect == "auto" ? threads_of_worker(s, all.cores(core_numbers())) : 0;
     if (all.rank() > 0) all.barrier();  // rank 0 compiles, the others find it in the cache
-    const BundleResult built =
-        get_bundle(
-            request.program, wanted, cache,
-            [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
-            [&](const std::string &words) { progress.preparing(words); });
+    const BundleResult built = get_bundle(
+        request.program, wanted, cache,
+        [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
+        [&](const std::string &words) { progress.preparing(words); });
     if (interrupted()) throw Interrupted("interrupted");
     auto bundle = std::make_shared<const Bundle>(built.files);
     if (threads > 0)  // and rank 0 measures
@@ -79,9 +75,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     stop_deferring();
     if (s.json) emit(compile_json(built.kernels, built.cached, built.seconds));
     progress.say(fmt::format("kernels: {}, {} ({:.2f} s)", built.kernels,
-                             built.cached == built.kernels
-                                 ? std::string("all from the cache")
-                                 : fmt::format("{} from the cache", built.cached),
+                             built.cached == built.kernels ? std::string("all from the cache")
+                                                           : fmt::format("{} from the cache", built.cached),
                              built.seconds));
     // Whoever only uses a run has read them when it was trained.
     if (trains)
@@ -180,8 +175,7 @@ double StepTimes::recent() const {
     return median_of({seconds_.end() - long(few), seconds_.end()});
 }
 
-DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak,
-                     double tokens) {
+DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak, double tokens) {
     DoneEvent e;
     e.first_step_s = first_step_s, e.peak_rss_mb = peak_memory() >> 20;
     if (times.empty()) return e;

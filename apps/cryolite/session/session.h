@@ -64,8 +64,7 @@ private:
 };
 
 /// `peak`: FLOP/s of the machine, in 1e9; `tokens`: of a step.
-DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak,
-                     double tokens);
+DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak, double tokens);
 
 /// Seconds since the script began (CRYOLITE_START), or since this process did.
 double since_start();

@@ -15,17 +15,17 @@ namespace cryolite {
 /// flag_table.cpp.
 struct TrainSettings : StepConfig {
     std::string app, preset;
-    bool text = true;  ///< a model of text, else of the rows of a table
+    bool text = true;             ///< a model of text, else of the rows of a table
     bool numbers_wanted = false;  ///< of each row it predicts numbers, not a class
     /// The model's parameters by name, as text. Those that depend on the data (vocab, classes,
     /// positions) are added by `open_data`.
     std::map<std::string, std::string> params;
     LearningRate rate;                      ///< nan: the optimizer has none
     std::map<std::string, double> numbers;  ///< the optimizer's others: weight-decay, beta1, ...
-    std::string memory_note;  ///< what was chosen for memory, or why nothing fits; empty: it fits as it is
-    int threads = 0;  ///< of each worker; 0: all cores, divided among workers
-    int restarts = 0;                     ///< after failures
-    std::string launch;                   ///< what starts the workers as processes, with {workers} for their number
+    std::string memory_note;             ///< what was chosen for memory, or why nothing fits; empty: it fits as it is
+    int threads = 0;                     ///< of each worker; 0: all cores, divided among workers
+    int restarts = 0;                    ///< after failures
+    std::string launch;                  ///< what starts the workers as processes, with {workers} for their number
     double patience = default_patience;  ///< seconds that a worker may give no sign of life
     uint64_t seed = 1;
     fs::path data, validation, init, out, cache;
@@ -33,7 +33,7 @@ struct TrainSettings : StepConfig {
     bool sequential = false, resume = false, json = false;
     uint64_t checkpoint_every = 500, eval_every = 250;
     int keep = 2;
-    uint64_t give_up_after = 50;  ///< updates withheld in a row; 0: never
+    uint64_t give_up_after = 50;          ///< updates withheld in a row; 0: never
     bool profile = false, peers = false;  ///< bench
 
     uint64_t steps() const { return rate.steps; }
@@ -48,7 +48,8 @@ TrainSettings understand(const Request &request);
 void check_names(const TrainSettings &settings);
 
 /// The first line of every `config_toml`: by it the folder of a run is known for one.
-constexpr std::string_view config_heading = "# What this run was made with; cryolite train --config FILE does it again.";
+constexpr std::string_view config_heading =
+    "# What this run was made with; cryolite train --config FILE does it again.";
 
 /// The settings as a file for --config.
 std::string config_toml(const TrainSettings &settings);

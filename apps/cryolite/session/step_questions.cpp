@@ -35,8 +35,12 @@ std::optional<FittingWay> way_of(const json &j) {
 }
 
 StepFit parse_fit(const json &j) {
-    return {j.at("roles").get<std::map<std::string, int64_t>>(), j.at("largest"), j.at("fits"), way_of(j.at("way")),
-            way_of(j.at("advice")), j.at("least")};
+    return {j.at("roles").get<std::map<std::string, int64_t>>(),
+            j.at("largest"),
+            j.at("fits"),
+            way_of(j.at("way")),
+            way_of(j.at("advice")),
+            j.at("least")};
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ struct StepFit {
 
 /// What a step is held against.
 struct FitQuestion {
-    int64_t bytes = 0;    ///< that arrays and staging may take in one process
-    int64_t staging = 0;  ///< for each element of the largest tensor
-    int replicas = 1;     ///< workers in one process
+    int64_t bytes = 0;                     ///< that arrays and staging may take in one process
+    int64_t staging = 0;                   ///< for each element of the largest tensor
+    int replicas = 1;                      ///< workers in one process
     bool update = true, recompute = true;  ///< which of the two may be chosen
 };
 

@@ -62,7 +62,8 @@ public:
     void publish(int number) override { at(number).published.n.fetch_add(1, std::memory_order_release); }
     bool published(int number) override {
         const Shared &s = at(number);
-        return s.published.n.load(std::memory_order_acquire) >= s.offered[size_t(worker)].n.load(std::memory_order_relaxed);
+        return s.published.n.load(std::memory_order_acquire) >=
+               s.offered[size_t(worker)].n.load(std::memory_order_relaxed);
     }
 
     // The trainer of this process has them all.

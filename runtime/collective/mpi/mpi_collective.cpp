@@ -11,7 +11,8 @@ namespace {
 
 class MpiCollective : public Collective {
 public:
-    explicit MpiCollective(Ranks &ranks) : Collective(ranks.rank, ranks.size, ranks.signs, ranks.watch()), ranks_(ranks) {
+    explicit MpiCollective(Ranks &ranks)
+        : Collective(ranks.rank, ranks.size, ranks.signs, ranks.watch()), ranks_(ranks) {
         MPI_Request made = MPI_REQUEST_NULL;
         MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &made);
         ranks_.wait(made);
@@ -32,11 +33,14 @@ public:
             for (size_t at = 0; at < p.bytes; at += largest_message)
                 s.pieces.push_back({static_cast<char *>(p.address) + at, std::min(largest_message, p.bytes - at)});
         const int tags = 1 + int(s.pieces.size());  // the first is the share's
-        if (tag_ > largest_tag_ - tags) fail("the step has more parts than MPI has tags, {}: use fewer ranks", largest_tag_);
+        if (tag_ > largest_tag_ - tags)
+            fail("the step has more parts than MPI has tags, {}: use fewer ranks", largest_tag_);
         tag_ += tags;
         s.requests.reserve(size_t(tags * workers));
         for (int r = 0; r < workers && owner == worker && !share.empty(); r++) {
-            if (r != worker) s.received.emplace_back(static_cast<float *>(std::aligned_alloc(64, (share.size_bytes() + 127) / 64 * 64)));
+            if (r != worker)
+                s.received.emplace_back(
+                    static_cast<float *>(std::aligned_alloc(64, (share.size_bytes() + 127) / 64 * 64)));
             if (r != worker && !s.received.back()) throw std::bad_alloc();
             s.shares.push_back(r == worker ? share.data() : s.received.back().get());
         }
@@ -49,12 +53,14 @@ public:
         const int count = int(s.share.size());
         if (s.owner == worker) {
             for (int r = 0; r < workers && count > 0; r++)
-                if (r != worker) MPI_Irecv(const_cast<float *>(s.shares[size_t(r)]), count, MPI_FLOAT, r, s.tag, comm_, s.request());
+                if (r != worker)
+                    MPI_Irecv(const_cast<float *>(s.shares[size_t(r)]), count, MPI_FLOAT, r, s.tag, comm_, s.request());
             return;
         }
         if (count > 0) MPI_Isend(s.share.data(), count, MPI_FLOAT, s.owner, s.tag, comm_, s.request());
         int tag = s.tag;
-        for (const Piece &p : s.pieces) MPI_Irecv(p.address, int(p.bytes), MPI_BYTE, s.owner, ++tag, comm_, s.request());
+        for (const Piece &p : s.pieces)
+            MPI_Irecv(p.address, int(p.bytes), MPI_BYTE, s.owner, ++tag, comm_, s.request());
     }
     bool offered(int number) override { return done(at(number)); }
     void publish(int number) override {

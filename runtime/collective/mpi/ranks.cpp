@@ -112,8 +112,10 @@ void Ranks::wait(std::span<MPI_Request> requests) const {
         MPI_Testall(int(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE);
         if (all) return;
         watch_->check();
-        if (turns == yields) usleep(200);
-        else if (turns >= spins) sched_yield();
+        if (turns == yields)
+            usleep(200);
+        else if (turns >= spins)
+            sched_yield();
     }
 }
 

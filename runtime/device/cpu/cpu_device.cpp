@@ -32,8 +32,10 @@ public:
     DeviceMemory allocate(size_t bytes, const std::string &what) override {
         if (bytes == 0) return {};
         // Huge pages where they fit: fewer misses of the page table in every kernel.
-        void *p = mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p == MAP_FAILED) fail("{}: there is no memory for {}; use a smaller batch, context or model", what, human_bytes(bytes));
+        void *p =
+            mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED)
+            fail("{}: there is no memory for {}; use a smaller batch, context or model", what, human_bytes(bytes));
         auto at = (reinterpret_cast<uintptr_t>(p) + huge - 1) / huge * huge;
         auto start = reinterpret_cast<uintptr_t>(p), end = start + bytes + huge;
         if (at > start) munmap(p, at - start);

@@ -34,8 +34,7 @@ struct Ticket {
 /// - A closed ticket is claimed as often as the longest loop has iterations: it lets nobody in.
 /// - `open` comes after all iterations of the loop before have ended, so nobody still has one of them.
 /// tests/runtime/test_loop_model tries the orders that the model allows. `Atomic`: std::atomic, or that test's own.
-template <template <class> class Atomic>
-struct alignas(64) BasicLoop {
+template <template <class> class Atomic> struct alignas(64) BasicLoop {
     static constexpr int most = int(Ticket::most) - 1;  ///< iterations
 
     struct Claim {

@@ -29,8 +29,7 @@ void pause() {
 
 /// work(t) on every thread t of a scheduler. They are OpenMP's, which keeps them from one run to the next. ThreadSanitizer
 /// does not see how its library begins and ends a region, so there they are threads whose begin and end it sees.
-template <class Work>
-void on_threads(int threads, const Work &work) {
+template <class Work> void on_threads(int threads, const Work &work) {
 #if defined(__SANITIZE_THREAD__)
     std::vector<std::thread> others;
     for (int t = 1; t < threads; t++) others.emplace_back(work, t);
@@ -54,8 +53,10 @@ public:
             began_ = Clock::now();
             diary_.waiting.store(true, std::memory_order_relaxed);
         }
-        if (++turns_ < 4000) pause();
-        else sched_yield();
+        if (++turns_ < 4000)
+            pause();
+        else
+            sched_yield();
     }
     void end() {
         if (turns_ == 0) return;
@@ -75,8 +76,8 @@ private:
 int scheduler_thread() { return own_index; }
 
 TaskScheduler::TaskScheduler(int threads, std::vector<int> cores)
-    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads * most_calls)]), diaries_(new Diary[size_t(threads)]),
-      cores_(std::move(cores)), pinned_(size_t(threads)) {}
+    : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads * most_calls)]),
+      diaries_(new Diary[size_t(threads)]), cores_(std::move(cores)), pinned_(size_t(threads)) {}
 
 /// The calling thread stays on its core. Where the system refuses, it goes where the system likes.
 void TaskScheduler::pin(int index) {
@@ -147,14 +148,12 @@ CallFailure TaskScheduler::run(std::span<const KernelCall> calls) {
 void TaskScheduler::serve(int index) {
     own_index = index;
     const int all = int(calls_.size());
-    work_until([&] {
-        return done_.load(std::memory_order_acquire) >= all || failed_.load(std::memory_order_relaxed) >= 0;
-    });
+    work_until(
+        [&] { return done_.load(std::memory_order_acquire) >= all || failed_.load(std::memory_order_relaxed) >= 0; });
     own_index = 0;
 }
 
-template <class Done>
-void TaskScheduler::work_until(Done done) {
+template <class Done> void TaskScheduler::work_until(Done done) {
     Wait wait(diaries_[size_t(own_index)]);
     while (!done()) {
         if (Iteration i = claim_any(); i.loop) {

@@ -69,8 +69,8 @@ public:
 private:
     /// What a thread writes down of itself.
     struct alignas(64) Diary {
-        std::atomic<int64_t> idle{0};      ///< nanoseconds
-        std::atomic<uint64_t> done{0};     ///< calls and iterations
+        std::atomic<int64_t> idle{0};   ///< nanoseconds
+        std::atomic<uint64_t> done{0};  ///< calls and iterations
         std::atomic<bool> waiting{false};
     };
 
@@ -85,7 +85,7 @@ private:
     std::atomic<int> failed_{-1}, failed_code_{0};
     bool running_ = false;
     const std::vector<int> cores_;
-    std::vector<char> pinned_;  ///< by thread
+    std::vector<char> pinned_;       ///< by thread
     mutable std::mutex error_lock_;  ///< several kernels may fail at once
     std::string error_;
 
@@ -96,8 +96,7 @@ private:
 
     void pin(int index);
     void serve(int index);
-    template <class Done>
-    void work_until(Done done);
+    template <class Done> void work_until(Done done);
     bool ask(size_t call);
     void lead(int call);
     int begin_call();

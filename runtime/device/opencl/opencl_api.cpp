@@ -23,8 +23,10 @@ template <typename Function> void find(Function &f, const char *name) {
 
 OpenClApi OpenClApi::load() {
     if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL))
-        fail("--device opencl: there is no {} here: install the packages ocl-icd-libopencl1 and, for OpenCL on the CPU, "
-             "pocl-opencl-icd (or the driver of your GPU), or use --device cpu", library);
+        fail(
+            "--device opencl: there is no {} here: install the packages ocl-icd-libopencl1 and, for OpenCL on the CPU, "
+            "pocl-opencl-icd (or the driver of your GPU), or use --device cpu",
+            library);
     OpenClApi api;
     find(api.get_platforms, "clGetPlatformIDs");
     find(api.get_context_info, "clGetContextInfo");
@@ -35,8 +37,10 @@ OpenClApi OpenClApi::load() {
     find(api.finish, "clFinish");
     uint32_t platforms = 0;
     if (api.get_platforms(0, nullptr, &platforms) != 0 || platforms == 0)
-        fail("--device opencl: {} finds no OpenCL platform: install the package pocl-opencl-icd for OpenCL on the CPU, or "
-             "the driver of your GPU, or use --device cpu", library);
+        fail("--device opencl: {} finds no OpenCL platform: install the package pocl-opencl-icd for OpenCL on the CPU, "
+             "or "
+             "the driver of your GPU, or use --device cpu",
+             library);
     return api;
 }
 
@@ -45,9 +49,11 @@ HalideOpenCl HalideOpenCl::find() {
     if (!(found(h.device_interface, "halide_opencl_device_interface") && found(h.memory, "halide_opencl_get_cl_mem") &&
           found(h.allocate, "halide_device_malloc") && found(h.free, "halide_device_free") &&
           found(h.crop, "halide_device_crop") && found(h.release_crop, "halide_device_release_crop") &&
-          found(h.acquire_context, "halide_acquire_cl_context") && found(h.release_context, "halide_release_cl_context")))
-        fail("--device opencl: Halide's runtime for OpenCL is not loaded: open a bundle that was compiled with --device "
-             "opencl before the device");
+          found(h.acquire_context, "halide_acquire_cl_context") &&
+          found(h.release_context, "halide_release_cl_context")))
+        fail(
+            "--device opencl: Halide's runtime for OpenCL is not loaded: open a bundle that was compiled with --device "
+            "opencl before the device");
     return h;
 }
 

@@ -16,12 +16,12 @@ struct OpenClApi {
     int (*get_platforms)(uint32_t most, Object *platforms, uint32_t *count);
     int (*get_context_info)(Object context, uint32_t what, size_t most, void *value, size_t *size);
     int (*get_device_info)(Object device, uint32_t what, size_t most, void *value, size_t *size);
-    int (*write)(Object queue, Object memory, uint32_t blocking, size_t offset, size_t bytes, const void *from, uint32_t,
-                 const Object *, Object *);
+    int (*write)(Object queue, Object memory, uint32_t blocking, size_t offset, size_t bytes, const void *from,
+                 uint32_t, const Object *, Object *);
     int (*read)(Object queue, Object memory, uint32_t blocking, size_t offset, size_t bytes, void *to, uint32_t,
                 const Object *, Object *);
-    int (*fill)(Object queue, Object memory, const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes, uint32_t,
-                const Object *, Object *);
+    int (*fill)(Object queue, Object memory, const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes,
+                uint32_t, const Object *, Object *);
     int (*finish)(Object queue);
 
     static constexpr uint32_t context_devices = 0x1081, device_name = 0x102B, device_doubles = 0x1032,

@@ -67,8 +67,8 @@ public:
                  human_bytes(bytes));
         auto block = std::make_unique<Block>(bytes);
         if (halide_.allocate(context(), &block->buffer, interface_))
-            fail("{}: the device has no memory for {} ({}); use a smaller batch, context or model", what, human_bytes(bytes),
-                 scheduler_.error());
+            fail("{}: the device has no memory for {} ({}); use a smaller batch, context or model", what,
+                 human_bytes(bytes), scheduler_.error());
         const DeviceMemory memory{block.release(), bytes};
         const uint64_t zero = 0;
         const size_t all = (bytes + Block::unit - 1) / Block::unit * Block::unit;
@@ -86,17 +86,19 @@ public:
     void upload(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) override {
         constexpr size_t large = size_t(16) << 20;  // weights: not worth a copy
         const bool wait = bytes > large;
-        check(cl_.write(queue_, cl_memory(to), wait, offset, bytes, wait ? from : staging_.keep(from, bytes), 0, nullptr, nullptr),
+        check(cl_.write(queue_, cl_memory(to), wait, offset, bytes, wait ? from : staging_.keep(from, bytes), 0,
+                        nullptr, nullptr),
               "copying to the device");
     }
     void download(void *to, const DeviceMemory &from, size_t offset, size_t bytes) override {
-        check(cl_.read(queue_, cl_memory(from), false, offset, bytes, to, 0, nullptr, nullptr), "copying from the device");
+        check(cl_.read(queue_, cl_memory(from), false, offset, bytes, to, 0, nullptr, nullptr),
+              "copying from the device");
     }
 
     void bind(halide_buffer_t &argument, const DeviceMemory &m, size_t offset) override {
         if (offset % alignment_)
-            fail("an array begins {} bytes into a buffer, but OpenCL's {} can begin one at multiples of {} only", offset,
-                 device_name_, alignment_);
+            fail("an array begins {} bytes into a buffer, but OpenCL's {} can begin one at multiples of {} only",
+                 offset, device_name_, alignment_);
         Block &block = block_of(m);
         const int32_t at = int32_t(offset / Block::unit);
         halide_dimension_t rest(at, block.extent.extent - at, 1);
@@ -139,15 +141,18 @@ private:
     }
     void inspect(void *cl_context) {
         void *device = nullptr;
-        check(cl_.get_context_info(cl_context, cl_.context_devices, sizeof device, &device, nullptr), "asking for the device");
+        check(cl_.get_context_info(cl_context, cl_.context_devices, sizeof device, &device, nullptr),
+              "asking for the device");
         char name[256] = "";
         cl_.get_device_info(device, cl_.device_name, sizeof name - 1, name, nullptr);
         device_name_ = name;
         uint64_t doubles = 0;
         uint32_t bits = 0;
         cl_.get_device_info(device, cl_.device_doubles, sizeof doubles, &doubles, nullptr);
-        check(cl_.get_device_info(device, cl_.device_alignment, sizeof bits, &bits, nullptr), "asking for the device's alignment");
-        if (!doubles) fail("--device opencl: {} has no float64, which norms are summed in; use --device cpu", device_name_);
+        check(cl_.get_device_info(device, cl_.device_alignment, sizeof bits, &bits, nullptr),
+              "asking for the device's alignment");
+        if (!doubles)
+            fail("--device opencl: {} has no float64, which norms are summed in; use --device cpu", device_name_);
         alignment_ = bits / 8;
     }
 };
