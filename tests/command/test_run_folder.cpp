@@ -31,7 +31,7 @@ struct Run {
     std::string config() const { return path / "config.toml"; }
     fs::path checkpoint(int step) const { return path / fmt::format("checkpoints/step-{:06}", step); }
 
-    RunState state(uint64_t step) const { return {step, step, 0, step, &settings, &data, &program}; }
+    RunState state(uint64_t step) const { return {step, step, 0, step, false, &settings, &data, &program}; }
 
     /// Steps up to `last`, a checkpoint after each; from where the run has come to, with `resume`.
     void train(uint64_t last, bool resume = false) {
