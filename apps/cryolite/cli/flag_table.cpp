@@ -307,12 +307,12 @@ Flag number_flag(const ProgramDescription::Number &n) {
             {}};
 }
 
-std::vector<Flag> all_flags(const ProgramDescription &program) {
+std::vector<Flag> all_flags(const ProgramDescription &program, const std::string &app) {
     std::vector<Flag> flags;
     auto add = [&](const char *what, Flag f) {
         if (std::ranges::any_of(flags, [&](const Flag &g) { return g.name == f.name; }) || (*what && find_flag(f.name)))
             fail_usage("the {} '{}' of {} has the name of a flag of cryolite; give it another", what, f.name,
-                       program.name);
+                       app.empty() ? program.name : app);
         flags.push_back(std::move(f));
     };
     for (const auto &p : program.params) add("GeneratorParam", param_flag(p));

@@ -125,7 +125,7 @@ public:
                       ->type_name("[PASS]")
                       ->expected(0, 1);
         }
-        for (const Flag &flag : all_flags(request.program.description))
+        for (const Flag &flag : all_flags(request.program.description, request.app))
             if (flag.taken_by(request.command)) add(flag);
         read(arguments);
     }

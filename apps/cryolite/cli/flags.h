@@ -42,8 +42,9 @@ const Flag *find_flag(const std::string &name);
 /// Of a parameter of the model, and of a number of its optimizers.
 Flag param_flag(const ProgramDescription::Param &param);
 Flag number_flag(const ProgramDescription::Number &number);
-/// The table with what the program adds to it. Throws UsageError: a name that is taken.
-std::vector<Flag> all_flags(const ProgramDescription &program);
+/// The table with what the program adds to it. Errors call the program `app`, as the user does.
+/// Throws UsageError: a name that is taken.
+std::vector<Flag> all_flags(const ProgramDescription &program, const std::string &app = "");
 
 /// What was asked for, from all places, before it is understood.
 struct Request {
