@@ -52,7 +52,7 @@ std::vector<Flag> run_flags() {
           .help = "steps in which the rate rises",
           .range = any,
           .on_resume = free},
-         {},
+         {.commands = times},
          of_rate(&LearningRate::warmup)},
         {{.name = "threads",
           .value = "N",
