@@ -13,7 +13,8 @@ namespace cryolite {
 class Ready {
 public:
     virtual ~Ready() = default;
-    /// As a Halide kernel runs: parallel loops by `halide_do_par_for`, temporaries by `halide_malloc`. 0, or an error's code.
+    /// As a Halide kernel runs: parallel loops by `halide_do_par_for`, temporaries by `halide_malloc`. 0,
+    /// or an error's code.
     virtual int run(void *context) = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// What step schedules call the dialects: a line here for each. Users' programs see this header and nothing else of the folder.
+// What step schedules call the dialects: a line here for each.
+// Users' programs see this header and nothing else of the folder.
 
 namespace cryolite {
 

@@ -18,8 +18,8 @@ namespace cryolite {
 /// and then, element by element, what the kernel does with the result before it stores it.
 struct Product {
     enum Form { forward, d_input, d_parameter };
-    /// bias (of forward: + b(o)), add (+ another array), relu, gelu_tanh, gelu_erf; with "d_" before it, times the slope at
-    /// the array that it reads.
+    /// bias (of forward: + b(o)), add (+ another array), relu, gelu_tanh, gelu_erf; with "d_" before it, times the
+    /// slope at the array that it reads.
     struct Then {
         std::string op;
         int reads = -1;   ///< argument, -1: none

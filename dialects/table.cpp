@@ -29,8 +29,8 @@ std::string dialect_names() {
     return names;
 }
 
-/// A dialect is in a library of its own in the build folder, beside the command's folder or the tests': whoever does not
-/// ask for it neither needs nor loads it.
+/// A dialect is in a library of its own in the build folder, beside the command's folder or the tests': whoever does
+/// not ask for it neither needs nor loads it.
 const Dialect *load_dialect(const std::string &name) {
     namespace fs = std::filesystem;
     static std::mutex lock;

@@ -75,7 +75,8 @@ public:
     virtual Nature nature() const { return Nature::anchor; }
     /// Whether its parameters' gradients add at places that depend on data: whole only after the last row.
     virtual bool scatters() const { return false; }
-    /// Whether every row of its output (all dimensions but the innermost count rows) is made from that row of its input alone.
+    /// Whether every row of its output (all dimensions but the innermost count rows) is made from that row of its input
+    /// alone.
     virtual bool by_rows() const { return nature() == Nature::pointwise || nature() == Nature::rowwise; }
     /// Whether its output is one number, the mean over the rows of its inputs of what each makes.
     virtual bool mean_of_rows() const { return false; }
@@ -102,7 +103,8 @@ public:
     virtual Func forward(const std::vector<Array> &x) { return forward(x.at(0)); }
     virtual Func forward(Array x);
     /// Defines d(x) for its inputs and d(w) for its parameters from the adjoint `dy` of its output.
-    /// Left out, the gradient is derived from `forward` (dsl/derive.h); what has no rule there is an error that says so.
+    /// Left out, the gradient is derived from `forward` (dsl/derive.h);
+    /// what has no rule there is an error that says so.
     virtual void backward(const Call &call, Array dy) { derive(call, dy); }
 
     /// Whether the gradient of a parameter (its own or a shared one) is given by `factors`: exact clipping can then do

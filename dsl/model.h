@@ -12,7 +12,8 @@
 namespace cryolite {
 
 /// A parameter of a generator program: a member of a model, a flag of the command, a constant to the compiler.
-/// `T` is int (from 1 on: 0 has no meaning as an extent or a count) or float. It takes its value from the program's arguments when it is constructed.
+/// `T` is int (from 1 on: 0 has no meaning as an extent or a count) or float. It takes its value from the program's
+/// arguments when it is constructed.
 template <typename T> class GeneratorParam {
     static_assert(std::is_same_v<T, int> || std::is_same_v<T, float>,
                   "a GeneratorParam is an int, from 1 on, or a float");

@@ -31,8 +31,9 @@ inline Halide::Expr widened(const Halide::Expr &half) {
     return reinterpret<float>(cast<uint32_t>(reinterpret<uint16_t>(half)) << 16);
 }
 
-/// The master of a weight as two halves. The upper is the nearest bf16, ties away from zero, so that the lower, a signed
-/// distance of 16 bits, is exact for every pattern: with ties to even, even halves would have one distance too many.
+/// The master of a weight as two halves. The upper is the nearest bf16, ties away from zero, so that the lower, a
+/// signed distance of 16 bits, is exact for every pattern: with ties to even,
+/// even halves would have one distance too many.
 struct MasterExpr {
     Halide::Expr half, remainder;
 

@@ -49,8 +49,8 @@ public:
     Expr now;  ///< bound to the old value before the rule runs, the new one after
 };
 
-/// The Euclidean norm of a whole parameter, or of its gradient after clipping, for rules with a trust ratio. Where such a
-/// rule may run is for the schedule to know: before it, the whole is there.
+/// The Euclidean norm of a whole parameter, or of its gradient after clipping, for rules with a trust ratio. Where such
+/// a rule may run is for the schedule to know: before it, the whole is there.
 class Norm {
 public:
     enum Of { weight, gradient };

@@ -14,8 +14,9 @@ Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m);
 /// their time, `nano` ones of 768 rows 1.02 (2 Zen 4 cores). With clipping, norms cost more with every row.
 int fused_update_rows(const Layer &layer, bool clip);
 
-/// Of how many rows the blocks are in which a model's head and loss are computed, where its output has so many bytes: the
-/// fewest that products are near their best speed with, as far as the output is large beside the rest of a step; else 0.
+/// Of how many rows the blocks are in which a model's head and loss are computed, where its output has so many bytes:
+/// the fewest that products are near their best speed with,
+/// as far as the output is large beside the rest of a step; else 0.
 int head_block_rows(int64_t bytes);
 
 }  // namespace cryolite

@@ -30,8 +30,8 @@ namespace cryolite {
 
 class Model;
 
-/// A value of the step: a layer's output h, its adjoint d(h), a gradient d(w), an updated parameter next(w), and d(net),
-/// all gradients of a model.
+/// A value of the step: a layer's output h, its adjoint d(h), a gradient d(w), an updated parameter next(w), and
+/// d(net), all gradients of a model.
 struct Stage {
     enum Kind { value, adjoint, gradient, next, pass, gradients } kind = value;
     const Layer *layer = nullptr;
@@ -80,10 +80,12 @@ public:
         /// Of the model's head, at the loss: block of so many rows by block of rows.
         void compute_at(const Stage &g, int rows = 0) { place({Placement::at, g, rows}); }
         void compute_with(const Stage &g) { place({Placement::with, g}); }
-        /// Its storage ends with the forward pass: the backward pass rematerialises it. A layer's output, and `forward`.
+        /// Its storage ends with the forward pass: the backward pass rematerialises it. A layer's output,
+        /// and `forward`.
         void store_at(const Stage &pass);
-        /// Of d(net): every gradient is added over the workers as soon as it exists, in a fixed order, each worker having
-        /// its part of the sum; it updates that part of the parameter, which all read. With one worker it changes nothing.
+        /// Of d(net): every gradient is added over the workers as soon as it exists, in a fixed order, each worker
+        /// having its part of the sum; it updates that part of the parameter, which all read.
+        /// With one worker it changes nothing.
         void distribute(Workers);
         /// Another implementation of a stage that is a product, or `halide` and no other.
         void dialect(const DialectName &d);

@@ -1,9 +1,9 @@
-// Products by oneDNN. A call is parallel loops of tasks, blocks of rows or of weights; a task runs primitives of one thread,
-// one after the other, on what is in its core's cache.
+// Products by oneDNN. A call is parallel loops of tasks, blocks of rows or of weights; a task runs primitives of one
+// thread, one after the other, on what is in its core's cache.
 //
-// 2.6.3 on Zen 4, one core, fp32, of 118 GFLOP/s: panels as plain matrices of 48 columns, 113-116 (forward, dW); whole rows
-// with the weight as BA16a48b, 115-117, which takes no result with gaps between rows; dX by panels that are added, 62-102,
-// by a weight brought into rows first, 94-112.
+// 2.6.3 on Zen 4, one core, fp32, of 118 GFLOP/s: panels as plain matrices of 48 columns, 113-116 (forward, dW); whole
+// rows with the weight as BA16a48b, 115-117, which takes no result with gaps between rows; dX by panels that are added,
+// 62-102, by a weight brought into rows first, 94-112.
 
 #include <HalideRuntime.h>
 
@@ -100,8 +100,8 @@ private:
         return list;
     }
 
-    /// Blocks of rows, of `work` multiply-adds each: with `groups` of columns enough for a balance of many threads, each
-    /// long enough for the library's start.
+    /// Blocks of rows, of `work` multiply-adds each: with `groups` of columns enough for a balance of many threads,
+    /// each long enough for the library's start.
     template <typename Make>
     static void by_rows(int rows, int64_t work, int groups, std::vector<Task> &list, const Make &make) {
         constexpr int64_t enough = 4 << 20;

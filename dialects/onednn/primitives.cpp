@@ -51,8 +51,8 @@ void describe(std::vector<int64_t> &key, const Md &md) {
     key.insert(key.end(), bytes, bytes + sizeof md.data / sizeof *bytes);
 }
 
-/// Its description and the primitive, by what it is made of; beyond the library's own cache, which finds them more slowly
-/// than a large product's thousand tasks are started.
+/// Its description and the primitive, by what it is made of; beyond the library's own cache, which finds them more
+/// slowly than a large product's thousand tasks are started.
 template <typename Pd> struct Made {
     Pd description;
     dnnl::primitive primitive;

@@ -13,9 +13,10 @@ struct Conv2DOptions {
     bool bias = true;
 };
 
-/// y(o, x, y, n) = b(o) + sum W(o, c, kx, ky) in(c, s x + d kx - p, s y + d ky - p, n): stride s, dilation d, zero padding p.
-/// in: [channels, width, height, batch] -> [out, width', height', batch], width' = (width + 2p - d (size - 1) - 1) / s + 1.
-/// W: [out, in / groups, size, size].
+/// y(o, x, y, n) = b(o) + sum W(o, c, kx, ky) in(c, s x + d kx - p, s y + d ky - p, n),
+/// with stride s, dilation d and zero padding p.
+/// in: [channels, width, height, batch] -> [out, width', height', batch],
+/// width' = (width + 2p - d (size - 1) - 1) / s + 1.   W: [out, in / groups, size, size].
 struct Conv2D : Layer {
     const int in, out, size;
     const Window window;

@@ -4,8 +4,8 @@
 
 namespace cryolite {
 
-/// y = (x - mean) / sqrt(variance + eps) * g(c) + b(c), mean and variance over the channels of a group and all places of an
-/// image.   x: [channels, width, height, batch] -> same.   Group Normalization, Wu and He, 2018.
+/// y = (x - mean) / sqrt(variance + eps) * g(c) + b(c), mean and variance over the channels of a group and all places
+/// of an image.   x: [channels, width, height, batch] -> same.   Group Normalization, Wu and He, 2018.
 struct GroupNorm : Layer {
     const int groups, channels;
     const double eps;

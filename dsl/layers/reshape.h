@@ -21,8 +21,9 @@ struct Flatten : Layer {
     void backward(const Call &call, Array dy) override { d(call.input())(Halide::_) = dy(Halide::_); }
 };
 
-/// Cuts an image into square patches, a row each: x: [channels, width, height, batch] -> [channels size^2, patches, batch];
-/// element c + channels (kx + size ky) of patch px + (width / size) py is x(c, size px + kx, size py + ky).
+/// Cuts an image into square patches, a row each: x: [channels, width, height, batch]
+/// -> [channels size^2, patches, batch]; element c + channels (kx + size ky) of patch px + (width / size) py
+/// is x(c, size px + kx, size py + ky).
 /// An Image is Worth 16x16 Words, Dosovitskiy et al., 2021: a Linear follows.
 struct Patches : Layer {
     const int size;

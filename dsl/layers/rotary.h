@@ -7,8 +7,8 @@
 namespace cryolite {
 
 /// Rotary positions: channels e and e + D/2 of a head of D channels, e < D/2, turn by the angle t f(e) at position t,
-/// f(e) = base^(-2e/D).   RoFormer: Enhanced Transformer with Rotary Position Embedding, Su et al., 2021; pairs are split
-/// by halves, as in Llama's checkpoints of Hugging Face.
+/// f(e) = base^(-2e/D).   RoFormer: Enhanced Transformer with Rotary Position Embedding, Su et al., 2021; pairs are
+/// split by halves, as in Llama's checkpoints of Hugging Face.
 struct Rotary {
     double base = 10000;
     /// Llama 3's scaling for long contexts; 1: none. Wavelengths above original / low grow by `factor`, those below

@@ -5,8 +5,8 @@
 namespace cryolite {
 
 /// r = trust |w| / (|g| + weight_decay |w|),  v = momentum v + lr r (g + weight_decay w),  w = w - v.
-/// Large Batch Training of Convolutional Networks, You et al., 2017. Biases and gains have r = 1 and do not decay, and r is
-/// 1 where a norm is 0. beta1 is momentum.
+/// Large Batch Training of Convolutional Networks, You et al., 2017. Biases and gains have r = 1 and do not decay, and
+/// r is 1 where a norm is 0. beta1 is momentum.
 struct Lars : Optimizer {
     State v{this, "momentum_buffer"};
     Scalar lr{this, "lr", 1.0}, momentum{this, "beta1", 0.9}, weight_decay{this, "weight-decay", 1e-4};

@@ -28,8 +28,8 @@ struct Child {
     bool late = false;
 };
 
-/// The child's own life: the first byte it sends says whether what follows is a result (+) or a message (-, and ! where it ends
-/// for want of memory).
+/// The child's own life: the first byte it sends says whether what follows is a result (+) or a message (-, and ! where
+/// it ends for want of memory).
 [[noreturn]] void live(const std::function<std::string(int)> &work, int index, int out, int err) {
     std::string text;
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a child that is killed for its time takes its own children with it

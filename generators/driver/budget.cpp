@@ -46,8 +46,8 @@ Candidate candidate(const StepProgram &p, CallId c) {
     return it;
 }
 
-/// Of two sums of a residual stream that follow each other the cheaper one may go: what is materialised again begins at a
-/// sum nearby, not at the model's input.
+/// Of two sums of a residual stream that follow each other the cheaper one may go: what is materialised again begins at
+/// a sum nearby, not at the model's input.
 void keep_every_other_sum(const StepProgram &p, std::vector<Candidate> &list) {
     auto reads = [&](CallId c, CallId of) {
         const auto from = sources(p, c);
@@ -96,7 +96,8 @@ public:
     std::optional<Fit> best;
     int64_t least = std::numeric_limits<int64_t>::max();  ///< of all that were tried
 
-    /// With the head in blocks of other rows; nothing where a line of the schedule says which, or does not go with blocks.
+    /// With the head in blocks of other rows; nothing where a line of the schedule says which,
+    /// or does not go with blocks.
     void with_head(StepOptions options, int head_rows) {
         options.head_rows = head_rows, options.remat.clear();
         try {
@@ -151,12 +152,11 @@ private:
     void keep(const StepOptions &options, double time) {
         if (!best || time < best->seconds) best = {options, time};
     }
-    /// Of blocks beyond the usual: each reads and writes the gradients of the head once more. It reads the weight again,
-    /// too, but beside its multiply-adds.
+    /// Of blocks beyond the usual: each reads and writes the gradients of the head once more. It reads the weight
+    /// again, too, but beside its multiply-adds.
     double more_blocks() const {
-        auto blocks = [](const ir::ChunkedHead &b) {
-            return b.rows ? int(b.calls.size()) / 2 : 1;
-        };  // head and loss of each
+        // head and loss of each
+        auto blocks = [](const ir::ChunkedHead &b) { return b.rows ? int(b.calls.size()) / 2 : 1; };
         double moved = 0;
         for (ParamId w : p.chunks.head ? p.layers[p.chunks.head].parameters : std::vector<ParamId>())
             if (p.parameters[w].trained()) moved += 2.0 * double(p.values[p.parameters[w].gradient].bytes());

@@ -72,7 +72,8 @@ private:
     const Program &p;
     std::set<ValueId> forward, remats;
 
-    /// Until reads are inferred, a gradient is offered all that its call saw, which the blocks of a head may write later.
+    /// Until reads are inferred, a gradient is offered all that its call saw,
+    /// which the blocks of a head may write later.
     bool only_offered(const Op &op, ValueId v) const {
         const auto use = use_of(op);
         if (!use) return false;

@@ -17,9 +17,9 @@ std::vector<std::vector<LayerId>> readers_of_values(const StepProgram &p) {
 
 }  // namespace
 
-/// A value is bf16 where the layer that makes it may store it so and all that read it read bf16; its adjoint where it has
-/// one reader: sums of several are fp32. Results of the model are fp32. A weight whose factors products round is a split
-/// master.
+/// A value is bf16 where the layer that makes it may store it so and all that read it read bf16; its adjoint where it
+/// has one reader: sums of several are fp32. Results of the model are fp32.
+/// A weight whose factors products round is a split master.
 void assign_formats(StepProgram &p, const Context &) {
     const auto readers = readers_of_values(p);
     auto may_be_half = [&](ValueId v) { return p.values[v].producer && p.layer(p.values[v].producer).half_output; };

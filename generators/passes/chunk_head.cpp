@@ -100,7 +100,8 @@ private:
         }
         g.call(g.own(std::make_unique<WeightedSum>(weights)), losses);
     }
-    /// The whole head serves predictions, its loss nobody; blocks come when the model is evaluated, and in the backward pass.
+    /// The whole head serves predictions, its loss nobody; blocks come when the model is evaluated,
+    /// and in the backward pass.
     void place_calls() {
         auto &forward = p.entries.at("forward").ops;
         auto of = [&](CallId c) { return [&, c](OpId id) { return ir::as<ir::Forward>(p.ops[id])->call == c; }; };

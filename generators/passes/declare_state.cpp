@@ -1,5 +1,5 @@
-// The arrays that outlive a step: parameters in the layouts that the schedule chooses, their gradients, the optimizer's state;
-// and the numbers that a step is given and tells.
+// The arrays that outlive a step: parameters in the layouts that the schedule chooses, their gradients, the optimizer's
+// state; and the numbers that a step is given and tells.
 
 #include "generators/passes/pipeline.h"
 #include "schedules/defaults.h"

@@ -1,5 +1,5 @@
-// Updates that are placed at forward: they leave the step for the next forward pass ("lazy"), each before the first use of
-// its parameter; "flush" does them alone.
+// Updates that are placed at forward: they leave the step for the next forward pass ("lazy"), each before the first use
+// of its parameter; "flush" does them alone.
 
 #include <algorithm>
 

@@ -12,8 +12,8 @@ struct AskedDialect {
 };
 AskedDialect asked_dialect(const StepProgram &p, const StepOptions &options, const ir::Kernel &k);
 
-/// The product of a kernel and what else its loops hold; arguments are numbers of values. Throws, with the reason, where
-/// it is none that a dialect has words for.
+/// The product of a kernel and what else its loops hold; arguments are numbers of values. Throws, with the reason,
+/// where it is none that a dialect has words for.
 Product product_of(const StepProgram &p, const ir::Kernel &k);
 
 /// Why a dialect cannot compute a kernel; empty: it can.

@@ -1,4 +1,5 @@
-// The optimizer's part of a step: norms where a rule, clipping or a guard takes them, the factor of clipping, the updates.
+// The optimizer's part of a step: norms where a rule, clipping or a guard takes them, the factor of clipping,
+// the updates.
 
 #include <algorithm>
 
@@ -31,7 +32,8 @@ private:
                 .kind = ir::Norm{w, how},
                 .writes = {{p.norms}}};
     }
-    /// Of the stored gradient, and without it where its layers write it as outer products: `select_norms` keeps one way.
+    /// Of the stored gradient, and without it where its layers write it as outer products:
+    /// `select_norms` keeps one way.
     void gradient_norms(ParamId w) {
         add(norm(w, "", ir::OfGradient{}));
         if (!cx.options.accumulate && p.workers == 1) ghost_norms(w);
@@ -57,8 +59,8 @@ private:
                 add(op);
             }
     }
-    /// Of inner products of rows with rows; a factor of one-hot rows has none. Equal calls need half of the pairs, a bound
-    /// each row with itself.
+    /// Of inner products of rows with rows; a factor of one-hot rows has none. Equal calls need half of the pairs, a
+    /// bound each row with itself.
     double gram_flops(CallId a, CallId b, bool bounded) const {
         const Shape &y = p.values[p.layer(b).scatters ? p.calls[b].output : p.calls[a].output].shape;
         const bool one_hot = p.layer(a).scatters || p.layer(b).scatters;

@@ -8,8 +8,8 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// Operations with equal signatures read the same places of what they are offered: they ask one layer for the same, of the
-/// same shapes and formats. The layer itself counts, not its type: what it reads may follow from its data members.
+/// Operations with equal signatures read the same places of what they are offered: they ask one layer for the same, of
+/// the same shapes and formats. The layer itself counts, not its type: what it reads may follow from its data members.
 class Signature {
 public:
     Signature(const StepProgram &p, const ir::Op &op) : p(p), op(op) {

@@ -1,5 +1,6 @@
 #pragma once
-// Why something that was asked for is not legal, or does not pay: every rule has a name, and its words stand here alone.
+// Why something that was asked for is not legal, or does not pay: every rule has a name,
+// and its words stand here alone.
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 
 namespace cryolite::compiler {
 
-/// Gives every activation that some kernel touches an offset, so that no two that are alive at one time overlap: largest
-/// first, each at the lowest place that is free during its life. `touched`: by kernel.
+/// Gives every activation that some kernel touches an offset, so that no two that are alive at one time overlap:
+/// largest first, each at the lowest place that is free during its life. `touched`: by kernel.
 ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched);
 /// Bytes by role of what is stored, with gradients, inputs and activations of so many of the workers.
 std::map<ir::Role, int64_t> memory_by_role(const StepProgram &p, int replicas);

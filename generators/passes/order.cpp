@@ -63,7 +63,8 @@ private:
             if (const KernelId k = p.ops[s].kernel; k != t)
                 waits[size_t(t.index)] += after[size_t(k.index)].insert(t).second;
     }
-    /// What an operation reads comes before it; a state that it writes anew has been read by those that need the old version.
+    /// What an operation reads comes before it; a state that it writes anew has been read by those that need the old
+    /// version.
     void add_dependences() {
         std::map<ValueId, std::vector<OpId>> wrote, read;
         for (OpId t : e.entry.ops) {
@@ -85,10 +86,10 @@ private:
             weights_read.emplace_back(e.place(id), all);
         }
     }
-    /// Where a fused update made at `place` would like to run: when the passes back through later layers have read so much
-    /// that its weight, which all cores have just read, is in none of their caches. A core that writes what lies in the cache
-    /// of another waits for each line, and longest where they share none. A model that fits into
-    /// caches keeps its order.
+    /// Where a fused update made at `place` would like to run: when the passes back through later layers have read so
+    /// much that its weight, which all cores have just read, is in none of their caches. A core that writes what lies
+    /// in the cache of another waits for each line, and longest where they share none. A model that fits into caches
+    /// keeps its order.
     double out_of_caches(double place) const {
         constexpr int64_t far = 64 << 20;
         if (weights_read.empty() || weights_read.back().second <= far) return place;
@@ -98,8 +99,8 @@ private:
             std::ranges::upper_bound(later, weights_read.end(), before + far, {}, &std::pair<double, int64_t>::second);
         return std::max(place, (enough == weights_read.end() ? weights_read.back() : *enough).first + 0.5);
     }
-    /// When a kernel would like to run, as a place in the entry: at that of its last operation; norms, fused updates of small
-    /// models and those of a worker's shard right after what they read was made, while that is in the cache.
+    /// When a kernel would like to run, as a place in the entry: at that of its last operation; norms, fused updates of
+    /// small models and those of a worker's shard right after what they read was made, while that is in the cache.
     double priority(const std::vector<OpId> &list) const {
         bool soon = false, in_product = false;
         double last = 0, made = 0;

@@ -10,7 +10,8 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// Whether an operation is a matrix product: the value of its layer, the adjoint of its input, the gradient of its weight.
+/// Whether an operation is a matrix product: the value of its layer, the adjoint of its input,
+/// the gradient of its weight.
 bool is_product(const StepProgram &p, const ir::Op &op) {
     const auto call = ir::call_of(op);
     if (!call || ir::is<ir::Norm>(op)) return false;
@@ -19,7 +20,8 @@ bool is_product(const StepProgram &p, const ir::Op &op) {
     return product && (!g || g->w == product->weight);
 }
 
-/// Whether the words of a line mean an operation: a value is also materialised again, an adjoint is made by who reads the value.
+/// Whether the words of a line mean an operation: a value is also materialised again,
+/// an adjoint is made by who reads the value.
 bool means(const StepProgram &p, const ir::Stage &words, const ir::Op &op) {
     if (words.kind == ir::Stage::gradient) return ir::is<ir::ParamGrad>(op) && ir::parameter_of(op) == words.parameter;
     if (words.kind == ir::Stage::value) {

@@ -1,4 +1,5 @@
-// With several workers each updates its shards of the parameters, and takes the norms of these; and every norm gets its slot.
+// With several workers each updates its shards of the parameters, and takes the norms of these;
+// and every norm gets its slot.
 
 #include <algorithm>
 

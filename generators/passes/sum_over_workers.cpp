@@ -1,4 +1,5 @@
-// With several workers: a gradient is summed over them as soon as it is whole, shard by shard, unless its update adds them.
+// With several workers: a gradient is summed over them as soon as it is whole, shard by shard,
+// unless its update adds them.
 
 #include <algorithm>
 

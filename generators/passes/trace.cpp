@@ -1,4 +1,5 @@
-// From a model to a program: which layer is called on which values, what layers say of themselves, and the schedule's lines.
+// From a model to a program: which layer is called on which values, what layers say of themselves,
+// and the schedule's lines.
 
 #include "generators/passes/trace.h"
 

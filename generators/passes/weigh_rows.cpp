@@ -1,6 +1,6 @@
-// The loss of some of a batch's examples, for evaluation: the last batch of a file is padded, and padding counts for nothing.
-// Where the loss is made of means over rows, each of them becomes the sum over its rows of the row's loss times its weight, an
-// input: 1 / n for each of the n rows that count, 0 for padding.
+// The loss of some of a batch's examples, for evaluation: the last batch of a file is padded, and padding counts for
+// nothing. Where the loss is made of means over rows, each of them becomes the sum over its rows of the row's loss
+// times its weight, an input: 1 / n for each of the n rows that count, 0 for padding.
 
 #include <algorithm>
 
@@ -15,8 +15,9 @@ namespace {
 
 int last(const Shape &s) { return s[s.rank() - 1]; }
 
-/// y = sum over rows r of weight(r) l(r), where l(r) is what a mean over rows makes of row r alone. Its inputs are those of
-/// the mean, then the weights. Sums are of doubles: however many rows there are, what is rounded is the losses of rows.
+/// y = sum over rows r of weight(r) l(r), where l(r) is what a mean over rows makes of row r alone. Its inputs are
+/// those of the mean, then the weights. Sums are of doubles: however many rows there are,
+/// what is rounded is the losses of rows.
 struct WeightedRows : Layer {
     WeightedRows(Layer &mean, int inputs, int examples, Casts casts)
         : Layer(mean.path), mean(mean), inputs(inputs), examples(examples), read_as(casts) {
@@ -165,7 +166,8 @@ private:
         return g.call(p.source(id), read);
     }
 
-    /// After the forward pass. Each block's loss comes right after its head, so that one block's logits exist at a time.
+    /// After the forward pass. Each block's loss comes right after its head,
+    /// so that one block's logits exist at a time.
     void place(int first) {
         ir::Entry &evaluate = p.entries["evaluate"];
         evaluate.mode = ir::Entry::evaluation, evaluate.results = {p.loss, p.evaluation.loss};

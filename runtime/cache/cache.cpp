@@ -50,8 +50,8 @@ std::vector<std::string> names_in(const Descriptor &folder) {
     return names;
 }
 
-/// Describes and opens the files of a folder that was filled and will be `entry`'s. Whoever made them may have left them to a
-/// group to write.
+/// Describes and opens the files of a folder that was filled and will be `entry`'s. Whoever made them may have left
+/// them to a group to write.
 json describe_files(const fs::path &folder, CacheEntry &entry) {
     const Trusted trusted = open_trusted(AT_FDCWD, folder, S_IFDIR);
     if (!trusted.why.empty()) fail("{} is {}", folder.string(), trusted.why);

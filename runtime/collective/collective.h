@@ -1,7 +1,8 @@
 #pragma once
-// What the workers of a step do together: reduce-scatter of gradients, all-gather of what owners computed, all-reduce of
-// a few numbers. Every worker holds an end of it. Nothing here waits but `all_gather`: calls say that they may begin, and
-// their plan begins them when they may. A watch notices a worker that gives no sign of life; then nothing begins any more.
+// What the workers of a step do together: reduce-scatter of gradients, all-gather of what owners computed, all-reduce
+// of a few numbers. Every worker holds an end of it. Nothing here waits but `all_gather`: calls say that they may
+// begin, and their plan begins them when they may. A watch notices a worker that gives no sign of life;
+// then nothing begins any more.
 
 #include <cstddef>
 #include <span>
@@ -17,9 +18,9 @@ struct Piece {
     size_t bytes = 0;
 };
 
-/// One worker's end. Shared things are declared once, by all workers in the same order, and have the numbers in which they
-/// were declared. Each run of one goes: every worker offers; the owner, once all have, does its part and publishes; the
-/// others see it published. In the next run everything is ready again.
+/// One worker's end. Shared things are declared once, by all workers in the same order, and have the numbers in which
+/// they were declared. Each run of one goes: every worker offers; the owner, once all have, does its part and
+/// publishes; the others see it published. In the next run everything is ready again.
 class Collective {
 public:
     Collective(int worker, int workers, Signs &signs, const Watch &watch)
@@ -31,8 +32,8 @@ public:
     Signs &signs;  ///< of this worker; its executor says what they are
     const Watch &watch;
 
-    /// Reduce-scatter: `owner` gets to see the `share` of every worker. All-gather: all get what it writes to the places of
-    /// `result`. Either may be empty. Returns its number.
+    /// Reduce-scatter: `owner` gets to see the `share` of every worker. All-gather: all get what it writes to the
+    /// places of `result`. Either may be empty. Returns its number.
     virtual int declare(int owner, std::span<float> share, const std::vector<Piece> &result) = 0;
     /// Where the owner sees the shares, by worker; known when all have declared all.
     virtual std::span<const float *const> shares(int number) const = 0;
@@ -58,7 +59,8 @@ public:
     virtual bool begin_update() = 0;
     /// All workers have ended their lines: what a checkpoint holds is that of a whole step.
     virtual void settle() = 0;
-    /// Whether this process has all that a checkpoint holds, as the last whole step left it; asked when a worker is lost.
+    /// Whether this process has all that a checkpoint holds, as the last whole step left it;
+    /// asked when a worker is lost.
     virtual bool settled() const = 0;
 };
 

@@ -54,7 +54,8 @@ public:
 
     /// Points a kernel's argument at a place in memory, until that is released.
     virtual void bind(halide_buffer_t &argument, const DeviceMemory &memory, size_t offset) = 0;
-    /// The host's address of what an argument is bound to, for workers that add each other's gradients; null: there is none.
+    /// The host's address of what an argument is bound to, for workers that add each other's gradients; null:
+    /// there is none.
     virtual void *host_address(const halide_buffer_t &) const { return nullptr; }
     /// Points an argument at the host's memory of another worker; only where `host_address` knows addresses.
     virtual void bind_host(halide_buffer_t &, const void *) const {}
@@ -63,8 +64,8 @@ public:
     /// Seconds that the device's threads have waited for each other so far, added over `threads()`.
     virtual double idle_seconds() const = 0;
     virtual int threads() const = 0;
-    /// Whether a call of `run` has gone on since this was asked last, or waits for other workers only. Asked by one thread,
-    /// of devices that several workers may have.
+    /// Whether a call of `run` has gone on since this was asked last, or waits for other workers only. Asked by one
+    /// thread, of devices that several workers may have.
     virtual bool works() { return true; }
     /// What kernels get as their user context.
     virtual void *context() = 0;

@@ -218,9 +218,9 @@ private:
 }  // namespace
 
 /// A call waits for the earlier ones that write what it touches, or touch what it writes. Buffers of the arena may
-/// share memory, so places are compared, not buffers. A call for one worker is several here: every worker offers, when it
-/// has done what the call would wait for; the owner, when all have, runs it and publishes; the others, when they see that,
-/// go on with what waits for it.
+/// share memory, so places are compared, not buffers. A call for one worker is several here: every worker offers, when
+/// it has done what the call would wait for; the owner, when all have, runs it and publishes; the others, when they see
+/// that, go on with what waits for it.
 void Executor::order(Line &line) const {
     struct Range {
         const void *memory;

@@ -56,7 +56,8 @@ public:
     /// shapes.
     const TensorEntry &at(std::string_view name, const TensorShape &expected) const;
 
-    /// Bytes `from` ... of a tensor; `out` ends within it. Errors, also below: the file has changed since it was opened.
+    /// Bytes `from` ... of a tensor; `out` ends within it. Errors, also below:
+    /// the file has changed since it was opened.
     void read(const TensorEntry &entry, uint64_t from, std::span<std::byte> out) const;
     /// The tensor's values from F32, F16, BF16 or F64; `out` has as many. Errors: an integer dtype,
     /// a different number of elements.

@@ -56,8 +56,9 @@ struct Trusted {
     std::string why;  ///< empty: it is
 };
 
-/// Opens `name` in the folder `parent` (AT_FDCWD: a path), without following a link unless `follow`, and looks at what was
-/// opened: its type (S_IFDIR or S_IFREG), owner and mode. Errors: FileError, where the system could not say this time.
+/// Opens `name` in the folder `parent` (AT_FDCWD: a path), without following a link unless `follow`, and looks at what
+/// was opened: its type (S_IFDIR or S_IFREG), owner and mode. Errors: FileError,
+/// where the system could not say this time.
 Trusted open_trusted(int parent, const fs::path &name, mode_t type, bool follow = false);
 
 }  // namespace cryolite

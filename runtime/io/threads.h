@@ -18,8 +18,9 @@ template <typename Work> std::thread start_thread(std::string_view what, Work &&
     }
 }
 
-/// Throws unless this thread can have `threads` - 1 others beside it, as a parallel region of OpenMP needs them: its runtime
-/// would end the process. They are started and ended again, once for each thread that asks and each larger number.
+/// Throws unless this thread can have `threads` - 1 others beside it, as a parallel region of OpenMP needs them: its
+/// runtime would end the process. They are started and ended again,
+/// once for each thread that asks and each larger number.
 void require_threads(int threads);
 
 }  // namespace cryolite

@@ -14,8 +14,8 @@ class Bundle {
 public:
     using Function = int (*)(void **);
 
-    /// Opens plan.json and kernels.so among `files`, and before it halide_runtime.so where the kernels need more of Halide's
-    /// runtime than this process has: its functions for a device. Errors name the file and what is wrong.
+    /// Opens plan.json and kernels.so among `files`, and before it halide_runtime.so where the kernels need more of
+    /// Halide's runtime than this process has: its functions for a device. Errors name the file and what is wrong.
     /// `dialects`: what computes which kernels instead of their compiled code, by symbol.
     explicit Bundle(OpenFiles files, const std::map<std::string, DialectChoice> &dialects = {});
     /// The bundle in a folder of one's own, which nobody has checked.

@@ -9,7 +9,8 @@ namespace {
 using namespace Halide;
 using namespace Halide::Internal;
 
-/// One lane of an index that is computed from shuffle(ramp(e, 1, 2), 0, 1, 0, 1, ...) and from numbers that all lanes share.
+/// One lane of an index that is computed from shuffle(ramp(e, 1, 2), 0, 1, 0, 1, ...) and from numbers that all lanes
+/// share.
 class Lane : public IRMutator {
 public:
     explicit Lane(int element) : element(element) {}

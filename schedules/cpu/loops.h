@@ -24,7 +24,8 @@ void pointwise(Group &g, const Machine &m);
 /// A loss that is a mean over rows, and its gradient.
 void row_losses(Group &g, const Machine &m);
 
-/// The loss of each row of any loss, "loss_of_row"(row), and "sum_of_rows"; what follows from a row has it as its last dimension.
+/// The loss of each row of any loss, "loss_of_row"(row), and "sum_of_rows";
+/// what follows from a row has it as its last dimension.
 void weighted_rows(Group &g, const Machine &m);
 
 /// A sum over rows, s(o) += f(o, m), as of a bias' gradient or of positions; also in place.

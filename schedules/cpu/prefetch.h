@@ -4,14 +4,15 @@
 
 namespace cryolite::cpu {
 
-/// A lowering pass for updates in the loops of a product: while the sums of a tile are made, what the next tile's update
-/// reads and writes is fetched, lines of 64 bytes of each array in every iteration. Halide's prefetch() knows only what
-/// is read of another Func. Values stay as they are; a prefetch past the end of an array does nothing.
+/// A lowering pass for updates in the loops of a product: while the sums of a tile are made, what the next tile's
+/// update reads and writes is fetched, lines of 64 bytes of each array in every iteration. Halide's prefetch() knows
+/// only what is read of another Func. Values stay as they are; a prefetch past the end of an array does nothing.
 void prefetch_next_tile(Halide::Pipeline &p);
 
-/// For a product whose loop over chunks of terms, `ko`, holds tiles whose innermost loop goes along a stored weight: before a
-/// tile's sums, the lines are fetched that the same tile reads of the next chunk. Neither hardware nor Halide's prefetch()
-/// does it: the chunk begins elsewhere, and behind a view of the weight prefetch() finds nothing to fetch.
+/// For a product whose loop over chunks of terms, `ko`, holds tiles whose innermost loop goes along a stored weight:
+/// before a tile's sums, the lines are fetched that the same tile reads of the next chunk. Neither hardware nor
+/// Halide's prefetch() does it: the chunk begins elsewhere,
+/// and behind a view of the weight prefetch() finds nothing to fetch.
 void prefetch_next_chunk(Halide::Pipeline &p);
 
 }  // namespace cryolite::cpu

@@ -99,8 +99,8 @@ bool curved(const Group &g, const Func &y) {
     return curves.found;
 }
 
-/// The sums `y` of a tile of `t.rows`, and what makes of them the rows `r` of `out`: unrolled, in the registers that hold
-/// them; curves of whole tiles row by row, else their constants would come from memory for each vector.
+/// The sums `y` of a tile of `t.rows`, and what makes of them the rows `r` of `out`: unrolled, in the registers that
+/// hold them; curves of whole tiles row by row, else their constants would come from memory for each vector.
 void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const Tile &t) {
     y.compute_at(level);
     if (g.extent(0) % t.columns || !curved(g, y)) return void(Stage(g.out).unroll(r));

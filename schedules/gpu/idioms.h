@@ -17,8 +17,8 @@ struct Threads {
 };
 Threads element_each(Stage s, int threads = block_threads);
 
-/// The definition of `out` that does the work. In place, that which leaves all undefined has blocks too: Halide asks for
-/// its loops before it drops them.
+/// The definition of `out` that does the work. In place, that which leaves all undefined has blocks too: Halide asks
+/// for its loops before it drops them.
 Stage work_of(Group &g);
 
 /// Names of the Funcs that have loops of their own: the others are inlined.
@@ -33,8 +33,8 @@ void along_row(Func f, const LoopLevel &level, Placed &placed);
 /// Loops of rows f(i, r): a row is a block's, with the numbers that it takes as a whole. Returns the block's loop.
 Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed);
 
-/// What is left when `out` has its loops: sums go to root, numbers of the whole kernel that only `out` reads into each of
-/// its blocks, and what is stored beside `out` gets loops too.
+/// What is left when `out` has its loops: sums go to root, numbers of the whole kernel that only `out` reads into each
+/// of its blocks, and what is stored beside `out` gets loops too.
 void finish(Group &g, const Var &block, Placed &placed);
 
 }  // namespace cryolite::gpu

@@ -1,6 +1,6 @@
-// Every setting, row by row: from the flag to TOML, to the generator program, to the key of a bundle and what `cache why`
-// says of it, to the config.toml of a run and back, and what a run that goes on may change. A new setting is a row, and no
-// line here.
+// Every setting, row by row: from the flag to TOML, to the generator program, to the key of a bundle and what
+// `cache why` says of it, to the config.toml of a run and back, and what a run that goes on may change. A new setting
+// is a row, and no line here.
 
 #include <nlohmann/json.hpp>
 

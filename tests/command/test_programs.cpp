@@ -30,7 +30,8 @@ const std::string description =
 /// A program that counts its builds in the file `builds` beside it.
 const std::string good_build =
     R"(echo x >> "$(dirname "$0")/builds"; echo '{"done":0,"total":3,"cached":1}'; echo a word;
-       mkdir -p "$2"; echo '{"format":4}' > "$2/plan.json"; echo code > "$2/kernels.so"; echo '{"done":3,"total":3,"cached":1}')";
+       mkdir -p "$2"; echo '{"format":4}' > "$2/plan.json"; echo code > "$2/kernels.so"
+       echo '{"done":3,"total":3,"cached":1}')";
 
 struct Fake {
     Scratch scratch;

@@ -1,6 +1,6 @@
 #pragma once
-// What the fuzzers of readers share. Each is a program of its own: with clang's libFuzzer it makes up inputs (the preset
-// "fuzz"), without it main.cpp gives it those of its corpus.
+// What the fuzzers of readers share. Each is a program of its own: with clang's libFuzzer it makes up inputs (the
+// preset "fuzz"), without it main.cpp gives it those of its corpus.
 
 #include <stdlib.h>
 #include <sys/mman.h>

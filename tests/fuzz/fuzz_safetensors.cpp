@@ -6,7 +6,8 @@
 using namespace cryolite;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    // The header's length in front, so that the fuzzer need not keep it true: for odd inputs the first byte says otherwise.
+    // The header's length in front, so that the fuzzer need not keep it true:
+    // for odd inputs the first byte says otherwise.
     std::string bytes(fuzz::text_of(data, size));
     if (const size_t end = bytes.find('\n'); end != bytes.npos && !bytes.empty() && bytes[0] == '{') {
         const uint64_t length = end;

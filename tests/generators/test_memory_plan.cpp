@@ -16,8 +16,8 @@ bool is_remat(const ir::Op &op) {
     return f && f->when == ir::Forward::remat;
 }
 
-/// At each kernel of an entry, after the forward pass, no two activations that are written before and read at or after it
-/// may lie on each other, and none is read before it is written.
+/// At each kernel of an entry, after the forward pass, no two activations that are written before and read at or after
+/// it may lie on each other, and none is read before it is written.
 void check_lives(const StepProgram &p, const std::string &entry) {
     std::vector<OpId> line = p.entries.at("forward").ops;
     if (entry != "forward") line.insert(line.end(), p.entries.at(entry).ops.begin(), p.entries.at(entry).ops.end());

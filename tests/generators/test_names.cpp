@@ -1,4 +1,5 @@
-// A user's program may have types of its own with any name that the compiler has inside, beside `using namespace cryolite`.
+// A user's program may have types of its own with any name that the compiler has inside,
+// beside `using namespace cryolite`.
 
 #include "generators/cryolite.h"
 

@@ -1,5 +1,5 @@
-// What each pass makes of small models, as text: nothing is compiled and no Func is built. CRYOLITE_UPDATE_GOLDENS=1 writes
-// the texts anew, for a look at what has changed.
+// What each pass makes of small models, as text: nothing is compiled and no Func is built. CRYOLITE_UPDATE_GOLDENS=1
+// writes the texts anew, for a look at what has changed.
 
 #include <cstdlib>
 #include <ctime>

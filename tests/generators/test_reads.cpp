@@ -1,4 +1,5 @@
-// What an operation reads follows from its layer as it is built, whatever others of its type read; a kernel reads no more.
+// What an operation reads follows from its layer as it is built, whatever others of its type read;
+// a kernel reads no more.
 
 #include <algorithm>
 

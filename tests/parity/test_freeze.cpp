@@ -1,5 +1,6 @@
 // Frozen parameters: they keep their bits, and all others are trained as in a run that undoes the update of the frozen
-// ones after each step; wherever updates are placed, with accumulation, workers, bf16, clipping, a budget and tied weights.
+// ones after each step; wherever updates are placed, with accumulation, workers, bf16, clipping,
+// a budget and tied weights.
 
 #include <fnmatch.h>
 

@@ -1,8 +1,8 @@
 #pragma once
-// A small model checker: runs a few threads that use `Modelled` atomics in every order, with a limited number of switches
-// between them, and lets every load see each value that C++20's memory model lets it see (but none that is stored later in
-// the order that is tried). Each location has its modification order of messages; a thread and a message have a view,
-// which is the last message of each location that happens before.
+// A small model checker: runs a few threads that use `Modelled` atomics in every order, with a limited number of
+// switches between them, and lets every load see each value that C++20's memory model lets it see (but none that is
+// stored later in the order that is tried). Each location has its modification order of messages; a thread and a
+// message have a view, which is the last message of each location that happens before.
 
 #include <ucontext.h>
 

@@ -7,7 +7,8 @@
 
 namespace cryolite::test {
 
-/// The bytes with one to three bits flipped, a byte or a block of zeros in place of others, cut, or longer; never the same.
+/// The bytes with one to three bits flipped, a byte or a block of zeros in place of others, cut, or longer;
+/// never the same.
 inline std::string mutated(const std::string &bytes, uint32_t seed) {
     std::mt19937 random(seed);
     const auto below = [&](size_t n) { return n ? random() % n : 0; };

@@ -1,5 +1,5 @@
-// What tests/schedules asks of Halide's loops, of every dialect that this build has: products in all forms and with every
-// epilogue against the unscheduled pipelines, on ragged prime extents too.
+// What tests/schedules asks of Halide's loops, of every dialect that this build has: products in all forms and with
+// every epilogue against the unscheduled pipelines, on ragged prime extents too.
 
 #include "tests/support/dialects.h"
 

@@ -29,8 +29,8 @@ const Processor sapphire_rapids{
     "sapphirerapids",
     "x86-64-linux-avx-avx2-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-f16c-fma-sse41",
     1};
-// LLVM 19 gives Sapphire Rapids one port for multiply-adds of 512 bits, as if it had not the second one, port 5. Skylake's
-// model has both; six instructions and two loads of 512 bits a cycle are the same on both.
+// LLVM 19 gives Sapphire Rapids one port for multiply-adds of 512 bits, as if it had not the second one, port 5.
+// Skylake's model has both; six instructions and two loads of 512 bits a cycle are the same on both.
 const Processor two_ports{"skylake-avx512", sapphire_rapids.target, 2};
 const Processor haswell{"haswell", "x86-64-linux-avx-avx2-f16c-fma-sse41", 2};
 
@@ -60,8 +60,8 @@ Plan compile(const Processor &p, const Model &model, const std::vector<std::stri
     return Plan::load(bundle / "plan.json");
 }
 
-/// The share of the multiply-adds' limit that a loop must reach. Products in bf16 are judged as dot products; where there
-/// are none (Haswell) each pair is widened in the loop: 0.4 to 0.6, not judged here.
+/// The share of the multiply-adds' limit that a loop must reach. Products in bf16 are judged as dot products; where
+/// there are none (Haswell) each pair is widened in the loop: 0.4 to 0.6, not judged here.
 constexpr double least_share = 0.9;
 
 /// Kernels may share a loop schedule and a shape: each is judged once, named by the first call of it.

@@ -9,8 +9,8 @@ constexpr int interrupted_status = 130;
 /// From now on the first signal ends the process with status 130: there is nothing to save yet. A SIGHUP that is
 /// ignored at the start (nohup) stays ignored. SIGPIPE and SIGXFSZ are: whoever writes gets the error.
 void watch_signals();
-/// From now on the first signal only sets a flag, which the training loop reads between steps, and prints `words` on stderr:
-/// a step may take minutes. A literal, or null to print nothing.
+/// From now on the first signal only sets a flag, which the training loop reads between steps, and prints `words` on
+/// stderr: a step may take minutes. A literal, or null to print nothing.
 void defer_signals(const char *words = nullptr);
 /// As after `watch_signals` again.
 void stop_deferring();

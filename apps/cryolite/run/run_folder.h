@@ -57,8 +57,8 @@ public:
 
     /// A checkpoint of these tensors and `state`, after all that was measured.
     Checkpoint write(const RunState &state, std::vector<CheckpointFile> tensors);
-    /// After that: removes older ones but `keep`, 0: none, and makes the result that of `written`. None is removed while
-    /// updates are withheld: one of them may be the last that can be used.
+    /// After that: removes older ones but `keep`, 0: none, and makes the result that of `written`. None is removed
+    /// while updates are withheld: one of them may be the last that can be used.
     void settle(const Checkpoint &written, int keep);
     void write_plot(const std::string &title) const;
     void write_sample(const std::string &text) const;

@@ -23,7 +23,8 @@ struct RunSummary {
     std::string value(const std::string &flag) const;
 };
 
-/// Errors: no run, a file that cannot be read. Lines of metrics that are no JSON (a run at work writes them) are left out.
+/// Errors: no run, a file that cannot be read. Lines of metrics that are no JSON (a run at work writes them) are left
+/// out.
 RunSummary summarize_run(const fs::path &folder);
 
 /// Adds the losses of metrics.jsonl, a JSON object a line, to `losses`, and its rates, in tokens a second, to `rates`.

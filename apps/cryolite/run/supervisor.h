@@ -11,10 +11,10 @@ namespace cryolite {
 /// Whether a run with these settings is the child of a supervisor.
 inline bool supervised(const TrainSettings &s) { return s.restarts > 0 || !s.launch.empty(); }
 
-/// Runs `train` with these arguments as a child, behind --launch where that is given, and after a failure again from the
-/// run's newest checkpoint, --restarts times. Every restart begins with all workers; one that ends without a newer
-/// checkpoint is followed by one with fewer, where --launch may find fewer hosts. The exit status is the run's: 0, 2 and
-/// 130 are not started again; all else is 1.
+/// Runs `train` with these arguments as a child, behind --launch where that is given, and after a failure again from
+/// the run's newest checkpoint, --restarts times. Every restart begins with all workers; one that ends without a newer
+/// checkpoint is followed by one with fewer, where --launch may find fewer hosts. The exit status is the run's: 0, 2
+/// and 130 are not started again; all else is 1.
 int run_supervised(const TrainSettings &settings, const std::vector<std::string> &arguments);
 
 /// `arguments` without these flags and their values; a name with "=" behind it is a switch.

@@ -9,7 +9,8 @@
 
 namespace cryolite {
 
-/// Throws where the validation data end with a batch whose loss cannot be evaluated: before a run, not in the midst of it.
+/// Throws where the validation data end with a batch whose loss cannot be evaluated: before a run,
+/// not in the midst of it.
 void check_evaluation(const Trainer &trainer, const RunData &data, const TrainSettings &settings);
 
 /// The loss over the whole validation split, in consecutive windows or rows; with the accuracy of a classifier, or the

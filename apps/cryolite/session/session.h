@@ -27,8 +27,8 @@ struct Session {
     int threads = 1;  ///< of each
 
     Session(std::shared_ptr<const Bundle> bundle, const TrainSettings &settings);
-    /// After a failure of several workers nothing is given back: a worker that hangs, or a message of another process, may
-    /// still write there. The process ends.
+    /// After a failure of several workers nothing is given back: a worker that hangs, or a message of another process,
+    /// may still write there. The process ends.
     ~Session();
     int own_threads() const { return threads * int(devices.size()); }
     /// "2 workers of 1 thread"

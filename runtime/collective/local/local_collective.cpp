@@ -72,8 +72,8 @@ public:
     void give_up() override { group_->broken = true; }
     bool broken() const override { return group_->broken || watch.any_lost(); }
 
-    // These two and `broken` are sequentially consistent: either the update sees that a worker is lost, or whoever saves
-    // after that sees the update.
+    // These two and `broken` are sequentially consistent: either the update sees that a worker is lost, or whoever
+    // saves after that sees the update.
     bool begin_update() override {
         group_->updating = true;
         return !broken();

@@ -28,7 +28,8 @@ public:
     const Watch &watch() const { return *watch_; }
     void set_patience(double seconds);
 
-    /// Waits until all are done, first with an eye on every moment, later without keeping a core busy. Errors: LostWorker.
+    /// Waits until all are done, first with an eye on every moment, later without keeping a core busy.
+    /// Errors: LostWorker.
     void wait(std::span<MPI_Request> requests) const;
     void wait(MPI_Request request) const { wait({&request, 1}); }
     [[noreturn]] void abort(int status) const;

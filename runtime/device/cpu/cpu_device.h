@@ -4,8 +4,8 @@
 
 namespace cryolite {
 
-/// The host's cores: a scheduler of `threads` OpenMP threads; 0: all that this process may use. `cores`: where each thread
-/// stays, empty: where the system puts it.
+/// The host's cores: a scheduler of `threads` OpenMP threads; 0: all that this process may use. `cores`: where each
+/// thread stays, empty: where the system puts it.
 std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores = {});
 
 /// Cores that this process may run on, by the system's numbers.

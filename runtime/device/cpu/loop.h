@@ -22,15 +22,15 @@ struct Ticket {
 
 /// One thread opens loop after loop; any thread claims iterations.
 ///
-/// A thread reads the ticket, then the fields, then raises the ticket from the value that it saw. What it claims is of the
-/// loop whose fields it read, by the C++ memory model and so on every processor:
-/// - The fields are not older than the ticket. The ticket was read by acquire from the store of `open`, which comes after
-///   those of the fields, or from a claim after it, which continues that store's release sequence.
+/// A thread reads the ticket, then the fields, then raises the ticket from the value that it saw. What it claims is of
+/// the loop whose fields it read, by the C++ memory model and so on every processor:
+/// - The fields are not older than the ticket. The ticket was read by acquire from the store of `open`, which comes
+///   after those of the fields, or from a claim after it, which continues that store's release sequence.
 /// - The fields are not newer. Every store of a field is a release that comes after the store of the closed ticket, and
-///   fields are read by acquire. To whoever reads a newer field the closed ticket has happened before. Its own claim must
-///   read the last value of the ticket, which is then not the one that it saw: the claim fails.
-/// - A ticket does not have one value twice while a thread claims. Its number of the loop repeats after 2^23 loops, and no
-///   thread is in a claim when a scheduler's run ends.
+///   fields are read by acquire. To whoever reads a newer field the closed ticket has happened before. Its own claim
+///   must read the last value of the ticket, which is then not the one that it saw: the claim fails.
+/// - A ticket does not have one value twice while a thread claims. Its number of the loop repeats after 2^23 loops, and
+///   no thread is in a claim when a scheduler's run ends.
 /// - A closed ticket is claimed as often as the longest loop has iterations: it lets nobody in.
 /// - `open` comes after all iterations of the loop before have ended, so nobody still has one of them.
 /// tests/runtime/test_loop_model tries the orders that the model allows. `Atomic`: std::atomic, or that test's own.

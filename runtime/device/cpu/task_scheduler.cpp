@@ -27,8 +27,9 @@ void pause() {
 #endif
 }
 
-/// work(t) on every thread t of a scheduler. They are OpenMP's, which keeps them from one run to the next. ThreadSanitizer
-/// does not see how its library begins and ends a region, so there they are threads whose begin and end it sees.
+/// work(t) on every thread t of a scheduler. They are OpenMP's, which keeps them from one run to the next.
+/// ThreadSanitizer does not see how its library begins and ends a region,
+/// so there they are threads whose begin and end it sees.
 template <class Work> void on_threads(int threads, const Work &work) {
 #if defined(__SANITIZE_THREAD__)
     std::vector<std::thread> others;

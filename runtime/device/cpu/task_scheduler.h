@@ -1,6 +1,6 @@
 #pragma once
-// What a kernel's user context points to on the CPU: the OpenMP scheduler that runs calls and their parallel loops, and the
-// pools their temporaries come from.
+// What a kernel's user context points to on the CPU: the OpenMP scheduler that runs calls and their parallel loops, and
+// the pools their temporaries come from.
 
 #include <HalideRuntime.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Functions that are looked up when the device is asked for: the few of OpenCL that are called beside those that Halide's
-// runtime calls, and of Halide's runtime those that are called beside the kernels.
+// Functions that are looked up when the device is asked for: the few of OpenCL that are called beside those that
+// Halide's runtime calls, and of Halide's runtime those that are called beside the kernels.
 
 #include <HalideRuntimeOpenCL.h>
 
