@@ -211,7 +211,7 @@ private:
             at.push_back(solved ? Expr(v[d]) : now(places[d].index));
             everywhere &= solved;
             if (solved) continue;
-            // Bounds of an index may be wider than what it takes; one out of data is trusted, as in the layer itself.
+            // Bounds of an index may be wider than its values; one out of data is trusted, as in the layer itself.
             const Range lies = range_of(places[d].index, a.loops);
             if (lies.extent() > 0 && !lies.within(box[d]))
                 condition = condition && at[d] >= whole(box[d].least) && at[d] <= whole(box[d].most);

@@ -8,7 +8,7 @@
 //   s(next(net.up.W)).compute_at(forward);      // updated at its next use
 //   s(net.head).compute_at(net.criterion);      // block of rows by block of rows, to and fro: logits never exist whole
 //   s(net.gelu).store_at(forward);              // not saved for the backward pass, which rematerialises it
-//   s.budget(2e9);                              // rematerialises what it takes for the step to fit into so many bytes
+//   s.budget(2e9);                              // rematerialises until the step fits into so many bytes
 //   s(net.up).dialect(onednn);                  // this implementation of the product
 //   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
 //

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What `explain` says a step takes is what it takes: the peak of the process agrees within 5 %.
+# The bytes that `explain` prints for a step are within 5 % of the measured peak of the process.
 # usage: memory_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 number() { sed -n 's/.*"'"$1"'":\([0-9]*\).*/\1/p' "$2" | tail -1; }
 

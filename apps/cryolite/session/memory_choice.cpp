@@ -16,7 +16,7 @@ namespace cryolite {
 
 namespace {
 
-/// What this process may have, and what it takes without the run's arrays.
+/// The memory that this process may use, and how much the process itself uses beside the run's arrays.
 struct Bound {
     MemoryLeft left;
     int threads, replicas;
