@@ -2,7 +2,7 @@
 # The runtime and the command alone: configured and built where there is no Halide, no LLVM and no Python, they train with the
 # kernels that the full build has compiled, bit by bit as it does, and say what is missing where there are none.
 # usage: alone_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 source=$1
 tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2)
 run=(--steps 3 --eval-every 0 --json --cache "$work/cache")

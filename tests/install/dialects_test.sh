@@ -1,6 +1,6 @@
 #!/bin/bash
 # --dialect: forced, measured once and remembered, refused where it is not built. usage: dialects_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 build=$2
 small="--layers 1 --width 64 --heads 2 --context 32 --batch 2"
 

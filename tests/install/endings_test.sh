@@ -1,7 +1,7 @@
 #!/bin/bash
 # How runs end where nobody listens, where a terminal closes, and where a file may not grow: with what they trained.
 # usage: endings_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 5 --threads 1 --cache "$work/cache")
 train() { "$command" train "${tiny[@]}" "$@"; }

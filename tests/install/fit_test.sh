@@ -1,7 +1,7 @@
 #!/bin/bash
 # A run that does not fit into memory as it was asked for is placed so that it does, says so and keeps that; one that
 # cannot fit is refused before any work. CRYOLITE_MEMORY says what there is. usage: fit_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 sizes=(--layers 2 --heads 4 --width 256 --context 64 --batch 8 --clip 0 --threads 1 --cache "$work/cache")
 train() { # train MEMORY OUT FLAGS...
     local memory=$1 out=$2

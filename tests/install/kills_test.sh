@@ -2,7 +2,7 @@
 # A run that is killed, at random moments and at system calls on its folder, or whose calls fail, and that goes on each
 # time: with the losses and weights of one that was left alone, to the bit, and with a whole folder.
 # usage: kills_test.sh SOURCE BUILD [KILLS [EVERY]]: how many at random (10); every how many calls (97)
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 kills=${3:-10} every=${4:-97}
 faults=$2/tests/libcryolite_faults.so
 seed=${CRYOLITE_SEED:-$(($(date +%s) % 32768))}

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Compiling a kernel needs no C compiler: with nothing but lld on PATH, kernels are compiled into a fresh cache and train.
 # usage: no_compiler_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 mkdir tools nothing
 ln -s "$(command -v ld.lld)" tools/ld.lld

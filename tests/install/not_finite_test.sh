@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs whose numbers are not finite any more: withheld updates and where they end, the first value that had it, and how to
 # go on. usage: not_finite_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 100 --threads 1 --eval-every 0 --checkpoint-every 10)
 train() { "$command" train "${tiny[@]}" --cache "$work/cache" "$@"; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Generator programs in one file: the README's and two unlike it compile, train, and learn.
 # usage: programs_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 programs=$1/tests/programs
 
 # losses FILE: the first and the last training loss, and whether the last is less than SHARE of the first.

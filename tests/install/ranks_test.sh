@@ -1,7 +1,7 @@
 #!/bin/bash
 # A rank of mpirun that is stopped or killed: the run ends soon, names it, and goes on from its last checkpoint with the
 # same bits; ranks that all stood still go on. usage: ranks_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 if ! [ -e "$2/bin/libcryolite_mpi.so" ] || ! command -v mpirun > /dev/null; then
     echo "skipped: there is no MPI here: install libopenmpi-dev and openmpi-bin"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # train --restarts: a run that is killed or loses a rank goes on from its last checkpoint, with the bits of one that was not
 # broken; with fewer workers where there are no more; and stops when it is told to. usage: restarts_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 tiny=(--layers 1 --heads 2 --width 32 --context 16 --batch 4 --threads 1 --eval-every 0 --checkpoint-every 20
     --steps 2000 --patience 2s --cache "$work/cache" --json)

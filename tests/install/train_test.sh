@@ -1,7 +1,7 @@
 #!/bin/bash
 # cryolite train as a user meets it, on a tiny model: exact resume, and bad input of every kind.
 # usage: train_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 5)
 cryolite() { "$command" "$@" --cache "$work/cache"; }

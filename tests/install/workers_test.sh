@@ -1,7 +1,7 @@
 #!/bin/bash
 # Several workers by the command, as threads and as processes of mpirun: the same losses, one voice, runs that go on.
 # usage: workers_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 tiny=(--layers 1 --heads 2 --width 64 --context 8 --batch 4 --warmup 5 --threads 1 --steps 60 --eval-every 30
     --checkpoint-every 20 --cache "$work/cache" --json)

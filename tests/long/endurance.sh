@@ -1,7 +1,7 @@
 #!/bin/bash
 # 100,000 tiny steps: memory, descriptors and threads do not grow with them, and a run that is stopped, killed and resumed
 # on the way ends with the same bits. usage: endurance.sh SOURCE BUILD [STEPS: 20000 at least]
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 steps=${3:-100000}
 tiny=(--layers 1 --heads 1 --width 8 --context 4 --batch 1 --threads 1 --warmup 5 --seed 3 --steps "$steps"
       --eval-every 0 --checkpoint-every $((steps / 20)) --json --cache "$work/cache")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Each reader's fuzzer by itself, for CRYOLITE_FUZZ_SECONDS (1200): none may find a fault. What finds one is left in the build
 # folder, by the name that is printed. usage: fuzz.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 source=$1 build=$2/fuzz
 if ! command -v clang++ > /dev/null || [ ! -e "$(clang++ -print-runtime-dir)/libclang_rt.fuzzer-x86_64.a" ]; then
     echo "skipped: clang with libFuzzer is not here; install the packages clang and libclang-rt-14-dev"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every file of a run and of the cache, damaged: the run goes on with the bits of a whole one, or ends with a named error;
 # never a crash, never another result in silence. usage: mutation.sh SOURCE BUILD [DAMAGES OF EACH FILE: 20]
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 times=${3:-20}
 tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 5 --eval-every 0 --checkpoint-every 3 --keep 2)
 "$command" train "${tiny[@]}" --steps 6 --out begun --cache "$work/cache" > /dev/null 2> err || { fail "train: $(cat err)"; exit 1; }

@@ -1,6 +1,7 @@
 # What scripts that test the command share; sourced with the source and the build folder as arguments. They run in a
 # folder of their own, which is removed, and end with `exit $((failures > 0))`.
 set -u
+: "${2:?usage: $0 SOURCE BUILD}"
 export CRYOLITE_ROOT=$1
 command=$2/bin/cryolite
 work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite test XXXXXX")

@@ -7,18 +7,18 @@ cd "${1:?usage: format_test.sh SOURCE [--write]}" || exit 2
 mapfile -t sources < <(find bundle dsl schedules dialects generators runtime client apps tests -name '*.h' -o -name '*.cpp' |
     grep -vE '^runtime/halide/|/unicode_ranges\.h$')
 [ "${#sources[@]}" -gt 200 ] || { echo "only ${#sources[@]} sources were found: correct this test"; exit 1; }
-beyond=$(LC_ALL=C.UTF-8 grep -nE '.{121}' "${sources[@]}" | cut -d: -f1,2)
-[ -z "$beyond" ] || { echo "these lines are longer than 120 columns: break them"; echo "$beyond" | head -20; }
 format=
 for name in clang-format-14 clang-format; do
     if "$name" --version 2> /dev/null | grep -q 'version 14\.'; then format=$name; break; fi
 done
+if [ "${2-}" = --write ] && [ -n "$format" ]; then "$format" -i "${sources[@]}"; fi
+beyond=$(LC_ALL=C.UTF-8 grep -nE '.{121}' "${sources[@]}" | cut -d: -f1,2)
+[ -z "$beyond" ] || { echo "these lines are longer than 120 columns: break them"; echo "$beyond" | head -20; }
 if [ -z "$format" ]; then
     [ -z "$beyond" ] || exit 1
     echo "skipped: there is no clang-format 14 here: install the package 'clang-format-14'"
     exit 0
 fi
-if [ "${2-}" = --write ]; then exec "$format" -i "${sources[@]}"; fi
 "$format" --dry-run --Werror --ferror-limit=5 "${sources[@]}" > /dev/null 2> /tmp/format.$$
 status=$?
 grep -E 'error:' /tmp/format.$$ | cut -d: -f1 | sort | uniq -c | head -20

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every rule of includes.sh fails where it is broken, and libraries.sh and symbols where the halves are exchanged.
 # usage: rules_test.sh SOURCE BUILD
-. "$1/tests/support/script.sh"
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 walls=$1/tests/walls
 
 # A tree that keeps all rules, as empty as can be.
@@ -100,6 +100,11 @@ if [ -x "$program" ]; then
     if "$walls/libraries.sh" mpi "$command" > out; then fail "the command passes for the library of MPI"; fi
 fi
 if "$walls/libraries.sh" trains "$walls/includes.sh" > out; then fail "a text passes for a program"; fi
+
+# Without its arguments this test changes nothing.
+mkdir alone
+if (cd alone && "$walls/rules_test.sh") > /dev/null 2>&1; then fail "rules_test.sh begins without its arguments"; fi
+if [ -n "$(ls alone)" ]; then fail "rules_test.sh without its arguments has left $(ls alone)"; fi
 
 [ $failures = 0 ] && echo "every rule can fail"
 exit $((failures > 0))
