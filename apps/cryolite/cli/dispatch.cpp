@@ -50,14 +50,7 @@ int dispatch(int argc, char **argv) {
         CLI::App *sub = app.add_subcommand(c.name, c.about)->prefix_command();
         sub->set_help_flag();
     }
-    if (argc > 1 && argv[1][0] != '-') check_known("command", argv[1], app);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::Success &e) {
-        return app.exit(e);
-    } catch (const CLI::ParseError &e) {
-        refuse_line(e, "");
-    }
+    read_line(app, {argv + 1, argv + argc}, "");
     for (const Subcommand &c : subcommands)
         if (CLI::App *sub = app.get_subcommand(c.name); sub->parsed()) return c.run(sub->remaining());
     return 0;

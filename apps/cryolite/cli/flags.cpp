@@ -154,18 +154,8 @@ private:
         if (names.empty()) return "a set of flags (this program has none)";
         return fmt::format("a set of flags: {} ({})", fmt::join(names, ", "), names[0]);
     }
-    void read(std::vector<std::string> line) {
-        std::reverse(line.begin(), line.end());
-        try {
-            app_.parse(line);
-        } catch (const CLI::Success &e) {
-            app_.exit(e);
-            throw;
-        } catch (const CLI::ExtrasError &) {
-            refuse_extras();
-        } catch (const CLI::ParseError &e) {
-            refuse_line(e, text_of(request_.command).name);
-        }
+    void read(const std::vector<std::string> &line) {
+        read_line(app_, line, text_of(request_.command).name, [this] { refuse_extras(); });
         for (auto &[name, text] : texts_)
             if (app_.count("--" + name)) request_.values.give(name, {text, Origin::command_line});
         for (auto &[name, on] : switches_)

@@ -8,7 +8,9 @@
 
 namespace cryolite {
 
-void refuse_line(const CLI::ParseError &error, const std::string &command) {
+namespace {
+
+[[noreturn]] void refuse_line(const CLI::ParseError &error, const std::string &command) {
     const std::string text = error.what();
     const std::string help = fmt::format("see cryolite {}--help", command.empty() ? "" : command + " ");
     // CLI11 says "--layers: 1 required N missing".
@@ -18,13 +20,31 @@ void refuse_line(const CLI::ParseError &error, const std::string &command) {
     fail_usage("{}; {}", text, help);
 }
 
-void check_known(const std::string &what, const std::string &word, const CLI::App &app) {
+/// Throws where `word` is none of the subcommands of `app`, if it has any.
+void check_subcommand(const std::string &word, const CLI::App &app, const std::string &command) {
     std::vector<std::string> names;
     for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
         names.push_back(sub->get_name());
-    if (std::find(names.begin(), names.end(), word) == names.end())
-        fail_usage("there is no {} {}{}: expected {}", what, shown(word), did_you_mean(word, names),
-                   fmt::join(names, ", "));
+    if (!names.empty() && std::find(names.begin(), names.end(), word) == names.end())
+        fail_usage("there is no command {}{}{}: expected {}", command.empty() ? "" : "of " + command + " ", shown(word),
+                   did_you_mean(word, names), fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void read_line(CLI::App &app, std::vector<std::string> words, const std::string &command,
+               const std::function<void()> &refuse_extras) {
+    if (!words.empty() && !words[0].starts_with("-")) check_subcommand(words[0], app, command);
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    try {
+        app.parse(std::move(words));
+    } catch (const CLI::Success &e) {
+        app.exit(e);
+        throw;
+    } catch (const CLI::ParseError &e) {
+        if (refuse_extras && dynamic_cast<const CLI::ExtrasError *>(&e)) refuse_extras();
+        refuse_line(e, command);
+    }
 }
 
 }  // namespace cryolite

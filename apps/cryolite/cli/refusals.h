@@ -1,20 +1,20 @@
 #pragma once
-// What is said of a command line that cannot be read.
+// Reading a command line, and what is said of one that cannot be read.
 
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
-class ParseError;
 }  // namespace CLI
 
 namespace cryolite {
 
-/// A flag without its value, a word too many: names it, and where help is ("cache" of cryolite cache --help; "": the
-/// command's own).
-[[noreturn]] void refuse_line(const CLI::ParseError &error, const std::string &command);
-
-/// Throws where `word` is none of the subcommands of `app`; `what` they are: "command".
-void check_known(const std::string &what, const std::string &word, const CLI::App &app);
+/// Reads the words after `command` ("cache"; "": the command itself) into `app`. Throws CLI::Success after printing
+/// --help or --version, and UsageError, which names the flag without its value or the word too many and says where help
+/// is, or which subcommands there are. `refuse_extras`: says in place of this what is wrong with words too many.
+void read_line(CLI::App &app, std::vector<std::string> words, const std::string &command,
+               const std::function<void()> &refuse_extras = {});
 
 }  // namespace cryolite

@@ -202,14 +202,7 @@ int run_cache(const std::vector<std::string> &arguments) {
     CLI::App *why =
         app.add_subcommand("why", "why a bundle would be compiled: APP and the flags of train")->prefix_command();
     why->set_help_flag();
-    if (!arguments.empty() && !arguments[0].starts_with("-")) check_known("command of cache", arguments[0], app);
-    try {
-        app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-    } catch (const CLI::Success &e) {
-        return app.exit(e);
-    } catch (const CLI::ParseError &e) {
-        refuse_line(e, "cache");
-    }
+    read_line(app, arguments, "cache");
     if (why->parsed()) return run_cache_why(why->remaining());
     if (app.get_subcommand("clear")->count("KEY") && key.empty()) fail_usage("KEY is empty: see cryolite cache ls");
     check_folder(folder);

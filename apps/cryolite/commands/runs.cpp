@@ -178,14 +178,7 @@ int run_runs(const std::vector<std::string> &arguments) {
     CLI::App *two = app.add_subcommand("compare", "what differs between runs, and their curves in one picture");
     two->add_option("DIR", folders, "the folders of two runs or more")->required();
     two->add_option("--out", picture, "the picture (compare.svg)")->type_name("FILE.svg");
-    if (!arguments.empty() && !arguments[0].starts_with("-")) check_known("command of runs", arguments[0], app);
-    try {
-        app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-    } catch (const CLI::Success &e) {
-        return app.exit(e);
-    } catch (const CLI::ParseError &e) {
-        refuse_line(e, "runs");
-    }
+    read_line(app, arguments, "runs");
     if (ls->parsed()) return list(folder, json) ? 0 : 1;
     if (two->parsed()) return compare(folders, picture), 0;
     return verify(folders) ? 0 : 1;

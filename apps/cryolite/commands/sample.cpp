@@ -52,7 +52,7 @@ std::vector<std::pair<Setting, ValueRef>> sample_flags(SampleOptions &o) {
              &o.threads}};
 }
 
-SampleOptions read_options(std::vector<std::string> arguments) {
+SampleOptions read_options(const std::vector<std::string> &arguments) {
     SampleOptions o;
     std::map<std::string, std::string> texts;
     std::string run;
@@ -65,15 +65,7 @@ SampleOptions read_options(std::vector<std::string> arguments) {
         app.add_option("--" + flag.name, texts[flag.name], fmt::format("{} ({})", flag.help, otherwise))
             ->type_name(flag.value);
     }
-    std::reverse(arguments.begin(), arguments.end());
-    try {
-        app.parse(arguments);
-    } catch (const CLI::Success &e) {
-        app.exit(e);
-        throw;
-    } catch (const CLI::ParseError &e) {
-        refuse_line(e, "sample");
-    }
+    read_line(app, arguments, "sample");
     Values v;
     for (auto &[name, text] : texts)
         if (app.count("--" + name)) v.give(name, {text, Origin::command_line});
