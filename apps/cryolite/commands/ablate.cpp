@@ -57,8 +57,7 @@ public:
     Runner(std::vector<std::string> arguments, const Variant &v, Progress &progress, int64_t budget)
         : request_(read_request(Command::bench, with(std::move(arguments), v, budget))), s_(understand(request_)) {
         random_data(s_, request_);
-        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress), s_);
-        set_numbers(*session_->trainer, s_);
+        session_ = open_session(s_, request_, progress);
         begin_weights(*session_->trainer, s_, request_);
         session_->trainer->set("lr", 1e-4);
         loader_ = std::make_unique<Loader>(random_batches(plan(), s_.seed));

@@ -41,13 +41,11 @@ public:
     }
 
     int run() {
-        session_ = std::make_unique<Session>(open_bundle(s_, request_, progress_), s_);
-        const Plan &plan = trainer().plan();
-        set_numbers(trainer(), s_);
+        session_ = open_session(s_, request_, progress_);
         begin_weights(trainer(), s_, request_);
-        loader_ = std::make_unique<Loader>(s_.data.empty() ? random_batches(plan, s_.seed) : data_.source(s_));
-        tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
-        flops_ = step_flops(plan, s_.accumulate);
+        loader_ =
+            std::make_unique<Loader>(s_.data.empty() ? random_batches(trainer().plan(), s_.seed) : data_.source(s_));
+        work_ = step_work(trainer(), s_.accumulate);
         describe();
         defer_signals("\nstopping after this step; once more stops at once\n");
         for (int k = 0; k < 2; k++) step(false);
@@ -65,14 +63,15 @@ private:
     std::unique_ptr<Loader> loader_;
     StepTimes times_, waits_;  ///< waits: their share of a step
     std::vector<double> kernels_;
-    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
+    StepWork work_;
+    double peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_ = Clock::now();
 
     Trainer &trainer() { return *session_->trainer; }
 
     void describe() {
         progress_.say(fmt::format("{}: {} parameters, {} {} a step, {}, {}, {}, {}", model_name(request_),
-                                  grouped(uint64_t(trainer().plan().parameters())), grouped(uint64_t(tokens_)),
+                                  grouped(uint64_t(trainer().plan().parameters())), grouped(uint64_t(work_.tokens)),
                                   s_.text ? "tokens" : "rows", s_.optimizer, s_.precision, session_->threads_in_words(),
                                   data_.name));
     }
@@ -88,10 +87,10 @@ private:
         if (index == 0) first_step_s_ = since_start();
         if (!timed) return;
         times_.add(seconds);
-        const StepEvent e{times_.count(), loss, tokens_ / seconds, seconds, lr, trainer().withheld_in_a_row()};
+        const StepEvent e{times_.count(), loss, work_.tokens / seconds, seconds, lr, trainer().withheld_in_a_row()};
         if (s_.json) print_line(to_json(e));
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
-        progress_.step({e, s_.steps(), flops_ / seconds / (peak_ * 1e9),
+        progress_.step({e, s_.steps(), work_.flops / seconds / (peak_ * 1e9),
                         passed / double(e.step) * double(s_.steps() - e.step), s_.text ? "tok" : "rows"});
     }
 
@@ -120,7 +119,7 @@ private:
                 kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
                 fmt::format("\nof the median step, threads waited for each other {:.1f} %, of the best {:.1f} %",
                             100 * waits_.median(), 100 * waits_.best()));
-        const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
+        const DoneEvent done = done_event(times_, first_step_s_, work_, peak_);
         progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % "
                                   "of {:.0f} GFLOP/s, {:.0f} MB",
                                   1e3 * done.best_s, 1e3 * done.median_s, grouped(uint64_t(done.tok_s)),

@@ -1,6 +1,7 @@
 #include "apps/cryolite/commands/sampler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "runtime/io/error.h"
@@ -52,6 +53,19 @@ int Sampler::next() {
     const int token = draw(output.subspan((length - 1) * classes, size_t(tokenizer_.size())));
     tokens_.push_back(token);
     return token;
+}
+
+std::string short_sample(Trainer &trainer, const Tokenizer &tokenizer, uint64_t seed,
+                         const std::function<bool()> &stop) {
+    constexpr int most = 300;
+    constexpr std::chrono::seconds pleasant{10};
+    Sampler sampler(trainer, tokenizer, 0.8, seed);
+    sampler.begin("");
+    std::string text;
+    const auto start = std::chrono::steady_clock::now();
+    for (int n = 0; n < most && !stop() && std::chrono::steady_clock::now() - start < pleasant; n++)
+        text += sampler.piece(sampler.next());
+    return text;
 }
 
 }  // namespace cryolite

@@ -1,6 +1,8 @@
 #pragma once
 // Text from a model, token after token.
 
+#include <functional>
+
 #include "runtime/data/tokenizer.h"
 #include "runtime/train/trainer.h"
 
@@ -30,5 +32,9 @@ private:
 
     int draw(std::span<const float> logits);
 };
+
+/// Some text, until `stop` says so and for as long as that is pleasant to wait for.
+std::string short_sample(Trainer &trainer, const Tokenizer &tokenizer, uint64_t seed,
+                         const std::function<bool()> &stop);
 
 }  // namespace cryolite

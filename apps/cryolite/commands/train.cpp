@@ -9,8 +9,8 @@
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/commands/sampler.h"
+#include "apps/cryolite/run/divergence.h"
 #include "apps/cryolite/run/interrupt.h"
-#include "apps/cryolite/run/replay.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/run/supervisor.h"
 #include "apps/cryolite/session/evaluate.h"
@@ -52,7 +52,7 @@ private:
         } catch (const TargetError &e) {
             data_failed(e, "To go on without such targets: ");
         }
-        if (saved_ != step) save(step);
+        if (last_.step != step) save(step);
         folder_.write_plot(title());
         if (stopped()) return end_early(step);
         finish(step);
@@ -69,12 +69,11 @@ private:
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
     uint64_t start_ = 0, evaluated_ = ~uint64_t{0};
-    uint64_t position_ = 0;          ///< the next micro-batch, after the last whole step
-    std::optional<uint64_t> saved_;  ///< step of the last checkpoint
-    std::optional<uint64_t> good_;   ///< of the last one that no withheld update preceded
-    uint64_t saved_position_ = 0;    ///< the next micro-batch, when the last one was written
+    uint64_t position_ = 0;  ///< the next micro-batch, after the last whole step
+    LastCheckpoint last_;
     bool stopping_ = false, lost_lines_ = false, evaluate_first_ = false;
-    double tokens_ = 0, flops_ = 0, peak_ = 0, first_step_s_ = 0;
+    StepWork work_;
+    double peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_;
 
     Trainer &trainer() { return *session_->trainer; }
@@ -114,11 +113,9 @@ private:
         }
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
         if (!point) check_init(s_, request_);
-        session_ = std::make_unique<Session>(
-            open_bundle(s_, request_, progress_, true, [this](const std::string &json) { emit(json); }), s_);
-        check_extents();
+        session_ = open_session(s_, request_, progress_, [this](const std::string &json) { emit(json); });
+        check_extents(trainer(), data_, s_);
         check_evaluation(trainer(), data_, s_);
-        set_numbers(trainer(), s_);
         if (point)
             go_on(*point);
         else
@@ -130,8 +127,7 @@ private:
                  folder_.path().string());
         position_ = point ? point->position : 0;
         loader_ = std::make_unique<Loader>(data_.source(s_), position_);
-        tokens_ = double(trainer().batch()) * trainer().rows_per_example() * s_.accumulate;
-        flops_ = step_flops(trainer().plan(), s_.accumulate);
+        work_ = step_work(trainer(), s_.accumulate);
         // One of several processes speaks.
         defer_signals(processes().rank() > 0
                           ? nullptr
@@ -141,29 +137,15 @@ private:
         began_ = Clock::now();
     }
 
-    /// The table's columns are known now to be those that the model reads, or not.
-    void check_extents() {
-        const Plan &plan = trainer().plan();
-        if (s_.text) return;
-        const int64_t reads =
-            plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.workers / trainer().batch();
-        if (int64_t(data_.rows.columns) != reads)
-            fail_usage("{} has {} features in a row, the model reads {}: name another --data", data_.name,
-                       data_.rows.columns, reads);
-        const int aims = plan.buffers[size_t(plan.find("input", "targets"))].shape.front();
-        if (const size_t targets = data_.rows.targets; targets > 0 && int64_t(targets) != aims)
-            fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so", aims);
-    }
-
     void go_on(const ResumePoint &point) {
         const auto &[path, step] = point.checkpoint;
-        read_tensors(path);
+        read_tensors(trainer(), path);
         trainer().set_steps(step);
         trainer().set_withheld_in_a_row(point.withheld);
         start_ = step;
         evaluate_first_ = point.evaluate && s_.eval_every && data_.has_validation();
         if (!evaluate_first_) evaluated_ = step;
-        saved_ = step, good_ = point.good, saved_position_ = point.position;
+        last_ = {step, point.good, point.position};
         progress_.say(fmt::format("going on after step {} from {}", step, path.string()));
         if (const auto changed = changed_flags(s_, point); !changed.empty()) {
             const auto values = std::views::values(changed);
@@ -183,8 +165,8 @@ private:
             plan.trained_parameters() == plan.parameters()
                 ? ""
                 : fmt::format(", {} of them trained", grouped(uint64_t(plan.trained_parameters()))),
-            fmt::format("{} {}", grouped(uint64_t(tokens_)), s_.text ? "tokens" : "rows"), s_.optimizer, s_.precision,
-            session_->threads_in_words(), session_->devices[0]->name()));
+            fmt::format("{} {}", grouped(uint64_t(work_.tokens)), s_.text ? "tokens" : "rows"), s_.optimizer,
+            s_.precision, session_->threads_in_words(), session_->devices[0]->name()));
         progress_.say(fmt::format("run: {}", folder_.path().string()));
     }
 
@@ -204,7 +186,7 @@ private:
                                       "written until there is one again",
                                       step));
         times_.add(seconds);
-        StepEvent e{step, loss, tokens_ / seconds, seconds, lr, withheld};
+        StepEvent e{step, loss, work_.tokens / seconds, seconds, lr, withheld};
         for (size_t t = 0; t < trainer().terms().size(); t++)
             e.losses.emplace_back(trainer().plan().terms[t].loss, trainer().terms()[t]);
         record(e);
@@ -231,8 +213,8 @@ private:
 
     void show(const StepEvent &e) {
         Progress::Step p{e, s_.steps()};
-        p.event.step_s = times_.recent(), p.event.tok_s = tokens_ / p.event.step_s;
-        p.fraction = flops_ / p.event.step_s / (peak_ * 1e9);
+        p.event.step_s = times_.recent(), p.event.tok_s = work_.tokens / p.event.step_s;
+        p.fraction = work_.flops / p.event.step_s / (peak_ * 1e9);
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
         p.left_s = passed / double(e.step - start_) * double(s_.steps() - e.step);
         p.unit = s_.text ? "tok" : "rows";
@@ -255,7 +237,7 @@ private:
 
     [[noreturn]] void diverged(uint64_t step, const char *what, double value, bool evaluating = false) {
         stop_at(fmt::format("the {} is {} at step {}", what, std::isnan(value) ? "nan" : "infinite", step), step,
-                saved_, evaluating);
+                last_.step, evaluating);
     }
 
     [[noreturn]] void give_up(uint64_t step) {
@@ -263,70 +245,21 @@ private:
         stop_at(fmt::format("the updates of steps {} to {} were withheld, as gradients were not finite: {} in a row "
                             "(--give-up-after {})",
                             step - row + 1, step, row, s_.give_up_after),
-                step, good_);
+                step, last_.good);
     }
 
     /// Nothing more can be learned from here. Says since when, and where to go on: after the checkpoint of step `from`.
     [[noreturn]] void stop_at(const std::string &why, uint64_t step, std::optional<uint64_t> from,
                               bool evaluating = false) {
         folder_.write_plot(title());
-        const std::string first = first_not_finite(step, evaluating);
-        std::string go_on = "no checkpoint was written before: begin again with a lower --lr";
-        if (from)
-            go_on = fmt::format("the last good checkpoint is {}. To go on from it with a lower rate: {} --lr RATE",
-                                checkpoint_path(folder_.path(), *from).string(), resume_words());
-        if (from && from != saved_)
-            go_on += fmt::format("; before that, remove {}, whose updates were withheld",
-                                 checkpoint_path(folder_.path(), *saved_).string());
-        fail("{}.{} {}. A longer --warmup or --clip 1 may help, too", why,
-             first.empty() ? "" : fmt::format(" The first value that is not finite is {};", first), go_on);
-    }
-
-    /// Words for the first value of the run that was not finite, up to `step`; empty where none is found.
-    std::string first_not_finite(uint64_t step, bool evaluating) {
-        ReplayedSteps again{.last = step, .evaluate = evaluating};
-        defer_signals(processes().rank() > 0 ? nullptr : "\nending without the search\n");
-        try {
-            // A step whose update was withheld has left the weights as they were.
-            if (!evaluating && trainer().withheld_in_a_row() > 0) {
-                again.done = step - 1, again.position = loader_->position() - uint64_t(s_.accumulate);
-            } else {
-                if (!go_back()) return "";
-                again.done = saved_.value_or(0), again.position = saved_position_;
-            }
-            const std::string steps = again.done == step       ? "the evaluation"
-                                      : again.done + 1 == step ? fmt::format("step {}", step)
-                                                               : fmt::format("steps {} to {}", again.done + 1, step);
-            progress_.say(fmt::format("looking for the first value that is not finite: {} again", steps));
-            return find_not_finite(trainer(), data_, s_, again, [&](uint64_t at) {
-                progress_.busy(fmt::format("step {} of {} again", at, step));
-                return trainer().any(interrupted());
-            });
-        } catch (const Error &e) {
-            progress_.say(fmt::format("the first value that is not finite was not found: {}", e.what()));
-            return "";
-        }
-    }
-
-    /// The weights and state of the last checkpoint or, before there is one, of the beginning; false: not every process
-    /// sees it.
-    bool go_back() {
-        if (!saved_) return trainer().forget_steps(), begin_weights(trainer(), s_, request_), true;
-        const fs::path path = checkpoint_path(folder_.path(), *saved_);
-        std::error_code ignored;
-        if (trainer().any(!fs::exists(path, ignored))) return false;
-        read_tensors(path);
-        return true;
-    }
-
-    void read_tensors(const fs::path &checkpoint) {
-        trainer().load_parameters(checkpoint / "model.safetensors", [](const std::string &name) { return name; });
-        trainer().read_state(checkpoint / "optimizer.safetensors");
+        end_diverged({trainer(), data_, s_, request_, progress_, folder_.path(), last_, step, evaluating,
+                      loader_->position(), resume_words()},
+                     why, from);
     }
 
     std::string last_checkpoint() const {
-        if (!saved_) return "no checkpoint was written before";
-        return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), *saved_);
+        if (!last_.step) return "no checkpoint was written before";
+        return fmt::format("the last checkpoint in {} is of step {}", folder_.path().string(), *last_.step);
     }
 
     void validate(uint64_t step) {
@@ -345,14 +278,14 @@ private:
     /// may have their data still: without them no checkpoint can be written.
     [[noreturn]] void data_failed(const Error &e, const char *then) {
         const uint64_t done = trainer().steps();
-        if (processes().size() == 1 && saved_ != done) save(done);
+        if (processes().size() == 1 && last_.step != done) save(done);
         folder_.write_plot(title());
         fail("{}\n{}. {}{}", e.what(), last_checkpoint(), then, resume_words());
     }
 
     void save(uint64_t step) {
         const uint64_t withheld = trainer().withheld_in_a_row();
-        const std::optional<uint64_t> good = withheld == 0 ? step : good_;
+        const std::optional<uint64_t> good = withheld == 0 ? step : last_.good;
         std::optional<Checkpoint> written;
         try {
             if (processes().rank() > 0)
@@ -363,13 +296,13 @@ private:
                     {{"model.safetensors", [&](const fs::path &p) { return trainer().write_parameters(p); }},
                      {"optimizer.safetensors", [&](const fs::path &p) { return trainer().write_state(p); }}});
         } catch (const NotFiniteWeight &e) {
-            if (processes().size() == 1) stop_at(e.what(), step, saved_);
+            if (processes().size() == 1) stop_at(e.what(), step, last_.step);
             throw;
         } catch (const Error &e) {
             fail("{}\nthe checkpoint of step {} was not written; {}. To go on: {}", e.what(), step, last_checkpoint(),
                  resume_words());
         }
-        saved_ = step, good_ = good, saved_position_ = position_;
+        last_ = {step, good, position_};
         if (written) folder_.settle(*written, withheld ? 0 : s_.keep);
     }
 
@@ -377,7 +310,7 @@ private:
     [[noreturn]] void end_without(const LostWorker &lost) {
         if (session_ && trainer().settled()) {
             folder_.write_plot(title());
-            if (saved_ != trainer().steps() && trainer().withheld_in_a_row() == 0) save(trainer().steps());
+            if (last_.step != trainer().steps() && trainer().withheld_in_a_row() == 0) save(trainer().steps());
         }
         fail("{}; {}. To go on: {}", lost.what(), last_checkpoint(), resume_words());
     }
@@ -390,7 +323,7 @@ private:
 
     void finish(uint64_t step) {
         peak_ = std::max(peak_, session_->measure_peak(s_));
-        const DoneEvent done = done_event(times_, first_step_s_, flops_, peak_, tokens_);
+        const DoneEvent done = done_event(times_, first_step_s_, work_, peak_);
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else
@@ -409,16 +342,9 @@ private:
         emit(to_json(done));
     }
 
-    /// Some text, for as long as that is pleasant to wait for.
     void sample() {
-        constexpr int most = 300;
-        Sampler sampler(trainer(), *data_.tokenizer, 0.8, s_.seed);
-        sampler.begin("");
-        std::string text;
         progress_.say("a sample:");
-        const auto start = Clock::now();
-        for (int n = 0; n < most && !interrupted() && Clock::now() - start < std::chrono::seconds(10); n++)
-            text += sampler.piece(sampler.next());
+        const std::string text = short_sample(trainer(), *data_.tokenizer, s_.seed, interrupted);
         folder_.write_sample(text + "\n");
         progress_.say("\n" + text + "\n");
     }

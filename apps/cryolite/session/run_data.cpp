@@ -8,6 +8,7 @@
 #include "apps/cryolite/session/init_file.h"
 #include "runtime/data/shard.h"
 #include "runtime/io/error.h"
+#include "runtime/train/trainer.h"
 
 #ifndef CRYOLITE_SOURCE_DIR  // the build gives the checkout it was made from
 #define CRYOLITE_SOURCE_DIR "."
@@ -181,6 +182,19 @@ RunData open_data(TrainSettings &settings, const Request &request) {
     } catch (const Error &e) {  // a file that the user named is not what it should be
         throw UsageError(e.what());
     }
+}
+
+void check_extents(const Trainer &trainer, const RunData &data, const TrainSettings &s) {
+    if (s.text) return;
+    const Plan &plan = trainer.plan();
+    const int64_t reads =
+        plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.workers / trainer.batch();
+    if (int64_t(data.rows.columns) != reads)
+        fail_usage("{} has {} features in a row, the model reads {}: name another --data", data.name, data.rows.columns,
+                   reads);
+    const int aims = plan.buffers[size_t(plan.find("input", "targets"))].shape.front();
+    if (const size_t targets = data.rows.targets; targets > 0 && int64_t(targets) != aims)
+        fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so", aims);
 }
 
 RunData random_data(TrainSettings &s, const Request &r) {

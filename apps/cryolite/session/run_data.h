@@ -10,6 +10,8 @@
 
 namespace cryolite {
 
+class Trainer;
+
 struct RunData {
     std::string about;                           ///< one line for people
     std::string name;                            ///< of the data file, or "random tokens"
@@ -29,6 +31,10 @@ struct RunData {
 /// they or --init decide and that were not given: vocab, classes, positions. Throws UsageError:
 /// whatever is wrong with the files, or with the parameters for them.
 RunData open_data(TrainSettings &settings, const Request &request);
+
+/// Throws UsageError where the columns of a table are not those that the model reads, or predicts: what the model reads
+/// is known when its plan is there.
+void check_extents(const Trainer &trainer, const RunData &data, const TrainSettings &settings);
 
 /// For bench without --data, and explain: sets the same parameters; tokens or rows at random.
 RunData random_data(TrainSettings &settings, const Request &request);

@@ -125,9 +125,11 @@ double measure_peak(const TrainSettings &s, int threads) {
     return s.precision == "bf16" ? measure_dot_peak(threads) : measure_fma_peak(threads);
 }
 
-void set_numbers(Trainer &trainer, const TrainSettings &s) {
-    for (auto &[name, value] : s.numbers) trainer.set(name, value);
-    trainer.set("clip", s.clip);
+std::unique_ptr<Session> open_session(TrainSettings &s, const Request &request, Progress &progress, const Emit &emit) {
+    auto session = std::make_unique<Session>(open_bundle(s, request, progress, true, emit), s);
+    for (auto &[name, value] : s.numbers) session->trainer->set(name, value);
+    session->trainer->set("clip", s.clip);
+    return session;
 }
 
 std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {
@@ -148,6 +150,10 @@ double step_flops(const Plan &plan, int accumulate) {
     for (const PlanCall *c : step_calls(plan, accumulate))
         flops += c->flops - c->extra_flops;  // work done twice counts once
     return flops * plan.workers;
+}
+
+StepWork step_work(const Trainer &trainer, int accumulate) {
+    return {double(trainer.batch()) * trainer.rows_per_example() * accumulate, step_flops(trainer.plan(), accumulate)};
 }
 
 std::vector<double> StepTimes::warm() const {
@@ -175,13 +181,13 @@ double StepTimes::recent() const {
     return median_of({seconds_.end() - long(few), seconds_.end()});
 }
 
-DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak, double tokens) {
+DoneEvent done_event(const StepTimes &times, double first_step_s, const StepWork &work, double peak) {
     DoneEvent e;
     e.first_step_s = first_step_s, e.peak_rss_mb = peak_memory() >> 20;
     if (times.empty()) return e;
     e.best_s = times.best(), e.median_s = times.median();
-    e.tok_s = tokens / e.median_s, e.best_tok_s = tokens / e.best_s;
-    e.fraction_of_peak = peak > 0 ? flops / e.median_s / (peak * 1e9) : 0;
+    e.tok_s = work.tokens / e.median_s, e.best_tok_s = work.tokens / e.best_s;
+    e.fraction_of_peak = peak > 0 ? work.flops / e.median_s / (peak * 1e9) : 0;
     return e;
 }
 

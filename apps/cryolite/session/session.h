@@ -37,11 +37,19 @@ struct Session {
     double measure_peak(const TrainSettings &settings) const;
 };
 
-/// Sets the optimizer's numbers and the clipping norm, which do not change in a run.
-void set_numbers(Trainer &trainer, const TrainSettings &settings);
+/// A session that trains, with what does not change in a run: the optimizer's numbers and the clipping norm.
+std::unique_ptr<Session> open_session(TrainSettings &settings, const Request &request, Progress &progress,
+                                      const Emit &emit = print_line);
 
 /// FLOPs of a step of the model, of all workers: what a fraction of the machine's peak is of.
 double step_flops(const Plan &plan, int accumulate);
+
+/// What a step of all workers does.
+struct StepWork {
+    double tokens = 0;  ///< or rows of a table
+    double flops = 0;   ///< as `step_flops` has them
+};
+StepWork step_work(const Trainer &trainer, int accumulate);
 
 /// The calls of one step, in the order in which they run.
 std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate);
@@ -63,8 +71,8 @@ private:
     std::vector<double> warm() const;
 };
 
-/// `peak`: FLOP/s of the machine, in 1e9; `tokens`: of a step.
-DoneEvent done_event(const StepTimes &times, double first_step_s, double flops, double peak, double tokens);
+/// `peak`: FLOP/s of the machine, in 1e9.
+DoneEvent done_event(const StepTimes &times, double first_step_s, const StepWork &work, double peak);
 
 /// Seconds since the script began (CRYOLITE_START), or since this process did.
 double since_start();
