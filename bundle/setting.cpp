@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "bundle/param_group.h"
+
 namespace cryolite {
 
 namespace {
@@ -42,6 +44,7 @@ std::string range_text(const Setting &s) {
             [](Setting::Bytes) { return std::string("bytes, such as 2350000000, 40MB or 1.5GiB"); },
             [](Setting::Seconds) { return std::string("a time from 0.1s to 1000h, such as 90s, 1.5m or 2h"); },
             [](Setting::Words) { return std::string(); },
+            [](Setting::Groups) { return ParamGroup::expected; },
             [](auto) { return std::string("a value"); },
         },
         s.range);
@@ -119,6 +122,12 @@ bool read_value(const Setting &s, const std::string &text, ValueRef into) {
                           [&](Setting::Bytes) { return put(bytes_of(text), text, into); },
                           [&](Setting::Seconds) { return put(seconds_of(text), text, into); },
                           [](Setting::Words) { return false; },
+                          [&](Setting::Groups) {
+                              return std::ranges::all_of(
+                                         list_items(text, s.list),
+                                         [](const std::string &item) { return ParamGroup::parse(item).has_value(); }) &&
+                                     put(std::optional(0), text, into);
+                          },
                           [&](auto) { return some && put(std::optional(0), text, into); },
                       },
                       s.range);
@@ -141,6 +150,15 @@ std::string text_of(const Setting &s, ValueRef value) {
             [&](auto *at) { return number(*at); },
         },
         value);
+}
+
+std::vector<std::string> list_items(std::string_view text, char between) {
+    std::vector<std::string> items;
+    for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+        end = std::min(text.find(between, begin), text.size());
+        items.emplace_back(text.substr(begin, end - begin));
+    }
+    return items;
 }
 
 std::optional<uint64_t> bytes_of(std::string_view text) {

@@ -38,8 +38,9 @@ struct Setting {
     };  ///< from 1 on, with a unit if need be: 2350000000, 40MB, 1.5 GiB. A string keeps it as it was given
     struct Seconds {};  ///< with a unit if need be: 90s, 1.5m
     struct Text {};     ///< not empty
+    struct Groups {};   ///< of parameters (param_group.h)
     struct File {};     ///< a path
-    using Range = std::variant<Words, Switch, WholeRange, RealRange, Bytes, Seconds, Text, File>;
+    using Range = std::variant<Words, Switch, WholeRange, RealRange, Bytes, Seconds, Text, Groups, File>;
     /// What may stand for a value.
     struct Word {
         std::string text;
@@ -56,9 +57,9 @@ struct Setting {
     OnResume on_resume = OnResume::fixed;
     InBundle in_bundle = InBundle::no;
     std::string otherwise = "";  ///< words of --help for the default; empty: its text; "-": none
-    bool list = false;           ///< of texts, with commas between; given one by one or as a list in TOML, too
-    bool in_bench = true;        ///< false: `bench` has a default of its own, and takes no preset's value
-    std::string flag = "";       ///< by which a user sets it, where it has no flag of its own
+    char list = 0;          ///< of texts, with this between; given one by one or as a list in TOML, too. 0: no list
+    bool in_bench = true;   ///< false: `bench` has a default of its own, and takes no preset's value
+    std::string flag = "";  ///< by which a user sets it, where it has no flag of its own
 
     bool is_switch() const { return std::holds_alternative<Switch>(range); }
     /// "head_rows", in JSON.
@@ -74,6 +75,9 @@ bool read_value(const Setting &setting, const std::string &text, ValueRef into);
 /// The value as a flag has it; "nan": not known yet. A path is made absolute; an empty one, or an empty string, is
 /// "none".
 std::string text_of(const Setting &setting, ValueRef value);
+
+/// The texts of a list.
+std::vector<std::string> list_items(std::string_view text, char between);
 
 /// Of a value of the range Bytes.
 std::optional<uint64_t> bytes_of(std::string_view text);

@@ -137,8 +137,18 @@ const std::vector<StepSetting> &step_settings() {
           .words = {{"none"}},
           .on_resume = fixed,
           .in_bundle = InBundle::where_given,
-          .list = true},
+          .list = ','},
          &S::freeze},
+        {{.name = "param-group",
+          .value = "PATTERN=lr:X,decay:X",
+          .group = step,
+          .help = "parameters at another rate or decay, 0.1x: times that of all others; again for more groups",
+          .range = Setting::Groups{},
+          .words = {{"none"}},
+          .on_resume = fixed,
+          .in_bundle = InBundle::where_given,
+          .list = ';'},
+         &S::param_group},
     };
     return rows;
 }
@@ -166,13 +176,15 @@ std::string bundle_text(const StepSetting &s, const std::string &text) {
 }
 
 std::vector<std::string> StepConfig::freeze_patterns() const {
-    std::vector<std::string> patterns;
-    if (freeze == "none") return patterns;
-    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-        end = freeze.find(',', begin);
-        patterns.push_back(freeze.substr(begin, end == std::string::npos ? end : end - begin));
-    }
-    return patterns;
+    return freeze == "none" ? std::vector<std::string>{} : list_items(freeze, ',');
+}
+
+std::vector<ParamGroup> StepConfig::param_groups() const {
+    std::vector<ParamGroup> groups;
+    if (param_group == "none") return groups;
+    for (const std::string &text : list_items(param_group, ';'))
+        if (auto group = ParamGroup::parse(text)) groups.push_back(*group);  // checked where it was read
+    return groups;
 }
 
 void turn_on(const StepSetting &s, StepConfig &config) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "bundle/param_group.h"
 #include "bundle/setting.h"
 
 namespace cryolite {
@@ -20,12 +21,14 @@ struct StepConfig {
     uint64_t budget = 0;             ///< bytes that a step may take, which follow from that; 0: any
     std::string dialect = "halide";
     std::string device = "cpu";
-    int workers = 1;              ///< whose gradients are added
-    std::string freeze = "none";  ///< patterns of names of parameters that are not trained, with commas between
+    int workers = 1;                   ///< whose gradients are added
+    std::string freeze = "none";       ///< patterns of names of parameters that are not trained, with commas between
+    std::string param_group = "none";  ///< texts of groups of parameters, with semicolons between
 
     bool clips() const { return clip > 0; }
     bool accumulates() const { return accumulate > 1; }
     std::vector<std::string> freeze_patterns() const;
+    std::vector<ParamGroup> param_groups() const;
     bool operator==(const StepConfig &) const = default;
 };
 

@@ -54,7 +54,8 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 struct Request {
     bool describe = false, check = false, any_size = false;
     std::string bundle, store, plan_only, ir, target = "host";
-    std::vector<std::string> params, param_groups;
+    std::vector<std::string> params;
+    std::vector<ParamGroup> param_groups;  ///< of the program
     StepConfig step;
     int64_t fit = 0, staging = 0;
     std::vector<std::string> open;
@@ -160,7 +161,8 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                         .head_rows = c.head_rows,
                         .dialect = c.dialect,
                         .freeze = c.freeze_patterns()};
-    for (const std::string &text : r.param_groups) options.param_groups.push_back(ParamGroup::parse(text));
+    options.param_groups = r.param_groups;
+    for (const ParamGroup &g : c.param_groups()) options.param_groups.push_back(g);
     const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
     Step step(machine);
     schedule(model, step);
@@ -212,6 +214,16 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     return 0;
 }
 
+std::vector<ParamGroup> groups_of(const ProgramInfo &info) {
+    std::vector<ParamGroup> groups;
+    for (const std::string &text : info.param_groups) {
+        const std::optional<ParamGroup> group = ParamGroup::parse(text);
+        if (!group) fail("the program's group of parameters is '{}', expected {}", text, ParamGroup::expected);
+        groups.push_back(*group);
+    }
+    return groups;
+}
+
 int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
     for (const std::string &text : r.params) {
         auto at = text.find('=');
@@ -243,8 +255,7 @@ namespace cryolite {
 int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make, ScheduleModel schedule) {
     using namespace compiler;
     Request r;
-    r.step.optimizer = info.optimizer, r.param_groups = info.param_groups;
-    std::vector<std::string> groups;
+    r.step.optimizer = info.optimizer;
     optimizers.insert(optimizers.end(), info.optimizers.begin(), info.optimizers.end());
     CLI::App app{"Cryolite generator program: " + info.name};
     app.add_flag("--describe", r.describe, "print the model's parameters as JSON");
@@ -257,7 +268,6 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--target", r.target, "Halide target");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
-    app.add_option("--param-group", groups, "PATTERN=lr:NUMBER,decay:NUMBER: parameters of another rate or decay");
     const StepArguments step(app);
     app.add_option("--fit", r.fit, "bytes that a run may take: print as JSON how the step fits; nothing is compiled");
     app.add_option("--open", r.open, "of --fit: update, recompute, which may be chosen")
@@ -268,8 +278,8 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--jobs", r.jobs, "compiler processes at a time");
     app.add_option("--time-limit", r.time_limit, "seconds for one kernel");
     CLI11_PARSE(app, argc, argv);
-    r.param_groups.insert(r.param_groups.end(), groups.begin(), groups.end());
     try {
+        r.param_groups = groups_of(info);
         step.read(r.step);
         return run(r, info, make, schedule);
     } catch (const UsageError &e) {

@@ -20,7 +20,7 @@ struct ProgramInfo {
     std::vector<std::pair<std::string, std::map<std::string, std::string>>> presets = {};
     /// Rules of the program's own beside the library's: {{"name", rule<MyRule>}}.
     std::vector<std::pair<std::string, std::unique_ptr<Optimizer> (*)()>> optimizers = {};
-    /// Parameters of another rate or decay (dsl/param_group.h): {"wte=lr:0.1x,decay:0"}. Those of the command come
+    /// Parameters of another rate or decay (bundle/param_group.h): {"wte=lr:0.1x,decay:0"}. Those of the command come
     /// after them.
     std::vector<std::string> param_groups = {};
     WeightFiles weights = {};  ///< of other programs

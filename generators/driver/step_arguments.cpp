@@ -12,7 +12,7 @@ StepArguments::StepArguments(CLI::App &app) {
             g.option = app.add_flag("--" + s.name, s.help);
         else
             g.option = app.add_option("--" + s.name, g.text, s.help)->type_name(s.value);
-        if (s.list) g.option->join(',');
+        if (s.list) g.option->join(s.list);
     }
 }
 

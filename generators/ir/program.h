@@ -6,7 +6,7 @@
 #include <set>
 
 #include "dsl/nature.h"
-#include "dsl/param_group.h"
+#include "bundle/param_group.h"
 #include "generators/ir/op.h"
 
 namespace cryolite::ir {

@@ -1,6 +1,5 @@
-// Parameters whose rate or decay differs from the others': each group has a copy of a step's scalars of its own,
-// which the same
-// kernels of updates read.
+// Parameters whose rate or decay differs from the others': each group has a copy of a step's scalars of its own, which
+// the same kernels of updates read.
 
 #include <algorithm>
 #include <tuple>
@@ -31,6 +30,9 @@ private:
     const Context &cx;
     std::vector<ir::ParamGroup> settings;  ///< by parameter
 
+    [[noreturn]] static void refuse(const ParamGroup &g, const std::string &why) {
+        throw UsageError(fmt::format("the group of parameters '{}' {}", g.text, why));
+    }
     /// Later groups win, setting by setting.
     void apply(const ParamGroup &g) {
         check_scalar(g, g.lr, "lr"), check_scalar(g, g.decay, "weight-decay");
@@ -44,18 +46,15 @@ private:
             met++, decay += p.parameters[w].shape.rank() > 1;
         }
         if (!met)
-            fail("the group of parameters '{}' matches none; near are {}", g.text,
-                 fmt::join(near_names(p, g.pattern + "*"), ", "));
+            refuse(g, fmt::format("matches no parameter; the nearest are {}",
+                                  fmt::join(near_names(p, g.pattern + "*"), ", ")));
         if (g.decay && g.decay->value > 0 && !decay)
-            fail("the group of parameters '{}' sets a decay, but all that it matches are biases or gains, which do not "
-                 "decay",
-                 g.text);
+            refuse(g, "sets a decay, but all that it matches are biases or gains, which do not decay");
     }
     void check_scalar(const ParamGroup &g, const std::optional<GroupValue> &value, const std::string &scalar) const {
         const auto &scalars = cx.optimizer.scalars();
         if (value && std::ranges::none_of(scalars, [&](const Scalar *s) { return s->name == scalar; }))
-            fail("the group of parameters '{}' sets what the optimizer '{}' does not have: {}", g.text,
-                 cx.optimizer.name(), scalar);
+            refuse(g, fmt::format("sets what the optimizer '{}' does not have: {}", cx.optimizer.name(), scalar));
     }
     int group_of(const ir::ParamGroup &of) {
         const auto key = [](const ir::ParamGroup &g) { return std::tie(g.lr, g.decay); };

@@ -5,7 +5,7 @@
 
 #include "dsl/model.h"
 #include "dsl/optimizer.h"
-#include "dsl/param_group.h"
+#include "bundle/param_group.h"
 #include "generators/ir/program.h"
 #include "schedules/step_schedule.h"
 

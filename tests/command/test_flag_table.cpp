@@ -39,9 +39,16 @@ std::string another(const Flag &f) {
     if (std::holds_alternative<Setting::Seconds>(f.range)) return "7s";
     if (std::holds_alternative<Setting::File>(f.range)) return "/some/file";
     if (std::holds_alternative<Setting::Text>(f.range)) return "some,other";
+    if (std::holds_alternative<Setting::Groups>(f.range)) return "wte=lr:0.1x,decay:0;h.*=lr:2";
     if (f.is_switch()) return "true";
     const std::string first = f.words.at(0).text;  // of a device, what runs beside all else
     return f.words.at(1).text == "halide" ? first : f.words.at(1).text;
+}
+
+/// Another value of a step's setting.
+void change(const StepSetting &s, StepConfig &config) {
+    REQUIRE((read_value(s, "3", s.of(config)) || read_value(s, "wte=lr:3", s.of(config)) ||
+             read_value(s, s.is_switch() ? "true" : s.words.back().text, s.of(config))));
 }
 
 /// What no value of the row is.
@@ -58,6 +65,7 @@ std::vector<std::string> impossible(const Setting &s) {
     if (std::holds_alternative<Setting::Bytes>(s.range)) return {"0", "-1", "some", ""};
     if (std::holds_alternative<Setting::Seconds>(s.range)) return {"0s", "-1", "soon", ""};
     if (std::holds_alternative<Setting::Words>(s.range)) return {"nonsense", ""};
+    if (std::holds_alternative<Setting::Groups>(s.range)) return {"wte", "wte=lr:0.1x;", "wte=rate:1", ""};
     if (s.is_switch()) return {"yes", ""};
     return {""};
 }
@@ -130,8 +138,7 @@ TEST_CASE("flags: what a bundle depends on is in its key, and `cache why` names 
     for (const StepSetting &s : step_settings()) {
         CAPTURE(s.name);
         StepConfig config;
-        REQUIRE((read_value(s, "3", s.of(config)) ||
-                 read_value(s, s.is_switch() ? "true" : s.words.back().text, s.of(config))));
+        change(s, config);
         const json key = bundle_key(config);
         const std::vector<std::string> differs = differences(plain.dump(), key.dump());
         if (s.in_bundle == InBundle::no) {

@@ -60,17 +60,19 @@ small=(--layers 2 --heads 2 --width 16 --context 8 --batch 2 --steps 6 --checkpo
 grep -q "of them trained" err || fail "freeze: how many parameters are trained is not said"
 grep -qF 'freeze = ["w?e.weight", "h.0.*", "ln_f.bias"]' frozen/config.toml || fail "freeze: config.toml has $(grep freeze frozen/config.toml)"
 "$command" train gpt "${small[@]}" --config frozen/config.toml --steps 1 --out frozen1 > out 2> err || fail "freeze from a file: $(tail -1 err)"
-python3 - frozen/model.safetensors frozen1/model.safetensors <<'PYTHON' || fail "freeze: weights"
+cat > equal.py <<'PYTHON'
+# Of two files of weights those are equal, bit for bit, whose names match: equal.py FILE FILE HOW_MANY PATTERN...
 import fnmatch, json, struct, sys
 def tensors(path):
     data = open(path, 'rb').read()
     n = struct.unpack('<Q', data[:8])[0]
     return {k: data[8 + n + v['data_offsets'][0]:8 + n + v['data_offsets'][1]] for k, v in json.loads(data[8:8 + n]).items() if k != '__metadata__'}
-a, b = map(tensors, sys.argv[1:])
-frozen = [k for k in a if any(fnmatch.fnmatch(k, p) for p in ('w?e.weight', 'h.0.*', 'ln_f.bias'))]
-assert len(frozen) == 15, frozen
-assert all((a[k] == b[k]) == (k in frozen) for k in a), [k for k in a if (a[k] == b[k]) != (k in frozen)]
+a, b = map(tensors, sys.argv[1:3])
+same = [k for k in a if any(fnmatch.fnmatch(k, p) for p in sys.argv[4:])]
+assert len(same) == int(sys.argv[3]), same
+assert all((a[k] == b[k]) == (k in same) for k in a), [k for k in a if (a[k] == b[k]) != (k in same)]
 PYTHON
+python3 equal.py frozen/model.safetensors frozen1/model.safetensors 15 'w?e.weight' 'h.0.*' ln_f.bias || fail "freeze: weights"
 "$command" train gpt "${small[@]}" --resume --steps 8 --out frozen > out 2> err && grep -q "going on after step 6" err || fail "freeze, resumed: $(tail -1 err)"
 "$command" train gpt "${small[@]}" --resume --steps 9 --freeze 'h.0.*' --out frozen > out 2> err
 [ $? = 2 ] && grep -q -- "--freeze is h.0.\*, but the run in" err || fail "freeze changed by a resume: $(tail -1 err)"
@@ -78,6 +80,22 @@ PYTHON
 [ $? = 2 ] && grep -q "the nearest are h.0.mlp.c_fc" err || fail "a pattern that matches nothing: $(tail -1 err)"
 "$command" explain gpt "${small[@]:0:10}" --freeze 'w?e.weight,h.0.*' --cache "$work/cache" > out 2> err
 grep -q "^frozen: .* parameters; spared: .* of optimizer state" out || fail "explain says nothing of frozen parameters: $(tail -1 err)"
+
+# A group of parameters has its own rate: the first step's loss is that of all others, later ones are not; with a rate of 0
+# its weights stay what frozen ones are.
+losses() { sed -n 's/.*"event":"step".*"loss":\([0-9.]*\).*/\1/p' "$1/metrics.jsonl"; }
+"$command" train gpt "${small[@]}" --out plain > out 2> err || fail "without groups: $(tail -1 err)"
+"$command" train gpt "${small[@]}" --param-group 'wte=lr:0.1x,decay:0' --param-group 'h.*=lr:0' --out groups > out 2> err ||
+    fail "groups: $(tail -1 err)"
+[ "$(losses plain | head -1)" = "$(losses groups | head -1)" ] || fail "groups: the first loss is another"
+[ "$(losses plain | wc -l)" = 6 ] && [ "$(losses plain | tail -1)" != "$(losses groups | tail -1)" ] || fail "groups: another rate has no effect"
+python3 equal.py frozen1/model.safetensors groups/model.safetensors 12 'h.0.*' || fail "groups: weights"
+grep -qF 'param-group = ["wte=lr:0.1x,decay:0", "h.*=lr:0"]' groups/config.toml || fail "groups: config.toml has $(grep group groups/config.toml)"
+"$command" train gpt "${small[@]}" --resume --steps 8 --out groups > out 2> err && grep -q "going on after step 6" err || fail "groups, resumed: $(tail -1 err)"
+"$command" train gpt "${small[@]}" --resume --steps 9 --param-group 'wte=lr:0.2x' --out groups > out 2> err
+[ $? = 2 ] && grep -q -- "--param-group is wte=lr:0.2x, but the run in" err || fail "groups changed by a resume: $(tail -1 err)"
+"$command" train gpt "${small[@]}" --param-group 'wte=lr:0.1x' --param-group 'h.*.mpl=lr:0' --out odd > out 2> err
+[ $? = 2 ] && grep -q "'h.\*.mpl=lr:0' matches no parameter; the nearest are h.0.mlp.c_fc" err || fail "a group that matches nothing: $(tail -1 err)"
 
 # docs/tutorial.md is my_model.cpp and regressor.cpp, whole; what README.md shows are lines of it and of the library.
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/docs/tutorial.md" > tutorial.cpp

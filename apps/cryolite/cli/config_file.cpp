@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apps/cryolite/cli/flags.h"
 #include "runtime/data/utf8.h"
 #include "runtime/io/error.h"
 
@@ -11,12 +12,12 @@ namespace cryolite {
 
 namespace {
 
-/// A list is one text, with commas.
-std::string text_of(const toml::node &node) {
+/// A list is one text, with `between` between its items.
+std::string text_of(const toml::node &node, char between) {
     if (auto list = node.as_array()) {
-        std::string text;
-        for (const toml::node &item : *list) text += (text.empty() ? "" : ",") + item.value_or(std::string());
-        return text;
+        std::vector<std::string> items;
+        for (const toml::node &item : *list) items.push_back(item.value_or(std::string()));
+        return fmt::format("{}", fmt::join(items, std::string(1, between)));
     }
     if (auto s = node.as_string()) return s->get();
     if (auto i = node.as_integer()) return std::to_string(i->get());
@@ -87,7 +88,8 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
             if (!node.is_string() && !node.is_number() && !node.is_boolean() && !list)
                 fail_usage("{}: {} must be a string, a number, true or false{}", where, shown(name),
                            node.is_array() ? ", or a list of strings with one or more" : "");
-            values[name] = {text_of(node), origin, where, list};
+            const Flag *flag = find_flag(name);
+            values[name] = {text_of(node, flag && flag->list ? flag->list : ','), origin, where, list};
         }
     } catch (const toml::parse_error &e) {
         fail_usage("{}: line {}: not TOML: {}", path.string(), e.source().begin.line, e.description());

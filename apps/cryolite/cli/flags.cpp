@@ -146,7 +146,7 @@ private:
                                                : app_.add_option(name, texts_[flag.name], help)->type_name(flag.value);
         option->group(flag.says_something_to(request_.command) ? flag.group : "")
             ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-        if (flag.list) option->join(',');
+        if (flag.list) option->join(flag.list);
     }
     std::string preset_help() const {
         std::vector<std::string> names;

@@ -17,7 +17,7 @@ struct Given {
     std::string text;
     Origin origin = Origin::command_line;
     std::string where = {};  ///< for messages: "preset nano", "my.toml, line 3"; empty: the command line
-    bool list = false;       ///< it was a list of texts, which are in `text` with commas between
+    bool list = false;       ///< it was a list of texts, which are in `text` with what its flag has between them
 };
 
 /// Every reader checks the value and throws a UsageError that names the flag, the value, where it

@@ -33,6 +33,8 @@ public:
         if (s_.peers && s_.accumulate > 1) fail_usage("--peers compares single micro-batches: leave out --accumulate");
         if (s_.peers && s_.freeze != "none")
             fail_usage("--peers trains every parameter in PyTorch: leave out --freeze");
+        if (s_.peers && s_.param_group != "none")
+            fail_usage("--peers trains all parameters at one rate in PyTorch: leave out --param-group");
         if (s_.peers && known_processes().size() > 1)
             fail_usage("--peers under mpirun: PyTorch would run in every process; use --workers N without mpirun");
         processes().set_patience(s_.patience);

@@ -19,14 +19,10 @@ std::string real(double x) {
     return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
-/// What a text has between its commas.
-std::string toml_list(const std::string &text) {
-    std::string items;
-    for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
-        end = std::min(text.find(',', begin), text.size());
-        items += (items.empty() ? "" : ", ") + toml_string(text.substr(begin, end - begin));
-    }
-    return "[" + items + "]";
+std::string toml_list(const std::vector<std::string> &texts) {
+    std::vector<std::string> items;
+    for (const std::string &text : texts) items.push_back(toml_string(text));
+    return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
 /// The value in TOML; empty: there is nothing to say.
@@ -34,7 +30,7 @@ std::string literal(const Setting &setting, ValueRef value) {
     const std::string text = text_of(setting, value);
     if (std::ranges::any_of(setting.words, [&](const Setting::Word &w) { return w.text == text; }))
         return toml_string(text);
-    if (setting.list) return toml_list(text);
+    if (setting.list) return toml_list(list_items(text, setting.list));
     if (auto *path = std::get_if<fs::path *>(&value)) return (*path)->empty() ? "" : toml_string(text);
     if (auto *x = std::get_if<double *>(&value); x && !std::holds_alternative<Setting::Seconds>(setting.range))
         return std::isnan(**x) ? "" : real(**x);

@@ -14,14 +14,15 @@ struct GroupValue {
 };
 
 /// "wte=lr:0.1x,decay:0": a pattern of names in checkpoints, then `lr` and `decay`, each a multiple, with an x, or a
-/// number. The
-/// pattern has *, ? and [...] as a shell's; it names parameters, or the layers that hold them: "wte" is wte.weight too.
+/// number. The pattern has *, ? and [...] as a shell's; it names parameters, or the layers that hold them: "wte" is
+/// wte.weight too.
 struct ParamGroup {
     std::string text, pattern;
     std::optional<GroupValue> lr = {}, decay = {};
 
-    /// Errors name the text, and what is expected.
-    static ParamGroup parse(const std::string &text);
+    /// Nothing where the text is not as `expected` says.
+    static std::optional<ParamGroup> parse(const std::string &text);
+    static const std::string expected;
     bool matches(const std::string &name) const;
 };
 
