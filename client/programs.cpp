@@ -41,6 +41,11 @@ bool runnable(const fs::path &path) {
     return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
 }
 
+bool has_ending_of_source(const std::string &app) {
+    const std::string ending = fs::path(app).extension().string();
+    return ending == ".cpp" || ending == ".cc" || ending == ".cxx";
+}
+
 fs::path built_in_program(const std::string &app) {
     const fs::path folder = build_folder() / "generators";
     if (runnable(folder / app)) return folder / app;
@@ -58,7 +63,7 @@ fs::path built_in_program(const std::string &app) {
 /// to read at every start: its size has to do, beside the version in every kernel's key.
 std::string program_id(std::string id) {
     try {
-        const json flags = json::parse(read_file(build_folder() / "user_program.json"));
+        const json flags = build_flags();
         id += fmt::format(" {} {}", std::string(flags.at("halide")),
                           fs::file_size(std::string(flags.at("compiler_library"))));
     } catch (const std::exception &) {  // a test's own program: there is no such file
@@ -235,26 +240,24 @@ void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
     if (request.any_size) argv.push_back("--any-size");
 }
 
-bool is_source(const std::string &app) {
-    const std::string ending = fs::path(app).extension().string();
-    return ending == ".cpp" || ending == ".cc" || ending == ".cxx" || app.find('/') != std::string::npos;
-}
+bool is_path(const std::string &app) { return has_ending_of_source(app) || app.find('/') != std::string::npos; }
 
 Program find_program(const std::string &app, const Cache &cache) {
     Program program;
     program.app = app;
-    if (!has_compiler()) {
+    const bool compiled = is_path(app) && !has_ending_of_source(app) && runnable(app);
+    if (!has_compiler() && !compiled) {
         program.id = compiled_program_id(app, machine_id(), cache);
         if (auto known = known_description(program, {}, cache))
             program.description = *known;
         else
             fail("{} has bundles of {}, but not what the program says of itself (descriptions/): copy the whole cache",
                  cache.folder().string(), app);
-        if (is_source(app)) tell("note: {} is taken as it was compiled for the cache: this build has no compiler", app);
+        if (is_path(app)) tell("note: {} is taken as it was compiled for the cache: this build has no compiler", app);
         return program;
     }
-    if (is_source(app)) program.file = user_program(app, cache);
-    program.path = program.file ? program.file->path() : built_in_program(app);
+    if (is_path(app) && !compiled) program.file = user_program(app, cache);
+    program.path = program.file ? program.file->path() : compiled ? fs::absolute(app) : built_in_program(app);
     program.id = program_id(program.file ? program.file->sha256() : sha256_file(program.path));
     program.description = describe(program, {}, cache);
     return program;

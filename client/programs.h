@@ -25,11 +25,11 @@ struct Program {
     ProgramDescription description;  ///< what `PROGRAM --describe` printed
 };
 
-/// Whether APP is a path of a program's source, not the name of one of those that are built here.
-bool is_source(const std::string &app);
+/// Whether APP is the path of a program or its source, not the name of one of those that are built here.
+bool is_path(const std::string &app);
 
-/// APP ("gpt", "digits", ...: built beside this command) or the path of a user's own .cpp, which is
-/// compiled now or found compiled in the cache. Errors: no such app (names those there are); the
+/// APP ("gpt", "digits", ...: built beside this command), the path of a generator program, or that of a user's own
+/// .cpp, which is compiled now or found compiled in the cache. Errors: no such app (names those there are); the
 /// compiler's own message with its line; a program that crashes or runs past its time limit while
 /// it describes itself. A build without the compiler's half takes the program of the newest bundle of APP in the cache;
 /// errors then say what the cache lacks and how to get it, here and in `get_bundle`.

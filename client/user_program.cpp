@@ -18,16 +18,14 @@ using nlohmann::json;
 
 namespace {
 
-/// How this build compiles a generator program (cmake/user_program.cmake writes it).
-json build_flags() {
-    const fs::path path = build_folder() / "user_program.json";
-    try {
-        return json::parse(read_file(path));
-    } catch (const json::exception &e) {
-        fail("{} is damaged: remove it and run ./cryolite again ({})", path.string(), e.what());
-    } catch (const Error &e) {
-        fail("cannot compile programs: {}\nBuild again with ./cryolite", e.what());
-    }
+/// An installation may be moved: it names its files from the folder that it lies in.
+void make_absolute(json &value, const std::string &folder) {
+    if (value.is_structured())
+        for (json &member : value) make_absolute(member, folder);
+    if (!value.is_string()) return;
+    static constexpr std::string_view mark = "$FOLDER";
+    auto text = value.get<std::string>();
+    if (const size_t at = text.find(mark); at != std::string::npos) value = text.replace(at, mark.size(), folder);
 }
 
 /// The files in a rule that the compiler wrote: "target: a b\ c \<newline> d".
@@ -137,6 +135,19 @@ void check_source(const fs::path &source) {
 }
 
 }  // namespace
+
+json build_flags() {
+    const fs::path path = build_folder() / "user_program.json";
+    try {
+        json flags = json::parse(read_file(path));
+        make_absolute(flags, build_folder().string());
+        return flags;
+    } catch (const json::exception &e) {
+        fail("{} is damaged: remove it and run ./cryolite again ({})", path.string(), e.what());
+    } catch (const Error &e) {
+        fail("cannot compile programs: {}\nBuild again with ./cryolite", e.what());
+    }
+}
 
 fs::path build_folder() {
     std::error_code error;

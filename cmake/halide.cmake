@@ -1,7 +1,7 @@
 # Halide's CMake package comes with its Python wheel: found in the checkout's own environment, which
 # ./cryolite makes, unless Halide_DIR or CMAKE_PREFIX_PATH name another.
 
-file(GLOB wheels ${CMAKE_SOURCE_DIR}/.venv/lib*/python3*/site-packages/halide)
+file(GLOB wheels ${PROJECT_SOURCE_DIR}/.venv/lib*/python3*/site-packages/halide)
 foreach(wheel ${wheels})
   list(APPEND CMAKE_PREFIX_PATH ${wheel} ${wheel}/lib64/cmake)
 endforeach()

@@ -13,18 +13,30 @@ if(CRYOLITE_SANITIZE)
   list(APPEND program_options -fsanitize=${CRYOLITE_SANITIZE})
 endif()
 list(JOIN program_options ${list} program_options)
-file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/user_program.json CONTENT "{
+set(of_halide $<TARGET_PROPERTY:Halide::Halide,INTERFACE_INCLUDE_DIRECTORIES>)
+set(fixed_libraries "\"$<TARGET_FILE:fmt::fmt>\", \"$<TARGET_FILE:OpenSSL::Crypto>\"")
+
+# cryolite_user_program(FILE INCLUDE LIBRARIES HALIDE_INCLUDE HALIDE_LIBRARY): each a list
+function(cryolite_user_program file include libraries halide_include halide_library)
+  list(JOIN libraries ${list} libraries)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/${file} CONTENT "{
   \"compiler\": \"${CMAKE_CXX_COMPILER}\",
   \"version\": \"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\",
   \"halide\": \"${Halide_VERSION}\",
   \"options\": [\"${program_options}\"],
   \"definitions\": [\"$<JOIN:$<TARGET_PROPERTY:${program_target},COMPILE_DEFINITIONS>,${list}>\"],
-  \"include\": [\"${CMAKE_SOURCE_DIR}\"],
-  \"system_include\": [\"$<JOIN:$<TARGET_PROPERTY:Halide::Halide,INTERFACE_INCLUDE_DIRECTORIES>,${list}>\"],
-  \"compiler_library\": \"$<TARGET_FILE:Halide::Halide>\",
-  \"libraries\": [\"$<TARGET_FILE:cryolite_compiler>\", \"$<TARGET_FILE:cryolite_bundle>\",
-                \"$<TARGET_FILE:cryolite_dialects>\", \"$<TARGET_FILE:Halide::Halide>\",
-                \"$<TARGET_FILE:fmt::fmt>\", \"$<TARGET_FILE:OpenSSL::Crypto>\",
-                \"-Wl,-rpath,$<TARGET_FILE_DIR:Halide::Halide>\"]
+  \"include\": [\"${include}\"],
+  \"system_include\": [\"${halide_include}\"],
+  \"compiler_library\": \"${halide_library}\",
+  \"libraries\": [\"${libraries}\", \"${halide_library}\", ${fixed_libraries},
+                \"-Wl,-rpath,$<PATH:GET_PARENT_PATH,${halide_library}>\"]
 }
 ")
+endfunction()
+cryolite_user_program(user_program.json ${PROJECT_SOURCE_DIR}
+                      "$<TARGET_FILE:cryolite_compiler>;$<TARGET_FILE:cryolite_bundle>;$<TARGET_FILE:cryolite_dialects>"
+                      "$<JOIN:${of_halide},${list}>" $<TARGET_FILE:Halide::Halide>)
+# Of an installation: the command puts its own folder, lib/cryolite, for the mark.
+cryolite_user_program(user_program.installed.json $FOLDER/../../include/cryolite
+                      "$FOLDER/../libcryolite_compiler.a;$FOLDER/../libcryolite_bundle.a;$FOLDER/../libcryolite_dialects.a"
+                      $FOLDER/halide/include $FOLDER/halide/lib64/libHalide.so)

@@ -35,7 +35,14 @@ Library::Library(std::shared_ptr<const OpenFile> file, const std::string &what, 
     loaded_ = std::make_shared<Loaded>(std::move(file));
     const int how = RTLD_NOW | (whom == For::everybody ? RTLD_GLOBAL | RTLD_NODELETE : RTLD_LOCAL);
     loaded_->handle = dlopen(loaded_->file->link().c_str(), how);
-    if (!loaded_->handle) fail("cannot load {} {}: {}", what, loaded_->file->path().string(), dlerror());
+    if (!loaded_->handle) {
+        const std::string why = dlerror();
+        const bool of_program = why.find("undefined symbol: halide_") != std::string::npos;
+        fail("cannot load {} {}: {}{}", what, loaded_->file->path().string(), why,
+             of_program ? "; the program has to export it: link the CMake target Cryolite::runtime, or with "
+                          "-Wl,--export-dynamic-symbol='halide_*'"
+                        : "");
+    }
     entry = loaded_;
     if (whom == For::everybody) kept.push_back(loaded_);
 }

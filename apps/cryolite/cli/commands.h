@@ -14,6 +14,8 @@ int run_bench(const std::vector<std::string> &arguments);
 int run_sample(const std::vector<std::string> &arguments);
 int run_explain(const std::vector<std::string> &arguments);
 int run_runs(const std::vector<std::string> &arguments);
+int run_compile(const std::vector<std::string> &arguments);
+int run_new(const std::vector<std::string> &arguments);
 int run_check(const std::vector<std::string> &arguments);
 
 }  // namespace cryolite

@@ -35,6 +35,8 @@ constexpr Subcommand subcommands[] = {
     {"bench", "time training steps, also beside PyTorch", run_bench},
     {"sample", "generate text from a run", run_sample},
     {"explain", "show the plan of a training step", run_explain},
+    {"compile", "compile a bundle into a folder, for an app", run_compile},
+    {"new", "write a small project of one's own", run_new},
     {"check", "check the gradients of every layer", run_check},
     {"runs", "list and compare runs, check that a run's folder is whole", run_runs},
     {"cache", "look after the compiled kernels", run_cache},

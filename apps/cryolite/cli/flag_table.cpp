@@ -32,7 +32,8 @@ std::vector<Flag> step_flags() {
 std::vector<Flag> run_flags() {
     const std::string step = "Step", schedule = "Schedule", run = "Run", folder = "Run folder", bench = "Bench";
     constexpr unsigned trains = unsigned(Command::train), benches = unsigned(Command::bench);
-    constexpr unsigned times = trains | benches, all = 15;
+    constexpr unsigned times = trains | benches, all = 63;
+    constexpr unsigned writes = trains | unsigned(Command::compile) | unsigned(Command::exports);
     using S = TrainSettings;
     using enum OnResume;
     const WholeRange any{0, many};
@@ -137,11 +138,11 @@ std::vector<Flag> run_flags() {
         {{.name = "out",
           .value = "DIR",
           .group = folder,
-          .help = "folder of the run",
+          .help = "folder of the run, the bundle or the library",
           .range = Setting::File{},
           .on_resume = free,
-          .otherwise = "runs/APP-DATE"},
-         {.commands = trains, .recorded = false},
+          .otherwise = "runs/APP-DATE; compile and export: has to be given"},
+         {.commands = writes, .recorded = false},
          at(&S::out)},
         {{.name = "resume",
           .group = folder,
@@ -285,7 +286,7 @@ Flag param_flag(const ProgramDescription::Param &p) {
             .group = "Model",
             .help = p.help,
             .otherwise = p.help.empty() ? "-" : p.value},
-           {.commands = 15},
+           {.commands = 63},
            {}};
     if (whole)
         f.range = WholeRange{1, largest_param};
@@ -303,7 +304,7 @@ Flag number_flag(const ProgramDescription::Number &n) {
              .range = n.range,
              .on_resume = rate ? OnResume::free : OnResume::fixed,
              .otherwise = fmt::format("{}", n.value)},
-            {.commands = 3, .of_optimizer = true},
+            {.commands = 63 - 8 - 4, .of_optimizer = true},
             {}};
 }
 

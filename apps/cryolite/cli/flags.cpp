@@ -26,6 +26,10 @@ CommandText text_of(Command command) {
         return {"train", "Trains a model; without arguments: a small GPT on Tiny Shakespeare."};
     case Command::bench:
         return {"bench", "Times training steps: two untimed, then --steps."};
+    case Command::compile:
+        return {"compile", "Compiles the bundle of a training step into a folder: an app opens it by its name."};
+    case Command::exports:
+        return {"export", "Writes a C library that trains a model, without Cryolite."};
     case Command::check:
         return {"check", "Checks the gradients of every layer of a model against finite differences."};
     default:

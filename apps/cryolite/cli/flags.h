@@ -12,16 +12,16 @@
 namespace cryolite {
 
 /// Bits, so that a flag names several.
-enum class Command : unsigned { train = 1, bench = 2, explain = 4, check = 8 };
+enum class Command : unsigned { train = 1, bench = 2, explain = 4, check = 8, compile = 16, exports = 32 };
 
 struct TrainSettings;
 
 struct FlagTraits {
-    unsigned commands = 7;      ///< to which it says something: their help has it
-    bool in_file = true;        ///< may stand in a configuration file
-    bool recorded = true;       ///< in the config.toml of a run
-    bool of_optimizer = false;  ///< a preset's value is one for the program's own optimizer
-    bool of_text = false;       ///< says nothing to a model that does not read text
+    unsigned commands = 63 - 8;  ///< to which it says something, all but check: their help has it
+    bool in_file = true;         ///< may stand in a configuration file
+    bool recorded = true;        ///< in the config.toml of a run
+    bool of_optimizer = false;   ///< a preset's value is one for the program's own optimizer
+    bool of_text = false;        ///< says nothing to a model that does not read text
 };
 
 struct Flag : Setting, FlagTraits {

@@ -50,7 +50,7 @@ void check_names(const TrainSettings &s) {
                 "file or its folder",
                 whose, shown(text, 400));
     };
-    check("APP", is_source(s.app) ? s.app : "");
+    check("APP", is_path(s.app) ? s.app : "");
     for_each_setting(s, [&](const Flag &flag, ValueRef value) {
         if (auto *path = std::get_if<fs::path *>(&value)) check("--" + flag.name, **path);
     });
@@ -66,7 +66,7 @@ std::string config_toml(const TrainSettings &s) {
             of_group += fmt::format("{} = {}\n", flag.name, text);
     });
     std::string out = fmt::format("{}\napp = {}\n", config_heading,
-                                  toml_string(is_source(s.app) ? fs::absolute(s.app).string() : s.app));
+                                  toml_string(is_path(s.app) ? fs::absolute(s.app).string() : s.app));
     if (!s.preset.empty()) out += fmt::format("preset = {}\n", toml_string(s.preset));
     for (const std::string &group : groups) out += fmt::format("\n# {}\n{}", group, lines[group]);
     return out;

@@ -6,6 +6,7 @@
 
 #include "apps/cryolite/report/progress.h"
 #include "apps/cryolite/session/init_file.h"
+#include "client/user_program.h"
 #include "runtime/data/shard.h"
 #include "runtime/io/error.h"
 #include "runtime/train/trainer.h"
@@ -18,8 +19,10 @@ namespace cryolite {
 
 fs::path source_path(const std::string &path) {
     const char *root = std::getenv("CRYOLITE_ROOT");
-    fs::path file = fs::path(root && *root ? root : CRYOLITE_SOURCE_DIR) / path;
     std::error_code ignored;
+    fs::path file = build_folder() / path;  // an installation has it beside its programs
+    if ((root && *root) || !fs::exists(file, ignored))
+        file = fs::path(root && *root ? root : CRYOLITE_SOURCE_DIR) / path;
     if (!fs::exists(file, ignored))
         fail("the checkout has no {} (looked for {}): set CRYOLITE_ROOT to the folder of "
              "Cryolite's sources, or give --data FILE",

@@ -1,7 +1,7 @@
 // What kernels of the CPU need of Halide's runtime, in place of Halide's own: parallel loops run on the scheduler of
 // the user context, temporaries come from its pools. Kernels find these in the process, and so does what a bundle
-// brings of Halide's runtime for a device, where they are weak: there is one error handler. Executables export them
-// (ENABLE_EXPORTS).
+// brings of Halide's runtime for a device, where they are weak: there is one error handler. Whoever links this
+// library exports them.
 
 #include <HalideRuntime.h>
 
