@@ -1,6 +1,6 @@
 # The compiler's half: dsl <- schedules <- generators, in one library that generator programs link.
 file(GLOB compiler_sources CONFIGURE_DEPENDS dsl/*.cpp schedules/*.cpp schedules/cpu/*.cpp schedules/gpu/*.cpp schedules/models/*.cpp
-     generators/*/*.cpp)
+     generators/*/*.cpp generators/*/*/*.cpp)
 list(FILTER compiler_sources EXCLUDE REGEX "generators/programs/")
 add_library(cryolite_compiler STATIC ${compiler_sources})
 target_link_libraries(cryolite_compiler PUBLIC cryolite_options cryolite_bundle cryolite_dialects Halide::Halide

@@ -9,7 +9,7 @@
 #include "generators/codegen/progress.h"
 #include "generators/codegen/compare.h"
 #include "generators/ir/verify.h"
-#include "generators/passes/dialects.h"
+#include "generators/passes/placement/dialects.h"
 #include "generators/passes/pipeline.h"
 #include "generators/lowering/hash.h"
 #include "generators/codegen/kernel_store.h"

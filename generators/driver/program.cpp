@@ -18,14 +18,14 @@
 #include "generators/driver/check.h"
 #include "generators/codegen/link.h"
 #include "generators/codegen/progress.h"
-#include "generators/driver/fit.h"
-#include "generators/driver/memory_limit.h"
+#include "generators/driver/memory/fit.h"
+#include "generators/driver/memory/memory_limit.h"
 #include "generators/codegen/kernel_store.h"
 #include "generators/driver/reads_oracle.h"
 #include "generators/driver/step_arguments.h"
 #include "generators/driver/write_bundle.h"
 #include "generators/ir/printer.h"
-#include "generators/passes/memory.h"
+#include "generators/passes/placement/memory.h"
 #include "generators/passes/pipeline.h"
 
 namespace cryolite::compiler {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "generators/lowering/half_products.h"
+#include "generators/lowering/expressions/half_products.h"
 #include "generators/passes/pass.h"
 
 namespace cryolite::compiler {

@@ -1,7 +1,7 @@
 #include "generators/lowering/kernel_outputs.h"
 
-#include "generators/lowering/strict_arithmetic.h"
-#include "generators/lowering/scatter.h"
+#include "generators/lowering/expressions/strict_arithmetic.h"
+#include "generators/lowering/expressions/scatter.h"
 
 namespace cryolite::compiler {
 

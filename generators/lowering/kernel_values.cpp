@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "dsl/ghost_norm.h"
-#include "generators/lowering/scatter.h"
+#include "generators/lowering/expressions/scatter.h"
 #include "schedules/views.h"
 
 namespace cryolite::compiler {

@@ -3,7 +3,7 @@
 #include "dsl/layers/activation.h"
 #include "dsl/layers/layer_norm.h"
 #include "dsl/models/gpt.h"
-#include "generators/passes/dialects.h"
+#include "generators/passes/placement/dialects.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {

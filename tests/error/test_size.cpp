@@ -1,7 +1,7 @@
 // Steps that cannot fit are refused before anything is compiled; those that fit are not.
 
 #include "dsl/models/gpt.h"
-#include "generators/driver/memory_limit.h"
+#include "generators/driver/memory/memory_limit.h"
 #include "tests/support/reads.h"
 #include "tests/support/step.h"
 

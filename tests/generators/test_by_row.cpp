@@ -1,6 +1,6 @@
 // An algorithm of one row made one of all rows: the same numbers, row by row.
 
-#include "generators/passes/by_row.h"
+#include "generators/passes/placement/by_row.h"
 
 #include "dsl/losses/cross_entropy.h"
 #include "tests/support/compiler.h"

@@ -1,7 +1,7 @@
 // How a step fits into memory: as it is, with updates beside their gradients, with values rematerialised, or not.
-#include "generators/driver/fit.h"
+#include "generators/driver/memory/fit.h"
 
-#include "generators/passes/memory.h"
+#include "generators/passes/placement/memory.h"
 #include "schedules/models/gpt.h"
 #include "tests/support/step.h"
 

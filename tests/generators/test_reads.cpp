@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "generators/driver/budget.h"
-#include "generators/passes/memory.h"
+#include "generators/driver/memory/budget.h"
+#include "generators/passes/placement/memory.h"
 #include "tests/support/curves.h"
 #include "tests/support/step.h"
 

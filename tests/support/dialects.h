@@ -7,7 +7,7 @@
 
 #include "dialects/dialect.h"
 #include "generators/codegen/compile.h"
-#include "generators/passes/dialects.h"
+#include "generators/passes/placement/dialects.h"
 #include "tests/support/kernels.h"
 
 namespace cryolite::test {

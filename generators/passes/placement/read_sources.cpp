@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "generators/passes/legality.h"
-#include "generators/passes/memory.h"
+#include "generators/passes/placement/memory.h"
 #include "generators/passes/pipeline.h"
 
 namespace cryolite::compiler {

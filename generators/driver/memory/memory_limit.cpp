@@ -1,4 +1,4 @@
-#include "generators/driver/memory_limit.h"
+#include "generators/driver/memory/memory_limit.h"
 
 #include <unistd.h>
 

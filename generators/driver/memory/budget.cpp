@@ -1,13 +1,13 @@
 // Which activations the backward pass rematerialises, so that a step fits into a budget of bytes.
 
-#include "generators/driver/budget.h"
+#include "generators/driver/memory/budget.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
-#include "generators/passes/memory.h"
-#include "generators/driver/memory_limit.h"
+#include "generators/passes/placement/memory.h"
+#include "generators/driver/memory/memory_limit.h"
 
 namespace cryolite::compiler {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "generators/passes/dialects.h"
+#include "generators/passes/placement/dialects.h"
 #include "generators/passes/entry_view.h"
 #include "generators/passes/legality.h"
 #include "generators/passes/pipeline.h"

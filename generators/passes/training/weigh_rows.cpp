@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "generators/passes/by_row.h"
+#include "generators/passes/placement/by_row.h"
 #include "generators/passes/pipeline.h"
 #include "generators/passes/trace.h"
-#include "generators/passes/weighted_sum.h"
+#include "generators/passes/training/weighted_sum.h"
 
 namespace cryolite::compiler {
 

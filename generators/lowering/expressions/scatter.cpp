@@ -1,4 +1,4 @@
-#include "generators/lowering/scatter.h"
+#include "generators/lowering/expressions/scatter.h"
 
 namespace cryolite::compiler {
 

@@ -1,4 +1,4 @@
-#include "generators/lowering/half_products.h"
+#include "generators/lowering/expressions/half_products.h"
 
 #include <algorithm>
 

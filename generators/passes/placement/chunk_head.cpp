@@ -5,7 +5,7 @@
 #include "generators/passes/legality.h"
 #include "generators/passes/pipeline.h"
 #include "generators/passes/trace.h"
-#include "generators/passes/weighted_sum.h"
+#include "generators/passes/training/weighted_sum.h"
 #include "schedules/defaults.h"
 
 namespace cryolite::compiler {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "generators/driver/budget.h"
+#include "generators/driver/memory/budget.h"
 
 namespace cryolite::compiler {
 

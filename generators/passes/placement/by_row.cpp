@@ -1,4 +1,4 @@
-#include "generators/passes/by_row.h"
+#include "generators/passes/placement/by_row.h"
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include "generators/lowering/strict_arithmetic.h"
+#include "generators/lowering/expressions/strict_arithmetic.h"
 
 namespace cryolite::compiler {
 

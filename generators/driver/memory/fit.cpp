@@ -1,11 +1,11 @@
-#include "generators/driver/fit.h"
+#include "generators/driver/memory/fit.h"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <optional>
 
-#include "generators/passes/memory.h"
+#include "generators/passes/placement/memory.h"
 
 namespace cryolite::compiler {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "generators/passes/memory.h"
+#include "generators/passes/placement/memory.h"
 #include "generators/passes/pipeline.h"
 
 namespace cryolite::compiler {
