@@ -1,0 +1,41 @@
+#!/bin/bash
+# Every source of the product is as .clang-tidy has it: clang-tidy reads what the build compiles, the units of files too.
+# usage: tidy_test.sh SOURCE BUILD [PATTERN]: with a pattern, only what it matches of the compiled files' names.
+[ -e "$2/compile_commands.json" ] || { echo "usage: tidy_test.sh SOURCE BUILD [PATTERN]"; exit 2; }
+cd "$1" || exit 2
+source=$PWD
+build=$(cd "$2" && pwd)
+tidy=
+for name in clang-tidy-14 clang-tidy; do
+    if "$name" --version 2> /dev/null | grep -q 'version 14\.'; then tidy=$name; break; fi
+done
+if [ -z "$tidy" ]; then
+    echo "skipped: there is no clang-tidy 14 here: install the package 'clang-tidy-14'"
+    exit 0
+fi
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+# The precompiled header is GCC's: clang reads the header itself.
+while read -r header; do
+    cp "$header" "$work/$(echo "$header" | tr / _)"
+done < <(grep -o '[^ "]*cmake_pch.hxx ' "$build/compile_commands.json" | sort -u)
+python3 - "$build" "$work" "${3-}" << 'P' > "$work/files"
+import json, re, sys
+build, work, pattern = sys.argv[1:]
+commands = json.load(open(f'{build}/compile_commands.json'))
+for entry in commands:
+    entry['command'] = re.sub(r'-include (\S*cmake_pch\.hxx)', lambda m: f'-include {work}/{m[1].replace("/", "_")}',
+                              entry['command'])
+json.dump(commands, open(f'{work}/compile_commands.json', 'w'))
+files = sorted({e['file'] for e in commands if '/tests/' not in e['file'] and 'cmake_pch' not in e['file']})
+assert len(files) > 30, f'only {len(files)} files are compiled there'
+print('\n'.join(f for f in files if re.search(pattern, f)))
+P
+[ -s "$work/files" ] || { echo "nothing that is compiled there is to be read"; exit 2; }
+folders='(apps|bundle|client|dialects|dsl|generators|runtime|schedules)'
+nice xargs -P "${P:-$(nproc)}" -n 1 "$tidy" -p "$work" --config-file="$source/.clang-tidy" --quiet \
+    --header-filter="^$source/$folders/" --extra-arg=-Wno-unknown-warning-option < "$work/files" > "$work/out" 2> "$work/log"
+status=$?
+grep -E '(warning|error): ' "$work/out" | sed "s|^$source/||" | sort -u
+[ $status = 0 ] || grep -q 'error: ' "$work/out" || cat "$work/log"
+exit $((status > 0))
