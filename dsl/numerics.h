@@ -1,6 +1,6 @@
 #pragma once
 // Number formats. They belong to the model: `model.numerics(bf16)`, and `layer.numerics(fp32)` for an exception.
-// In bf16, sums, statistics and all that is kept from step to step stay fp32; the master of a weight is two halves.
+// In bf16, sums, statistics and all that is kept from step to step stay fp32; the master of a weight is split in two.
 
 #include <Halide.h>
 
@@ -31,11 +31,11 @@ inline Halide::Expr widened(const Halide::Expr &half) {
     return reinterpret<float>(cast<uint32_t>(reinterpret<uint16_t>(half)) << 16);
 }
 
-/// The master of a weight as two halves. The upper is the nearest bf16, ties away from zero, so that the lower, a
-/// signed distance of 16 bits, is exact for every pattern: with ties to even,
-/// even halves would have one distance too many.
+/// A split master: the fp32 of a weight as its high half, the nearest bf16 with ties away from zero, and the low one, a
+/// signed distance of 16 bits. Exact for every pattern: with ties to even, even high halves
+/// would have one distance too many.
 struct MasterExpr {
-    Halide::Expr half, remainder;
+    Halide::Expr high, low;
 
     static MasterExpr split(const Halide::Expr &x) {
         using namespace Halide;
@@ -46,8 +46,8 @@ struct MasterExpr {
     }
     Halide::Expr whole() const {
         using namespace Halide;
-        Expr upper = cast<uint32_t>(reinterpret<uint16_t>(half)) << 16;
-        Expr distance = cast<uint32_t>(cast<int32_t>(reinterpret<int16_t>(remainder)));
+        Expr upper = cast<uint32_t>(reinterpret<uint16_t>(high)) << 16;
+        Expr distance = cast<uint32_t>(cast<int32_t>(reinterpret<int16_t>(low)));
         return reinterpret<float>(upper + distance);
     }
 };

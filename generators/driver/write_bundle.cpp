@@ -20,7 +20,7 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
         j["init"] = {{"rule", init.rule == Init::normal ? "normal" : "constant"}, {"value", init.value}};
         if (const ir::Parameter &w = p.parameters[v.parameter]; !w.trained()) j["frozen"] = w.frozen;
     }
-    if (v.role == Role::state || v.role == Role::gradient || v.role == Role::remainder || v.role == Role::share)
+    if (v.role == Role::state || v.role == Role::gradient || v.role == Role::master_low || v.role == Role::share)
         j["parameter"] = p.parameters[v.parameter].value.index;
     if (id.index < int(p.graph.values().size()))
         if (const auto &elements = p.graph.values()[size_t(id.index)].constant; !elements.empty())
@@ -99,7 +99,7 @@ json call_json(const StepProgram &p, const ir::Kernel &kernel, const CompiledKer
 }  // namespace
 
 json plan_json(const StepProgram &p, const Model &model, const CompileReport &compiled, const ir::MemoryPlan &memory) {
-    json j = {{"format", 4},
+    json j = {{"format", 5},
               {"device", p.schedule->machine.device},
               {"task", model.task()},
               {"workers", p.workers},

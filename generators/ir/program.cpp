@@ -17,8 +17,8 @@ std::string DataType::str() const {
 }
 
 const char *role_name(Role role) {
-    static const char *names[] = {"input", "parameter", "state",     "gradient", "activation", "scalars",
-                                  "norms", "scale",     "remainder", "count",    "share"};
+    static const char *names[] = {"input", "parameter", "state",      "gradient", "activation", "scalars",
+                                  "norms", "scale",     "master_low", "count",    "share"};
     return names[int(role)];
 }
 

@@ -40,13 +40,12 @@ struct Call {
 struct Parameter {
     std::string path, name;
     Shape shape = {};
-    bool split =
-        false;  ///< a split master: the bf16 high half is what products read, the low 16 bits are the remainder
+    bool split = false;     ///< a split master: the bf16 high half is what products read, master_low the low 16 bits
     bool deferred = false;  ///< its update waits for its next use
     std::string frozen =
         {};         ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
     int group = 0;  ///< which copy of the step's scalars its update reads
-    ValueId value = {}, gradient = {}, remainder = {};
+    ValueId value = {}, gradient = {}, master_low = {};
     std::vector<ValueId> states = {};
     std::vector<ValueId> shares = {};  ///< by worker: their gradients, where the update adds them itself
     std::vector<Shard> shards = {};

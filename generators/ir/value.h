@@ -23,7 +23,7 @@ struct DataType {
 inline constexpr DataType float32{DataType::floating, 32}, float64{DataType::floating, 64},
     bfloat16{DataType::bfloat, 16}, int32{DataType::integer, 32}, uint16{DataType::natural, 16};
 
-enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale, remainder, count, share };
+enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale, master_low, count, share };
 const char *role_name(Role role);
 
 struct Value {
@@ -45,7 +45,7 @@ struct Value {
     int64_t bytes() const { return storage().size() * type.bytes(); }
     /// Whether it outlives an entry, and has another version after each operation that writes it.
     bool is_state() const {
-        return role == Role::parameter || role == Role::state || role == Role::remainder || role == Role::gradient ||
+        return role == Role::parameter || role == Role::state || role == Role::master_low || role == Role::gradient ||
                role == Role::count;
     }
 };

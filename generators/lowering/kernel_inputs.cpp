@@ -70,7 +70,7 @@ void KernelInputs::bind_parameters(CallId c) {
     for (ParamId id : p.layer(c).parameters) {
         const ir::Parameter &w = p.parameters[id];
         // A layer that multiplies in bf16 reads the half; any other the whole weight.
-        bool whole = w.remainder && !p.layer(c).half_products;
+        bool whole = w.master_low && !p.layer(c).half_products;
         auto &known = whole ? masters_ : arrays;
         if (!known.count(w.value)) known.emplace(w.value, weight(id, whole));
         p.source(id).bind(known.at(w.value));
@@ -81,24 +81,24 @@ Array KernelInputs::weight(ParamId id, bool whole) {
     const ir::Parameter &w = p.parameters[id];
     const std::string &symbol = p.source(id).symbol();
     const ir::Value &b = p.values[w.value];
-    bool halves = b.type == ir::bfloat16;
-    Func stored = image(w.value, b.storage().extents(), symbol + "_stored"), f(symbol + (halves ? "_half" : ""));
+    bool narrow = b.type == ir::bfloat16;
+    Func stored = image(w.value, b.storage().extents(), symbol + "_stored"), f(symbol + (narrow ? "_half" : ""));
     std::vector<Var> v = storage_vars(b.shape.rank());
     std::vector<Expr> at = b.layout.to_storage(as_exprs(v));
     if (whole) {
-        Func lower = image(w.remainder, b.storage().extents(), symbol + "_remainder"), master(symbol);
+        Func lower = image(w.master_low, b.storage().extents(), symbol + "_low"), master(symbol);
         master(v) = MasterExpr{stored(at), lower(at)}.whole();
         return Array(master, b.shape);
     }
     f(v) = stored(at);
-    return halves ? widen(f, b.shape, symbol) : Array(f, b.shape);
+    return narrow ? widen(f, b.shape, symbol) : Array(f, b.shape);
 }
 
 Array KernelInputs::widen(const Func &half, const Shape &shape, const std::string &name) {
     Func f(name);
     std::vector<Var> v = storage_vars(half.dimensions());
     f(v) = widened(half(as_exprs(v)));
-    halves[f.name()] = half;
+    in_bf16[f.name()] = half;
     Array a(f, shape);
     a.half = half;
     return a;

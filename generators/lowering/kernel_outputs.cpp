@@ -106,17 +106,17 @@ void KernelOutputs::update(const ir::Op &op, const ir::Update &u) {
     FuncRef old = next(v);
     auto element = [&](int j) -> Expr {
         if (op.writes.size() == 1) return old;
-        return j == 0 && w.remainder ? MasterExpr{old[0], old[int(op.writes.size()) - 1]}.whole() : Expr(old[j]);
+        return j == 0 && w.master_low ? MasterExpr{old[0], old[int(op.writes.size()) - 1]}.whole() : Expr(old[j]);
     };
     Expr g = whole_gradient(u, extents, v);
     if (u.scaled) g *= scale_word(0);
     std::vector<Expr> news = rule(u, element, g);
     // Withheld: every bit as it was.
     for (int j = 0; p.guarded && j < int(news.size()); j++) news[j] = select(scale_word(1) > 0, news[j], element(j));
-    if (w.remainder) {
+    if (w.master_low) {
         MasterExpr split = MasterExpr::split(news[0]);
-        news[0] = split.half;
-        news.push_back(split.remainder);
+        news[0] = split.high;
+        news.push_back(split.low);
     }
     next(v) = Tuple(news);
     for (const ir::Ref &r : op.writes) list.push_back({r.value, extents, nullptr, next, true});
@@ -168,8 +168,8 @@ void KernelOutputs::norm(const ir::Op &op, const ir::Norm &n) {
     const ValueId of = n.of_weight() ? w.value : w.gradient;
     int size = int(n.shard.worker >= 0 ? n.shard.count : p.values[of].storage().size());
     Func g = in.image(of, {size}, "g");
-    if (n.of_weight() && w.remainder) {
-        Func rest = in.image(w.remainder, {size}, "remainder"), whole("whole");
+    if (n.of_weight() && w.master_low) {
+        Func rest = in.image(w.master_low, {size}, "master_low"), whole("whole");
         Var i("i");
         whole(i) = MasterExpr{g(i), rest(i)}.whole();
         g = whole;

@@ -80,7 +80,7 @@ void KernelValues::forward(const ir::Op &op, CallId c) {
 }
 
 Func KernelValues::half_products(CallId c, const Func &f) const {
-    return p.layer(c).half_products ? with_half_factors(f, in.halves) : f;
+    return p.layer(c).half_products ? with_half_factors(f, in.in_bf16) : f;
 }
 
 void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const {
@@ -130,7 +130,7 @@ Factors KernelValues::factors(const ir::Op &op, ParamId w, const ir::Use &use) {
 Func KernelValues::rounded_factor(const Func &f) const {
     Func g("factor");
     std::vector<Var> v = storage_vars(f.dimensions());
-    g(v) = widened(narrowed(f(as_exprs(v)), in.halves));
+    g(v) = widened(narrowed(f(as_exprs(v)), in.in_bf16));
     return g;
 }
 

@@ -36,7 +36,7 @@ public:
     }
     void add_weight(ParamId w) {
         add(p.parameters[w].value);
-        add(p.parameters[w].remainder);
+        add(p.parameters[w].master_low);
     }
     void call(CallId c) {
         for (ValueId v : p.calls[c].inputs) add(p.operand(op, v));

@@ -21,7 +21,7 @@ std::string MemoryNeed::table() const {
         const auto at = roles.find(role);
         return at == roles.end() ? int64_t{0} : at->second;
     };
-    std::vector<Holder> holders = {{"weights", of("parameter") + of("remainder")},
+    std::vector<Holder> holders = {{"weights", of("parameter") + of("master_low")},
                                    {"optimizer state", of("state")},
                                    {"gradients", of("gradient")},
                                    {"activations", of("activation")}};
@@ -40,12 +40,12 @@ MemoryNeed memory_need(const Plan &plan, bool one_of_several) {
     // The state of other processes' parameters is never touched.
     if (one_of_several) need.roles["state"] /= plan.workers;
     int64_t largest = 0;
-    bool halves = false;
+    bool split = false;
     for (const PlanBuffer &b : plan.buffers) {
         if (b.role == "parameter" || b.role == "state") largest = std::max(largest, b.stored_elements());
-        halves |= b.role == "remainder";
+        split |= b.role == "master_low";
     }
-    need.staging = largest * staging_bytes(halves);
+    need.staging = largest * staging_bytes(split);
     return need;
 }
 

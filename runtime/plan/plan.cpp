@@ -174,9 +174,9 @@ int Plan::scalar(const std::string &name) const {
     return -1;
 }
 
-int Plan::remainder_of(int parameter) const {
+int Plan::master_low_of(int parameter) const {
     for (int b = 0; b < int(buffers.size()); b++)
-        if (buffers[b].role == "remainder" && buffers[b].parameter == parameter) return b;
+        if (buffers[b].role == "master_low" && buffers[b].parameter == parameter) return b;
     return -1;
 }
 

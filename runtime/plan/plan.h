@@ -22,7 +22,7 @@ struct PlanBuffer {
     std::vector<int> shape;  ///< innermost extent first
     int64_t bytes = 0;       ///< in storage, padding included
     int64_t offset = -1;     ///< activations: place in the arena
-    int parameter = -1;      ///< of a gradient, state, remainder or share
+    int parameter = -1;      ///< of a gradient, state, master_low or share
     int worker = -1;         ///< whose gradient a share is
     bool stored = true;
     PanelLayout layout;
@@ -133,7 +133,7 @@ struct Plan {
     std::vector<PlanKernel> kernels;
     std::map<std::string, std::vector<PlanCall>> plans;
 
-    static constexpr int format = 4;  ///< of the file
+    static constexpr int format = 5;  ///< of the file
     /// The format that a file's text says it has, "?" where it says none.
     static std::string format_of(const std::string &text);
     /// Reads and checks a plan; errors name the file and what is wrong in it.
@@ -142,7 +142,7 @@ struct Plan {
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.
     int find(const std::string &role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none
-    int remainder_of(int parameter) const;      ///< the buffer; -1: the parameter is not kept in halves
+    int master_low_of(int parameter) const;     ///< the buffer; -1: the parameter has no split master
     int gradient_of(int parameter) const;       ///< the buffer; -1: none
     /// Bytes by role of what is stored, with so many of the workers in one process; activations: those of the arenas.
     std::map<std::string, int64_t> memory(int replicas) const;

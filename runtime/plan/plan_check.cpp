@@ -65,8 +65,8 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
     if (!b.constant.empty() && (b.role != "input" || b.type != "float32" || int64_t(b.constant.size()) != b.elements()))
         fail("'{}' has {} numbers for [{}]", b.name, b.constant.size(), fmt::join(b.shape, ", "));
     if (b.role == "parameter" || b.role == "state")
-        if (const bool halves = p.remainder_of(int(&b - p.buffers.data())) >= 0; element > (halves ? 2 : 4))
-            fail("'{}' has elements of {}{}", b.name, b.type, halves ? ", and a remainder" : "");
+        if (const bool split = p.master_low_of(int(&b - p.buffers.data())) >= 0; element > (split ? 2 : 4))
+            fail("'{}' has elements of {}{}", b.name, b.type, split ? " with a low half" : "");
 }
 
 /// A dialect relies on what is said of its arguments as compiled code does.

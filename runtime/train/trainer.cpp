@@ -103,14 +103,14 @@ void Trainer::initialise(uint64_t seed) {
 /// What `staging_bytes` (memory_need.h) counts: nothing beside a transfer, much beside a step.
 void Trainer::drop_staging() {
     row_major_ = std::vector<float>(), storage_ = std::vector<float>();
-    half_ = std::vector<uint16_t>(), remainder_ = std::vector<uint16_t>();
+    high_ = std::vector<uint16_t>(), low_ = std::vector<uint16_t>();
 }
 
 void Trainer::put(int buffer, std::span<const float> row_major) {
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
     storage_.resize(size_t(b.stored_elements()));
     to_storage(b, row_major, storage_);
-    const int lower = plan().remainder_of(buffer);
+    const int lower = plan().master_low_of(buffer);
     if (const auto &shares = shares_[size_t(buffer)]; !shares.empty()) {
         // What is never written takes no memory: a process has its own part of the optimizer state only.
         for (const Share &s : shares)
@@ -119,27 +119,27 @@ void Trainer::put(int buffer, std::span<const float> row_major) {
         return;
     }
     if (lower < 0) return executor().upload(buffer, storage_.data(), size_t(b.bytes));
-    half_.resize(storage_.size()), remainder_.resize(storage_.size());
+    high_.resize(storage_.size()), low_.resize(storage_.size());
     for (size_t i = 0; i < storage_.size(); i++) {
         const Master m = Master::split(storage_[i]);
-        half_[i] = m.half, remainder_[i] = m.remainder;
+        high_[i] = m.high, low_[i] = m.low;
     }
-    executor().upload(buffer, half_.data(), size_t(b.bytes));
-    executor().upload(lower, remainder_.data(), size_t(b.bytes));
+    executor().upload(buffer, high_.data(), size_t(b.bytes));
+    executor().upload(lower, low_.data(), size_t(b.bytes));
 }
 
 void Trainer::get(int buffer, std::span<float> row_major) {
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
     storage_.resize(size_t(b.stored_elements()));
-    if (const int lower = plan().remainder_of(buffer); lower < 0) {
+    if (const int lower = plan().master_low_of(buffer); lower < 0) {
         executor().download(storage_.data(), buffer, size_t(b.bytes));
         if (const auto &shares = shares_[size_t(buffer)]; !shares.empty())
             processes_.collect(std::as_writable_bytes(std::span(storage_)), shares);
     } else {
-        half_.resize(storage_.size()), remainder_.resize(storage_.size());
-        executor().download(half_.data(), buffer, size_t(b.bytes));
-        executor().download(remainder_.data(), lower, size_t(b.bytes));
-        for (size_t i = 0; i < storage_.size(); i++) storage_[i] = Master{half_[i], remainder_[i]}.whole();
+        high_.resize(storage_.size()), low_.resize(storage_.size());
+        executor().download(high_.data(), buffer, size_t(b.bytes));
+        executor().download(low_.data(), lower, size_t(b.bytes));
+        for (size_t i = 0; i < storage_.size(); i++) storage_[i] = Master{high_[i], low_[i]}.whole();
     }
     to_row_major(b, storage_, row_major);
 }
@@ -276,7 +276,7 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
             feed(w, batch, first() + w);
             tell_mean_weights(w, weights_);
             // Updates that wait for this pass still read the numbers of the step that they belong to.
-            run(w, pending_ ? "lazy" : "forward", call);
+            run(w, pending_ ? "deferred" : "forward", call);
             if (k == 0)
                 executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(),
                                               scalars_.size() * sizeof(double));
@@ -291,7 +291,7 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
     for (auto &e : executors_) e->device().finish();  // the only time that a step waits for its devices
     steps_++;
     count_withheld();
-    pending_ = executor().has("lazy");
+    pending_ = executor().has("deferred");
     terms_.resize(terms - 1);
     for (size_t t = 1; t < terms; t++) terms_[t - 1] = mean_of(t, accumulate);
     return mean_of(0, accumulate);

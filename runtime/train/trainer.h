@@ -80,7 +80,7 @@ public:
     /// Whether the targets are numbers to predict, not tokens or labels.
     bool predicts_numbers() const { return plan().buffers[size_t(targets_)].type == "float32"; }
 
-    /// Row-major values of a parameter, its gradient or its state. The two halves of a weight are one number here.
+    /// Row-major values of a parameter, its gradient or its state. A split master is one number here.
     void put(int buffer, std::span<const float> row_major);
     void get(int buffer, std::span<float> row_major);
     /// Updates that were withheld, in the life of the weights, because a gradient was not finite.
@@ -127,7 +127,7 @@ private:
     std::vector<float> output_, row_major_, storage_;
     std::vector<float> losses_;  ///< of a step: by worker of this process, micro-batch, the loss and its terms
     std::vector<double> terms_;
-    std::vector<uint16_t> half_, remainder_;
+    std::vector<uint16_t> high_, low_;
     void drop_staging();
     std::vector<double> *profile_ = nullptr;
     std::vector<FiniteWatch> watches_;  ///< by worker of this process, where values are watched

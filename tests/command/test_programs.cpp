@@ -30,7 +30,7 @@ const std::string description =
 /// A program that counts its builds in the file `builds` beside it.
 const std::string good_build =
     R"(echo x >> "$(dirname "$0")/builds"; echo '{"done":0,"total":3,"cached":1}'; echo a word;
-       mkdir -p "$2"; echo '{"format":4}' > "$2/plan.json"; echo code > "$2/kernels.so"
+       mkdir -p "$2"; echo '{"format":5}' > "$2/plan.json"; echo code > "$2/kernels.so"
        echo '{"done":3,"total":3,"cached":1}')";
 
 struct Fake {
@@ -70,7 +70,7 @@ TEST_CASE("programs: a bundle is built once, and again when it is damaged") {
     CHECK(r.kernels == 3);
     CHECK(r.cached == 1);
     CHECK(seen == std::vector{0, 3});
-    CHECK(read_file(r.folder / "plan.json") == "{\"format\":4}\n");
+    CHECK(read_file(r.folder / "plan.json") == "{\"format\":5}\n");
     r = fake.get();
     CHECK(r.kernels == 3);
     CHECK(r.cached == 3);
@@ -96,14 +96,14 @@ TEST_CASE("programs: a bundle that another version wrote is built again") {
             true);
         CHECK(fake.get().cached == 1);
         CHECK(fake.builds() == 2);
-        CHECK(Plan::format_of(read_file(folder / "plan.json")) == "4");
+        CHECK(Plan::format_of(read_file(folder / "plan.json")) == "5");
         CHECK(fake.get().cached == 3);
         CHECK(fake.builds() == 2);
     }
     // A program that is of another version itself is an error, not a loop.
     Fake other(
-        R"(echo '{"done":3,"total":3,"cached":1}'; echo '{"format":5}' > "$2/plan.json"; echo > "$2/kernels.so")");
-    CHECK_ERROR(Plan::load(other.get().folder / "plan.json"), "its format is 5, expected 4");
+        R"(echo '{"done":3,"total":3,"cached":1}'; echo '{"format":4}' > "$2/plan.json"; echo > "$2/kernels.so")");
+    CHECK_ERROR(Plan::load(other.get().folder / "plan.json"), "its format is 4, expected 5");
 }
 
 TEST_CASE("programs: an optimizer that the program does not know is refused, with those it does") {

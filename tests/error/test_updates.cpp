@@ -145,9 +145,9 @@ TEST_CASE("an update at forward leaves the step, and stands before its first use
     const std::string update = "next(h.0.mlp.c_fc.weight)";
     CHECK_FALSE(c.kernel("step", update));
     CHECK(c.kernel("flush", update));
-    const auto &plan = c.program.entries.at("lazy").kernels;
+    const auto &plan = c.program.entries.at("deferred").kernels;
     auto place = [&](const std::string &stage) {
-        return std::find(plan.begin(), plan.end(), c.kernel("lazy", stage)) - plan.begin();
+        return std::find(plan.begin(), plan.end(), c.kernel("deferred", stage)) - plan.begin();
     };
     CHECK(place(update) + 1 == place("h.0.mlp.c_fc"));
     CHECK(plan.size() == c.program.entries.at("forward").kernels.size() + 1);

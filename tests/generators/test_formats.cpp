@@ -31,7 +31,7 @@ TEST_CASE("formats: what products read is bf16; the residual stream, results, gr
     for (const char *half : {"wte.weight", "h.0.attn.c_attn.weight"}) CHECK_MESSAGE(weights.at(half) == 16, half);
     for (const char *whole : {"wpe.weight", "h.0.attn.c_attn.bias", "ln_f.weight"})
         CHECK_MESSAGE(weights.at(whole) == 32, whole);
-    CHECK(bits(c.program, ir::Role::remainder).size() == 9);
+    CHECK(bits(c.program, ir::Role::master_low).size() == 9);
     for (ir::Role role : {ir::Role::gradient, ir::Role::state})
         for (auto &[name, n] : bits(c.program, role)) CHECK_MESSAGE(n == 32, name);
 }
@@ -55,7 +55,7 @@ TEST_CASE("formats: a layer's own numerics are an exception from the model's") {
 
 TEST_CASE("formats: in fp32 nothing is, and nothing is withheld") {
     Compiled<Gpt> c(small, schedule_gpt);
-    CHECK(bits(c.program, ir::Role::remainder).empty());
+    CHECK(bits(c.program, ir::Role::master_low).empty());
     CHECK_FALSE(c.program.count);
     for (auto &[name, n] : bits(c.program, ir::Role::activation)) CHECK(n == 32);
 }

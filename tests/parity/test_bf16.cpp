@@ -16,7 +16,7 @@ std::map<std::string, std::string> kept(Trainer &t) {
     std::map<std::string, std::string> all;
     for (size_t b = 0; b < t.plan().buffers.size(); b++) {
         const PlanBuffer &buffer = t.plan().buffers[b];
-        if (buffer.role != "parameter" && buffer.role != "state" && buffer.role != "remainder") continue;
+        if (buffer.role != "parameter" && buffer.role != "state" && buffer.role != "master_low") continue;
         std::string bytes(size_t(buffer.bytes), 0);
         t.executor().download(bytes.data(), int(b), bytes.size());
         all[buffer.name] = bytes;

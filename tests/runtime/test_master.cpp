@@ -18,13 +18,13 @@ TEST_CASE("master: put together again, every sign, exponent and upper half is as
         }
 }
 
-TEST_CASE("master: the half is the nearest bf16") {
+TEST_CASE("master: the high half is the nearest bf16") {
     for (float x : {1.0f, -0.7f, 3.14159f, 1e-3f, -65504.0f, 1e-40f}) {
-        const float half = std::bit_cast<float>(uint32_t(Master::split(x).half) << 16);
-        CHECK(std::abs(half - x) <= std::ldexp(std::abs(x), -8) + 1e-40f);
+        const float high = std::bit_cast<float>(uint32_t(Master::split(x).high) << 16);
+        CHECK(std::abs(high - x) <= std::ldexp(std::abs(x), -8) + 1e-40f);
     }
-    CHECK(std::isinf(std::bit_cast<float>(uint32_t(Master::split(INFINITY).half) << 16)));
-    CHECK(std::isnan(std::bit_cast<float>(uint32_t(Master::split(NAN).half) << 16)));
+    CHECK(std::isinf(std::bit_cast<float>(uint32_t(Master::split(INFINITY).high) << 16)));
+    CHECK(std::isnan(std::bit_cast<float>(uint32_t(Master::split(NAN).high) << 16)));
 }
 
 }  // namespace cryolite::test

@@ -108,7 +108,7 @@ TEST_CASE("memory: what a run takes, of all workers in one process or of one of 
                                                              {"staging: loading, checkpoint buffers", "24.0 MB"}};
     for (auto &[name, bytes] : holders)
         CHECK_MESSAGE(contains(all.table(), fmt::format("\n  {:<37}{:>9}", name, bytes)), all.table());
-    add("remainder", "uint16", 1'000'000);
+    add("master_low", "uint16", 1'000'000);
     CHECK(memory_need(plan, false).staging == 12 * 3'000'000);
 }
 

@@ -116,7 +116,7 @@ public:
                               : "",
             grouped(uint64_t(plan_.parameters())), 1e-9 * step_flops(plan_, s_.accumulate), roof_.peak,
             roof_.bandwidth);
-        for (const char *pass : {"forward", "first", "accumulate", "step", "lazy", "flush"})
+        for (const char *pass : {"forward", "first", "accumulate", "step", "deferred", "flush"})
             if (plan_.plans.count(pass)) print_pass(pass);
         fmt::print("\nMFLOP and MB: of one call. share: of the pass, were every call as fast as the machine; bound: "
                    "what limits it "
@@ -303,10 +303,10 @@ private:
                     computes |= s.name == "d(" + parameter + ")";
                 }
                 if (update)
-                    return {c.worker >= 0 && pass == "step"     ? "in parts, by workers"
-                            : computes                          ? "with its gradient"
-                            : pass == "lazy" || pass == "flush" ? "forward, at its next use"
-                                                                : "separate",
+                    return {c.worker >= 0 && pass == "step"         ? "in parts, by workers"
+                            : computes                              ? "with its gradient"
+                            : pass == "deferred" || pass == "flush" ? "forward, at its next use"
+                                                                    : "separate",
                             update->why};
             }
         return {};

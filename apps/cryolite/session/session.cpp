@@ -139,7 +139,7 @@ std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {
             for (const PlanCall &c : at->second) calls.push_back(&c);
     };
     for (int k = 0; k < accumulate; k++) {
-        add(k == 0 && plan.plans.count("lazy") ? "lazy" : "forward");
+        add(k == 0 && plan.plans.count("deferred") ? "deferred" : "forward");
         add(k == accumulate - 1 ? "step" : k == 0 ? "first" : "accumulate");
     }
     return calls;

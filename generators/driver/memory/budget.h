@@ -16,8 +16,8 @@ struct DoesNotFit : Error {
 };
 
 /// The step that fits into `bytes` (what outlives a step and the activations), materialising again in the backward pass
-/// what costs least time for its bytes, and with smaller blocks of the head where that costs less, unless they are
-/// given; 0: no limit. Errors: DoesNotFit.
+/// what costs least time for its bytes, and with smaller chunks of the head's rows where that costs less,
+/// unless they are given; 0: no limit. Errors: DoesNotFit.
 StepProgram lower_within(int64_t bytes, const StepOptions &options, const Lower &lower);
 
 }  // namespace cryolite::compiler

@@ -85,7 +85,7 @@ private:
         }
         return recompute && !asked.budget ? rematerialised(way) : std::nullopt;
     }
-    /// The blocks of the head stay what they are: no order of additions depends on the memory there is.
+    /// The chunks of the head's rows stay what they are: no order of additions depends on the memory there is.
     std::optional<Way> rematerialised(Way way) {
         // A budget is of all workers together; one that nothing fits into tells the least.
         const int workers = asked.options.workers;

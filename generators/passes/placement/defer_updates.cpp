@@ -1,5 +1,5 @@
-// Updates that are placed at forward: they leave the step for the next forward pass ("lazy"), each before the first use
-// of its parameter; "flush" does them alone.
+// Updates that are placed at forward: they leave the step for the next forward pass ("deferred"), each before the first
+// use of its parameter; "flush" does them alone.
 
 #include <algorithm>
 
@@ -36,7 +36,7 @@ void defer_updates(StepProgram &p, const Context &cx) {
     std::map<ParamId, std::vector<OpId>> updates;
     auto &step = p.entries.at("step").ops;
     const std::vector<ValueId> &results = p.entries.at("forward").results;
-    ir::Entry lazy{.mode = ir::Entry::training, .holds_forward = true, .results = results};
+    ir::Entry deferred{.mode = ir::Entry::training, .holds_forward = true, .results = results};
     ir::Entry flush{.mode = ir::Entry::training, .repeats = true, .results = {p.loss}};
     for (OpId id : step)
         if (auto *u = ir::as<ir::Update>(p.ops[id]); u && why.count(u->w)) {
@@ -52,18 +52,18 @@ void defer_updates(StepProgram &p, const Context &cx) {
     });
     auto take = [&](ParamId w) {
         if (auto u = updates.find(w); u != updates.end()) {
-            lazy.ops.insert(lazy.ops.end(), u->second.begin(), u->second.end());
+            deferred.ops.insert(deferred.ops.end(), u->second.begin(), u->second.end());
             updates.erase(u);
         }
     };
     for (OpId id : ops_of(p, "forward")) {
         for (ParamId w : p.layer(*ir::call_of(p.ops[id])).parameters) take(w);
-        lazy.ops.push_back(p.ops.add(p.ops[id]));
+        deferred.ops.push_back(p.ops.add(p.ops[id]));
     }
     // What the head alone uses, where its blocks come with the backward pass.
     for (ParamId w : p.parameters.ids()) take(w);
-    for (ir::Entry *e : {&lazy, &flush}) number_versions(p, *e);
-    p.entries["lazy"] = lazy, p.entries["flush"] = flush;
+    for (ir::Entry *e : {&deferred, &flush}) number_versions(p, *e);
+    p.entries["deferred"] = deferred, p.entries["flush"] = flush;
     number_versions(p, p.entries.at("step"));
 }
 

@@ -35,7 +35,7 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
         p.spared.state_bytes += each * int64_t(cx.optimizer.states().size()), p.spared.gradient_bytes += each;
     }
     // It keeps all bits of a weight that is read in bf16.
-    if (w.split) w.remainder = add(w.path + ".remainder", ir::Role::remainder, ir::uint16);
+    if (w.split) w.master_low = add(w.path + ".master_low", ir::Role::master_low, ir::uint16);
 }
 
 void declare_scalars(StepProgram &p, const Context &cx) {

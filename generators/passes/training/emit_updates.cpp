@@ -79,7 +79,7 @@ private:
         const ir::Parameter &w = p.parameters[id];
         ir::Op op{.name = "next(" + w.path + ")", .kind = ir::Update{id, cx.options.clip}, .writes = {{w.value}}};
         for (ValueId state : w.states) op.writes.push_back({state});
-        if (w.remainder) op.writes.push_back({w.remainder});
+        if (w.master_low) op.writes.push_back({w.master_low});
         add(op);
     }
 };
