@@ -312,6 +312,15 @@ TEST_CASE("configuration files that are wrong") {
         CAPTURE(outside);
         CHECK_ERROR(texts(outside), "is outside of a string: put the value in double quotes");
     }
+    // A value is read to its end before it is known what it is: what looks like a string there is none.
+    for (const char *within :
+         {"lr = 00b\"\xc3\xa9\"", "lr = 0[\"\xc3\xa9\"]", "lr = 0.\"\xc3\xa9\"", "lr = 'a'\"b\""}) {
+        CAPTURE(within);
+        CHECK_ERROR(texts(within), "a quote within a value: put the whole value in quotes");
+    }
+    CHECK_ERROR(texts("lr=0=\"\xc3\xa9\""), "a second = within a value");
+    CHECK(texts("\xef\xbb\xbf\"data\"=\"\xc3\xa9\"\nlr=1") == "\xc3\xa9");
+    CHECK_ERROR(texts("data={a=\"\xc3\xa9\",b=[\"x\",'y']}"), "\"data\" must be a string");
     CHECK(texts("\xef\xbb\xbf# \xc3\xa9\ndata = \"\xc3\xa9 \\\" # '\" # \xc3\xa9\n") == "\xc3\xa9 \" # '");
     CHECK(texts("data = '\xc3\xa9\"'") == "\xc3\xa9\"");
     CHECK(texts("data = \"\"\"\n\xc3\xa9\\\\\"\" '''\n\xc3\xa9\"\"\"\"\"\nlr = 1 # \xc3\xa9") ==

@@ -43,6 +43,26 @@ size_t skip_text(std::string_view text, size_t at) {
     return text.size();
 }
 
+/// Finds what hides the beginning of a string from the parser, which reads a value to its end before it asks what it is:
+/// a quote within one begins no string.
+class ValueScan {
+public:
+    /// What is wrong with the character at text[at], outside of strings and comments; empty: nothing.
+    std::string mistake(std::string_view text, size_t at) {
+        const char c = text[at];
+        if (std::string_view(" \t\r\n,]}").find(c) != std::string_view::npos) equals_ = 0;
+        if ((c == '[' || c == '{') && at > 0 && text[at - 1] == '=') equals_ = 0;
+        if (c == '=' && ++equals_ > 1) return "a second = within a value: put the value in double quotes";
+        if (c != '"' && c != '\'') return "";
+        while (at > 0 && (text[at - 1] == '[' || text[at - 1] == '{')) --at;
+        if (at == 0 || std::string_view(" \t\r\n=,").find(text[at - 1]) != std::string_view::npos) return "";
+        return "a quote within a value: put the whole value in quotes";
+    }
+
+private:
+    int equals_ = 0;  ///< since a value may have begun
+};
+
 /// Refuses what the parser does not bear. It opens and frees tables by recursion, one for each dot of a key; and for a
 /// character that is not ASCII, where none may be, it was not made.
 void check_limits(std::string_view text, const fs::path &path) {
@@ -53,8 +73,11 @@ void check_limits(std::string_view text, const fs::path &path) {
     auto refuse = [&](size_t at, const std::string &what) {
         fail_usage("{}, line {}: {}", path.string(), 1 + std::count(text.begin(), text.begin() + long(at), '\n'), what);
     };
+    if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+    ValueScan scan;
     size_t dots = 0;
-    for (size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0; at < text.size(); ++at) {
+    for (size_t at = 0; at < text.size(); ++at) {
+        if (const std::string mistake = scan.mistake(text, at); !mistake.empty()) refuse(at, mistake);
         if (const size_t end = skip_text(text, at); end > at) {
             at = end - 1;
             continue;
