@@ -43,8 +43,8 @@ size_t skip_text(std::string_view text, size_t at) {
     return text.size();
 }
 
-/// Finds what hides the beginning of a string from the parser, which reads a value to its end before it asks what it is:
-/// a quote within one begins no string.
+/// Finds what hides the beginning of a string from the parser, which reads a value to its end before it asks what it
+/// is: a quote within one begins no string.
 class ValueScan {
 public:
     /// What is wrong with the character at text[at], outside of strings and comments; empty: nothing.
