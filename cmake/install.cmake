@@ -32,7 +32,8 @@ install(CODE [[
 foreach(app gpt digits)
   install(DIRECTORY apps/${app}/data DESTINATION ${home}/apps/${app} COMPONENT command)
 endforeach()
-install(DIRECTORY apps/cryolite/peers apps/cryolite/new_project DESTINATION ${home}/apps/cryolite COMPONENT command)
+install(DIRECTORY apps/cryolite/peers apps/cryolite/new_project apps/cryolite/export_library
+        DESTINATION ${home}/apps/cryolite COMPONENT command PATTERN *.cpp EXCLUDE PATTERN *.h EXCLUDE)
 if(TARGET cryolite_mpi)
   install(TARGETS cryolite_mpi LIBRARY DESTINATION ${home}/bin COMPONENT command)
 endif()

@@ -36,6 +36,7 @@ constexpr Subcommand subcommands[] = {
     {"sample", "generate text from a run", run_sample},
     {"explain", "show the plan of a training step", run_explain},
     {"compile", "compile a bundle into a folder, for an app", run_compile},
+    {"export", "write a C library that trains a model without Cryolite", run_export},
     {"new", "write a small project of one's own", run_new},
     {"check", "check the gradients of every layer", run_check},
     {"runs", "list and compare runs, check that a run's folder is whole", run_runs},

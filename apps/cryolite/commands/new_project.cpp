@@ -7,6 +7,7 @@
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
+#include "apps/cryolite/commands/template_file.h"
 #include "apps/cryolite/session/run_data.h"
 #include "runtime/io/error.h"
 #include "runtime/io/streams.h"
@@ -14,8 +15,6 @@
 namespace cryolite {
 
 namespace {
-
-constexpr const char *templates = "apps/cryolite/new_project";
 
 /// The name becomes that of a folder, of CMake's targets, and stands in C++ texts.
 void check_project_name(const std::string &name) {
@@ -29,24 +28,13 @@ void check_project_name(const std::string &name) {
     if (targets.contains(name)) fail_usage("{} is a target that CMake has already: use another name", name);
 }
 
-std::string filled(std::string text, const std::string &name) {
-    const std::pair<std::string, std::string> marks[] = {{"@NAME@", name}, {"@VERSION@", CRYOLITE_VERSION}};
-    for (const auto &[mark, value] : marks)
-        for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += value.size())
-            text.replace(at, mark.size(), value);
-    return text;
-}
-
 /// The whole project appears at once, or nothing does.
 void write_project(const std::string &name, const fs::path &folder) {
     TemporaryFolder made(folder);
-    const std::string ending = ".in";
-    for (const fs::directory_entry &entry : fs::directory_iterator(source_path(templates))) {
-        const std::string file = entry.path().filename().string();
-        if (!file.ends_with(ending)) continue;
-        const std::string to = file.substr(0, file.size() - ending.size());
-        write_file_atomic(made.path() / to, filled(read_file(entry.path()), name), to.ends_with(".sh") ? 0755 : 0644);
-    }
+    const Marks marks = {{"@NAME@", name}, {"@VERSION@", CRYOLITE_VERSION}};
+    for (const std::string file : {"CMakeLists.txt", "README.md", "model.cpp", "train.cpp", "test.sh"})
+        write_file_atomic(made.path() / file, filled_template("new_project", file, marks),
+                          file.ends_with(".sh") ? 0755 : 0644);
     write_file_atomic(made.path() / "data.txt", read_file(source_path("apps/gpt/data/tinyshakespeare.txt")));
     if (!made.publish()) fail_usage("{} is there already: name another folder with --out", folder.string());
 }

@@ -1,0 +1,227 @@
+#include "apps/cryolite/export_library/tables.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+constexpr int most_arguments = 64, most_dimensions = 8, most_scalars = 4096;  // internal.h.in
+constexpr int64_t alignment = 64;
+/// Those that library.c.in runs.
+constexpr const char *plan_names[] = {"forward",  "step",    "first",    "accumulate",
+                                      "evaluate", "predict", "deferred", "flush"};
+
+/// Every buffer's place in the memory of an instance: what is not in the arena one after the other, then the arena.
+std::vector<int64_t> places(const Plan &p, int64_t &bytes) {
+    std::vector<int64_t> at(p.buffers.size());
+    bytes = 0;
+    auto room = [&](int64_t wanted) {
+        const int64_t begin = bytes;
+        bytes += (wanted + 2 * alignment - 1) / alignment * alignment;  // a vector may read past the end
+        return begin;
+    };
+    for (size_t b = 0; b < p.buffers.size(); b++)
+        if (p.buffers[b].stored && p.buffers[b].role != "activation") at[b] = room(p.buffers[b].bytes);
+    const int64_t arena = room(p.arena);
+    for (size_t b = 0; b < p.buffers.size(); b++)
+        if (p.buffers[b].role == "activation" && p.buffers[b].offset >= 0) at[b] = arena + p.buffers[b].offset;
+    return at;
+}
+
+/// halide_type_code_t and bits.
+std::pair<int, int> type_of(const std::string &name) {
+    const size_t digits = name.find_first_of("0123456789");
+    const std::map<std::string, int> codes = {{"int", 0}, {"uint", 1}, {"float", 2}, {"bfloat", 4}};
+    return {codes.at(name.substr(0, digits)), std::stoi(name.substr(digits))};
+}
+
+std::string quoted(const std::string &text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + '"';
+}
+
+class Tables {
+public:
+    Tables(const Plan &plan, const LibraryFacts &facts) : p(plan), facts(facts), at(places(plan, bytes)) {}
+
+    std::string text() {
+        out = "/* The plan of the step: buffers, kernels and their calls. Generated. */\n#include \"internal.h\"\n\n"
+              "#include <string.h>\n\n";
+        add_buffers();
+        add_plans();
+        add_tensors();
+        add_scalars();
+        add_ranges();
+        add_constants();
+        add_processor();
+        return out;
+    }
+
+private:
+    const Plan &p;
+    const LibraryFacts &facts;
+    int64_t bytes = 0;
+    const std::vector<int64_t> at;
+    std::string out;
+
+    template <typename... T> void add(fmt::format_string<T...> text, T &&...values) {
+        out += fmt::format(text, std::forward<T>(values)...);
+    }
+    int input(const std::string &name) const { return p.find("input", name); }
+
+    void add_buffers() {
+        add("const buffer buffers[] = {{\n");
+        for (size_t b = 0; b < p.buffers.size(); b++)
+            add("    {{{}, {}}}, /* {} {} */\n", at[b], p.buffers[b].bytes, p.buffers[b].role, p.buffers[b].name);
+        add("}};\nconst int input_buffer = {}, target_buffer = {}, scalar_buffer = {}, loss_buffer = {}, output_buffer "
+            "= {},\n"
+            "          row_weight_buffer = {}, evaluation_loss_buffer = {};\n",
+            input(p.task), input("targets"), p.find("scalars"), p.loss, p.output,
+            p.evaluation.loss < 0 ? -1 : p.evaluation.row_weights, p.evaluation.loss);
+        add("const int input_classes = {};\nconst size_t state_bytes = {}, scratch_bytes = {};\n\n",
+            facts.input_classes, bytes, facts.scratch);
+    }
+
+    void add_plans() {
+        std::set<std::string> symbols;
+        for (const PlanKernel &k : p.kernels) symbols.insert(k.symbol);
+        for (const std::string &symbol : symbols) add("int {}_argv(void **argv);\n", symbol);
+        std::string arguments, calls;
+        std::map<std::string, std::pair<int, int>> begins;  // of a plan's calls, and how many
+        int argument = 0, call = 0;
+        for (const auto &[name, list] : p.plans) {
+            begins[name] = {call, int(list.size())};
+            for (const PlanCall &c : list) {
+                const PlanKernel &k = p.kernels[size_t(c.kernel)];
+                calls +=
+                    fmt::format("    {{{}_argv, {}, {}, {}}},\n", k.symbol, quoted(c.name), argument, c.args.size());
+                for (size_t i = 0; i < c.args.size(); i++, argument++) arguments += argument_text(c.args[i], k.args[i]);
+                call++;
+            }
+        }
+        add("\nconst argument arguments[] = {{\n{}}};\n\nstatic const call calls[] = {{\n{}}};\n", arguments, calls);
+        for (const char *name : plan_names)
+            add("const plan plan_{} = {{calls + {}, {}}};\n", name, begins[name].first, begins[name].second);
+        add("\n");
+    }
+    std::string argument_text(const PlanCall::Bound &a, const PlanArgument &of) const {
+        const auto [code, bits] = type_of(of.type);
+        return fmt::format("    {{{}, {}, {}, {}, {{{}}}}},\n", at[size_t(a.buffer)] + a.offset * ((bits + 7) / 8),
+                           code, bits, of.extents.size(), fmt::join(of.extents, ", "));
+    }
+
+    void add_tensors() {
+        int count = 0;
+        add("const tensor tensors[] = {{\n");
+        for (const char *role : {"parameter", "state"})
+            for (size_t b = 0; b < p.buffers.size(); b++)
+                if (p.buffers[b].role == role) add_tensor(int(b), role), count++;
+        add("}};\nconst int tensor_count = {};\n\n", count);
+    }
+    void add_tensor(int b, const std::string &role) {
+        const PlanBuffer &t = p.buffers[size_t(b)];
+        int64_t inner = 1, outer = 1, n = 1;
+        for (size_t d = 0; d < t.shape.size(); d++) {
+            if (int(d) < t.layout.dim) inner *= t.shape[d];
+            if (int(d) == t.layout.dim) n = t.shape[d];
+            if (int(d) > t.layout.dim) outer *= t.shape[d];
+        }
+        const std::vector<int> shape(t.shape.rbegin(), t.shape.rend());
+        add("    {{{}, {}, {}, {}, {}, {{{}}}, {}, {}, {}, {}}},\n", quoted(t.name), b,
+            role == "parameter" ? p.master_low_of(b) : -1, role == "parameter" ? "true" : "false", shape.size(),
+            fmt::join(shape, ", "), t.layout.panel, inner, n, outer);
+    }
+
+    void add_scalars() {
+        std::vector<std::string> names, values;
+        for (const std::string &name : p.scalar_names) names.push_back(quoted(name));
+        for (const double value : p.scalar_values) values.push_back(fmt::format("{:.17g}", value));
+        const int buffer = p.find("scalars");
+        add("const char *const scalar_names[] = {{{}}};\nconst double scalar_values[] = {{{}}};\n",
+            fmt::join(names, ", "), fmt::join(values, ", "));
+        add("const int scalar_count = {}, scalar_space = {};\n", names.size(), p.buffers[size_t(buffer)].elements());
+        int count = 0;
+        add("const group_scalar group_scalars[] = {{\n");
+        for (const PlanGroup &g : p.groups)
+            for (size_t s = 0; s < names.size(); s++, count++) add_group_scalar(g, int(s));
+        add("    {{-1, 0, 0, false, false}},\n}};\nconst int group_scalar_count = {};\n\n", count);
+    }
+    void add_group_scalar(const PlanGroup &g, int scalar) {
+        const PlanGroup::Setting *own = nullptr;
+        for (const PlanGroup::Setting &s : g.settings)
+            if (s.scalar == p.scalar_names[size_t(scalar)]) own = &s;
+        add("    {{{}, {}, {:.17g}, {}, {}}},\n", scalar, g.at + scalar, own ? own->value : 0.0, own && own->times,
+            own != nullptr);
+    }
+
+    void add_ranges() {
+        int count = 0;
+        add("const id_range target_ranges[] = {{\n");
+        for (const PlanIds &ids : p.ids) {
+            if (ids.input != input("targets")) continue;
+            add("    {{{}, {}, {}}},\n", ids.classes, ids.ignored.has_value(), ids.ignored.value_or(0));
+            count++;
+        }
+        add("    {{0, false, 0}},\n}};\nconst int target_range_count = {};\n\n", count);
+    }
+
+    void add_constants() {
+        std::string copies;
+        for (size_t b = 0; b < p.buffers.size(); b++) {
+            if (p.buffers[b].constant.empty()) continue;
+            add("static const float constant_{}[] = {{", b);
+            for (const float x : p.buffers[b].constant) add("{:.9g}f, ", double(x));
+            add("}};\n");
+            copies += fmt::format("    memcpy(base + {}, constant_{}, sizeof constant_{});\n", at[b], b, b);
+        }
+        add("void fill_constants(uint8_t *base) {{\n    (void)base;\n{}}}\n\n", copies);
+    }
+
+    void add_processor() {
+        add("const char *lacking_feature(void) {{\n");
+        for (const std::string &f : facts.features)
+            add("    if (!__builtin_cpu_supports(\"{}\")) return \"{}\";\n", f, f);
+        add("    return NULL;\n}}\n");
+    }
+};
+
+}  // namespace
+
+void check_exportable(const Plan &p) {
+    for (const auto &[name, calls] : p.plans)
+        if (std::ranges::count(plan_names, name) == 0) fail("a library does not know the plan '{}' of a step", name);
+    if (p.buffers[size_t(p.find("input", "targets"))].type != "int32")
+        fail_usage("the model predicts numbers: a library takes ids as targets");
+    if (p.scalar_values.size() > most_scalars || p.find("scalars") < 0 ||
+        p.buffers[size_t(p.find("scalars"))].elements() > most_scalars)
+        fail_usage("the step has more numbers for updates than a library keeps ({})", most_scalars);
+    for (const PlanIds &ids : p.ids)
+        if (ids.mean_weight >= 0)
+            fail_usage("rows count differently in '{}': a library has means over all rows only", ids.loss);
+    for (const PlanKernel &k : p.kernels) {
+        if (k.symbol.empty()) fail_usage("a kernel of {} has no compiled code: use --dialect halide", k.layer);
+        if (k.args.size() > most_arguments)
+            fail_usage("a kernel of {} has {} arguments, at most {} are known", k.layer, k.args.size(), most_arguments);
+        for (const PlanArgument &a : k.args)
+            if (a.extents.size() > most_dimensions)
+                fail_usage("a kernel of {} has an argument of {} dimensions", k.layer, a.extents.size());
+    }
+    for (const PlanBuffer &b : p.buffers)
+        if ((b.role == "parameter" || b.role == "state") && b.shape.size() > 4)
+            fail_usage("'{}' has {} dimensions: a library knows tensors of at most 4", b.name, b.shape.size());
+}
+
+std::string library_tables(const Plan &plan, const LibraryFacts &facts) { return Tables(plan, facts).text(); }
+
+}  // namespace cryolite

@@ -1,0 +1,242 @@
+/* What an exported library (gpt) promises: two instances at once, the caller's memory, parallel loops by a callback, no allocation
+ * in a step, an error for whatever is passed to it. usage: library_checks WEIGHTS. Linked with --wrap of the allocator's functions. */
+#include "gpt.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+#define CHECK(what) \
+    do { \
+        if (!(what)) failures++, printf("FAILED: line %d: %s\n", __LINE__, #what); \
+    } while (0)
+
+/* --- The allocator ends the program where it is called within a step ----------------------------------- */
+
+static _Thread_local bool in_step = false;
+#ifdef WRAPPED
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t a, size_t n);
+void __real_free(void *p);
+static void outside(void) {
+    if (in_step) printf("FAILED: memory is asked for, or given back, within a step\n"), abort();
+}
+void *__wrap_malloc(size_t n) { return outside(), __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t m) { return outside(), __real_calloc(n, m); }
+void *__wrap_realloc(void *p, size_t n) { return outside(), __real_realloc(p, n); }
+void *__wrap_aligned_alloc(size_t a, size_t n) { return outside(), __real_aligned_alloc(a, n); }
+void __wrap_free(void *p) { outside(), __real_free(p); }
+#endif
+
+static int32_t tokens[GPT_TOKENS], targets[GPT_TARGETS];
+static float output[GPT_OUTPUTS];
+static unsigned char weights[1 << 24];
+static size_t weight_bytes;
+
+static double losses_of(gpt *m, int steps) {
+    double loss = 0, sum = 0;
+    in_step = true;
+    for (int i = 0; i < steps; i++) {
+        CHECK(gpt_set(m, "lr", 1e-3) == GPT_OK);
+        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_OK);
+        sum = sum * 3 + loss;
+    }
+    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &loss) == GPT_OK);
+    CHECK(gpt_predict(m, tokens, output, GPT_OUTPUTS) == GPT_OK);
+    in_step = false;
+    for (int i = 0; i < GPT_OUTPUTS; i++) CHECK(isfinite(output[i]));
+    return sum * 3 + loss;
+}
+
+/* --- Two instances at once, loops on threads ----------------------------------------------------------- */
+
+static gpt *made(const gpt_options *options) {
+    gpt *m = NULL;
+    CHECK(gpt_create(options, &m) == GPT_OK);
+    CHECK(gpt_load_bytes(m, weights, weight_bytes) == GPT_OK);
+    return m;
+}
+
+static void *train_apart(void *sum) {
+    gpt *m = made(NULL);
+    *(double *)sum = losses_of(m, 5);
+    gpt_destroy(m);
+    return NULL;
+}
+
+typedef struct {
+    gpt_task task;
+    void *arg;
+    int count, thread;
+} share;
+static int loops = 0;
+static void *run_share(void *p) {
+    const share *s = p;
+    for (int i = s->thread; i < s->count; i += 3) s->task(s->arg, i, s->thread);
+    return NULL;
+}
+static void three_threads(void *user, gpt_task task, void *arg, int count) {
+    const bool outer = in_step;
+    in_step = false; /* threads take memory of their own */
+    pthread_t threads[3];
+    share shares[3];
+    for (int t = 0; t < 3; t++) {
+        shares[t] = (share){task, arg, count, t};
+        if (pthread_create(&threads[t], NULL, run_share, &shares[t])) abort();
+    }
+    for (int t = 0; t < 3; t++) pthread_join(threads[t], NULL);
+    in_step = outer;
+    ++*(int *)user;
+}
+
+static void check_instances(void) {
+    double one = 0, two = 0, alone = 0;
+    pthread_t a, b;
+    train_apart(&alone);
+    if (pthread_create(&a, NULL, train_apart, &one) || pthread_create(&b, NULL, train_apart, &two)) abort();
+    pthread_join(a, NULL), pthread_join(b, NULL);
+    CHECK(one == alone && two == alone);
+    const size_t bytes = gpt_bytes(3);
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    gpt_options options = {memory, bytes, three_threads, &loops, 3};
+    gpt *m = made(&options);
+    CHECK((void *)m == memory);
+    CHECK(losses_of(m, 5) == alone);
+    CHECK(loops > 0);
+    gpt_destroy(m);
+    CHECK(gpt_step(m, tokens, targets, 1, &one) == GPT_EARGUMENT); /* it is gone, its memory is not */
+    options.bytes = bytes - 1;
+    CHECK(gpt_create(&options, &m) == GPT_EMEMORY && !m);
+    options.bytes = bytes, options.memory = (char *)memory + 4;
+    CHECK(gpt_create(&options, &m) == GPT_EARGUMENT);
+    options.threads = -1;
+    CHECK(gpt_create(&options, &m) == GPT_EARGUMENT);
+    free(memory);
+}
+
+/* --- Arguments ----------------------------------------------------------------------------------------- */
+
+static void check_arguments(void) {
+    gpt *m = made(NULL);
+    double loss;
+    float values[4] = {0};
+    CHECK(gpt_create(NULL, NULL) == GPT_EARGUMENT);
+    CHECK(gpt_bytes(-1) == 0 && gpt_bytes(100000) == 0 && gpt_bytes(2) > gpt_bytes(1));
+    CHECK(gpt_step(NULL, tokens, targets, 1, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step((gpt *)(void *)output, tokens, targets, 1, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, NULL, targets, 1, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, NULL, 1, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, targets, 1, NULL) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, targets, 0, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, targets, 2, &loss) == GPT_EARGUMENT);
+    CHECK(strstr(gpt_message(m), "without --accumulate"));
+    for (int bad = -1; bad <= 100000; bad += 100001) {
+        tokens[3] = bad;
+        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_EVALUE && strstr(gpt_message(m), "the input 3 is"));
+        CHECK(gpt_predict(m, tokens, output, GPT_OUTPUTS) == GPT_EVALUE);
+        tokens[3] = 1, targets[5] = bad;
+        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_EVALUE && strstr(gpt_message(m), "the target 5 is"));
+        targets[5] = 1;
+    }
+    CHECK(gpt_evaluate(m, tokens, targets, 0, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH + 1, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, targets, 1, &loss) == GPT_OK && isfinite(loss));
+    CHECK(gpt_predict(m, tokens, output, 7) == GPT_EARGUMENT);
+    CHECK(gpt_set(m, "speed", 1) == GPT_ENAME && gpt_set(m, NULL, 1) == GPT_ENAME);
+    CHECK(gpt_set(m, "lr", NAN) == GPT_EVALUE);
+    CHECK(gpt_get(m, "lr", &loss) == GPT_OK && gpt_get(m, "lr", NULL) == GPT_EARGUMENT);
+    CHECK(gpt_read_tensor(m, "none", values, 4) == GPT_ENAME && gpt_read_tensor(m, NULL, values, 4) == GPT_EARGUMENT);
+    CHECK(gpt_write_tensor(m, gpt_tensor_name(0), values, 4) == GPT_EARGUMENT);
+    CHECK(gpt_load(m, "/nowhere") == GPT_EFILE && gpt_save(m, "/nowhere/w") == GPT_EFILE && gpt_load(m, NULL) == GPT_EARGUMENT);
+    CHECK(!gpt_tensor_name(-1) && !gpt_tensor_name(gpt_tensor_count()) && strcmp(gpt_meaning(3), gpt_meaning(-99)) == 0);
+    gpt_destroy(NULL);
+    gpt_destroy(m);
+}
+
+/* --- Tensors by name, files ----------------------------------------------------------------------------- */
+
+static void check_tensors(void) {
+    gpt *m = made(NULL), *other = NULL;
+    CHECK(gpt_create(NULL, &other) == GPT_OK);
+    for (int t = 0; t < gpt_tensor_count(); t++) {
+        int64_t shape[4], count = 1;
+        const int dimensions = gpt_tensor_shape(t, shape);
+        for (int d = 0; d < dimensions; d++) count *= shape[d];
+        float *values = malloc((size_t)count * sizeof *values);
+        CHECK(gpt_read_tensor(m, gpt_tensor_name(t), values, (size_t)count) == GPT_OK);
+        CHECK(gpt_write_tensor(other, gpt_tensor_name(t), values, (size_t)count) == GPT_OK);
+        values[count - 1] = INFINITY;
+        CHECK(gpt_write_tensor(other, gpt_tensor_name(t), values, (size_t)count) == GPT_EVALUE);
+        free(values);
+    }
+    CHECK(losses_of(m, 2) == losses_of(other, 2)); /* weights and states by name are all there is */
+    CHECK(gpt_save(m, "saved.safetensors") == GPT_OK);
+    gpt_destroy(other);
+    CHECK(gpt_create(NULL, &other) == GPT_OK && gpt_load(other, "saved.safetensors") == GPT_OK);
+    double a = 0, b = 1;
+    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &a) == GPT_OK);
+    CHECK(gpt_evaluate(other, tokens, targets, GPT_BATCH, &b) == GPT_OK);
+    CHECK(a == b);
+    gpt_destroy(m), gpt_destroy(other);
+}
+
+/* --- Hostile weights: whatever is wrong, the weights stay ----------------------------------------------- */
+
+static uint64_t state = 1;
+static uint32_t drawn(uint32_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % below;
+}
+
+static void check_hostile(int times) {
+    gpt *m = made(NULL);
+    const uint32_t header = weights[0] + 256u * weights[1] + 8;
+    int refused = 0;
+    double before, after;
+    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &before) == GPT_OK);
+    unsigned char *bytes = malloc(weight_bytes);
+    for (int i = 0; i < times; i++) {
+        memcpy(bytes, weights, weight_bytes);
+        const size_t size = drawn(3) ? weight_bytes : drawn((uint32_t)weight_bytes);
+        for (uint32_t k = drawn(4) + (size == weight_bytes); k > 0; k--) {
+            const uint32_t at = drawn(header);
+            if (drawn(2)) bytes[at] = (unsigned char)drawn(256);
+            else memmove(bytes + at, bytes + drawn(header), drawn(header - at));
+        }
+        unsigned char *exact = malloc(size ? size : 1); /* the sanitizer sees a read past the end */
+        memcpy(exact, bytes, size);
+        const int code = gpt_load_bytes(m, exact, size);
+        CHECK(code == GPT_OK || (code >= GPT_EKERNEL && gpt_message(m)[0]));
+        refused += code != GPT_OK;
+        free(exact);
+        if (code == GPT_OK) CHECK(gpt_load_bytes(m, weights, weight_bytes) == GPT_OK);
+    }
+    CHECK(refused > times / 2);
+    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &after) == GPT_OK && after == before);
+    memcpy(bytes, weights, weight_bytes);
+    bytes[weight_bytes - 1] = 0x7f, bytes[weight_bytes - 2] = 0x80; /* infinite */
+    CHECK(gpt_load_bytes(m, bytes, weight_bytes) == GPT_EVALUE);
+    CHECK(gpt_load_bytes(m, NULL, 9) == GPT_EARGUMENT && gpt_load_bytes(m, weights, 0) == GPT_EFORMAT);
+    free(bytes);
+    gpt_destroy(m);
+}
+
+int main(int argc, char **argv) {
+    FILE *file = argc == 2 ? fopen(argv[1], "rb") : NULL;
+    if (!file) return fprintf(stderr, "usage: library_checks WEIGHTS\n"), 2;
+    weight_bytes = fread(weights, 1, sizeof weights, file);
+    fclose(file);
+    for (int i = 0; i < GPT_TOKENS; i++) tokens[i] = (i * 7) % 40, targets[i] = (i * 7 + 7) % 40;
+    check_arguments();
+    check_instances();
+    check_tensors();
+    check_hostile(3000);
+    if (!failures) printf("the library keeps its promises\n");
+    return failures > 0;
+}

@@ -1,0 +1,61 @@
+#!/bin/bash
+# A C library that trains: its example in C and in Python has the losses of `train` bit by bit; it needs libc and libm; it keeps its
+# promises of memory, instances and arguments, under sanitizers too; what cannot be exported is refused.
+# usage: export_test.sh SOURCE BUILD
+. "$1/tests/support/script.sh"
+source=$1
+tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --cache "$work/cache")
+
+losses_of_train() { # losses_of_train FLAGS...
+    "$command" train "${tiny[@]}" "$@" --order sequential --steps 20 --warmup 100 --eval-every 0 --checkpoint-every 0 --json \
+        --out "run $#" 2> err | sed -n 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/step \1  loss \2/p'
+}
+"$command" export gpt "${tiny[@]}" --warmup 100 --out gptlib 2> err || { fail "export: $(cat err)"; exit 1; }
+losses_of_train > expected
+[ "$(wc -l < expected)" = 20 ] || fail "train: $(cat err)"
+
+# --- The examples -----------------------------------------------------------------------------------
+make -C gptlib > log 2>&1 || fail "make: $(cat log)"
+grep -q warning: log && fail "the example warns: $(cat log)"
+(cd gptlib && ./example) > got || fail "the example ended with $?"
+head -n 20 got | cmp - expected || fail "other losses than train's: $(head -n 2 got expected)"
+python3 gptlib/example.py > got || fail "the example in Python failed"
+cmp got expected || fail "other losses in Python than train's"
+[ "$(wc -l < gptlib/example.c)" -le 60 ] || fail "the example has more than 60 lines"
+printf '#include "gpt.h"\n' > header.c
+cc -std=c99 -pedantic -Wall -Wextra -Werror -I gptlib -c header.c && c++ -Wall -Werror -I gptlib -x c++ -c header.c || fail "the header"
+
+# --- What it needs, and what it shows ---------------------------------------------------------------
+readelf -d gptlib/libgpt.so | grep NEEDED | grep -vE 'libm\.so|libc\.so' && fail "it needs more than libc and libm"
+nm -D --defined-only gptlib/libgpt.so | grep -v ' T gpt_' && fail "the shared library shows more than its functions"
+nm --defined-only gptlib/libgpt.a | grep -E ' [A-Z] ' | grep -v ' T gpt_' && fail "the archive shows more than its functions"
+[ "$(size gptlib/libgpt.so | awk 'NR == 2 { print $1 }')" -le 1000000 ] || fail "more than 1 MB of code"
+
+# --- Its promises -----------------------------------------------------------------------------------
+checks=$source/tests/install/export/library_checks.c
+cc -std=c11 -O1 -Wall -Wextra -DWRAPPED -I gptlib -o checks "$checks" gptlib/libgpt.a -lm -lpthread \
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free || fail "the checks do not build"
+./checks gptlib/gpt_weights.safetensors || fail "a promise"
+sanitize="-std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -I gptlib"
+cc $sanitize -o sanitized "$checks" gptlib/src/*.c gptlib/src/kernels.o -lm -lpthread || fail "the sources do not build again"
+./sanitized gptlib/gpt_weights.safetensors || fail "a promise, under sanitizers"
+
+# --- Other steps ------------------------------------------------------------------------------------
+"$command" export gpt "${tiny[@]}" --warmup 100 --update forward --clip 0 --precision bf16 --out other 2> err ||
+    fail "updates at forward, bf16: $(cat err)"
+make -C other > log 2>&1 && (cd other && ./example) > got || fail "updates at forward, bf16: $(tail -2 log)"
+losses_of_train --update forward --clip 0 --precision bf16 > expected
+head -n 20 got | cmp - expected || fail "updates at forward, bf16: other losses than train's"
+
+refused() { # refused WORDS FLAGS...
+    "$command" export gpt "${tiny[@]}" "${@:2}" > out 2> err
+    [ $? = 2 ] || fail "export ${*:2}: not refused"
+    grep -qF -- "$1" err || fail "export ${*:2}: said '$(cat err)', expected '$1'"
+}
+refused "export needs --out DIR"
+refused "is there already" --out gptlib
+refused "leave --workers out" --workers 2 --out none
+[ ! -e none ] || fail "a refused library was written"
+
+[ $failures = 0 ] && echo "a library trains without us"
+exit $((failures > 0))
