@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "dsl/layer.h"
+#include "dsl/layers/copy.h"
 
 namespace cryolite {
 
@@ -134,22 +134,13 @@ private:
 };
 
 /// The same elements, in the same order, in other extents.
-struct Reshape : Layer {
-    Reshape(const Shape &x, Shape z) : Layer("reshape"), z(std::move(z)) {
+struct Reshape : Refold {
+    Reshape(const Shape &x, Shape z) : Refold("reshape"), z(std::move(z)) {
         if (x.size() != this->z.size())
             fail("[reshape] of {} to {}: {} elements and {}", x.str(), this->z.str(), x.size(), this->z.size());
     }
-    Nature nature() const override { return Nature::pointwise; }
-    bool by_rows() const override { return false; }
-    int rank() const override { return 1; }
     Shape shape(const Shape &) const override { return z; }
     double flops(const Shape &) const override { return 0; }
-    Func forward(Array x) override {
-        Func y("y");
-        y(Halide::_) = x(Halide::_);
-        return y;
-    }
-    void backward(const Call &call, Array dy) override { d(call.input())(Halide::_) = dy(Halide::_); }
 
 private:
     const Shape z;
@@ -194,16 +185,9 @@ private:
 };
 
 /// The value itself, of which no gradient is taken.
-struct StopGradient : Layer {
-    StopGradient() : Layer("stop_gradient") {}
-    Nature nature() const override { return Nature::pointwise; }
-    int rank() const override { return 0; }
+struct StopGradient : Copy {
+    StopGradient() : Copy("stop_gradient") {}
     bool differentiates(int) const override { return false; }
-    Func forward(Array x) override {
-        Func y("y");
-        y(Halide::_) = x(Halide::_);
-        return y;
-    }
 };
 
 }  // namespace cryolite

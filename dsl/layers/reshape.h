@@ -1,24 +1,16 @@
 #pragma once
 
-#include "dsl/layer.h"
+#include "dsl/layers/copy.h"
 
 namespace cryolite {
 
 /// Folds [channels, width, height, batch] into [channels * width * height, batch]; the elements stay in place.
-struct Flatten : Layer {
-    using Layer::Layer;
-    Nature nature() const override { return Nature::pointwise; }
-    int rank() const override { return 1; }
+struct Flatten : Refold {
+    using Refold::Refold;
     Shape shape(const Shape &x) const override {
         int last = x.rank() - 1;
         return Shape{int(x.size() / x[last]), x[last]};
     }
-    Func forward(Array x) override {
-        Func y("y");
-        y(Halide::_) = x(Halide::_);
-        return y;
-    }
-    void backward(const Call &call, Array dy) override { d(call.input())(Halide::_) = dy(Halide::_); }
 };
 
 /// Cuts an image into square patches, a row each: x: [channels, width, height, batch]

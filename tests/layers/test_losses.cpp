@@ -24,7 +24,7 @@ TEST_CASE("Huber: squared near the target, linear far off; gradients of both inp
     check_gradients(LayerTester(layer).input({1, 1}).input({1, 1}));
     CHECK_ERROR(Huber("loss", 0), "[loss] has a delta of 0, expected a positive number");
     CHECK_ERROR(layer.shape({Shape{3, 2}, Shape{2, 3}}),
-                "[loss] compares [3, 2] with targets [2, 3]: the shapes must match");
+                "[loss] has outputs [3, 2] but targets [2, 3]: the shapes must match");
 }
 
 TEST_CASE("BinaryCrossEntropy: each output by itself, also where exp alone would overflow; gradients") {

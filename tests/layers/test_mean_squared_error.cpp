@@ -21,7 +21,7 @@ TEST_CASE("MeanSquaredError: shapes") {
     MeanSquaredError layer;
     CHECK(layer.shape({Shape{3, 7}, Shape{3, 7}}) == Shape{1});
     CHECK_ERROR(layer.shape({Shape{3, 7}, Shape{7}}),
-                "[loss] has outputs [3, 7] but targets [7]: one target for each output is expected");
+                "[loss] has outputs [3, 7] but targets [7]: the shapes must match");
 }
 
 }  // namespace cryolite::test
