@@ -67,9 +67,13 @@ public:
     Tensor input(const std::string &name, const Shape &shape, Halide::Type type);
     /// Numbers that are always the same, float32, innermost first.
     Tensor constant(const std::string &name, const Shape &shape, std::vector<float> elements);
-    /// Records what a loss takes for ids, so that others are refused before a step and rows are weighed. Errors: rows
-    /// are
-    /// to be weighed by ids that are not the model's targets.
+    /// What the runtime tells of the pass that it runs, int32 [mode_words]: dsl/mode.h. One input, however often it is
+    /// asked for.
+    Tensor mode();
+    static constexpr int mode_words = 5;
+    bool is_mode(int value) const { return value == mode_; }
+    /// Records what a loss takes for ids, so that others are refused before a step and rows are weighed.
+    /// Errors: rows are to be weighed by ids that are not the model's targets.
     void takes(const Ids &ids);
     /// Records a call and infers the shape of its result. Errors name the layer, found and expected.
     Tensor call(Layer &layer, const std::vector<Tensor> &inputs);
@@ -88,6 +92,7 @@ private:
     std::vector<Ids> ids_;
     std::vector<Call> calls_;
     std::vector<std::unique_ptr<Layer>> owned_;
+    int mode_ = -1;  ///< the value; -1: nobody has asked for it
 };
 
 }  // namespace cryolite

@@ -37,6 +37,11 @@ Tensor Graph::constant(const std::string &name, const Shape &shape, std::vector<
     return Tensor(this, int(values_.size()) - 1);
 }
 
+Tensor Graph::mode() {
+    if (mode_ < 0) mode_ = input("mode", {mode_words}, Halide::Int(32)).id();
+    return tensor(mode_);
+}
+
 void Graph::takes(const Ids &ids) {
     const Value &v = values_[size_t(ids.value)];
     if (v.producer < 0 && v.part_of < 0 && v.name == "targets") return ids_.push_back(ids);
@@ -86,8 +91,9 @@ const std::vector<const Parameter *> &Parameter::living() { return registry(); }
 
 Parameter::~Parameter() { std::erase(registry(), this); }
 
-Parameter::Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol)
-    : owner_(owner), name_(std::move(name)), symbol_(std::move(symbol)), shape_(std::move(shape)), init_(init) {
+Parameter::Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol, bool state)
+    : owner_(owner), name_(std::move(name)), symbol_(std::move(symbol)), shape_(std::move(shape)), init_(init),
+      state_(state) {
     for (int e : shape_.extents())
         if (e < 1) fail("[{}] has shape {}: every extent must be positive", path(), shape_.str());
     owner->parameters_.push_back(this);
@@ -103,6 +109,10 @@ const Func &Parameter::func() const {
 
 Factors Layer::factors(const Parameter &w, const Call &, const Array &) {
     fail("[{}] the gradient of {} is not written as a sum of outer products", path, w.path());
+}
+
+Expr Layer::next(const LayerState &state, const Expr &, const std::vector<Var> &, const Call &) {
+    fail("[{}] {} says nothing of the next value of its state '{}': write next()", path, kind(), state.name());
 }
 
 double Layer::gradient_flops(const Shape &x, bool of_input) const {
@@ -143,12 +153,12 @@ void Layer::derive(const Call &call, const Array &dy) {
     // Those that are written stay.
     std::vector<Source> sources;
     std::vector<std::string> names;
-    auto add = [&](const Array &x, const std::string &name) {
+    auto add = [&](const Array &x, const std::string &name, bool wanted) {
         names.push_back("d_" + name);
-        sources.push_back({x, x.type().is_float() && !gradient_.count(names.back())});
+        sources.push_back({x, wanted && x.type().is_float() && !gradient_.count(names.back())});
     };
-    for (const Array &x : call.inputs) add(x, x.name());
-    for (Parameter *w : parameters_) add(Array(w->func(), w->shape()), w->name());
+    for (const Array &x : call.inputs) add(x, x.name(), true);
+    for (Parameter *w : parameters_) add(Array(w->func(), w->shape()), w->name(), !w->is_state());
     auto refuse = [&](const std::string &why) {
         fail("[{0}] {1}: its gradient is not derived: {2}; or write {1}::backward", path, kind(), why);
     };

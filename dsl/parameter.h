@@ -1,5 +1,5 @@
 #pragma once
-// A trained array of a layer, indexed logically: where its elements are stored is the schedule's choice.
+// An array of a layer, trained or kept beside, indexed logically: where its elements are stored is the schedule's choice.
 
 #include <Halide.h>
 
@@ -29,7 +29,8 @@ class Parameter {
 public:
     /// `name` is its name in checkpoints, after the layer's path; `shape` is innermost extent first.
     /// `symbol` is the name of its Func in kernels, where that differs.
-    Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol = "");
+    Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol = "")
+        : Parameter(owner, std::move(name), std::move(shape), init, std::move(symbol), false) {}
     Parameter(const Parameter &) = delete;
     ~Parameter();
 
@@ -43,6 +44,8 @@ public:
     /// Full name: "h.0.mlp.c_fc.weight".
     std::string path() const;
     Layer &owner() const { return *owner_; }
+    /// Whether it is a LayerState.
+    bool is_state() const { return state_; }
 
     /// From here on it is not trained: it keeps its value, and the step has no gradient, update or optimizer state of
     /// it, nor any adjoint that only it needed. `freeze(false)` trains it again. A layer freezes all of its parameters;
@@ -62,12 +65,24 @@ public:
     void bind(const Halide::Func &f) { func_ = f; }
     void unbind() { func_.reset(); }
 
+protected:
+    Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol, bool state);
+
 private:
     Layer *owner_;
     std::string name_, symbol_, frozen_;
     Shape shape_;
     Init init_;
+    const bool state_;
     std::optional<Halide::Func> func_;
+};
+
+/// An array of a layer that is kept from step to step and that no rule trains: running statistics. Its layer says in
+/// `Layer::next` what becomes of it in training. It is saved and read with the weights, by its name, and is read in an
+/// algorithm as a parameter is. It begins as `value` everywhere.
+struct LayerState : Parameter {
+    LayerState(Layer *owner, std::string name, Shape shape, double value)
+        : Parameter(owner, std::move(name), std::move(shape), {Init::constant, value}, "", true) {}
 };
 
 }  // namespace cryolite

@@ -5,7 +5,9 @@
 
 #include "dsl/layers/activation.h"
 #include "dsl/layers/attention.h"
+#include "dsl/layers/batch_norm.h"
 #include "dsl/layers/convolution.h"
+#include "dsl/layers/dropout.h"
 #include "dsl/layers/embedding.h"
 #include "dsl/layers/group_norm.h"
 #include "dsl/layers/layer_norm.h"

@@ -5,7 +5,7 @@ namespace cryolite {
 namespace {
 
 const NamedLoops *find(const LoopTable &table, const Group &g, const std::string &kind) {
-    bool weight = g.anchor.dimensions() > 1 && kind != "Positions" && kind != "Embedding";
+    bool weight = g.anchor.defined() && g.anchor.dimensions() > 1 && kind != "Positions" && kind != "Embedding";
     for (const LoopTable::Line &l : g.form == Form::d_parameter && !weight ? table.sums : table.layers)
         if (l.layer == kind) return &l.loops;
     return nullptr;

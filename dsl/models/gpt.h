@@ -4,6 +4,7 @@
 
 #include "dsl/layers/activation.h"
 #include "dsl/layers/attention.h"
+#include "dsl/layers/dropout.h"
 #include "dsl/layers/embedding.h"
 #include "dsl/layers/layer_norm.h"
 #include "dsl/layers/linear.h"
@@ -22,18 +23,20 @@ struct Block {
     Linear up;
     Gelu gelu;
     Linear down;
+    Dropout drop1, drop2;  ///< of what each half adds
 
     /// Projections onto the residual stream begin smaller, by sqrt(2 layers) (GPT-2).
-    Block(const std::string &path, int width, int heads, int layers)
+    Block(const std::string &path, int width, int heads, int layers, double dropout = 0)
         : path(path), norm1(path + ".ln_1", width), qkv(path + ".attn.c_attn", width, 3 * width),
           attention(path + ".attn", heads),
           project(path + ".attn.c_proj", width, width, normal(0.02 / std::sqrt(2.0 * layers))),
           norm2(path + ".ln_2", width), up(path + ".mlp.c_fc", width, 4 * width), gelu(path + ".mlp.act"),
-          down(path + ".mlp.c_proj", 4 * width, width, normal(0.02 / std::sqrt(2.0 * layers))) {}
+          down(path + ".mlp.c_proj", 4 * width, width, normal(0.02 / std::sqrt(2.0 * layers))),
+          drop1(path + ".attn.resid_dropout", dropout), drop2(path + ".mlp.dropout", dropout) {}
 
     Tensor operator()(Tensor x) {
-        x = x + project(attention(qkv(norm1(x))));
-        return x + down(gelu(up(norm2(x))));
+        x = x + drop1(project(attention(qkv(norm1(x)))));
+        return x + drop2(down(gelu(up(norm2(x)))));
     }
 };
 
@@ -43,18 +46,20 @@ struct Gpt : TextModel {
     GeneratorParam<int> heads{"heads", 4, "attention heads"};
     GeneratorParam<int> width{"width", 128, "channels of the residual stream"};
     GeneratorParam<int> positions{"positions", context, "rows of the position table"};
+    GeneratorParam<float> dropout{"dropout", 0, "share of embeddings and of what blocks add that a step drops"};
 
     Embedding token{"wte", vocab, width};
     Positions position{"wpe", positions, width};
+    Dropout drop{"drop", dropout};
     std::deque<Block> blocks;
     LayerNorm norm{"ln_f", width};
     TiedHead head{token};
 
     Gpt() {
-        for (int i = 0; i < layers; i++) blocks.emplace_back("h." + std::to_string(i), width, heads, layers);
+        for (int i = 0; i < layers; i++) blocks.emplace_back("h." + std::to_string(i), width, heads, layers, dropout);
     }
     Tensor forward(Tensor tokens) override {
-        Tensor x = position(token(tokens));
+        Tensor x = drop(position(token(tokens)));
         for (Block &block : blocks) x = block(x);
         return head(norm(x));
     }

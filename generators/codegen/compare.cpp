@@ -51,13 +51,18 @@ class Filler {
 public:
     Filler(const StepProgram &p, const KernelArgument &a, bool positive)
         : p(p), source(p.values[a.value]), a(a), n(Shape(a.extents).size()) {
-        this->positive = positive || source.role == ir::Role::state || source.role == ir::Role::norms ||
+        const bool of_layer = source.parameter && p.parameters[source.parameter].state;  // a variance, say
+        this->positive = positive || of_layer || source.role == ir::Role::state || source.role == ir::Role::norms ||
                          source.role == ir::Role::scale;
     }
     void fill(uint8_t *data) const {
         for (int64_t i = 0; i < n; i++) {
             if (source.role == ir::Role::count)
                 put(data, i, int32_t(3));
+            else if (p.graph.is_mode(a.value.index))
+                put(data, i, int32_t(1));  // in training
+            else if (const std::vector<float> &known = constant(); !known.empty())
+                put(data, i, known[size_t(i)]);
             else if (a.type.is_int())
                 put(data, i, int32_t(random(seed(i)) * 7));  // a row of any table
             else if (a.type.is_bfloat())
@@ -78,6 +83,11 @@ private:
     const int64_t n;
     bool positive;
 
+    const std::vector<float> &constant() const {
+        static const std::vector<float> none;
+        const auto &values = p.graph.values();
+        return a.value.index < int(values.size()) ? values[size_t(a.value.index)].constant : none;
+    }
     template <typename T> static void put(uint8_t *data, int64_t i, T x) {
         std::memcpy(data + i * sizeof x, &x, sizeof x);
     }

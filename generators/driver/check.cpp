@@ -14,9 +14,13 @@ constexpr double tolerance = 1e-6;
 /// and the channels to `inner`. What is lost is repetition only.
 std::vector<Shape> cut(const Graph &g, const Graph::Call &c, int outer, int inner) {
     std::vector<Shape> shapes;
-    for (int v : c.inputs) {
-        const Graph::Value &value = g.values()[v];
+    for (int k = 0; k < int(c.inputs.size()); k++) {
+        const Graph::Value &value = g.values()[size_t(c.inputs[size_t(k)])];
         Shape s = value.shape;
+        if (!c.layer->has_rows(k)) {
+            shapes.push_back(s);
+            continue;
+        }
         int channels = value.type.is_float() ? 1 : 0;
         for (int d = channels; d < s.rank(); d++) s = s.with(d, std::min(s[d], d == s.rank() - 1 ? outer : inner));
         shapes.push_back(s);
@@ -60,8 +64,17 @@ int bound_of_ids(const Graph &g, const Graph::Call &c) {
 LayerTester tester_of(const Graph &g, const Graph::Call &c) {
     LayerTester tester(*c.layer);
     std::vector<Shape> shapes = small_shapes(g, c);
-    for (size_t k = 0; k < shapes.size(); k++)
-        g.values()[c.inputs[k]].type.is_float() ? tester.input(shapes[k]) : tester.ids(shapes[k], bound_of_ids(g, c));
+    for (size_t k = 0; k < shapes.size(); k++) {
+        const Graph::Value &value = g.values()[size_t(c.inputs[k])];
+        if (g.is_mode(c.inputs[k]))
+            tester.ids(shapes[k], 2, std::vector<double>(Graph::mode_words, 1));  // in training
+        else if (!value.constant.empty())
+            tester.input(shapes[k], {value.constant.begin(), value.constant.end()});
+        else if (value.type.is_float())
+            tester.input(shapes[k]);
+        else
+            tester.ids(shapes[k], bound_of_ids(g, c));
+    }
     return tester;
 }
 

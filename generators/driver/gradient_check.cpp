@@ -41,7 +41,7 @@ struct Source {
     ImageParam image;
     std::vector<double> floats;
     std::vector<int32_t> ints;
-    bool constant = false;  ///< of an input: the layer takes no gradient of it
+    bool constant = false;  ///< the layer takes no gradient of it
 
     Source(const std::string &name, const std::string &symbol, Halide::Type type, const Shape &shape)
         : name(name), image(type, shape.rank()) {
@@ -102,7 +102,9 @@ public:
     void build() {
         for (Parameter *w : layer.parameters()) {
             weights.emplace_back(w->name(), w->symbol(), Halide::Float(64), w->shape());
-            for (double &x : weights.back().floats) x = random.value();
+            weights.back().constant = w->is_state();
+            // What is kept may be a variance.
+            for (double &x : weights.back().floats) x = w->is_state() ? 0.5 + random.uniform() : random.value();
             weights.back().gradient = "d_" + w->name();
         }
         for (Source &s : inputs) s.attach(), call.inputs.push_back(s.array);

@@ -18,7 +18,11 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
     if (v.role == Role::parameter) {
         const Init &init = p.source(v.parameter).init();
         j["init"] = {{"rule", init.rule == Init::normal ? "normal" : "constant"}, {"value", init.value}};
-        if (const ir::Parameter &w = p.parameters[v.parameter]; !w.trained()) j["frozen"] = w.frozen;
+        const ir::Parameter &w = p.parameters[v.parameter];
+        if (w.state)
+            j["of_layer"] = true;
+        else if (!w.trained())
+            j["frozen"] = w.frozen;
     }
     if (v.role == Role::state || v.role == Role::gradient || v.role == Role::master_low || v.role == Role::share)
         j["parameter"] = p.parameters[v.parameter].value.index;

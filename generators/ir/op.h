@@ -99,13 +99,21 @@ struct Reduce {
     Shard shard;
 };
 
-using OpKind = std::variant<Forward, InputGrad, ParamGrad, AddAdjoints, Norm, GradientScale, Update, Reduce>;
+/// What states of a layer, of one shape, become by a call in training. With several workers one does it, by its part of
+/// the batch, for all.
+struct NextState {
+    CallId call;
+    std::vector<ParamId> states;
+    Shard shard = {};
+};
+
+using OpKind = std::variant<Forward, InputGrad, ParamGrad, AddAdjoints, Norm, GradientScale, Update, Reduce, NextState>;
 
 struct Op {
     std::string name;  ///< "h.0.mlp.c_fc", "d(h.0.mlp.c_fc)", "d(h.0.mlp.c_fc.weight)", "next(...)"
     OpKind kind;
     std::vector<Ref> reads = {};   ///< until reads are inferred, all that it is offered
-    std::vector<Ref> writes = {};  ///< one, but for updates: the parameter, then its states
+    std::vector<Ref> writes = {};  ///< one, but for updates: the parameter, then its states; and for states of a layer
     double flops = 0;
     KernelId kernel = {};             ///< the kernel that computes it, once there are kernels
     std::string placed = "root";      ///< where: "root", "at ...", "with ..."

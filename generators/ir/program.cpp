@@ -23,13 +23,14 @@ const char *role_name(Role role) {
 }
 
 const char *kind_name(const Op &op) {
-    static const char *names[] = {"forward", "input-grad", "param-grad", "add-adjoints",
-                                  "norm",    "scale",      "update",     "reduce"};
+    static const char *names[] = {"forward", "input-grad", "param-grad", "add-adjoints", "norm",
+                                  "scale",   "update",     "reduce",     "next-state"};
     return names[op.kind.index()];
 }
 
 std::optional<CallId> call_of(const Op &op) {
     if (auto *f = as<Forward>(op)) return f->call;
+    if (auto *n = as<NextState>(op)) return n->call;
     if (auto use = use_of(op)) return use->call;
     return std::nullopt;
 }
@@ -56,7 +57,7 @@ ParamId parameter_of(const Op &op) {
     return match(
         op, [](const ParamGrad &o) { return o.w; }, [](const Norm &o) { return o.w; },
         [](const Update &o) { return o.w; }, [](const Reduce &o) { return o.w; },
-        [](const auto &) { return ParamId(); });
+        [](const NextState &o) { return o.states.front(); }, [](const auto &) { return ParamId(); });
 }
 
 std::span<const ValueId> addends_of(const Op &op) {
@@ -69,6 +70,7 @@ Shard shard_of(const Op &op) {
     if (auto *n = as<Norm>(op)) return n->shard;
     if (auto *u = as<Update>(op)) return u->shard;
     if (auto *r = as<Reduce>(op)) return r->shard;
+    if (auto *n = as<NextState>(op)) return n->shard;
     return {};
 }
 
@@ -131,7 +133,7 @@ std::vector<ParamId> Program::trained() const {
 
 Nature Program::nature(const Op &op) const {
     if (is<Forward>(op) || is<InputGrad>(op)) return layer(*call_of(op)).nature;
-    return is<ParamGrad>(op) || is<Norm>(op) ? Nature::anchor : Nature::pointwise;
+    return is<ParamGrad>(op) || is<Norm>(op) || is<NextState>(op) ? Nature::anchor : Nature::pointwise;
 }
 
 void number_versions(Program &p, Entry &e) {

@@ -43,8 +43,9 @@ struct Parameter {
     bool split = false;     ///< a split master: the bf16 high half is what products read, master_low the low 16 bits
     bool deferred = false;  ///< its update waits for its next use
     std::string frozen =
-        {};         ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
-    int group = 0;  ///< which copy of the step's scalars its update reads
+        {};              ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
+    bool state = false;  ///< of its layer, which says what it becomes: frozen, and yet written
+    int group = 0;       ///< which copy of the step's scalars its update reads
     ValueId value = {}, gradient = {}, master_low = {};
     std::vector<ValueId> states = {};
     std::vector<ValueId> shares = {};  ///< by worker: their gradients, where the update adds them itself

@@ -91,7 +91,7 @@ void KernelBuilder::describe_group() {
     const ir::Op &op = anchor ? *anchor : p.ops[k.ops[0]];
     g.form = ir::is<ir::InputGrad>(op)                               ? Form::d_input
              : ir::is<ir::ParamGrad>(op)                             ? Form::d_parameter
-             : ir::is<ir::Update>(op)                                ? Form::update
+             : ir::is<ir::Update>(op) || ir::is<ir::NextState>(op)   ? Form::update
              : ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ? Form::norm
                                                                      : Form::forward;
 }
@@ -127,6 +127,8 @@ void KernelBuilder::bind_arguments() {
             fail("'{}' reads '{}', which the step schedule never stores and which is too expensive to build "
                  "again; place it with compute_with, or at root",
                  k.name, b.name);
+        if (ir::is<ir::NextState>(p.ops[k.ops[0]]) && ir::writes(p.ops[k.ops[0]], i.value))
+            fail("'{}' reads '{}', whose old value may be gone: next() reads a state by `old` alone", k.name, b.name);
         built.inputs.push_back(i.param);
         built.arguments.push_back({i.value, i.offset, halide_type(b.type), i.extents, false});
     }

@@ -34,6 +34,8 @@ void KernelOutputs::store(const ir::Op &op) {
         norm(op, *n);
     else if (auto *s = ir::as<ir::GradientScale>(op))
         scale(*s);
+    else if (auto *n = ir::as<ir::NextState>(op))
+        next_state(op, *n);
     else if (auto *g = ir::as<ir::ParamGrad>(op))
         gradient(op, *g);
     else
@@ -180,6 +182,23 @@ void KernelOutputs::norm(const ir::Op &op, const ir::Norm &n) {
     norm(u) += g(i) * g(i);
     list.push_back({p.norms, {1}, [norm](auto &v) -> Expr { return cast<double>(norm(v[0])); }, {}, false, n.slot});
     values.defined.push_back({&op, norm});
+}
+
+/// In place, element by element.
+void KernelOutputs::next_state(const ir::Op &op, const ir::NextState &n) {
+    const std::vector<int> &extents = p.parameters[n.states.front()].shape.extents();
+    const std::vector<Var> v = storage_vars(int(extents.size()));
+    const ::cryolite::Call seen = values.seen(op, n.call);
+    Func next("next");
+    next(v) = Tuple(std::vector<Expr>(n.states.size(), undef<float>()));
+    const FuncRef old = next(v);
+    std::vector<Expr> news;
+    for (size_t j = 0; j < n.states.size(); j++) {
+        const auto &state = static_cast<const LayerState &>(p.source(n.states[j]));
+        news.push_back(p.source(n.call).next(state, n.states.size() == 1 ? Expr(old) : Expr(old[int(j)]), v, seen));
+    }
+    next(v) = Tuple(news);
+    for (const ir::Ref &r : op.writes) list.push_back({r.value, extents, nullptr, next, true});
 }
 
 /// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; guarded, also whether the norm is finite, and

@@ -31,6 +31,7 @@ private:
     void gradient(const ir::Op &op, const ir::ParamGrad &g);
     void update(const ir::Op &op, const ir::Update &u);
     void norm(const ir::Op &op, const ir::Norm &n);
+    void next_state(const ir::Op &op, const ir::NextState &n);
     void scale(const ir::GradientScale &s);
     Expr whole_gradient(const ir::Update &u, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr gradient_in_update(ParamId w, const std::vector<int> &extents, const std::vector<Halide::Var> &v);

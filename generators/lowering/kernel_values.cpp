@@ -50,7 +50,7 @@ Expr KernelValues::scalar(int index, ParamId of) {
     return in.slice(p.scalars, begin, int(p.scalar_names.size()), "scalars")(index);
 }
 
-/// But for updates, which are defined where they are stored.
+/// But for updates and states, which are defined where they are stored.
 void KernelValues::define(const ir::Op &op) {
     auto *n = ir::as<ir::Norm>(op);
     if (auto *f = ir::as<ir::Forward>(op))
@@ -89,13 +89,18 @@ void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const 
         fail("[{}] the result has {} dimensions, but its layer says rank {}", op.name, f.dimensions(), rank);
 }
 
+::cryolite::Call KernelValues::seen(const ir::Op &op, CallId c) {
+    ::cryolite::Call seen;
+    seen.inputs = told_apart(inputs(op, c));
+    seen.output = in.array(p.operand(op, p.calls[c].output), "y");
+    in.bind_parameters(c);
+    return seen;
+}
+
 void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
     Layer &layer = p.source(use.call);
-    ::cryolite::Call seen;
-    seen.inputs = told_apart(inputs(op, use.call));
+    const ::cryolite::Call seen = this->seen(op, use.call);
     const ValueId out = p.operand(op, p.calls[use.call].output), result = op.writes[0].value;
-    seen.output = in.array(out, "y");
-    in.bind_parameters(use.call);
     std::map<std::string, Func> d = layer.gradient(seen, adjoint(use.dy, out));
     auto *of_input = ir::as<ir::InputGrad>(op);
     const ParamId w = ir::parameter_of(op);

@@ -25,6 +25,8 @@ public:
             if (auto *found = ir::as<Kind>(p.ops[id]); found && found->w == w) return found;
         return nullptr;
     }
+    /// What a call read and made, as this kernel sees it, with its parameters bound.
+    ::cryolite::Call seen(const ir::Op &op, CallId c);
     /// The scalars of a step, given at run time: those of all, or of the group that a parameter belongs to.
     Expr scalar(int index, ParamId of = {});
 

@@ -9,6 +9,13 @@ namespace cryolite::compiler {
 
 namespace {
 
+void add_parameter(StepProgram &p, Parameter &w) {
+    ir::Parameter known{.path = w.path(), .name = w.name(), .shape = w.shape()};
+    if (w.is_state()) known.state = true, known.frozen = "it is a state of its layer";
+    p.parameters.add(known);
+    p.sources.push_back(&w);
+}
+
 LayerId layer_id(StepProgram &p, const Layer &layer) {
     if (auto known = p.layer_ids.find(&layer); known != p.layer_ids.end()) return known->second;
     const Casts casts = layer.casts_in(p.format);
@@ -23,8 +30,7 @@ LayerId layer_id(StepProgram &p, const Layer &layer) {
                 .half_products = casts.products};
     for (Parameter *w : layer.parameters()) {
         auto [at, fresh] = p.parameter_ids.emplace(w, ParamId(p.parameters.size()));
-        if (fresh)
-            p.parameters.add({.path = w->path(), .name = w->name(), .shape = w->shape()}), p.sources.push_back(w);
+        if (fresh) add_parameter(p, *w);
         l.parameters.push_back(at->second);
         if (layer.factored(*w)) l.factored.push_back(at->second);
     }

@@ -45,7 +45,7 @@ PlanBuffer buffer_of(const json &j) {
     b.shape = extents_of(j.at("shape"));
     b.offset = whole(j, "offset", int64_t{-1});
     b.parameter = whole(j, "parameter", -1), b.worker = whole(j, "worker", -1);
-    b.stored = j.value("stored", true), b.frozen = j.value("frozen", "");
+    b.stored = j.value("stored", true), b.frozen = j.value("frozen", ""), b.of_layer = j.value("of_layer", false);
     if (j.contains("layout")) b.layout = {whole<int>(j["layout"].at("panel")), whole<int>(j["layout"].at("dim"))};
     if (j.contains("constant")) b.constant = j["constant"].get<std::vector<float>>();
     if (j.contains("init")) b.init_rule = j["init"].at("rule"), b.init_value = j["init"].at("value");
@@ -213,14 +213,14 @@ bool Plan::writes(const PlanCall &c, size_t argument) const {
 int64_t Plan::parameters() const {
     int64_t n = 0;
     for (const PlanBuffer &b : buffers)
-        if (b.role == "parameter") n += b.elements();
+        if (b.role == "parameter" && !b.of_layer) n += b.elements();
     return n;
 }
 
 int64_t Plan::trained_parameters() const {
     int64_t n = 0;
     for (const PlanBuffer &b : buffers)
-        if (b.role == "parameter" && b.frozen.empty()) n += b.elements();
+        if (b.role == "parameter" && !b.of_layer && b.frozen.empty()) n += b.elements();
     return n;
 }
 

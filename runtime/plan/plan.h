@@ -27,6 +27,7 @@ struct PlanBuffer {
     bool stored = true;
     PanelLayout layout;
     std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is
+    bool of_layer = false;    ///< of a parameter: no rule trains it, its layer says what it becomes in training
     std::string init_rule;
     double init_value = 0;
     std::vector<float> constant;  ///< of an input that is always the same
@@ -133,7 +134,8 @@ struct Plan {
     std::vector<PlanKernel> kernels;
     std::map<std::string, std::vector<PlanCall>> plans;
 
-    static constexpr int format = 5;  ///< of the file
+    static constexpr int format = 5;      ///< of the file
+    static constexpr int mode_words = 5;  ///< of the input "mode": training, the seed in two, the step, parts before
     /// The format that a file's text says it has, "?" where it says none.
     static std::string format_of(const std::string &text);
     /// Reads and checks a plan; errors name the file and what is wrong in it.

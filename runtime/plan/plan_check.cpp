@@ -141,6 +141,13 @@ void check_ids(const Plan &p, const PlanIds &ids) {
         fail("'{}' has weights of classes that are nowhere", ids.loss);
 }
 
+/// What tells layers of a pass is written whole.
+void check_mode(const Plan &p) {
+    const int b = p.find("input", "mode");
+    if (b >= 0 && (p.buffers[size_t(b)].type != "int32" || p.buffers[size_t(b)].elements() != Plan::mode_words))
+        fail("its mode is [{}] of {}", fmt::join(p.buffers[size_t(b)].shape, ", "), p.buffers[size_t(b)].type);
+}
+
 /// The scalars are written by what is said of groups here alone.
 void check_groups(const Plan &p) {
     const int b = p.find("scalars");
@@ -170,6 +177,7 @@ void check_plan(const Plan &p) {
             b.role != "activation" || b.type != "float32" || b.offset < 0)
             fail("the loss '{}' is '{}', which is no result", t.loss, b.name);
     check_groups(p);
+    check_mode(p);
     for (const PlanIds &ids : p.ids) check_ids(p, ids);
     for (const PlanKernel &k : p.kernels) check_kernel(k);
     for (const auto &[name, calls] : p.plans)

@@ -47,7 +47,7 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
     for (size_t s = 0; s < plan().scalar_names.size(); s++) set(plan().scalar_names[s], plan().scalar_values[s]);
     input_ = plan().find("input", plan().task);
     targets_ = plan().find("input", "targets");
-    count_ = plan().find("count");
+    count_ = plan().find("count"), mode_ = plan().find("input", "mode");
     if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
 }
 
@@ -90,6 +90,7 @@ int Trainer::classes() const { return plan().buffers[size_t(plan().output)].shap
 
 void Trainer::initialise(uint64_t seed) {
     pending_ = false;
+    seed_steps(seed);
     for (size_t b = 0; b < plan().buffers.size(); b++) {
         const PlanBuffer &w = plan().buffers[b];
         if (w.role != "parameter") continue;
@@ -275,6 +276,7 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
             size_t call = begun;
             feed(w, batch, first() + w);
             tell_mean_weights(w, weights_);
+            tell_mode(w, true, int64_t(k) * workers() + first() + w);
             // Updates that wait for this pass still read the numbers of the step that they belong to.
             run(w, pending_ ? "deferred" : "forward", call);
             if (k == 0)

@@ -31,8 +31,10 @@ public:
     Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
             double patience = default_patience);
 
-    /// Draws every parameter by its rule: a pure function of the seed and the parameter's name.
+    /// Draws every parameter by its rule: a pure function of the seed and the parameter's name. Steps are seeded so, too.
     void initialise(uint64_t seed);
+    /// What a step draws at random (dropout) follows from this, and from the number of the step.
+    void seed_steps(uint64_t seed) { seed_ = seed; }
     /// Loads parameters by name; `renamed` maps a name in the file to ours ("" : ignore it). Errors: a tensor that is
     /// missing, one that the model has not, or one of another shape (name, expected, found).
     void load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed);
@@ -131,10 +133,11 @@ private:
     void drop_staging();
     std::vector<double> *profile_ = nullptr;
     std::vector<FiniteWatch> watches_;  ///< by worker of this process, where values are watched
-    uint64_t steps_ = 0, withheld_ = 0, in_a_row_ = 0;
+    uint64_t steps_ = 0, withheld_ = 0, in_a_row_ = 0, seed_ = 0;
     bool pending_ = false;  ///< updates wait for the next forward pass
     int input_ = -1, targets_ = -1;
     int count_ = -1;  ///< updates done and withheld; -1: none can be
+    int mode_ = -1;   ///< the input that tells layers of the pass; -1: none asks
 
     int first() const { return processes_.rank(); }  ///< number of this process's first worker
     int workers() const { return plan().workers; }   ///< in all processes
@@ -148,6 +151,7 @@ private:
     void count(const Batch &batch);
     bool draw_ahead(const std::function<const Batch &()> &next, int accumulate);
     void tell_mean_weights(int worker, const RowWeights &weights);
+    void tell_mode(int worker, bool training, int64_t parts = 0);
     void feed(int worker, const Batch &batch, int part);
     void run(int worker, const char *plan, size_t &call);
     void run_all(int worker, const char *plan);

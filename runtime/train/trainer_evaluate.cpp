@@ -37,6 +37,7 @@ double Trainer::evaluate(const Batch &batch, int examples, const RowWeights *amo
         if (own == 0) return;
         feed(w, batch, part);
         tell_mean_weights(w, among ? *among : weights_);
+        tell_mode(w, false);
         if (weighted) weigh_rows(w, own);
         run_head(w, "evaluate");
         values_[size_t(part)] = own * loss(w, weighted ? plan().evaluation.loss : plan().loss);
@@ -61,6 +62,7 @@ std::span<const float> Trainer::predict(const Batch &batch, int examples) {
     all([&](int w) {
         for (int part = w; part < parts; part += here) {
             feed(w, batch, part);
+            tell_mode(w, false);
             run_head(w, "predict");
             const size_t begin = size_t(part) * each;  // of the last part, the padding stays where it is
             fetch_output(w, std::span(output_).subspan(begin, std::min(each, output_.size() - begin)));

@@ -1,4 +1,6 @@
-// Of a trainer: how much the rows of a batch count in its losses.
+// Of a trainer: how much the rows of a batch count in its losses, and what layers know of the pass that they are in.
+
+#include <array>
 
 #include "runtime/train/trainer.h"
 
@@ -36,6 +38,14 @@ void Trainer::tell_mean_weights(int worker, const RowWeights &weights) {
             const float mean = weights.mean(k);
             executors_[size_t(worker)]->upload(input, &mean, sizeof mean);
         }
+}
+
+/// `parts`: equal parts of the step's batch that come before this worker's.
+void Trainer::tell_mode(int worker, bool training, int64_t parts) {
+    if (mode_ < 0) return;
+    const std::array words = {uint32_t(training), uint32_t(seed_), uint32_t(seed_ >> 32), uint32_t(steps_),
+                              uint32_t(parts)};
+    executors_[size_t(worker)]->upload(mode_, words.data(), sizeof words);
 }
 
 std::span<const int32_t> Trainer::rows_of(const Batch &batch, int examples) const {

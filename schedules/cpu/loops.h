@@ -39,6 +39,10 @@ void sum_normalised_rows(Group &g, const Machine &m);
 void group_norm(Group &g, const Machine &m);
 void sum_normalised_images(Group &g, const Machine &m);
 
+/// Layers that normalise channels over all rows, out(c, r), sums over rows of what they normalise, out(c), and what
+/// becomes of their statistics.
+void batch_norm(Group &g, const Machine &m);
+
 /// The sum over a dimension, s(..) += f(.., k, ..), and its gradient.
 void reduce(Group &g, const Machine &m);
 

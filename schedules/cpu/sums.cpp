@@ -27,6 +27,39 @@ void sum_rows(Group &g, const Machine &m) {
     sum.update().split(c, c, lane, lanes, inner).reorder(order).vectorize(lane).unroll(c);
 }
 
+namespace {
+
+/// f(c) += ..(c, k) at root: rows in `parts` (fewer, where these would not be equal), each a task, channels across lanes.
+/// The sum of a part, and its rows.
+std::pair<Func, RVar> sum_in_parts(Func f, int &parts, int lanes) {
+    RVar k = f.rvars()[0], ko("ko");
+    while (reduction_extent(f) % parts) parts--;
+    Var part("part"), c = f.args()[0];
+    f.update().split(k, ko, k, reduction_extent(f) / parts);
+    Func p = f.update().rfactor(ko, part);
+    f.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf);
+    f.update().reorder(c, ko).vectorize(c, lanes, TailStrategy::GuardWithIf);
+    p.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
+    p.update().reorder(c, k, part).vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
+    return {p, k};
+}
+
+}  // namespace
+
+void batch_norm(Group &g, const Machine &m) {
+    const int lanes = lanes_within(g.extent(0), m);
+    for (Func &f : g.funcs()) {
+        int parts = 16;
+        if (f.dimensions() != 1) continue;
+        if (f.has_update_definition())
+            sum_in_parts(f, parts, lanes);
+        else
+            f.compute_root().vectorize(f.args()[0], lanes, TailStrategy::GuardWithIf);
+    }
+    if (g.extents.size() > 1) return pointwise(g, m);
+    g.store().vectorize(g.out.args()[0], lanes, g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards);
+}
+
 void sum_normalised_rows(Group &g, const Machine &m) {
     int parts = 16;  // whatever the number of threads
     const int lanes = lanes_within(g.extent(0), m);
@@ -38,17 +71,8 @@ void sum_normalised_rows(Group &g, const Machine &m) {
     std::vector<std::pair<Func, RVar>> partial;
     for (Func &f : g.funcs()) {
         if (!sums.count(f.name())) continue;
-        RVar k = f.rvars()[0], ko("ko");
         // Equal parts: past the last row there are no numbers of a row to read.
-        while (reduction_extent(f) % parts) parts--;
-        Var part("part"), c = f.args()[0];
-        f.update().split(k, ko, k, reduction_extent(f) / parts);
-        Func p = f.update().rfactor(ko, part);
-        f.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf);
-        f.update().reorder(c, ko).vectorize(c, lanes, TailStrategy::GuardWithIf);
-        p.compute_root().vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
-        p.update().reorder(c, k, part).vectorize(c, lanes, TailStrategy::GuardWithIf).parallel(part);
-        partial.push_back({p, k});
+        partial.push_back(sum_in_parts(f, parts, lanes));
     }
     // What a row needs as a whole: where the row is read, unless several sums want it.
     for (Func &f : g.funcs()) {

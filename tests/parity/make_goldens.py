@@ -120,6 +120,40 @@ def run(case):
                 largest_update=max((v.detach() - W[k]).abs().max().item() for k, v in P.items()))
 
 
+def batch_norm():
+    """The model of tests/programs/modes.cpp with batch norm: three steps of SGD on the same twelve rows."""
+    columns, width, classes, rows = 13, 17, 3, 12
+
+    def values(name, *shape):
+        u = (bits(name, int(np.prod(shape))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return torch.from_numpy((0.2 * (u - 0.5)).astype(np.float32).astype(np.float64).reshape(shape))
+
+    net = torch.nn.Sequential(torch.nn.Linear(columns, width), torch.nn.BatchNorm1d(width, momentum=0.3),
+                              torch.nn.ReLU(), torch.nn.Linear(width, classes))
+    names = {'first.weight': net[0].weight, 'first.bias': net[0].bias, 'norm.weight': net[1].weight,
+             'norm.bias': net[1].bias, 'last.weight': net[3].weight, 'last.bias': net[3].bias}
+    with torch.no_grad():
+        for name, p in names.items():
+            # Ours has inputs outermost.
+            v = values(name, *reversed(p.shape)).T if p.dim() == 2 else values(name, *p.shape)
+            p.copy_(5 * v + (name == 'norm.weight'))
+    x = 10 * values('features', rows, columns)
+    y = torch.from_numpy((bits('targets', rows) % np.uint64(classes)).astype(np.int64))
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    losses = []
+    for _ in range(3):
+        opt.zero_grad()
+        l = F.cross_entropy(net(x), y)
+        l.backward()
+        opt.step()
+        losses.append(l.item())
+    net.eval()
+    tensors = {name: (p.detach().T if p.dim() == 2 else p.detach()).flatten().tolist() for name, p in names.items()}
+    tensors |= {'norm.running_mean': net[1].running_mean.tolist(), 'norm.running_var': net[1].running_var.tolist()}
+    return dict(losses=losses, tensors=tensors, evaluated=F.cross_entropy(net(x), y).item(),
+                of_five=F.cross_entropy(net(x[:5]), y[:5]).item())
+
+
 def short(x):
     """Nine digits are more than float32 has."""
     if isinstance(x, float):
@@ -136,6 +170,7 @@ if __name__ == '__main__':
         norm = sum(t['gradient_norm']**2 for t in r['tensors'].values())**0.5
         print(f"{name}: loss {r['losses'][0]:.6f} ... {r['losses'][-1]:.6f}, gradient norm {norm:.4f}, "
               f"largest update {r['largest_update']:.3e}")
+    result['batch norm'] = short(batch_norm())
     with open(file, 'w') as f:
         json.dump(result, f, indent=None, separators=(',', ':'))
         f.write('\n')

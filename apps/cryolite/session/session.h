@@ -37,7 +37,8 @@ struct Session {
     double measure_peak(const TrainSettings &settings) const;
 };
 
-/// A session that trains, with what does not change in a run: the optimizer's numbers and the clipping norm.
+/// A session that trains, with what does not change in a run: the optimizer's numbers, the clipping norm and
+/// the seed of steps.
 std::unique_ptr<Session> open_session(TrainSettings &settings, const Request &request, Progress &progress,
                                       const Emit &emit = print_line);
 

@@ -120,7 +120,8 @@ private:
         for (OpId id : k.ops) {
             const ir::Op &op = p.ops[id];
             auto *f = ir::as<ir::Forward>(op);
-            const bool update = ir::is<ir::Update>(op) || ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op);
+            const bool update = ir::is<ir::Update>(op) || ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ||
+                                ir::is<ir::NextState>(op);
             k.pass = f && f->when == ir::Forward::remat ? "rebuild" : f ? "forward" : update ? "update" : "backward";
             k.name += (k.name.empty() ? "" : " + ") + op.name;
         }

@@ -14,7 +14,7 @@ namespace {
 /// the gradient of its weight.
 bool is_product(const StepProgram &p, const ir::Op &op) {
     const auto call = ir::call_of(op);
-    if (!call || ir::is<ir::Norm>(op)) return false;
+    if (!call || ir::is<ir::Norm>(op) || ir::is<ir::NextState>(op)) return false;
     const auto &product = p.layer(*call).product;
     auto *g = ir::as<ir::ParamGrad>(op);
     return product && (!g || g->w == product->weight);

@@ -35,7 +35,8 @@ void assign_formats(StepProgram &p, const Context &) {
     }
     for (const ir::Layer &l : p.layers)
         for (ParamId w : l.parameters)
-            if (l.half_products && p.parameters[w].shape.rank() == 2) p.parameters[w].split = true;
+            if (l.half_products && p.parameters[w].shape.rank() == 2 && !p.parameters[w].state)
+                p.parameters[w].split = true;
 }
 
 }  // namespace cryolite::compiler

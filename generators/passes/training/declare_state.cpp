@@ -12,8 +12,9 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
     ir::Parameter &w = p.parameters[id];
     const Parameter *source = &p.source(id);
     auto chosen = cx.schedule.layouts.find(source);
-    const Layout layout =
-        chosen != cx.schedule.layouts.end() ? chosen->second : default_layout(p.graph, *source, cx.schedule.machine);
+    const Layout layout = w.state                               ? row_major()
+                          : chosen != cx.schedule.layouts.end() ? chosen->second
+                                                                : default_layout(p.graph, *source, cx.schedule.machine);
     auto add = [&](const std::string &name, ir::Role role, ir::DataType type = ir::float32, int worker = -1) {
         return p.values.add({.name = name,
                              .role = role,
@@ -30,7 +31,7 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
         // A norm of the sum has to be known first, and the update reads what was stored for that.
         for (int worker = 0; p.workers > 1 && !cx.takes_norms(p) && worker < p.workers; worker++)
             w.shares.push_back(add(w.path, ir::Role::share, ir::float32, worker));
-    } else {
+    } else if (!w.state) {
         const int64_t each = layout.storage(w.shape).size() * ir::float32.bytes();
         p.spared.state_bytes += each * int64_t(cx.optimizer.states().size()), p.spared.gradient_bytes += each;
     }

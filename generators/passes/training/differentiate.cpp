@@ -14,7 +14,7 @@ std::vector<bool> trains(const StepProgram &p, bool none_frozen = false) {
     std::vector<bool> list(size_t(p.values.size()));
     for (CallId id : p.calls.ids()) {
         const ir::Call &c = p.calls[id];
-        auto trained = [&](ParamId w) { return none_frozen || p.parameters[w].trained(); };
+        auto trained = [&](ParamId w) { return p.parameters[w].trained() || (none_frozen && !p.parameters[w].state); };
         bool any = std::ranges::any_of(p.layers[c.layer].parameters, trained);
         for (int k = 0; k < int(c.inputs.size()); k++)
             any |= p.source(id).differentiates(k) && list[size_t(p.base(c.inputs[size_t(k)]).index)];
@@ -48,6 +48,7 @@ private:
 
     void backward(CallId c) {
         const ir::Call call = p.calls[c];
+        next_states(c);
         const ValueId dy = adjoint(call.output);
         if (!dy) return;
         if (call.output != p.loss) forward_block(c);
@@ -94,6 +95,18 @@ private:
         const ValueId part = add_activation(p, name, p.values[v].shape, {});
         become_part(p, part, whole_adjoint[whole], p.values[v].begin);
         return part;
+    }
+    /// Those of one shape together, as they follow from the same sums.
+    void next_states(CallId c) {
+        std::map<std::vector<int>, std::vector<ParamId>> of_shape;
+        for (ParamId w : p.layer(c).parameters)
+            if (p.parameters[w].state) of_shape[p.parameters[w].shape.extents()].push_back(w);
+        for (auto &[extents, states] : of_shape) {
+            ir::Op op{.name = "next(" + p.layer(c).path + ")", .kind = ir::NextState{c, states}};
+            if (p.workers > 1) std::get<ir::NextState>(op.kind).shard = {0, 0, Shape(extents).size()};
+            for (ParamId w : states) op.writes.push_back({p.parameters[w].value});
+            add_op(p, entry, op);
+        }
     }
     void param_grad(CallId c, ParamId w, ValueId dy) {
         const bool first = used.insert(w).second;
@@ -144,7 +157,8 @@ void count_spared(StepProgram &p, const std::vector<bool> &now, const std::vecto
             if (otherwise[size_t(v.index)] && !now[size_t(v.index)] && !p.is_sum(id))
                 p.spared.flops += c.input_grad_flops;
         for (ParamId w : p.layers[c.layer].parameters)
-            if (!p.parameters[w].trained() && p.parameters[w].shape.rank() > 1) p.spared.flops += c.param_grad_flops;
+            if (const ir::Parameter &o = p.parameters[w]; !o.trained() && !o.state && o.shape.rank() > 1)
+                p.spared.flops += c.param_grad_flops;
     }
     for (const ir::Call &c : p.calls)
         p.layers[c.layer].no_adjoint = otherwise[size_t(c.output.index)] && !with_adjoint.count(c.layer);

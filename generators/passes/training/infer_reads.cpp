@@ -35,6 +35,7 @@ private:
             const auto &own = p.layer(g->call).parameters;
             return fmt::format("{} {}", std::ranges::find(own, g->w) - own.begin(), g->accumulate);
         }
+        if (auto *s = ir::as<ir::NextState>(op)) return p.parameters[s->states.front()].name;
         auto *n = ir::as<ir::Norm>(op);
         return n ? p.parameters[n->w].name + (n->of_weight() ? " of weight" : "") : "";
     }
