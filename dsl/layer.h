@@ -112,8 +112,8 @@ public:
     virtual bool factored(const Parameter &) const { return false; }
     virtual Factors factors(const Parameter &w, const Call &call, const Array &dy);
 
-    /// The value that a state has after a call in training, at an element, from the `old` one there: running statistics,
-    /// say. It may read what the call did, and no state but by `old`.
+    /// The value that a state has after a call in training, at an element, from the `old` one there: running
+    /// statistics, say. It may read what the call did, and no state but by `old`.
     virtual Expr next(const LayerState &state, const Expr &old, const std::vector<Var> &at, const Call &call);
 
     // For those who build kernels.

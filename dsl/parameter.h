@@ -1,5 +1,6 @@
 #pragma once
-// An array of a layer, trained or kept beside, indexed logically: where its elements are stored is the schedule's choice.
+// An array of a layer, trained or kept beside, indexed logically: where its elements are stored is the schedule's
+// choice.
 
 #include <Halide.h>
 

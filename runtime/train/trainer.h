@@ -31,7 +31,8 @@ public:
     Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
             double patience = default_patience);
 
-    /// Draws every parameter by its rule: a pure function of the seed and the parameter's name. Steps are seeded so, too.
+    /// Draws every parameter by its rule: a pure function of the seed and the parameter's name. Steps have this seed,
+    /// too.
     void initialise(uint64_t seed);
     /// What a step draws at random (dropout) follows from this, and from the number of the step.
     void seed_steps(uint64_t seed) { seed_ = seed; }

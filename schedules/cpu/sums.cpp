@@ -29,8 +29,8 @@ void sum_rows(Group &g, const Machine &m) {
 
 namespace {
 
-/// f(c) += ..(c, k) at root: rows in `parts` (fewer, where these would not be equal), each a task, channels across lanes.
-/// The sum of a part, and its rows.
+/// f(c) += ..(c, k) at root: rows in `parts` (fewer, where these would not be equal), each a task, channels across
+/// lanes. The sum of a part, and its rows.
 std::pair<Func, RVar> sum_in_parts(Func f, int &parts, int lanes) {
     RVar k = f.rvars()[0], ko("ko");
     while (reduction_extent(f) % parts) parts--;
