@@ -55,6 +55,7 @@ refused() { # refused WORDS FLAGS...
 refused "export needs --out DIR"
 refused "is there already" --out gptlib
 refused "leave --workers out" --workers 2 --out none
+refused "leave out dropout and batch norm" --dropout 0.1 --out none
 [ ! -e none ] || fail "a refused library was written"
 
 [ $failures = 0 ] && echo "a library trains without us"

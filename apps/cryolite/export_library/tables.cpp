@@ -209,6 +209,9 @@ void check_exportable(const Plan &p) {
     for (const PlanIds &ids : p.ids)
         if (ids.mean_weight >= 0)
             fail_usage("rows count differently in '{}': a library has means over all rows only", ids.loss);
+    if (p.find("input", "mode") >= 0)
+        fail_usage("layers of the model have to be told whether they train, which a library does not do: leave out "
+                   "dropout and batch norm");
     for (const PlanKernel &k : p.kernels) {
         if (k.symbol.empty()) fail_usage("a kernel of {} has no compiled code: use --dialect halide", k.layer);
         if (k.args.size() > most_arguments)
