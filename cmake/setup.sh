@@ -57,7 +57,7 @@ before_setup() { # --help and --version of a checkout that is not built yet
 
 header_packages="CLI/CLI.hpp=libcli11-dev nlohmann/json.hpp=nlohmann-json3-dev
     toml++/toml.h=libtomlplusplus-dev fmt/format.h=libfmt-dev openssl/evp.h=libssl-dev zlib.h=zlib1g-dev
-    sqlite3.h=libsqlite3-dev doctest/doctest.h=doctest-dev"
+    sqlite3.h=libsqlite3-dev pcre2.h=libpcre2-dev utf8proc.h=libutf8proc-dev doctest/doctest.h=doctest-dev"
 
 compiler_works() {
     printf '#include <version>\n#include <omp.h>\n#if __cplusplus < 202002L || !defined(__cpp_lib_span)\n#error\n#endif\n' |

@@ -1,7 +1,6 @@
-// GPT-2's splitting pattern, by hand: a regular expression engine with Unicode classes would be the
-// largest dependency of the project.
+// GPT-2's splitting pattern, by hand and with the Unicode classes of tiktoken (unicode_ranges.h).
 
-#include "runtime/data/tokenizer.h"
+#include "runtime/data/gpt2_tokenizer.h"
 #include "runtime/data/unicode_ranges.h"
 #include "runtime/data/utf8.h"
 #include "runtime/io/error.h"

@@ -1,5 +1,7 @@
 #include "runtime/data/tokenizer.h"
 
+#include "runtime/data/gpt2_tokenizer.h"
+#include "runtime/data/tokenizer_file.h"
 #include "runtime/data/utf8.h"
 #include "runtime/io/error.h"
 
@@ -112,7 +114,8 @@ std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text, cons
             for (const nlohmann::json &line : json.at("merges")) lines += line.get_ref<const std::string &>() + "\n";
             return BpeTokenizer::from_merges(lines, "merges");
         }
-        fail("its type is {}, expected \"char\" or \"gpt2\"", shown(type));
+        if (type == "tokenizer.json") return tokenizer_of_members(json.at("tokenizer"));
+        fail("its type is {}, expected \"char\", \"gpt2\" or \"tokenizer.json\"", shown(type));
     } catch (const nlohmann::json::exception &e) {
         fail("{}: not a vocabulary of cryolite: {}", origin, e.what());
     } catch (const Error &e) {

@@ -1,4 +1,4 @@
-#include "runtime/data/tokenizer.h"
+#include "runtime/data/gpt2_tokenizer.h"
 #include "runtime/data/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -6,12 +6,14 @@ using namespace cryolite;
 
 namespace {
 
-/// What is encoded is there again, and a vocabulary that is written is read back.
+/// What is encoded is there again, but for a tokenizer.json, which may normalise it; and a vocabulary that is written
+/// is read back.
 void use(const Tokenizer &tokenizer, std::string_view text) {
     fuzz::may_refuse([&] {
         const std::vector<int> tokens = tokenizer.encode(text);
         for (int token : tokens) fuzz::require(token >= 0 && token < tokenizer.size());
-        fuzz::require(tokenizer.decode(tokens) == text);
+        const std::string back = tokenizer.decode(tokens);
+        fuzz::require(back == text || tokenizer.name() == "tokenizer.json");
     });
     const std::string json = tokenizer.to_json();
     const std::shared_ptr<const Tokenizer> again = tokenizer_from_json(json, "itself");

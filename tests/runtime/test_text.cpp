@@ -1,3 +1,4 @@
+#include "runtime/data/gpt2_tokenizer.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
 #include "runtime/data/text.h"

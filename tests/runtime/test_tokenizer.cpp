@@ -1,4 +1,4 @@
-#include "runtime/data/tokenizer.h"
+#include "runtime/data/gpt2_tokenizer.h"
 #include "runtime/data/utf8.h"
 #include "tests/runtime/scratch.h"
 

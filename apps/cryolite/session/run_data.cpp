@@ -7,6 +7,7 @@
 #include "apps/cryolite/report/progress.h"
 #include "apps/cryolite/session/init_file.h"
 #include "client/user_program.h"
+#include "runtime/data/gpt2_tokenizer.h"
 #include "runtime/data/shard.h"
 #include "runtime/io/error.h"
 #include "runtime/train/trainer.h"

@@ -1,0 +1,102 @@
+// tokenizer.json of byte-level tokenizers: the tokens of PyPI's `tokenizers` (tests/data/make_tokenizers.py), and what
+// is refused.
+
+#include "runtime/data/tokenizer_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+namespace {
+
+using nlohmann::json;
+
+const json &goldens() {
+    static const json all = json::parse(read_file(source_file("tests/data/tokenizers.json")));
+    return all;
+}
+
+/// What is said of a file that differs at one place.
+std::string refusal(const char *which, const char *place, const json &value) {
+    json file = goldens()[which]["tokenizer"];
+    file[json::json_pointer(place)] = value;
+    const Scratch scratch;
+    return error_of([&] { tokenizer_of_file(write_plainly(scratch / "tokenizer.json", file.dump())); });
+}
+
+}  // namespace
+
+TEST_CASE("tokenizer.json: SmolLM2's and Qwen's splitting, on 500 hard strings") {
+    const json &texts = goldens()["texts"];
+    REQUIRE(texts.size() == 500);
+    for (const char *which : {"smollm2", "qwen"}) {
+        CAPTURE(which);
+        const json &golden = goldens()[which];
+        const Scratch scratch;
+        const fs::path path = write_plainly(scratch / "tokenizer.json", golden["tokenizer"].dump());
+        const auto tokenizer = tokenizer_of_file(path);
+        const auto tokens = golden["tokens"].get<std::vector<int>>();
+        size_t begin = 0;
+        for (size_t i = 0; i < texts.size(); i++) {
+            const auto text = texts[i].get<std::string>();
+            CAPTURE(text);
+            const auto end = golden["ends"][i].get<size_t>();
+            const std::vector<int> expected(tokens.begin() + long(begin), tokens.begin() + long(end));
+            CHECK(tokenizer->encode(text) == expected);
+            // Qwen's brings a text to NFC: what comes back is that, and has the same tokens again.
+            const std::string back = tokenizer->decode(expected);
+            if (std::string(which) == "smollm2")
+                CHECK(back == text);
+            else
+                CHECK(tokenizer->encode(back) == expected);
+            begin = end;
+        }
+        const auto again = tokenizer_from_json(tokenizer->to_json(), "vocab.json");
+        CHECK(again->size() == tokenizer->size());
+        CHECK(again->encode("don't 12<|endoftext|>") == tokenizer->encode("don't 12<|endoftext|>"));
+        CHECK_ERROR(tokenizer->encode("ab \xff"), "not UTF-8 text: byte 0xff at offset 3");
+    }
+}
+
+TEST_CASE("tokenizer.json: what would change the tokens and is not supported is named") {
+    const std::vector<std::tuple<const char *, json, const char *>> cases = {
+        {"/normalizer", {{"type", "Lowercase"}}, "normalizer.type is \"Lowercase\", expected NFC or none"},
+        {"/pre_tokenizer", {{"type", "Metaspace"}}, "pre_tokenizer.type is \"Metaspace\", expected ByteLevel"},
+        {"/pre_tokenizer", {{"type", "Digits"}}, "pre_tokenizer has no ByteLevel"},
+        {"/pre_tokenizer/pretokenizers/0/behavior", "Removed",
+         "behavior is \"Removed\", which is not supported; expected \"Isolated\""},
+        {"/pre_tokenizer/pretokenizers/0/pattern/Regex", "a(", "is no regular expression"},
+        {"/pre_tokenizer/pretokenizers/1/add_prefix_space", true, "add_prefix_space is true, which is not supported"},
+        {"/model/type", "Unigram", "model.type is \"Unigram\", expected BPE"},
+        {"/model/byte_fallback", true, "model.byte_fallback is true"},
+        {"/model/dropout", 0.1, "model.dropout is 0.1"},
+        {"/model/merges/0", "zzz zzz", "model.merges[0]: \"zzz\" is not in model.vocab"},
+        {"/model/vocab/A", 5000, "no token has the number"},
+        {"/added_tokens/0/lstrip", true, "added_tokens: \"<|endoftext|>\".lstrip is true"},
+        {"/model/vocab", nullptr, "has no token for the byte"}};
+    for (const auto &[place, value, words] : cases) {
+        CAPTURE(place);
+        const std::string said = refusal("qwen", place, value);
+        CAPTURE(said);
+        CHECK(contains(said, words));
+        CHECK(contains(said, "tokenizer.json: not a tokenizer.json"));
+    }
+    const Scratch scratch;
+    CHECK_ERROR(tokenizer_of_file(write_plainly(scratch / "t.json", "{")), "t.json: not a tokenizer.json: ");
+    CHECK_ERROR(tokenizer_of_file(write_plainly(scratch / "t.json", "{}")), "the file has no \"model\"");
+}
+
+TEST_CASE("tokenizer.json: a piece that is a token stays one where merges are ignored") {
+    json file = goldens()["smollm2"]["tokenizer"];
+    file["model"]["merges"] = json::array();
+    const auto merged = tokenizer_of_members(file);
+    file["model"]["ignore_merges"] = true;
+    const auto whole = tokenizer_of_members(file);
+    CHECK(merged->encode("the").size() == 3);
+    CHECK(whole->encode("the").size() == 1);
+    CHECK(whole->decode(whole->encode("the thx")) == "the thx");
+}
+
+}  // namespace cryolite::test
