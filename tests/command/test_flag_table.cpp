@@ -31,8 +31,10 @@ Request request(const std::vector<std::pair<std::string, std::string>> &line = {
 
 /// A value that is not the default, as text_of writes it.
 std::string another(const Flag &f) {
-    const std::map<std::string, std::string> texts = {
-        {"launch", "mpirun -n {workers}"}, {"recompute", "40MB"}, {"out", "/runs/x"}};
+    const std::map<std::string, std::string> texts = {{"launch", "mpirun -n {workers}"},
+                                                      {"recompute", "40MB"},
+                                                      {"out", "/runs/x"},
+                                                      {"tokenizer", "/some/tokenizer.json"}};
     if (texts.contains(f.name)) return texts.at(f.name);
     if (std::holds_alternative<WholeRange>(f.range)) return "3";
     if (std::holds_alternative<RealRange>(f.range)) return "0.0625";

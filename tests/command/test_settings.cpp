@@ -133,7 +133,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"device", "opencl"}, {"workers", "2"}}, "--device opencl has one worker yet, not 2"},
         {{{"device", "opencl"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},
         {{{"order", "backwards"}}, "--order is \"backwards\", expected random or sequential"},
-        {{{"tokenizer", "words"}}, "--tokenizer is \"words\", expected char or gpt2"},
+        {{{"tokenizer", "words"}}, "--tokenizer is \"words\", expected char, gpt2 or the path of a tokenizer.json"},
         {{{"resume", "true"}}, "--resume needs --out DIR"},
         {{{"eval-every", "-1"}}, "--eval-every is \"-1\""},
     };

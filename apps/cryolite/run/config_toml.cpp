@@ -53,6 +53,8 @@ void check_names(const TrainSettings &s) {
     check("APP", is_path(s.app) ? s.app : "");
     for_each_setting(s, [&](const Flag &flag, ValueRef value) {
         if (auto *path = std::get_if<fs::path *>(&value)) check("--" + flag.name, **path);
+        if (auto *text = std::get_if<std::string *>(&value); text && std::holds_alternative<Setting::File>(flag.range))
+            check("--" + flag.name, **text);
     });
 }
 

@@ -89,6 +89,11 @@ void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &
         fail_usage("the data ({}) is not what the run in {} was trained on: give the same --data, "
                    "or another --out",
                    data.name, s.out.string());
+    const fs::path vocabulary = s.out / "vocab.json";
+    if (data.tokenizer && is_there(vocabulary) && read_file(vocabulary) != data.tokenizer->to_json() + "\n")
+        fail_usage("the tokenizer is not the one that the run in {} was trained with, which its vocab.json has: give "
+                   "the --tokenizer of then, or another --out",
+                   s.out.string());
 }
 
 std::map<std::string, std::string> changed_flags(const TrainSettings &s, const ResumePoint &point) {

@@ -9,6 +9,7 @@
 #include "client/user_program.h"
 #include "runtime/data/gpt2_tokenizer.h"
 #include "runtime/data/shard.h"
+#include "runtime/data/tokenizer_file.h"
 #include "runtime/io/error.h"
 #include "runtime/train/trainer.h"
 
@@ -32,8 +33,6 @@ fs::path source_path(const std::string &path) {
 }
 
 namespace {
-
-constexpr int gpt2_vocabulary = 50257;
 
 int preset_number(const Request &r, const std::string &flag) {
     for (auto &[name, flags] : r.program.description.presets)
@@ -65,56 +64,63 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
                    vocab, tokens, whose);
 }
 
-std::shared_ptr<const Tokenizer> gpt2_tokenizer() {
+/// The one of --tokenizer; null: the characters of the text.
+std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s) {
+    if (s.tokenizer == "char") return nullptr;
+    if (s.tokenizer != "gpt2") return tokenizer_of_file(s.tokenizer);
     const fs::path merges = source_path("apps/gpt/data/vocab.bpe");
     return BpeTokenizer::from_merges(read_file(merges), merges.string());
 }
 
+/// "GPT-2", or where the tokens come from.
+std::string whose_tokens(const TrainSettings &s) {
+    return s.tokenizer == "gpt2" ? "GPT-2" : s.tokenizer == "char" ? s.data.string() : s.tokenizer;
+}
+
 RunData open_shard(TrainSettings &s, const Request &r) {
     RunData d;
-    const bool gpt2 = s.tokenizer == "gpt2";
-    std::optional<int> init = param_of_init(s, r, "vocab");
-    if (!r.values.chosen("vocab") && !init && !gpt2)
+    const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(s);
+    const std::optional<int> init = param_of_init(s, r, "vocab");
+    if (!r.values.chosen("vocab") && !init && !tokenizer)
         fail_usage("{} is a token shard, which does not say how many different tokens there are: "
                    "give --vocab N",
                    s.data.string());
     // A vocabulary that was given decides, and the shard is checked against it.
-    if (!r.values.chosen("vocab")) s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
-    const int vocab = s.param("vocab", gpt2_vocabulary);
+    if (!r.values.chosen("vocab")) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
+    const int vocab = s.param("vocab", tokenizer ? tokenizer->size() : 0);
     const TokenShard shard = open_token_shard(s.data, vocab);
     d.train = shard.tokens, d.digest = shard.digest;
     require_context(d.train, s.param("context", 1), s.data.string());
+    // So that text can be generated from the run later.
+    if (tokenizer && vocab >= tokenizer->size()) d.tokenizer = tokenizer;
     if (!s.validation.empty() && is_token_shard(s.validation)) {
         d.validation = open_token_shard(s.validation, vocab).tokens;
         require_context(d.validation, s.param("context", 1), s.validation.string());
     } else if (!s.validation.empty()) {
-        if (!gpt2)
-            fail_usage("--val {} is not a token shard, as --data is; with --tokenizer gpt2 it may "
+        if (!tokenizer)
+            fail_usage("--val {} is not a token shard, as --data is; with --tokenizer gpt2 or a tokenizer.json it may "
                        "be a text",
                        s.validation.string());
-        d.tokenizer = gpt2_tokenizer();
-        d.validation = encode_stream(*d.tokenizer, read_text(s.validation));
+        set_vocabulary(s, r, tokenizer->size(), whose_tokens(s));
+        d.validation = encode_stream(*tokenizer, read_text(s.validation));
         require_context(d.validation, s.param("context", 1), s.validation.string());
     }
-    // So that text can be generated from the run later.
-    if (gpt2 && vocab == gpt2_vocabulary && !d.tokenizer) d.tokenizer = gpt2_tokenizer();
     return d;
 }
 
 RunData open_text(TrainSettings &s, const Request &r) {
     RunData d;
-    TextOptions options{.data = s.data, .context = s.param("context", 1)};
-    if (s.tokenizer == "gpt2") options.tokenizer = gpt2_tokenizer();
+    TextOptions options{.data = s.data, .tokenizer = open_tokenizer(s), .context = s.param("context", 1)};
     const bool shard = !s.validation.empty() && is_token_shard(s.validation);
     if (!shard) options.validation = s.validation;
     TextCorpus corpus = load_text(options);
     d.tokenizer = corpus.tokenizer, d.digest = corpus.digest, d.sample = true;
-    set_vocabulary(s, r, d.tokenizer->size(), s.tokenizer == "gpt2" ? "GPT-2" : s.data.string());
+    set_vocabulary(s, r, d.tokenizer->size(), whose_tokens(s));
     d.train = corpus.train, d.validation = corpus.validation;
     if (shard) {
-        if (s.tokenizer != "gpt2")
+        if (!options.tokenizer)
             fail_usage("--val {} is a token shard, but --data is a text of characters; use "
-                       "--tokenizer gpt2 or a text",
+                       "--tokenizer gpt2, a tokenizer.json or a text",
                        s.validation.string());
         d.train = encode_stream(*d.tokenizer, read_text(s.data));
         d.validation = open_token_shard(s.validation, d.tokenizer->size()).tokens;
@@ -207,7 +213,8 @@ RunData random_data(TrainSettings &s, const Request &r) {
     try {
         if (!r.values.chosen("vocab") && s.params.count("vocab")) {
             std::optional<int> init = param_of_init(s, r, "vocab");
-            if (init || s.tokenizer == "gpt2") s.params["vocab"] = std::to_string(init.value_or(gpt2_vocabulary));
+            const std::shared_ptr<const Tokenizer> tokenizer = init ? nullptr : open_tokenizer(s);
+            if (init || tokenizer) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
         }
         set_positions(s, r);
     } catch (const UsageError &) {

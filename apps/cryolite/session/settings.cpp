@@ -93,6 +93,15 @@ void bound_rate(TrainSettings &s, const Values &v) {
     s.rate.low = s.rate.high;
 }
 
+/// A file by its whole path, as a run keeps it.
+void set_tokenizer(TrainSettings &s, const Values &v) {
+    if (s.tokenizer == "char" || s.tokenizer == "gpt2") return;
+    if (!s.tokenizer.ends_with(".json"))
+        v.refuse("tokenizer",
+                 "char, gpt2 or the path of a tokenizer.json" + did_you_mean(s.tokenizer, {"char", "gpt2"}));
+    s.tokenizer = fs::absolute(s.tokenizer).string();
+}
+
 /// What follows from --recompute.
 void set_budget(TrainSettings &s) {
     if (s.recompute != "auto" && s.recompute != "none") s.budget = bytes_of(s.recompute).value();
@@ -152,6 +161,7 @@ TrainSettings understand(const Request &r) {
     read_members(s, r);
     read_numbers(s, r);
     bound_rate(s, r.values);
+    set_tokenizer(s, r.values);
     set_budget(s);
     set_workers(s, r.values);
     check_machine(s, r.command);
