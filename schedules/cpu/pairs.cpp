@@ -75,10 +75,12 @@ void turn_pairs(Group &g, const Machine &m) {
     b.compute_root().reorder_storage(p, y, k).reorder(p, y, k).vectorize(y, m.vector).unroll(p).parallel(k, 16);
 }
 
-void pack_pairs(Group &g, const LoopLevel &level, const Machine &m) {
+void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &m) {
     Func a = g.func("a_pairs"), b = g.func("b_pairs");
     Var p = a.args()[0], x = a.args()[1], k = a.args()[2];
-    a.compute_at(level).reorder(p, x, k).vectorize(x, m.vector).unroll(p);
+    // A panel is stored to its end, beyond the last column; before the first one there is nothing.
+    const TailStrategy tail = g.panel ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
+    a.compute_at(level).reorder(p, x, k).vectorize(x, t.lanes, tail).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
     if (g.form != Form::d_parameter) return pack_rows(g, m);
     // Pairs of rows: nowhere stored so.

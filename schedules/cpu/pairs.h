@@ -30,7 +30,8 @@ void pack_rows(Group &g, const Machine &m);
 /// Packs that factor once for all with its rows innermost, for lanes to hold them.
 void turn_pairs(Group &g, const Machine &m);
 
-/// Packs the factor across lanes at `level`, and the other one once for all.
-void pack_pairs(Group &g, const LoopLevel &level, const Machine &m);
+/// Packs the factor across lanes at `level`, in vectors of the tile, as wider ones would reach out of the factor, and
+/// the other one once for all.
+void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &m);
 
 }  // namespace cryolite::cpu

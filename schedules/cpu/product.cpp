@@ -61,7 +61,7 @@ Func transpose(Func W, int lanes) {
 }
 
 void pack_weight(Group &g, const LoopLevel &level, const Tile &t, const Machine &m) {
-    if (in_pairs(g)) return pack_pairs(g, level, m);
+    if (in_pairs(g)) return pack_pairs(g, level, t, m);
     transpose(g.func("W"), t.lanes).compute_at(level);
 }
 
@@ -137,7 +137,7 @@ void forward(Group &g, const Machine &m) {
     // Of known extent, else its accumulators would be in memory.
     if (ragged && !masked) y.bound_extent(y.args()[0], t.columns);
     accumulate(y, t, m, masked ? TailStrategy::GuardWithIf : TailStrategy::Auto);
-    if (in_pairs(g)) pack_pairs(g, staged ? LoopLevel(out, ot) : LoopLevel(out, task), m);
+    if (in_pairs(g)) pack_pairs(g, staged ? LoopLevel(out, ot) : LoopLevel(out, task), t, m);
 }
 
 /// The tile of dX of which every element is a vector of sums, and the columns that one task makes.
@@ -314,7 +314,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
         dW.compute_at(into, task);
         accumulate_chunks(dW, t, ceil_div(rows, chunks), ko, m);
     }
-    if (in_pairs(g)) return pack_pairs(g, chunks == 1 ? LoopLevel(into, task) : LoopLevel(dW, ko), m);
+    if (in_pairs(g)) return pack_pairs(g, chunks == 1 ? LoopLevel(into, task) : LoopLevel(dW, ko), t, m);
     if (apart) x.compute_at(into, task).vectorize(x.args()[0], lanes_within(block * t.rows, m));
     if (block * t.rows < inputs_that_pay) return;
     if (chunks == 1)
@@ -355,7 +355,7 @@ void d_weight(Group &g, const Machine &m) {
         across_lanes(in_panel, o, t.lanes);
         in_panel.update().reorder(i, in_panel.rvars()[0]);
         g.anchor.align_bounds(g.anchor.args()[0], t.columns).compute_at(in_panel, ot);
-        if (in_pairs(g)) pack_pairs(g, LoopLevel(g.out, panel), m);
+        if (in_pairs(g)) pack_pairs(g, LoopLevel(g.out, panel), t, m);
         return accumulate(g.anchor, t, m);
     }
     Func stored = g.anchor.in().compute_root();
