@@ -53,7 +53,8 @@ TEST_CASE("groups of parameters: a list in TOML, and in the config.toml of a run
     const std::string list = "param-group = [\"wte=lr:0.1x,decay:0\", \"h.*=lr:2e-3\"]";
     auto of_file = [&](const std::string &line) {
         Request r = asked("");
-        for (auto &[name, given] : read_config(write_plainly(scratch / "my.toml", line + "\n"), Origin::config))
+        for (auto &[name, given] :
+             read_config(write_plainly(scratch / "my.toml", line + "\n"), Origin::config, list_mark))
             r.values.give(name, given);
         return understand(r);
     };

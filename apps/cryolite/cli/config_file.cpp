@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "apps/cryolite/cli/flags.h"
 #include "runtime/data/utf8.h"
 #include "runtime/io/error.h"
 
@@ -93,7 +92,7 @@ void check_limits(std::string_view text, const fs::path &path) {
 
 }  // namespace
 
-std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
+std::map<std::string, Given> read_config(const fs::path &path, Origin origin, char (*between)(const std::string &key)) {
     std::string bytes;
     try {
         bytes = read_file(path);
@@ -111,8 +110,7 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin) {
             if (!node.is_string() && !node.is_number() && !node.is_boolean() && !list)
                 fail_usage("{}: {} must be a string, a number, true or false{}", where, shown(name),
                            node.is_array() ? ", or a list of strings with one or more" : "");
-            const Flag *flag = find_flag(name);
-            values[name] = {text_of(node, flag && flag->list ? flag->list : ','), origin, where, list};
+            values[name] = {text_of(node, between ? between(name) : ','), origin, where, list};
         }
     } catch (const toml::parse_error &e) {
         fail_usage("{}: line {}: not TOML: {}", path.string(), e.source().begin.line, e.description());

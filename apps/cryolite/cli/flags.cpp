@@ -67,7 +67,7 @@ struct FirstReading {
 
 /// Gives what a file sets. `app` is a key too, so that a run's own file says all of it.
 void give_file(Values &values, const fs::path &path, Origin origin) {
-    for (auto &[name, given] : read_config(path, origin)) {
+    for (auto &[name, given] : read_config(path, origin, list_mark)) {
         const Flag *flag = find_flag(name);
         if (flag && !flag->in_file) fail_usage("{}: {} cannot be set in a file", given.where, name);
         if (given.list && !(flag && flag->list))

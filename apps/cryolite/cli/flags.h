@@ -38,6 +38,8 @@ struct Flag : Setting, FlagTraits {
 /// All but those of the program: a row for each setting of a step (bundle/step_config.h) and of a run.
 const std::vector<Flag> &flag_table();
 const Flag *find_flag(const std::string &name);
+/// What stands between the texts of a list, for `read_config`: a comma, where no flag says otherwise.
+char list_mark(const std::string &name);
 
 /// Of a parameter of the model, and of a number of its optimizers.
 Flag param_flag(const ProgramDescription::Param &param);

@@ -85,7 +85,8 @@ Request read_run(const SampleOptions &o) {
         fail_usage("{} is not the folder of a run: it has no config.toml", o.run.string());
     Request r;
     r.command = Command::train;
-    for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed)) r.values.give(name, given);
+    for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed, list_mark))
+        r.values.give(name, given);
     r.app = r.values.text("app", default_app);
     r.program = find_program(r.app, Cache(o.cache));
     for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers"}) r.values.erase(flag);

@@ -36,7 +36,8 @@ RunSummary summarize_run(const fs::path &folder) {
         fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
     RunSummary run;
     run.path = folder;
-    for (const auto &[flag, given] : read_config(folder / "config.toml", Origin::config)) run.config[flag] = given.text;
+    for (const auto &[flag, given] : read_config(folder / "config.toml", Origin::config, list_mark))
+        run.config[flag] = given.text;
     const fs::path metrics = folder / "metrics.jsonl";
     if (!is_there(metrics)) {
         run.changed = fs::last_write_time(folder);
