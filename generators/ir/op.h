@@ -47,7 +47,7 @@ struct ParamGrad {
     bool accumulate = false;
 };
 
-/// The adjoint of a value that no gradient is left to be added to.
+/// The sum of a value's adjoints, where no input-grad is left that could add them.
 struct AddAdjoints {
     ValueId of;
     std::vector<ValueId> addends;
@@ -116,7 +116,7 @@ struct Op {
     std::vector<Ref> writes = {};  ///< one, but for updates: the parameter, then its states; and for states of a layer
     double flops = 0;
     KernelId kernel = {};             ///< the kernel that computes it, once there are kernels
-    std::string placed = "root";      ///< where: "root", "at ...", "with ..."
+    std::string placed = "root";      ///< "root", "at ...", "with ...", "rematerialised", "at forward"
     std::string why = {}, rule = {};  ///< of updates, what decided it, and the name of the rule
 };
 

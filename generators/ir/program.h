@@ -21,7 +21,7 @@ struct Layer {
     std::vector<ParamId> factored = {};  ///< whose gradients it writes as outer products
     struct Product {
         ParamId weight, bias;
-        int out_dim;  ///< dimension of the weight that outputs are
+        int out_dim;  ///< the weight's dimension that runs over outputs
     };
     std::optional<Product> product = {};
     bool remat = false;       ///< a line of the schedule ends its storage with the forward pass
@@ -70,9 +70,9 @@ struct Kernel {
     std::string pass = {};                             ///< forward, backward, update, rebuild
     std::vector<OpId> ops = {};                        ///< in order
     OpId anchor = {};                                  ///< owns the loop nest; none: it is pointwise
-    std::vector<OpId> side_products = {};              ///< what else of it would own one by itself
+    std::vector<OpId> side_products = {};              ///< its other operations that alone would own a loop nest
     std::string dialect = "halide", dialect_why = {};  ///< of a product: what computes it, and why
-    std::vector<std::string> dialects = {};            ///< of a product of Halide's: what else may
+    std::vector<std::string> dialects = {};  ///< of a product of Halide's: those that could compute it instead
 };
 
 /// What a line of the schedule names: a layer's output h, its adjoint d(h), d(w), next(w), or a pass.
@@ -121,7 +121,7 @@ struct Entry {
     bool repeats = false;               ///< its updates are those of another entry, done alone
     std::vector<ValueId> results = {};  ///< what is read once its last kernel has run
     std::vector<OpId> ops = {};
-    std::vector<KernelId> kernels = {};  ///< once operations have been fused
+    std::vector<KernelId> kernels = {};  ///< once the pass `order` has run
 };
 
 /// Where the activations of a step live in one arena.
@@ -135,7 +135,7 @@ struct MemoryPlan {
 struct ChunkedHead {
     LayerId head = {}, loss = {};
     int rows = 0;                             ///< of a block; 0: the head is computed whole
-    CallId whole_head = {}, whole_loss = {};  ///< one is for predictions only, the other for nothing
+    CallId whole_head = {}, whole_loss = {};  ///< the head runs in `predict`, this loss never
     std::set<CallId> calls = {};
 
     /// Whether a line asks for it.
@@ -206,7 +206,7 @@ struct Program {
     ValueId operand(const Op &op, ValueId v) const { return in_backward(op) && values[v].remat ? values[v].remat : v; }
     /// The parameters that are trained.
     std::vector<ParamId> trained() const;
-    /// Whether the compiler makes its code: not that of what the runtime does itself.
+    /// Whether the compiler makes its code: false for a Reduce, which the runtime does.
     bool is_compiled(const Kernel &k) const { return !is<Reduce>(ops[k.ops.at(0)]); }
     /// How much of its inputs an element of an operation's result needs.
     Nature nature(const Op &op) const;

@@ -38,7 +38,7 @@ struct Value {
     int worker = -1;             ///< of a share: whose gradient it is
     ValueId part_of = {};        ///< rows of this value, where they are
     int64_t begin = 0;           ///< elements before them
-    ValueId remat = {};          ///< where the backward pass materialises it again: what that pass reads instead
+    ValueId remat = {};          ///< the copy that the backward pass computes again and reads instead
     DataType adjoint = float32;  ///< the type of its adjoint
 
     Shape storage() const { return layout.storage(shape); }
