@@ -21,6 +21,7 @@ struct StepConfig {
     uint64_t budget = 0;             ///< bytes that a step may take, which follow from that; 0: any
     std::string dialect = "halide";
     std::string device = "cpu";
+    std::string lines = "none";        ///< of the step schedule, as text, after the program's own
     int workers = 1;                   ///< whose gradients are added
     std::string freeze = "none";       ///< patterns of names of parameters that are not trained, with commas between
     std::string param_group = "none";  ///< texts of groups of parameters, with semicolons between

@@ -81,6 +81,7 @@ public:
     Tensor rows(const Tensor &x, int rank, int begin, int count);
     /// Takes ownership of a layer that the trace itself made (an addition, say).
     Layer &own(std::unique_ptr<Layer> layer);
+    bool owns(const Layer &layer) const;
 
     Tensor tensor(int value) { return Tensor(this, value); }
     const std::vector<Value> &values() const { return values_; }

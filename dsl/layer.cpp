@@ -1,5 +1,7 @@
 #include "dsl/layer.h"
 
+#include <algorithm>
+
 #include <cxxabi.h>
 
 #include <cstdlib>
@@ -61,6 +63,10 @@ Tensor Graph::rows(const Tensor &x, int rank, int begin, int count) {
 Layer &Graph::own(std::unique_ptr<Layer> layer) {
     owned_.push_back(std::move(layer));
     return *owned_.back();
+}
+
+bool Graph::owns(const Layer &layer) const {
+    return std::ranges::any_of(owned_, [&](const auto &own) { return own.get() == &layer; });
 }
 
 Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {

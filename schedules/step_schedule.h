@@ -12,7 +12,8 @@
 //   s(net.up).dialect(onednn);                  // this implementation of the product
 //   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
 //
-// A line that is not legal is refused when the step is partitioned, with the reason and the nearest legal line.
+// A line that is not legal is refused where it is written or by the pass that obeys it, with the reason and the nearest
+// legal line.
 
 #include <map>
 #include <set>
@@ -102,6 +103,8 @@ public:
     Line operator()(const Stage &stage, std::source_location where = std::source_location::current()) {
         return Line(*this, stage, place_of(where));
     }
+    /// The same, of a line that is written elsewhere: "my.schedule:12:1".
+    Line line(const Stage &stage, std::string source) { return Line(*this, stage, std::move(source)); }
     /// The bytes that a step may take, parameters and optimizer state among them; 0: any.
     void budget(double bytes) { bytes_allowed = int64_t(bytes); }
     /// Storage of a parameter, its gradient and its optimizer state. Errors: panels of a dimension that it has not,

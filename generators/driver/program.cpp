@@ -27,6 +27,7 @@
 #include "generators/ir/printer.h"
 #include "generators/passes/placement/memory.h"
 #include "generators/passes/pipeline.h"
+#include "schedules/lines.h"
 
 namespace cryolite::compiler {
 
@@ -120,13 +121,14 @@ ir::MemoryPlan plan_compiled(const StepProgram &p, const CompileReport &compiled
 class Texts {
 public:
     explicit Texts(const std::string &pass) : pass(pass) {
-        std::vector<std::string> names = {"all", "trace"};
+        std::vector<std::string> names = {"all", "lines", "trace"};
         for (const NamedPass &known : passes()) names.push_back(known.name);
         if (std::ranges::count(names, pass) == 0)
             throw UsageError(fmt::format("--ir is '{}', expected {}", pass, fmt::join(names, " or ")));
     }
     void add(const StepProgram &p, const std::string &after) {
         if (after == "trace") text.clear();  // a budget lowers a step several times: the last is it
+        if (pass == "lines") text = ir::lines_of(p);
         if (pass == "all" || pass == after) text += fmt::format("after the pass {}\n\n{}\n", after, ir::text_of(p));
     }
     /// What came of the schedule's lines, where a pass refuses one.
@@ -166,6 +168,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
     Step step(machine);
     schedule(model, step);
+    if (c.lines != "none") add_lines(step, model, c.lines, "schedule");
     if (!options.groups)  // of layers: those of updates stay
         std::erase_if(step.placements,
                       [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });

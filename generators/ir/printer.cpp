@@ -33,8 +33,8 @@ public:
     /// Each request: where it is written, and what came of it.
     std::string lines() {
         for (const Line &l : p.lines) {
-            const std::string what = l.how == Line::freeze ? l.stage.text : "s(" + l.stage.text + ")";
-            text += fmt::format("line {}{}, {}: {}\n", what, l.placement(), l.source, verdict(l.verdict));
+            const std::string what = l.how == Line::freeze ? "// " + l.stage.text : "s(" + l.stage.text + ")";
+            text += fmt::format("{}{};  // {}: {}\n", what, l.placement(), l.source, verdict(l.verdict));
         }
         return text;
     }

@@ -1,37 +1,13 @@
 #include "generators/passes/near_names.h"
 
-#include <algorithm>
+#include "bundle/near_names.h"
 
 namespace cryolite::compiler {
 
-namespace {
-
-/// Edits that make a name match a pattern; what stands for a '*' costs nothing.
-size_t edits(const std::string &pattern, const std::string &name) {
-    std::vector<size_t> row(name.size() + 1);
-    for (size_t j = 0; j < row.size(); j++) row[j] = j;
-    for (const char c : pattern) {
-        size_t diagonal = row[0];
-        row[0] += c != '*';
-        for (size_t j = 1; j < row.size(); j++) {
-            const size_t above = row[j];
-            row[j] = c == '*' ? std::min(above, row[j - 1])
-                              : std::min({diagonal + (c != '?' && c != name[j - 1]), above + 1, row[j - 1] + 1});
-            diagonal = above;
-        }
-    }
-    return row.back();
-}
-
-}  // namespace
-
 std::vector<std::string> near_names(const StepProgram &p, const std::string &pattern) {
-    std::vector<std::pair<size_t, std::string>> list;
-    for (const ir::Parameter &w : p.parameters) list.push_back({edits(pattern, w.path), w.path});
-    std::ranges::stable_sort(list, {}, &std::pair<size_t, std::string>::first);
     std::vector<std::string> names;
-    for (size_t i = 0; i < list.size() && i < 3; i++) names.push_back(list[i].second);
-    return names;
+    for (const ir::Parameter &w : p.parameters) names.push_back(w.path);
+    return nearest_names(pattern, names);
 }
 
 }  // namespace cryolite::compiler

@@ -1,5 +1,7 @@
 // Flags to settings: where values come from, and what is refused.
 
+#include <nlohmann/json.hpp>
+
 #include "apps/cryolite/cli/config_file.h"
 #include "apps/cryolite/run/supervisor.h"
 #include "apps/cryolite/session/session.h"
@@ -166,6 +168,21 @@ TEST_CASE("a supervisor hands on what was typed, but for its own flags") {
     CHECK(without_flags(typed, {"restarts", "out", "workers", "resume="}) == rest);
 }
 
+TEST_CASE("the lines of a schedule are those of its file") {
+    Scratch folder;
+    const fs::path file = folder / "a.schedule";
+    auto lines = [&](const std::string &text) { return settings({{"schedule", write_plainly(file, text)}}).lines; };
+    CHECK(settings({}).lines == "none");
+    CHECK(lines("s(head).compute_root();\n") == "s(head).compute_root();\n");
+    CHECK(bundle_key(settings({{"schedule", file}})).at("lines") == "s(head).compute_root();\n");
+    CHECK_FALSE(bundle_key(settings({})).contains("lines"));
+    CHECK_ERROR(lines(" \n"), "a.schedule: it is empty, expected lines of a step schedule as text");
+    CHECK_ERROR(lines(std::string("s(a)\0", 5)), "a.schedule: it is not UTF-8");
+    CHECK_ERROR(lines("// \xff"), "a.schedule: it is not UTF-8");
+    CHECK_ERROR(lines(std::string(100'000, ' ') + "s"), "a.schedule: it has 100");
+    CHECK_ERROR(settings({{"schedule", folder / "none"}}), "--schedule: cannot");
+}
+
 TEST_CASE("every worker has its part of the batch") {
     const TrainSettings s = settings({{"workers", "4"}, {"threads", "2"}});
     CHECK(s.workers == 4);
@@ -262,7 +279,7 @@ TEST_CASE("config.toml gives the same settings again") {
     TrainSettings s = understand(first);
     const fs::path file = write_plainly(scratch / "config.toml", config_toml(s));
     Request again = request();
-    for (auto &[name, given] : read_config(file, Origin::config))
+    for (auto &[name, given] : read_config(file, Origin::config, list_mark))
         if (name != "app") again.values.give(name, given);
     TrainSettings t = understand(again);
     CHECK(flags_of(s) == flags_of(t));

@@ -41,6 +41,20 @@ learns regressor2 0.5 "$programs/regressor.cpp" --data numbers.csv --steps 200 -
     fail "check: $(cat out)"
 "$command" explain "$programs/smoother.cpp" --cache "$work/cache" > plan 2> err || fail "explain: $(tail -1 err)"
 grep -q "next(hidden.weight)" plan || fail "explain does not show the fused update"
+# The lines that explain prints are a schedule; a line of it replaces the program's own.
+"$command" explain "$programs/smoother.cpp" --ir lines --cache "$work/cache" > printed.schedule 2> err ||
+    fail "explain --ir lines: $(tail -1 err)"
+grep -q "^s(d(hidden.weight)).compute_at(next(hidden.weight));  // .*smoother.cpp:.*: legal" printed.schedule ||
+    fail "the lines of smoother: $(cat printed.schedule)"
+"$command" explain "$programs/smoother.cpp" --ir lines --schedule printed.schedule --cache "$work/cache" > again 2> err ||
+    fail "explain --schedule: $(tail -1 err)"
+cmp -s <(sed 's| *//.*||' printed.schedule) <(sed 's| *//.*||' again) || fail "its own lines change a step: $(cat again)"
+sed 's/compute_at(next(hidden.weight))/compute_root()/' printed.schedule > other.schedule
+"$command" explain "$programs/smoother.cpp" --ir lines --schedule other.schedule --cache "$work/cache" 2> err |
+    grep -q "^s(d(hidden.weight)).compute_root();  // schedule:[12]:1: " || fail "a line does not replace the program's: $(tail -1 err)"
+echo 's(hiden).compute_root()' > other.schedule
+"$command" explain "$programs/smoother.cpp" --schedule other.schedule --cache "$work/cache" > out 2> err && fail "a line of no layer is taken"
+grep -q "schedule:1:3: the model has no 'hiden'; near it are hidden" err || fail "a name that is not there: $(tail -1 err)"
 # The compiler warns of what the user wrote, and of nothing that it inlined from the standard library.
 sed 's/"block\." + std::to_string(i)/"b" + std::to_string(i) + ".x"/; s/    MyModel() {/    MyModel() {\n        int unused;/' \
     "$programs/my_model.cpp" > warned.cpp

@@ -91,6 +91,15 @@ std::vector<Flag> run_flags() {
           .on_resume = fixed},
          {.commands = times},
          at(&S::seed)},
+        {{.name = "schedule",
+          .value = "FILE",
+          .group = schedule,
+          .help = "lines of a step schedule, which replace the program's",
+          .range = Setting::File{},
+          .on_resume = free,
+          .otherwise = "-"},
+         {},
+         at(&S::schedule)},
         {{.name = "data",
           .value = "FILE",
           .group = run,
@@ -277,6 +286,11 @@ const Flag *find_flag(const std::string &name) {
     for (const Flag &flag : flag_table())
         if (flag.name == name) return &flag;
     return nullptr;
+}
+
+char list_mark(const std::string &name) {
+    const Flag *flag = find_flag(name);
+    return flag && flag->list ? flag->list : ',';
 }
 
 Flag param_flag(const ProgramDescription::Param &p) {

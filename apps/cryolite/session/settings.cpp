@@ -5,6 +5,7 @@
 
 #include "dialects/dialect.h"
 #include "runtime/collective/processes.h"
+#include "runtime/data/utf8.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -107,6 +108,25 @@ void set_budget(TrainSettings &s) {
     if (s.recompute != "auto" && s.recompute != "none") s.budget = bytes_of(s.recompute).value();
 }
 
+/// The lines of --schedule. What they say the program judges.
+void read_lines(TrainSettings &s) {
+    constexpr size_t most = 1 << 16;  // of an argument of a program
+    if (s.schedule.empty()) return;
+    try {
+        s.lines = read_file(s.schedule);
+    } catch (const Error &e) {
+        throw UsageError(fmt::format("--schedule: {}", e.what()));
+    }
+    const std::string what = s.lines.find_first_not_of(" \t\r\n") == std::string::npos ? "it is empty"
+                             : s.lines.size() > most ? fmt::format("it has {}", human_bytes(s.lines.size()))
+                             : s.lines.find('\0') != std::string::npos || first_not_utf8(s.lines) != std::string::npos
+                                 ? "it is not UTF-8"
+                                 : "";
+    if (!what.empty())
+        fail_usage("--schedule {}: {}, expected lines of a step schedule as text, {} at most", s.schedule.string(),
+                   what, human_bytes(most));
+}
+
 /// What is named has to be there before anything is compiled.
 void check_machine(const TrainSettings &s, Command command) {
     if (find_dialect(s.dialect) && !load_dialect(s.dialect))
@@ -163,6 +183,7 @@ TrainSettings understand(const Request &r) {
     bound_rate(s, r.values);
     set_tokenizer(s, r.values);
     set_budget(s);
+    read_lines(s);
     set_workers(s, r.values);
     check_machine(s, r.command);
     check_workers(s);

@@ -28,7 +28,7 @@ struct TrainSettings : StepConfig {
     std::string launch;                  ///< what starts the workers as processes, with {workers} for their number
     double patience = default_patience;  ///< seconds that a worker may give no sign of life
     uint64_t seed = 1;
-    fs::path data, validation, init, out, cache;
+    fs::path data, validation, init, schedule, out, cache;
     std::string tokenizer = "char";
     bool sequential = false, resume = false, json = false;
     uint64_t checkpoint_every = 500, eval_every = 250;

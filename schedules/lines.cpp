@@ -1,0 +1,298 @@
+#include "schedules/lines.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include <fmt/ranges.h>
+
+#include "bundle/near_names.h"
+#include "bundle/setting.h"
+#include "dsl/model.h"
+
+namespace cryolite {
+
+namespace {
+
+/// A stage as it is written: "d(h.*.mlp)".
+struct StageText {
+    enum Kind { value, derivative, next, pass, gradients } kind = value;
+    std::string name;
+    size_t at = 0;  ///< where the name begins
+};
+
+/// What the stars of a pattern stand for in a name, each for one character or more that is no dot.
+std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view name) {
+    const size_t star = pattern.find('*');
+    if (star == std::string_view::npos)
+        return pattern == name ? std::optional<std::vector<std::string>>({std::vector<std::string>()}) : std::nullopt;
+    if (name.substr(0, star) != pattern.substr(0, star)) return std::nullopt;
+    const size_t end = std::min(name.find('.', star), name.size());
+    for (size_t to = end; to > star; to--)
+        if (auto rest = match(pattern.substr(star + 1), name.substr(to))) {
+            rest->insert(rest->begin(), std::string(name.substr(star, to - star)));
+            return rest;
+        }
+    return std::nullopt;
+}
+
+/// The names of a model's layers and parameters. Layers that operators make have none that a line could have.
+class Names {
+public:
+    explicit Names(Model &net) {
+        Graph g;
+        const Tensor x = net.input(g), targets = net.targets(g);
+        net.loss(net.forward(x), targets);
+        for (const Graph::Call &call : g.calls()) {
+            if (g.owns(*call.layer)) continue;
+            layers_.emplace_back(call.layer->path, call.layer);
+            for (const Parameter *w : call.layer->parameters()) parameters_.emplace_back(w->path(), w);
+        }
+    }
+
+    struct Found {
+        Stage stage;
+        std::vector<std::string> stars;
+    };
+    /// The stages that a text names, none twice.
+    std::vector<Found> find(const StageText &text) const {
+        if (text.kind == StageText::pass) return {{forward, {}}};
+        if (text.kind == StageText::gradients) return {{{Stage::gradients, nullptr, nullptr}, {}}};
+        std::vector<Found> found;
+        auto add = [&](const auto &list, auto stage_of) {
+            for (const auto &[name, of] : list)
+                if (auto stars = match(text.name, name)) {
+                    const Stage stage = stage_of(of);
+                    if (std::ranges::find(found, stage, &Found::stage) == found.end()) found.push_back({stage, *stars});
+                }
+        };
+        if (text.kind != StageText::next)
+            add(layers_, [&](const Layer *h) { return text.kind == StageText::value ? Stage(*h) : d(*h); });
+        if (found.empty() && text.kind != StageText::value)
+            add(parameters_,
+                [&](const Parameter *w) { return text.kind == StageText::next ? cryolite::next(*w) : d(*w); });
+        return found;
+    }
+    std::string nearest(const StageText &text) const {
+        std::vector<std::string> names;
+        if (text.kind != StageText::next)
+            for (const auto &[name, h] : layers_) names.push_back(name);
+        if (text.kind != StageText::value)
+            for (const auto &[name, w] : parameters_) names.push_back(name);
+        return fmt::format("{}", fmt::join(nearest_names(text.name, names), ", "));
+    }
+
+private:
+    std::vector<std::pair<std::string, const Layer *>> layers_;
+    std::vector<std::pair<std::string, const Parameter *>> parameters_;
+};
+
+class Parser {
+public:
+    Parser(Step &step, const Names &names, const std::string &text, const std::string &called)
+        : step_(step), names_(names), text_(text), called_(called) {}
+
+    void run() {
+        for (skip(); at_ < text_.size(); skip()) {
+            begin_ = at_;
+            statement();
+            take(';');
+        }
+    }
+
+private:
+    Step &step_;
+    const Names &names_;
+    const std::string &text_, &called_;
+    size_t at_ = 0, begin_ = 0;  ///< of the statement
+
+    std::string place(size_t at) const {
+        const auto line = std::count(text_.begin(), text_.begin() + long(at), '\n');
+        const size_t newline = at == 0 ? std::string::npos : text_.rfind('\n', at - 1);
+        return fmt::format("{}:{}:{}", called_, line + 1, at - (newline == std::string::npos ? 0 : newline + 1) + 1);
+    }
+    [[noreturn]] void refuse(size_t at, const std::string &why) const { fail("{}: {}", place(at), why); }
+    [[noreturn]] void expected(const std::string &what) const {
+        const size_t end = std::min(text_.find_first_of(" \t\r\n;()", at_ + 1), text_.size());
+        refuse(at_,
+               fmt::format("found {}, expected {}",
+                           at_ < text_.size() ? fmt::format("'{}'", text_.substr(at_, end - at_)) : "the end", what));
+    }
+
+    /// White space and comments.
+    void skip() {
+        while (at_ < text_.size()) {
+            if (text_.compare(at_, 2, "//") == 0)
+                at_ = std::min(text_.find('\n', at_), text_.size());
+            else if (std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos)
+                at_++;
+            else
+                return;
+        }
+    }
+    bool take(char c) {
+        skip();
+        if (at_ >= text_.size() || text_[at_] != c) return false;
+        at_++;
+        return true;
+    }
+    void need(char c) {
+        if (!take(c)) expected(fmt::format("'{}'", c));
+    }
+    /// Letters, digits and what else stands in names and numbers; empty: none is there.
+    std::string word() {
+        skip();
+        const size_t from = at_;
+        auto belongs = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_.*-+", c); };
+        while (at_ < text_.size() && text_[at_] && belongs(text_[at_])) at_++;
+        return text_.substr(from, at_ - from);
+    }
+    std::string need_word(const std::string &what) {
+        std::string w = word();
+        if (w.empty()) expected(what);
+        return w;
+    }
+    int number(const std::string &what) {
+        skip();
+        const size_t from = at_;
+        const std::string w = need_word(what);
+        int n = 0;
+        const auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), n);
+        if (error != std::errc() || end != w.data() + w.size()) at_ = from, expected(what);
+        return n;
+    }
+
+    StageText stage() {
+        skip();
+        StageText s{.at = at_};
+        s.name = need_word("a stage: NAME, d(NAME), next(NAME), forward or d(net)");
+        if ((s.name == "d" || s.name == "next") && take('(')) {
+            s.kind = s.name == "d" ? StageText::derivative : StageText::next;
+            skip();
+            s.at = at_;
+            s.name = need_word("a name");
+            need(')');
+            if (s.kind == StageText::derivative && s.name == "net") s.kind = StageText::gradients;
+        } else if (s.name == "forward") {
+            s.kind = StageText::pass;
+        }
+        return s;
+    }
+    std::vector<Names::Found> found(const StageText &s) const {
+        std::vector<Names::Found> list = names_.find(s);
+        if (list.empty()) refuse(s.at, fmt::format("the model has no '{}'; near it are {}", s.name, names_.nearest(s)));
+        return list;
+    }
+    /// The places of stages: each star of the text is what the star at its place stands for in the stage's name.
+    std::vector<Stage> targets(const StageText &text, const std::vector<Names::Found> &stages) const {
+        std::vector<Stage> list;
+        for (const Names::Found &f : stages) {
+            StageText s = text;
+            size_t k = 0;
+            for (size_t at = s.name.find('*'); at != std::string::npos; at = s.name.find('*', at)) {
+                if (k == f.stars.size())
+                    refuse(s.at, fmt::format("'{}' has more stars than the stage that is placed", text.name));
+                s.name.replace(at, 1, f.stars[k]);
+                at += f.stars[k++].size();
+            }
+            list.push_back(found(s)[0].stage);
+        }
+        return list;
+    }
+
+    void statement() {
+        if (need_word("a line: s(STAGE).PLACE(...), s.budget(...) or s.layout(...)") != "s") {
+            const std::string w = text_.substr(begin_, at_ - begin_);
+            at_ = begin_;
+            if (w == "s.budget" || w == "s.layout") {
+                at_ += w.size();
+                return w == "s.budget" ? budget() : layout();
+            }
+            expected("a line: s(STAGE).PLACE(...), s.budget(...) or s.layout(...)");
+        }
+        need('(');
+        const StageText named = stage();
+        need(')');
+        skip();
+        const size_t at = at_;
+        const std::string how = word();
+        need('(');
+        const std::vector<Names::Found> stages = found(named);
+        const std::vector<Stage> none(stages.size());
+        auto each = [&](const std::vector<Stage> &to, auto &&line) {
+            for (size_t i = 0; i < stages.size(); i++) try {
+                    line(step_.line(stages[i].stage, place(begin_)), to[i]);
+                } catch (const Error &e) {
+                    refuse(begin_, e.what());
+                }
+        };
+        if (how == ".compute_root") {
+            each(none, [](Step::Line line, auto &) { line.compute_root(); });
+        } else if (how == ".compute_at" || how == ".compute_with") {
+            const StageText to = stage();
+            const bool with = how == ".compute_with";
+            const int rows = !with && take(',') ? number("a number of rows") : 0;
+            each(targets(to, stages),
+                 [&](Step::Line line, const Stage &t) { with ? line.compute_with(t) : line.compute_at(t, rows); });
+        } else if (how == ".store_at") {
+            const StageText to = stage();
+            each(targets(to, stages), [&](Step::Line line, const Stage &t) { line.store_at(t); });
+        } else if (how == ".dialect") {
+            const std::string name = need_word("a dialect's name");
+            each(none, [&](Step::Line line, auto &) { line.dialect({name.c_str()}); });
+        } else if (how == ".distribute") {
+            if (const StageText all = stage(); all.name != "workers") at_ = all.at, expected("workers");
+            each(none, [](Step::Line line, auto &) { line.distribute(workers); });
+        } else {
+            at_ = at;
+            expected(".compute_root, .compute_at, .compute_with, .store_at, .dialect or .distribute");
+        }
+        need(')');
+    }
+
+    void budget() {
+        need('(');
+        skip();
+        const size_t from = at_;
+        const std::optional<uint64_t> bytes = bytes_of(need_word("bytes"));
+        if (!bytes) at_ = from, expected("bytes, 2350000000, 40MB or 1.5GiB");
+        need(')');
+        step_.budget(double(*bytes));
+    }
+
+    void layout() {
+        need('(');
+        skip();
+        const StageText named{.kind = StageText::next, .name = need_word("a parameter's name"), .at = at_};
+        need(',');
+        skip();
+        const size_t from = at_;
+        const std::string how = need_word("row_major() or panels(WIDTH, DIMENSION)");
+        need('(');
+        Layout l = row_major();
+        if (how == "panels") {
+            l.panel = number("a width");
+            if (take(',')) l.dim = number("a dimension");
+        } else if (how != "row_major") {
+            at_ = from, expected("row_major() or panels(WIDTH, DIMENSION)");
+        }
+        need(')');
+        need(')');
+        for (const Names::Found &f : found(named)) try {
+                step_.layout(*f.stage.parameter, l);
+            } catch (const Error &e) {
+                refuse(begin_, e.what());
+            }
+    }
+};
+
+}  // namespace
+
+void add_lines(Step &step, Model &net, const std::string &text, const std::string &called) {
+    const Names names(net);
+    Parser(step, names, text, called).run();
+}
+
+}  // namespace cryolite

@@ -1,0 +1,124 @@
+// Lines of a step schedule as text: they are those of C++, and what is no line is refused by its place.
+
+#include "dsl/layers/activation.h"
+#include "dsl/layers/linear.h"
+#include "schedules/lines.h"
+#include "tests/support/step.h"
+
+namespace cryolite::test {
+
+namespace {
+
+struct Block {
+    Linear up, down;
+    Relu relu;
+    explicit Block(const std::string &path) : up(path + ".up", 5, 7), down(path + ".down", 7, 5), relu(path + ".act") {}
+};
+
+struct Blocks : Classifier {
+    Block first{"h.0"}, second{"h.1"};
+    Linear head{"head", 5, classes};
+
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override {
+        for (Block *b : {&first, &second}) x = b->down(b->relu(b->up(x)));
+        return head(x + x);
+    }
+};
+
+std::vector<std::string> text_of(const Step &s) {
+    std::vector<std::string> lines;
+    for (const auto &[stage, placement] : s.placements) lines.push_back("s(" + stage.str() + ")" + placement.line());
+    for (const auto &a : s.rematerialised) lines.push_back("s(" + a.stage.str() + ").store_at(forward)");
+    for (const auto &a : s.distributed) lines.push_back("s(" + a.stage.str() + ").distribute(workers)");
+    for (const auto &a : s.dialects) lines.push_back("s(" + a.stage.str() + ").dialect(" + a.what + ")");
+    return lines;
+}
+
+std::vector<std::string> read(const std::string &text, std::function<void(Blocks &, Step &)> before = {},
+                              std::function<void(const Step &)> also = {}) {
+    const Machine machine = Machine::of(test_target());
+    Arguments::current() = {{{"batch", "3"}}, {}};
+    Blocks net;
+    Step step(machine);
+    if (before) before(net, step);
+    add_lines(step, net, text, "my.schedule");
+    if (also) also(step);
+    return text_of(step);
+}
+
+std::string said(const std::string &text) {
+    return error_of([&] { read(text); });
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("lines as text: each of C++, with its name as a message has it") {
+    CHECK(read("s(h.0.act).compute_with(h.0.up);") == Lines{"s(h.0.act).compute_with(h.0.up)"});
+    CHECK(read("s(d(h.0.act)).compute_at(d(h.0.up))") == Lines{"s(d(h.0.act)).compute_at(d(h.0.up))"});
+    CHECK(read("s(d(head.weight)).compute_at(next(head.weight))") ==
+          Lines{"s(d(head.weight)).compute_at(next(head.weight))"});
+    CHECK(read("s(next(head.weight)).compute_at(forward)") == Lines{"s(next(head.weight)).compute_at(forward)"});
+    CHECK(read("s(head).compute_at(loss, 32)") == Lines{"s(head).compute_at(loss, 32)"});
+    CHECK(read("s(h.0.act).store_at(forward)") == Lines{"s(h.0.act).store_at(forward)"});
+    CHECK(read("s(d(net)).distribute(workers)") == Lines{"s(d(net)).distribute(workers)"});
+    CHECK(read("s(head).dialect(onednn)") == Lines{"s(head).dialect(onednn)"});
+    CHECK(read("// nothing\n\n") == Lines{});
+    read("s.budget(1.5MB); s.layout(head.weight, panels(16, 1)); s.layout(h.*.up.bias, row_major())", {},
+         [](const Step &s) {
+             CHECK(s.bytes_allowed == 1'500'000);
+             REQUIRE(s.layouts.size() == 3);
+             for (const auto &[w, l] : s.layouts)
+                 CHECK(l == (w->path() == "head.weight" ? panels(16, 1) : row_major()));
+         });
+}
+
+TEST_CASE("lines as text: a star stands for what is between dots, and in the place for the same") {
+    CHECK(read("s(d(h.*.up.weight)).compute_at(next(h.*.up.weight))  // of every block\n "
+               "s(h.1.a*).compute_with(h.1.up)") == Lines{"s(d(h.0.up.weight)).compute_at(next(h.0.up.weight))",
+                                                          "s(d(h.1.up.weight)).compute_at(next(h.1.up.weight))",
+                                                          "s(h.1.act).compute_with(h.1.up)"});
+    CHECK(read("s(d(h.*.*)).compute_root()").size() == 6);  // adjoints, where layers have such names
+    CHECK(read("s(next(h.*.*.weight)).compute_at(forward)").size() == 4);
+    CHECK(said("s(*).compute_with(h.0.up)") == "");  // head and the loss: no dot
+    CHECK(said("s(h.0.act).compute_with(h.*.up)") ==
+          "my.schedule:1:25: 'h.*.up' has more stars than the stage that is placed");
+}
+
+TEST_CASE("lines as text: they replace the program's, and a compiled step obeys them") {
+    auto fused = [](Blocks &n, Step &s) { s(d(n.head.W)).compute_at(next(n.head.W)); };
+    CHECK(read("s(d(head.weight)).compute_root()", fused) == Lines{"s(d(head.weight)).compute_root()"});
+    for (const char *line : {"s(d(head.weight)).compute_at(next(head.weight))", "s(d(head.weight)).compute_root()"}) {
+        Compiled<Blocks> c({{"batch", "3"}}, [&](Blocks &n, Step &s) { add_lines(s, n, line, "my.schedule"); });
+        CHECK(gradient_of(c.program, c.model->head.W).stored == (std::string(line).find("root") != std::string::npos));
+    }
+}
+
+TEST_CASE("lines as text: what is no line is refused by line and column") {
+    CHECK(said("\n  t(head).compute_root()") ==
+          "my.schedule:2:3: found 't', expected a line: s(STAGE).PLACE(...), s.budget(...) or s.layout(...)");
+    CHECK(said("s(head.compute_root()") == "my.schedule:1:20: found '(', expected ')'");
+    CHECK(said("s(head)") == "my.schedule:1:8: found the end, expected '('");
+    CHECK(said("s(head).compute_inside(h.0.up)") ==
+          "my.schedule:1:8: found '.compute_inside', expected .compute_root, .compute_at, .compute_with, .store_at, "
+          ".dialect or .distribute");
+    CHECK(said("s(h.0.up).compute_with(h.0.down); s(haed).compute_root()") ==
+          "my.schedule:1:37: the model has no 'haed'; near it are head, loss, h.0.up");
+    CHECK(
+        said("s(next(head)).compute_root()").find("my.schedule:1:8: the model has no 'head'; near it are head.bias") ==
+        0);
+    CHECK(said("s(add).compute_root()").find("the model has no 'add'") != std::string::npos);
+    CHECK(said("s(head).compute_at(loss, many)") == "my.schedule:1:26: found 'many', expected a number of rows");
+    CHECK(said("s(d(net)).distribute(all)") == "my.schedule:1:22: found 'all', expected workers");
+    CHECK(said("s.budget(much)") == "my.schedule:1:10: found 'much', expected bytes, 2350000000, 40MB or 1.5GiB");
+    CHECK(said("s.layout(head.weight, columns(3))") ==
+          "my.schedule:1:23: found 'columns', expected row_major() or panels(WIDTH, DIMENSION)");
+    CHECK(said("s.layout(head.weight, panels(16, 7))")
+              .find("my.schedule:1:1: s.layout(head.weight, panels(16, 7)) is "
+                    "refused: the parameter has shape") == 0);
+    CHECK(said("s(d(head)).store_at(forward)").find("my.schedule:1:1: s(d(head)).store_at(forward) is refused") == 0);
+}
+
+}  // namespace cryolite::test
