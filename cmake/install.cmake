@@ -64,6 +64,7 @@ install(FILES ${PROJECT_BINARY_DIR}/CryoliteConfig.cmake ${PROJECT_BINARY_DIR}/C
               cmake/add_model.cmake DESTINATION ${package} COMPONENT runtime)
 install(FILES LICENSE NOTICE DESTINATION share/doc/cryolite COMPONENT runtime)
 
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # what is packed is the target `command`: no tests are built for it
 set(CPACK_GENERATOR TGZ)
 set(CPACK_PACKAGE_NAME cryolite)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "A language, compiler and runtime for neural-network training steps")

@@ -26,6 +26,14 @@ prefix/bin/cryolite train my_model.cpp --layers 1 --heads 2 --width 16 --context
     --cache "$work/cache" --json --out mine > out 2> err || fail "a .cpp of one's own: $(cat err)"
 [ "$(grep -c '"event":"step"' out)" = 2 ] || fail "it does not train a .cpp"
 
+# --- An archive of it, unpacked elsewhere -----------------------------------------------------------
+(cd "$2" && "$(dirname "$cmake")/cpack" -G TGZ -B "$work/packed") > log 2>&1 || { tail -3 log; fail "it does not pack"; }
+mkdir unpacked && tar -xzf packed/cryolite-*.tar.gz -C unpacked --strip-components 1 || fail "it does not unpack"
+unpacked/bin/cryolite train "${tiny[@]}" --json --out again > out 2> err || fail "train from the archive: $(cat err)"
+[ "$(grep -c '"event":"step"' out)" = 3 ] || fail "it does not train from an archive: $(cat out)"
+cmp run/model.safetensors again/model.safetensors || fail "other weights from the archive"
+rm -rf packed unpacked
+
 # --- A project of one's own -------------------------------------------------------------------------
 refused() { # refused WORDS ARGUMENTS...
     prefix/bin/cryolite new "${@:2}" > out 2> err
