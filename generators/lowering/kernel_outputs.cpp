@@ -94,6 +94,18 @@ Expr KernelOutputs::whole_gradient(const ir::Update &u, const std::vector<int> &
     return g;
 }
 
+/// Elements are stored one after the other, and Halide computes all of them first only where it sees one that reads
+/// another stored before it. It does not look into calls, as strict arithmetic is made of: said beside them it sees it,
+/// and simplification drops the words.
+static void show_reads_of_stored(std::vector<Expr> &news, const FuncRef &old) {
+    for (int j = 1; j < int(news.size()); j++)
+        for (int i = 0; i < j; i++) {
+            const Expr stored = old[i];
+            if (!Internal::substitute(stored, Internal::make_zero(stored.type()), news[j]).same_as(news[j]))
+                news[j] = select(stored == stored, news[j], Internal::make_zero(news[j].type()));
+        }
+}
+
 /// The optimizer's rule, in place on the parameter and its states, over storage.
 void KernelOutputs::update(const ir::Op &op, const ir::Update &u) {
     const ir::Parameter &w = p.parameters[u.w];
@@ -120,6 +132,7 @@ void KernelOutputs::update(const ir::Op &op, const ir::Update &u) {
         news[0] = split.high;
         news.push_back(split.low);
     }
+    show_reads_of_stored(news, old);
     next(v) = Tuple(news);
     for (const ir::Ref &r : op.writes) list.push_back({r.value, extents, nullptr, next, true});
 }
