@@ -359,7 +359,9 @@ void d_weight(Group &g, const Machine &m) {
         return accumulate(g.anchor, t, m);
     }
     Func stored = g.anchor.in().compute_root();
-    weight_loops(g, stored, stored, TailStrategy::ShiftInwards, t, m);
+    // The rows of what is stored may be the columns of the product: a tile fits into it either way.
+    const int least = std::min(columns, inputs);
+    weight_loops(g, stored, stored, TailStrategy::ShiftInwards, g.panel ? t : register_tile(least, 0, least, m), m);
     g.store().parallel(g.out.args()[1]).vectorize(g.out.args()[0], t.lanes, TailStrategy::GuardWithIf);
 }
 
