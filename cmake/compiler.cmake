@@ -1,7 +1,7 @@
 # The compiler's half: dsl <- schedules <- generators, in one library that generator programs link.
 file(GLOB compiler_sources CONFIGURE_DEPENDS dsl/*.cpp schedules/*.cpp schedules/cpu/*.cpp schedules/gpu/*.cpp schedules/models/*.cpp
      generators/*/*.cpp generators/*/*/*.cpp)
-list(FILTER compiler_sources EXCLUDE REGEX "generators/programs/")
+list(FILTER compiler_sources EXCLUDE REGEX "generators/(programs|fuzz)/")
 add_library(cryolite_compiler STATIC ${compiler_sources})
 target_link_libraries(cryolite_compiler PUBLIC cryolite_options cryolite_bundle cryolite_dialects Halide::Halide
                       nlohmann_json::nlohmann_json CLI11::CLI11 OpenSSL::Crypto)
@@ -27,3 +27,17 @@ cryolite_generator(gpt)
 cryolite_generator(llama)
 include(cmake/user_program.cmake)
 cryolite_generator(digits)
+
+# What `cryolite fuzz` runs is no app, so it is beside the command; its tests link the random models.
+file(GLOB fuzz_sources CONFIGURE_DEPENDS generators/fuzz/*.cpp)
+add_library(cryolite_fuzz_models STATIC ${fuzz_sources})
+add_executable(generator_fuzz generators/programs/fuzz.cpp)
+target_link_libraries(cryolite_fuzz_models PUBLIC cryolite_compiler)
+target_link_libraries(generator_fuzz PRIVATE cryolite_fuzz_models)
+cryolite_units(cryolite_fuzz_models)
+set_target_properties(generator_fuzz PROPERTIES OUTPUT_NAME fuzz_model RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+foreach(target cryolite_fuzz_models generator_fuzz)
+  cryolite_cold(${target})
+  target_precompile_headers(${target} REUSE_FROM cryolite_compiler)
+endforeach()
+add_dependencies(${cryolite_all} generator_fuzz)

@@ -17,7 +17,7 @@ struct Lars : Optimizer {
     Expr operator()(Expr w, Expr g) override {
         if (decays) {
             Expr ratio = trust * of_w / (of_g + weight_decay * of_w);
-            g = select(of_w > 0 && of_g > 0, ratio, 1.0f) * (g + weight_decay * w);
+            g = select(of_w > 0 && of_g > 0, ratio, Halide::cast(ratio.type(), 1)) * (g + weight_decay * w);
         }
         v = momentum * v + lr * g;
         return w - v;

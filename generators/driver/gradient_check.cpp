@@ -4,13 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "generators/codegen/blame.h"
+#include "generators/driver/source_array.h"
 #include "generators/lowering/hash.h"
 
 namespace cryolite::compiler {
 
 namespace {
 
-using Halide::Buffer, Halide::ImageParam, Halide::Pipeline;
+using Halide::Buffer, Halide::Pipeline;
 
 /// splitmix64: the same numbers everywhere.
 class Random {
@@ -33,46 +34,6 @@ private:
     uint64_t state;
 };
 
-/// An array that the layer reads, with the memory behind it.
-struct Source {
-    std::string name;      ///< "x0", "weight"
-    std::string gradient;  ///< what the layer calls the gradient of it
-    Array array;
-    ImageParam image;
-    std::vector<double> floats;
-    std::vector<int32_t> ints;
-    bool constant = false;  ///< the layer takes no gradient of it
-
-    Source(const std::string &name, const std::string &symbol, Halide::Type type, const Shape &shape)
-        : name(name), image(type, shape.rank()) {
-        Func f(symbol);
-        f(Halide::_) = image(Halide::_);
-        array = Array(f, shape);
-        gradient = "d_" + f.name();
-        if (type.is_float())
-            floats.resize(size_t(shape.size()));
-        else
-            ints.resize(size_t(shape.size()));
-        attach();
-    }
-    /// Again after a move, the memory stays where it is.
-    void attach() {
-        const std::vector<int> &e = array.shape.extents();
-        if (floats.empty())
-            image.set(Buffer<>(Buffer<int32_t>(ints.data(), e)));
-        else
-            image.set(Buffer<>(Buffer<double>(floats.data(), e)));
-    }
-};
-
-/// Every sum in a loop of its own; what is pure is inlined, or is a root if a sum reads it often.
-void schedule(const std::vector<Func> &outputs) {
-    std::map<std::string, Halide::Internal::Function> all;
-    for (const Func &f : outputs) all.merge(Halide::Internal::find_transitive_calls(f.function()));
-    for (auto &[name, f] : all)
-        if (f.has_update_definition() || f.dimensions() == 0) Func(f).compute_root();
-}
-
 double norm(const std::vector<double> &v) {
     double s = 0;
     for (double x : v) s += x * x;
@@ -89,7 +50,7 @@ public:
         Halide::Type type = bound ? Halide::Int(32) : Halide::Float(64);
         inputs.emplace_back(name, name, type, s.folded(rank));
         shapes.push_back(s);
-        Source &in = inputs.back();
+        SourceArray &in = inputs.back();
         in.constant = !layer.differentiates(k);
         if (!values.empty() && int64_t(values.size()) != s.size())
             fail("[{}] input {} of shape {} is given {} values", layer.path, k, s.str(), values.size());
@@ -107,13 +68,13 @@ public:
             for (double &x : weights.back().floats) x = w->is_state() ? 0.5 + random.uniform() : random.value();
             weights.back().gradient = "d_" + w->name();
         }
-        for (Source &s : inputs) s.attach(), call.inputs.push_back(s.array);
+        for (SourceArray &s : inputs) s.attach(), call.inputs.push_back(s.array);
         for (size_t k = 0; k < weights.size(); k++) weights[k].attach(), layer.parameters()[k]->bind(weights[k].array);
         Shape out = layer.shape(shapes);
         shape = out.folded(layer.output_rank() ? layer.output_rank() : out.rank());
         y = layer.forward(call.inputs);
         expect(y, shape.rank(), "the result");
-        schedule({y});
+        sums_at_root({y});
         forward = Pipeline(y);
     }
     std::vector<double> run() {
@@ -124,18 +85,18 @@ public:
     }
 
     std::string algorithm() {
-        Source dy("dy", "dy", Halide::Float(64), shape), stored("y", "y", Halide::Float(64), shape);
+        SourceArray dy("dy", "dy", Halide::Float(64), shape), stored("y", "y", Halide::Float(64), shape);
         call.output = stored.array;
         std::string text = serialised(forward);
         for (auto &[name, f] : layer.gradient(call, dy.array))
             text += name + (f.defined() ? serialised(Pipeline(f)) : "");
         for (const Shape &s : shapes) text += s.str();
-        for (const Source &w : weights) text += w.name + w.array.shape.str();
+        for (const SourceArray &w : weights) text += w.name + w.array.shape.str();
         return digest(text);
     }
 
     std::vector<GradientError> measure(bool with_derived) {
-        Source dy("dy", "dy", Halide::Float(64), shape), stored("y", "y", Halide::Float(64), shape);
+        SourceArray dy("dy", "dy", Halide::Float(64), shape), stored("y", "y", Halide::Float(64), shape);
         for (double &x : dy.floats) x = random.value();
         stored.floats = run();
         stored.attach(), dy.attach();
@@ -144,7 +105,7 @@ public:
         if (with_derived) derived = layer.derived_gradient(call, dy.array);
         std::vector<GradientError> errors;
         for (auto *list : {&inputs, &weights})
-            for (Source &s : *list) {
+            for (SourceArray &s : *list) {
                 if (s.floats.empty() || s.constant) continue;
                 GradientError e{"d(" + s.name + ")"};
                 std::vector<double> g = gradient(written, s);
@@ -159,7 +120,7 @@ private:
     Layer &layer;
     Random random;
     std::vector<Shape> shapes;
-    std::vector<Source> inputs, weights;
+    std::vector<SourceArray> inputs, weights;
     Call call;
     Shape shape;  ///< of the output, as the layer sees it
     Func y;
@@ -174,12 +135,12 @@ private:
                  "cast(x.type(), ...)",
                  layer.path, layer.kind(), what);
     }
-    std::vector<double> gradient(const std::map<std::string, Func> &d, const Source &s) {
+    std::vector<double> gradient(const std::map<std::string, Func> &d, const SourceArray &s) {
         auto it = d.find(s.gradient);
         if (it == d.end()) fail("[{}] {}::backward defines no gradient of '{}'", layer.path, layer.kind(), s.name);
         Func f = it->second;
         expect(f, s.array.shape.rank(), "the gradient of '" + s.name + "'");
-        schedule({f});
+        sums_at_root({f});
         std::vector<double> values(s.floats.size());
         Buffer<double> out(values.data(), s.array.shape.extents());
         Pipeline(f).realize(out);
@@ -188,7 +149,7 @@ private:
 
     /// The worst of two random directions v: (L(x + hv) - L(x - hv)) / 2h against g v, L = sum(y
     /// R).
-    double differences(Source &s, const std::vector<double> &g, const std::vector<double> &R) {
+    double differences(SourceArray &s, const std::vector<double> &g, const std::vector<double> &R) {
         constexpr double h = 1e-5;
         double worst = 0;
         for (int direction = 0; direction < 2; direction++) {

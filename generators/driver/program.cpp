@@ -22,6 +22,7 @@
 #include "generators/driver/memory/memory_limit.h"
 #include "generators/codegen/kernel_store.h"
 #include "generators/driver/reads_oracle.h"
+#include "generators/driver/reference.h"
 #include "generators/driver/step_arguments.h"
 #include "generators/driver/write_bundle.h"
 #include "generators/ir/printer.h"
@@ -54,7 +55,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false, any_size = false;
-    std::string bundle, store, plan_only, ir, target = "host";
+    std::string bundle, store, plan_only, ir, reference, target = "host";
     std::vector<std::string> params;
     std::vector<ParamGroup> param_groups;  ///< of the program
     StepConfig step;
@@ -151,10 +152,8 @@ void print_fit(const Request &r, const StepOptions &options, int64_t budget, con
     fmt::print("{}\n", json{{"fit", fit_step(room, options, budget, lower)}}.dump());
 }
 
-int build(const Request &r, Model &model, ScheduleModel schedule) {
+StepOptions options_of(const Request &r) {
     const StepConfig &c = r.step;
-    Machine machine = Machine::of(kernel_target(r.target, c.device));
-    std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
     StepOptions options{.clip = c.clips(),
                         .accumulate = c.accumulates(),
                         .update = c.update,
@@ -165,6 +164,16 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                         .freeze = c.freeze_patterns()};
     options.param_groups = r.param_groups;
     for (const ParamGroup &g : c.param_groups()) options.param_groups.push_back(g);
+    return options;
+}
+
+int build(const Request &r, Model &model, ScheduleModel schedule) {
+    const StepConfig &c = r.step;
+    Machine machine = Machine::of(kernel_target(r.target, c.device));
+    std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
+    const StepOptions options = options_of(r);
+    if (!r.reference.empty())
+        return fmt::print("{}\n", reference_steps(model, *optimizer, options, read_whole(r.reference))), 0;
     const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
     Step step(machine);
     schedule(model, step);
@@ -244,7 +253,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
     if (r.step.precision == "bf16") model->numerics(bf16);
     if (r.describe) return describe(info, *model);
     if (r.check) return check_gradients(*model);
-    if (r.plan_only.empty() && r.ir.empty() && !r.fit && (r.bundle.empty() || r.store.empty()))
+    if (r.plan_only.empty() && r.ir.empty() && r.reference.empty() && !r.fit && (r.bundle.empty() || r.store.empty()))
         fail("--bundle and --store name the folders to write to");
     return build(r, *model, schedule);
 }
@@ -268,6 +277,8 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
                    "file to write the plan to, with the keys of its kernels: nothing is compiled");
     app.add_option("--ir", r.ir,
                    "print the step after this pass of the compiler, or after all of them: nothing is compiled");
+    app.add_option("--reference", r.reference,
+                   "file of numbers: print what training with them comes to in float64, without passes or schedules");
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--target", r.target, "Halide target");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");

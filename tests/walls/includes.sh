@@ -59,7 +59,8 @@ only generators/ir generators/ir/ dsl/shape.h dsl/nature.h dsl/error.h bundle/pa
 only generators/passes generators/ir/ generators/passes/ dsl/ schedules/ dialects/table.h bundle/param_group.h bundle/near_names.h
 only generators/lowering generators/ir/ generators/passes/pass.h generators/lowering/ dsl/ schedules/
 only generators/codegen dsl/error.h generators/ir/ generators/passes/ generators/lowering/ generators/codegen/ dialects/product.h
-only generators/programs generators/driver/program.h dsl/ schedules/ bundle/program_description.h
+only generators/programs generators/driver/program.h generators/fuzz/ dsl/ schedules/ bundle/program_description.h
+only generators/fuzz generators/fuzz/ dsl/ schedules/
 
 # Inside of them.
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/

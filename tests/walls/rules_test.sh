@@ -5,7 +5,7 @@
 walls=$1/tests/walls
 
 # A tree that keeps all rules, as empty as can be.
-mkdir -p bundle dialects/onednn dsl/layers client schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,driver,programs} runtime/{data,train,halide,collective/{local,mpi},device/{cpu,opencl}} \
+mkdir -p bundle dialects/onednn dsl/layers client schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,driver,fuzz,programs} runtime/{data,train,halide,collective/{local,mpi},device/{cpu,opencl}} \
     apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs,faults,fuzz}
 touch generators/{cryolite,driver/program}.h dsl/{shape,nature,error}.h bundle/param_group.h schedules/layout.h
 "$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"
@@ -39,6 +39,7 @@ broken generators/passes/a.h '#include "generators/lowering/kernel_builder.h"' "
 broken generators/lowering/a.h '#include "generators/passes/pipeline.h"' "generators/lowering $only"
 broken generators/codegen/a.h '#include "generators/driver/write_bundle.h"' "generators/codegen $only"
 broken generators/programs/a.cpp '#include "generators/passes/pass.h"' "generators/programs $only"
+broken generators/fuzz/a.cpp '#include "generators/passes/pass.h"' "generators/fuzz $only"
 broken generators/a.h 'namespace cryolite {' 'the compiler is in cryolite::compiler'
 broken runtime/a.cpp '#include "dsl/shape.h"' "runtime $only"
 broken runtime/device/opencl/a.cpp '#include "generators/passes/pass.h"' "runtime $only"

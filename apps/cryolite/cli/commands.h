@@ -13,6 +13,7 @@ int run_train(const std::vector<std::string> &arguments);
 int run_bench(const std::vector<std::string> &arguments);
 int run_sample(const std::vector<std::string> &arguments);
 int run_explain(const std::vector<std::string> &arguments);
+int run_fuzz(const std::vector<std::string> &arguments);
 int run_runs(const std::vector<std::string> &arguments);
 int run_compile(const std::vector<std::string> &arguments);
 int run_new(const std::vector<std::string> &arguments);

@@ -39,6 +39,7 @@ constexpr Subcommand subcommands[] = {
     {"export", "write a C library that trains a model without Cryolite", run_export},
     {"new", "write a small project of one's own", run_new},
     {"check", "check the gradients of every layer", run_check},
+    {"fuzz", "compare random programs with what they should compute", run_fuzz},
     {"runs", "list and compare runs, check that a run's folder is whole", run_runs},
     {"cache", "look after the compiled kernels", run_cache},
     {"test", "build and run all tests, or those that match a PATTERN", run_test},

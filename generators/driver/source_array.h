@@ -1,0 +1,48 @@
+#pragma once
+// What layers compute in float64 in this process: the arrays that they read, and loops that serve.
+
+#include "dsl/layer.h"
+
+namespace cryolite::compiler {
+
+/// An array that the layer reads, with the memory behind it.
+struct SourceArray {
+    std::string name;      ///< "x0", "weight"
+    std::string gradient;  ///< what the layer calls the gradient of it
+    Array array;
+    Halide::ImageParam image;
+    std::vector<double> floats;
+    std::vector<int32_t> ints;
+    bool constant = false;  ///< the layer takes no gradient of it
+
+    SourceArray(const std::string &name, const std::string &symbol, Halide::Type type, const Shape &shape)
+        : name(name), image(type, shape.rank()) {
+        Func f(symbol);
+        f(Halide::_) = image(Halide::_);
+        array = Array(f, shape);
+        gradient = "d_" + f.name();
+        if (type.is_float())
+            floats.resize(size_t(shape.size()));
+        else
+            ints.resize(size_t(shape.size()));
+        attach();
+    }
+    /// Again after a move, the memory stays where it is.
+    void attach() {
+        const std::vector<int> &e = array.shape.extents();
+        if (floats.empty())
+            image.set(Halide::Buffer<>(Halide::Buffer<int32_t>(ints.data(), e)));
+        else
+            image.set(Halide::Buffer<>(Halide::Buffer<double>(floats.data(), e)));
+    }
+};
+
+/// Every sum in a loop of its own; what is pure is inlined, or is a root if a sum reads it often.
+inline void sums_at_root(const std::vector<Func> &outputs) {
+    std::map<std::string, Halide::Internal::Function> all;
+    for (const Func &f : outputs) all.merge(Halide::Internal::find_transitive_calls(f.function()));
+    for (auto &[name, f] : all)
+        if (f.has_update_definition() || f.dimensions() == 0) Func(f).compute_root();
+}
+
+}  // namespace cryolite::compiler

@@ -1,0 +1,87 @@
+#pragma once
+// A random model with a random step schedule, both made of choices (choices.h): the first group decides on the input,
+// the head and the losses, every other one on a layer and on the lines of the schedule about it. It can say itself as
+// a program of a user's.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "dsl/model.h"
+#include "generators/fuzz/choices.h"
+#include "schedules/step_schedule.h"
+
+namespace cryolite::fuzz {
+
+class RandomModel : public Model {
+public:
+    RandomModel();
+
+    std::string task() const override { return kind == text ? "tokens" : "features"; }
+    Tensor input(Graph &g) override;
+    Tensor targets(Graph &g) override;
+    Tensor forward(Tensor x) override;
+    Tensor loss(Tensor y, Tensor targets) override;
+
+    /// The lines of its schedule but those that `without` names.
+    void schedule(Step &s);
+    /// As a program in C++, which `train` takes.
+    std::string program() const;
+    /// Parameters of another rate or decay that the choices ask for (dsl/param_group.h).
+    static std::vector<std::string> param_groups(const std::string &choices);
+
+private:
+    enum Kind { text = 1, labels = 2, numbers = 3 };
+    GeneratorParam<int> kind{"kind", 1, "1: of tokens, 2: of a table with labels, 3: of a table with numbers"};
+    GeneratorParam<int> batch{"batch", 2, "examples in a micro-batch"};
+    GeneratorParam<int> context{"context", 5, "tokens in an example"};
+    GeneratorParam<int> vocab{"vocab", 19, "tokens, labels or numbers to predict"};
+    GeneratorParam<int> columns{"columns", 7, "of a table: numbers in an example"};
+
+    /// One call: what makes a value of those before it.
+    struct Made {
+        std::string text;  ///< "l3(v[2])"
+        std::function<Tensor(const std::vector<Tensor> &)> make;
+        Layer *layer = nullptr;  ///< null: one of the trace's own
+        int from = 0;            ///< the value that it reads
+    };
+    struct Line {
+        std::string text;  ///< "s(m.l3).compute_at(m.l4);"
+        std::function<void(Step &)> write;
+    };
+    std::vector<std::unique_ptr<Layer>> layers;
+    std::map<const Layer *, std::string> names, declarations;
+    std::vector<int> channels;  ///< of every value; the first is the model's input
+    std::vector<Made> made;     ///< of every value but the first
+    std::vector<Line> lines;
+    std::vector<std::string> frozen;
+    std::set<int> without;    ///< lines that are left out
+    std::vector<Tensor> v;    ///< the values, while the model is traced
+    std::vector<Made> terms;  ///< of the loss; the targets are the last value then
+    Layer *head = nullptr, *criterion = nullptr;
+    int output = 0;  ///< the value that the head makes
+
+    template <typename L, typename... Given> L &add(const std::string &type, const std::string &given, Given &&...g);
+    int call(Layer &l, int x);
+    int call(Layer &l, int x, int y);
+    int push(int width, Made m);
+    Layer &linear(int in, int out, Choices &c);
+    /// A layer of this type that is there and reads so many channels; null: none.
+    template <typename L> L *known(int width, Choices &c);
+    int earlier(int width, Choices &c) const;
+
+    void begin(Choices &c);
+    int step(int x, Choices &c);
+    int element(int x, int op, Choices &c);
+    int block(int x, int op, Choices &c);
+    void end(int x, Choices &c);
+    void add_terms(int x, Choices &c);
+    void freeze_one(Choices &c);
+    void line(const std::string &text, std::function<void(Step &)> write);
+    void lines_of(int value, Choices &c);
+    void lines_of_parameters(Layer &l, Choices &c);
+    const std::string &name(const Layer &l) const { return names.at(&l); }
+};
+
+}  // namespace cryolite::fuzz
