@@ -95,7 +95,7 @@ TEST_CASE("reference: clipping, frozen parameters, groups") {
     CHECK(frozen["parameters"]["b.weight"] == plain["parameters"]["b.weight"]);
     CHECK_FALSE(frozen["gradients"].contains("a.weight"));
 
-    const json grouped = run(given, {.param_groups = {ParamGroup::parse("a=lr:0.5x")}});
+    const json grouped = run(given, {.param_groups = {*ParamGroup::parse("a=lr:0.5x")}});
     CHECK(norm({{"a.bias", before["a.bias"]}}, grouped["parameters"]) ==
           doctest::Approx(norm({{"a.bias", before["a.bias"]}}, plain["parameters"]) / 2));
 }
