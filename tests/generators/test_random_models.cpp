@@ -89,7 +89,9 @@ TEST_CASE("random models: their schedules have lines, which their numbers leave 
         if (step.placements.empty()) continue;
         const std::string first = step.placements[0].second.source;
         model_of({{"choices", text}, {"without", first.substr(5)}})->schedule(rest);
-        CHECK(rest.placements.size() == step.placements.size() - 1);
+        // Another line of the same stage may be met now.
+        CHECK(rest.placements.size() >= step.placements.size() - 1);
+        for (auto &[stage, placement] : rest.placements) CHECK(placement.source != first);
     }
     CHECK(hows.size() == 3);
     CHECK(again > 10);

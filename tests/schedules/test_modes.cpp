@@ -8,6 +8,7 @@
 #include "schedules/models/gpt.h"
 #include "tests/support/kernels.h"
 #include "tests/support/shapes.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -110,8 +111,8 @@ TEST_CASE("dropout: no mask is stored, and its gradient reads nothing that is ke
             CHECK((p.values[v].producer || p.values[v].name.starts_with("d(") || v == p.loss));
 }
 
-TEST_CASE("schedules: batch norm, and the states that it keeps") {
-    check_kernels(Compiled<Normed>(three_rows));
+TEST_CASE("schedules: batch norm, and the states that it keeps") { check_kernels(Compiled<Normed>(three_rows)); }
+TEST_CASE("schedules: batch norm, accumulating over micro-batches" * slow()) {
     check_kernels(Compiled<Normed>(three_rows, {}, {.accumulate = true}));
 }
 
