@@ -64,9 +64,10 @@ compiler_works() {
         "${CXX:-c++}" -std=c++20 -fopenmp -x c++ -fsyntax-only - 2> /dev/null
 }
 
+# Only asked for, not included: pcre2.h refuses to be read without a macro of its user.
 have_header() {
     if compiler_works; then
-        printf '#include <%s>\n' "$1" | "${CXX:-c++}" -std=c++20 -x c++ -E - > /dev/null 2>&1
+        printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | "${CXX:-c++}" -std=c++20 -x c++ -E - > /dev/null 2>&1
     else
         [ -e "/usr/include/$1" ] || [ -e "/usr/local/include/$1" ]
     fi

@@ -255,6 +255,14 @@ gets_mpi() {
     mv "$copy/ninja" "$copy/.venv/bin/ninja"
 }
 
+# Whoever runs the tests has what they need: none of it may be taken for missing.
+finds_what_is_installed() {
+    run bash -c 'root=$1 build=$2; . "$root/cmake/setup.sh"; missing_packages' - "$source" "$scratch"
+    check "what is installed is found" is "$status:$(cat "$scratch/out")" "0:"
+    run bash -c 'root=$1 build=$2; . "$root/cmake/setup.sh"; header_packages="no/such.h=libnone-dev"; missing_packages' - "$source" "$scratch"
+    check "and what is not is named" is "$(cat "$scratch/out")" "libnone-dev "
+}
+
 names_what_is_missing() {
     local tools="$scratch/few tools"
     make_few_tools "$tools"
@@ -298,6 +306,7 @@ runs_tests
 heals
 builds_once
 gets_mpi
+finds_what_is_installed
 names_what_is_missing
 answers_before_it_is_built
 if [ $failures -gt 0 ]; then
