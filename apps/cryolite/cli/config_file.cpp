@@ -1,9 +1,8 @@
 #include "apps/cryolite/cli/config_file.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 
+#include "apps/cryolite/cli/toml.h"
 #include "runtime/data/utf8.h"
 #include "runtime/io/error.h"
 
@@ -62,8 +61,8 @@ private:
     int equals_ = 0;  ///< since a value may have begun
 };
 
-/// Refuses what the parser does not bear. It opens and frees tables by recursion, one for each dot of a key; and for a
-/// character that is not ASCII, where none may be, it was not made.
+/// Refuses what the parser does not bear: it opens and frees tables by recursion, one for each dot of a key. And says
+/// in plain words what it calls by others, a character that is not ASCII outside of a string.
 void check_limits(std::string_view text, const fs::path &path) {
     constexpr size_t most_bytes = 1 << 20, most_dots = 2000;
     if (text.size() > most_bytes)
