@@ -121,6 +121,15 @@ private:
                            at_ < text_.size() ? fmt::format("'{}'", text_.substr(at_, end - at_)) : "the end", what));
     }
 
+    /// What the line itself refuses is refused by its place.
+    void of_this_line(auto &&act) const {
+        try {
+            act();
+        } catch (const Error &e) {
+            refuse(begin_, e.what());
+        }
+    }
+
     /// White space and comments.
     void skip() {
         while (at_ < text_.size()) {
@@ -222,11 +231,8 @@ private:
         const std::vector<Names::Found> stages = found(named);
         const std::vector<Stage> none(stages.size());
         auto each = [&](const std::vector<Stage> &to, auto &&line) {
-            for (size_t i = 0; i < stages.size(); i++) try {
-                    line(step_.line(stages[i].stage, place(begin_)), to[i]);
-                } catch (const Error &e) {
-                    refuse(begin_, e.what());
-                }
+            for (size_t i = 0; i < stages.size(); i++)
+                of_this_line([&] { line(step_.line(stages[i].stage, place(begin_)), to[i]); });
         };
         if (how == ".compute_root") {
             each(none, [](Step::Line line, auto &) { line.compute_root(); });
@@ -280,11 +286,7 @@ private:
         }
         need(')');
         need(')');
-        for (const Names::Found &f : found(named)) try {
-                step_.layout(*f.stage.parameter, l);
-            } catch (const Error &e) {
-                refuse(begin_, e.what());
-            }
+        for (const Names::Found &f : found(named)) of_this_line([&] { step_.layout(*f.stage.parameter, l); });
     }
 };
 

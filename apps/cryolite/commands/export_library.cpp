@@ -133,7 +133,7 @@ void run_tool(std::vector<std::string> argv, const std::string &package) {
     if (!result.ok()) fail("{} failed: {}\n{}", tool, how_it_ended(result), last_lines(result.errors, 4000));
 }
 
-/// All kernels in one object: with it and the sources beside it the library can be built again.
+/// All kernels in one object: the library is compiled from it and the sources beside it.
 void link_kernels_of(const Plan &plan, const Cache &cache, const fs::path &object) {
     std::set<fs::path> objects;
     for (const PlanKernel &k : plan.kernels)
