@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/data/utf8.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
 #include "runtime/io/process.h"
 #include "runtime/io/streams.h"

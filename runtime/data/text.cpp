@@ -1,6 +1,6 @@
 #include "runtime/data/text.h"
 
-#include "runtime/data/utf8.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

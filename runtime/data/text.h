@@ -1,7 +1,7 @@
 #pragma once
 // A text as tokens, split into training and validation.
 
-#include "runtime/data/tokenizer.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/data/tokens.h"
 
 namespace cryolite {

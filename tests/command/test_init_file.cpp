@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/run/run_folder.h"
-#include "apps/cryolite/session/init_file.h"
+#include "apps/cryolite/inputs/init_file.h"
 #include "runtime/formats/safetensors.h"
 #include "tests/runtime/scratch.h"
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/config_file.h"
-#include "apps/cryolite/run/supervisor.h"
+#include "apps/cryolite/endings/supervisor.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/settings.h"
 #include "tests/runtime/scratch.h"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/run/resume.h"
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

@@ -1,5 +1,5 @@
-#include "runtime/data/gpt2_tokenizer.h"
-#include "runtime/data/utf8.h"
+#include "runtime/tokenizer/gpt2_tokenizer.h"
+#include "runtime/tokenizer/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace cryolite;

@@ -1,5 +1,5 @@
 #include "apps/cryolite/cli/config_file.h"
-#include "runtime/data/utf8.h"
+#include "runtime/tokenizer/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace cryolite;

@@ -1,6 +1,6 @@
 // `check` takes every layer whose algorithm differs, whatever its type, and those that are alike once.
 
-#include "generators/driver/check.h"
+#include "generators/checks/check.h"
 #include "tests/support/compiler.h"
 #include "tests/support/curves.h"
 

@@ -8,7 +8,7 @@
 #include "dsl/optimizers/sgd.h"
 #include "dsl/tensor.h"
 #include "generators/codegen/child.h"
-#include "generators/driver/reference.h"
+#include "generators/checks/reference.h"
 
 namespace cryolite::test {
 

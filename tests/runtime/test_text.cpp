@@ -1,4 +1,4 @@
-#include "runtime/data/gpt2_tokenizer.h"
+#include "runtime/tokenizer/gpt2_tokenizer.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
 #include "runtime/data/text.h"

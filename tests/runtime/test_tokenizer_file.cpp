@@ -1,7 +1,7 @@
 // tokenizer.json of byte-level tokenizers: the tokens of PyPI's `tokenizers` (tests/data/make_tokenizers.py), and what
 // is refused.
 
-#include "runtime/data/tokenizer_file.h"
+#include "runtime/tokenizer/tokenizer_file.h"
 
 #include <nlohmann/json.hpp>
 

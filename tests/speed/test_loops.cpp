@@ -1,7 +1,7 @@
 // The inner loops of the shipped schedules of products and attention, for three processors: what LLVM's tools say of
 // them depends on no clock. Kernels for processors that are not here are compiled, not run.
 
-#include "apps/cryolite/report/llvm_tools.h"
+#include "apps/cryolite/explain/llvm_tools.h"
 #include "runtime/io/process.h"
 #include "runtime/plan/plan.h"
 #include "tests/runtime/scratch.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "generators/codegen/child.h"
-#include "generators/driver/gradient_check.h"
+#include "generators/checks/gradient_check.h"
 
 namespace cryolite::test {
 

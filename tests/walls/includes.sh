@@ -54,18 +54,20 @@ only tests/faults tests/faults/
 only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
 only tests/programs generators/cryolite.h tests/support/curves.h
 
-# Inside of the compiler: ir <- passes <- lowering <- codegen <- driver. Of passes, lowering sees the program alone.
+# Inside of the compiler: ir <- passes <- lowering <- codegen <- checks <- driver. Of passes, lowering sees the program alone.
 only generators/ir generators/ir/ dsl/shape.h dsl/nature.h dsl/error.h bundle/param_group.h schedules/layout.h
 only generators/passes generators/ir/ generators/passes/ dsl/ schedules/ dialects/table.h bundle/param_group.h bundle/near_names.h
 only generators/lowering generators/ir/ generators/passes/pass.h generators/lowering/ dsl/ schedules/
 only generators/codegen dsl/error.h generators/ir/ generators/passes/ generators/lowering/ generators/codegen/ dialects/product.h
+only generators/checks dsl/ generators/passes/pass.h generators/lowering/ generators/codegen/ generators/checks/
 only generators/programs generators/driver/program.h generators/fuzz/ dsl/ schedules/ bundle/program_description.h
 only generators/fuzz generators/fuzz/ dsl/ schedules/
 
 # Inside of them.
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/
 forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
-only runtime/data runtime/data/ runtime/io/error.h runtime/io/files.h runtime/io/rng.h runtime/io/threads.h
+only runtime/tokenizer runtime/tokenizer/ runtime/io/error.h runtime/io/files.h
+only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/io/rng.h runtime/io/threads.h
 only runtime/collective runtime/collective/ runtime/io/error.h runtime/io/streams.h
 only runtime/device runtime/device/ runtime/io/error.h runtime/io/threads.h
 forbid "a device knows of the CPU's task scheduler and of no other device" '# *include *"runtime/device/[a-z]+/' \

@@ -5,7 +5,7 @@
 walls=$1/tests/walls
 
 # A tree that keeps all rules, as empty as can be.
-mkdir -p bundle dialects/onednn dsl/layers client schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,driver,fuzz,programs} runtime/{data,train,halide,collective/{local,mpi},device/{cpu,opencl}} \
+mkdir -p bundle dialects/onednn dsl/layers client schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,checks,driver,fuzz,programs} runtime/{data,tokenizer,train,halide,collective/{local,mpi},device/{cpu,opencl}} \
     apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs,faults,fuzz}
 touch generators/{cryolite,driver/program}.h dsl/{shape,nature,error}.h bundle/param_group.h schedules/layout.h
 "$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "apps/cryolite/cli/toml.h"
-#include "runtime/data/utf8.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

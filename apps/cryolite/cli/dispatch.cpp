@@ -10,7 +10,7 @@
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
 #include "apps/cryolite/commands/cache_command.h"
-#include "apps/cryolite/run/interrupt.h"
+#include "apps/cryolite/endings/interrupt.h"
 #include "runtime/collective/processes.h"
 #include "runtime/io/error.h"
 #include "runtime/io/process.h"

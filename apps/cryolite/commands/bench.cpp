@@ -1,12 +1,12 @@
 // cryolite bench: the time of a step, kernel by kernel on request, and beside PyTorch's.
 
 #include "apps/cryolite/cli/commands.h"
-#include "apps/cryolite/commands/ablate.h"
+#include "apps/cryolite/explain/ablate.h"
 #include "apps/cryolite/peers/peers.h"
 #include "apps/cryolite/report/kernel_times.h"
-#include "apps/cryolite/run/interrupt.h"
-#include "apps/cryolite/session/random_batches.h"
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/endings/interrupt.h"
+#include "apps/cryolite/inputs/random_batches.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
 #include "runtime/collective/processes.h"
 #include "runtime/exec/peak.h"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
 #include "client/nearest_bundle.h"
 #include "client/without_compiler.h"

@@ -1,7 +1,7 @@
 // cryolite compile APP --out DIR: the bundle of a training step in a folder of its own.
 
 #include "apps/cryolite/cli/commands.h"
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
 #include "runtime/io/error.h"
 

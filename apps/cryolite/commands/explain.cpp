@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/commands.h"
-#include "apps/cryolite/commands/explain_loops.h"
+#include "apps/cryolite/explain/explain_loops.h"
 #include "apps/cryolite/report/kernel_times.h"
 #include "apps/cryolite/session/memory_choice.h"
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/step_questions.h"
 #include "runtime/device/cpu/cpu_device.h"

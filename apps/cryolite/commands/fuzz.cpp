@@ -12,7 +12,7 @@
 #include "apps/cryolite/fuzz/fuzz_trial.h"
 #include "apps/cryolite/fuzz/shrink.h"
 #include "apps/cryolite/report/progress.h"
-#include "apps/cryolite/run/interrupt.h"
+#include "apps/cryolite/endings/interrupt.h"
 #include "client/user_program.h"
 #include "runtime/io/process.h"
 

@@ -8,7 +8,7 @@
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
 #include "apps/cryolite/commands/template_file.h"
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "runtime/io/error.h"
 #include "runtime/io/streams.h"
 

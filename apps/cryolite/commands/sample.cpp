@@ -7,7 +7,7 @@
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
 #include "apps/cryolite/commands/sampler.h"
-#include "apps/cryolite/run/interrupt.h"
+#include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/session.h"
 #include "runtime/io/error.h"

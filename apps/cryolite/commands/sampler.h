@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "runtime/data/tokenizer.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/train/trainer.h"
 
 namespace cryolite {

@@ -1,6 +1,6 @@
 #include "apps/cryolite/commands/template_file.h"
 
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/inputs/run_data.h"
 
 namespace cryolite {
 

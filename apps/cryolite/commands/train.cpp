@@ -9,10 +9,10 @@
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/commands/sampler.h"
-#include "apps/cryolite/run/divergence.h"
-#include "apps/cryolite/run/interrupt.h"
+#include "apps/cryolite/endings/divergence.h"
+#include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/run/run_folder.h"
-#include "apps/cryolite/run/supervisor.h"
+#include "apps/cryolite/endings/supervisor.h"
 #include "apps/cryolite/session/evaluate.h"
 #include "apps/cryolite/session/session.h"
 #include "runtime/collective/processes.h"

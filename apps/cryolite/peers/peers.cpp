@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/cryolite/run/interrupt.h"
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/endings/interrupt.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "runtime/io/error.h"
 #include "runtime/io/process.h"
 

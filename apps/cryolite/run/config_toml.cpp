@@ -6,7 +6,7 @@
 #include "apps/cryolite/cli/config_file.h"
 #include "apps/cryolite/session/settings.h"
 #include "client/programs.h"
-#include "runtime/data/utf8.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

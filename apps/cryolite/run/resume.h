@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "runtime/formats/checkpoint.h"
 
 namespace cryolite {

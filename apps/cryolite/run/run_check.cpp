@@ -10,7 +10,7 @@
 
 #include "apps/cryolite/cli/config_file.h"
 #include "apps/cryolite/run/run_folder.h"
-#include "runtime/data/tokenizer.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

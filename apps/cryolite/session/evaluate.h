@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "apps/cryolite/report/events.h"
-#include "apps/cryolite/session/run_data.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "runtime/train/trainer.h"
 
 namespace cryolite {

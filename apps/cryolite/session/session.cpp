@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "apps/cryolite/report/notes.h"
-#include "apps/cryolite/run/interrupt.h"
+#include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/session/dialects.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "runtime/collective/processes.h"

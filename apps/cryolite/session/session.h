@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "apps/cryolite/report/progress.h"
-#include "apps/cryolite/session/init_file.h"
+#include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/session/settings.h"
 #include "runtime/device/device.h"
 #include "runtime/train/trainer.h"

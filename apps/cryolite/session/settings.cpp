@@ -5,7 +5,7 @@
 
 #include "dialects/dialect.h"
 #include "runtime/collective/processes.h"
-#include "runtime/data/utf8.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

@@ -1,0 +1,50 @@
+#include "apps/cryolite/endings/interrupt.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstring>
+
+namespace cryolite {
+
+namespace {
+
+volatile std::sig_atomic_t deferred = 0, met = 0;
+std::atomic<const char *> said = nullptr;
+
+void on_signal(int) {
+    if (!deferred) _exit(interrupted_status);
+    met = 1;
+    // Nothing else may print here; a line that cannot be written is not worth more.
+    if (const char *words = said) [[maybe_unused]]
+        const ssize_t n = write(STDERR_FILENO, words, std::strlen(words));
+}
+
+}  // namespace
+
+void watch_signals() {
+    struct sigaction action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESETHAND | SA_RESTART;  // the second one is the system's
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
+    action.sa_flags = SA_RESTART;
+    struct sigaction before = {};
+    sigaction(SIGHUP, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+    // A reader of our output that goes away, and a file that grows too large, are noticed where we write.
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+void defer_signals(const char *words) {
+    said = words;
+    deferred = 1;
+}
+void stop_deferring() { deferred = 0; }
+bool interrupted() { return met != 0; }
+void interrupt() { met = 1; }
+
+}  // namespace cryolite

@@ -1,0 +1,149 @@
+#include "apps/cryolite/explain/ablate.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "apps/cryolite/endings/interrupt.h"
+#include "apps/cryolite/inputs/random_batches.h"
+#include "apps/cryolite/inputs/run_data.h"
+#include "apps/cryolite/session/session.h"
+#include "runtime/io/error.h"
+#include "runtime/io/process.h"
+
+namespace cryolite {
+
+namespace {
+
+/// One way to run the step: flags on top of what was given.
+struct Variant {
+    std::string name;
+    std::vector<std::string> flags;
+    bool half = false;  ///< as the first of its group, with half of the memory for activations
+};
+
+/// The first of a group is what the others are compared with.
+struct Group {
+    std::string name;
+    std::vector<Variant> variants;
+};
+
+std::vector<Group> groups() {
+    std::vector<Group> list;
+    for (const char *precision : {"fp32", "bf16"})
+        for (const char *clip : {"0", "1"}) {
+            const std::vector<std::string> flags = {"--precision", precision, "--clip", clip};
+            Group g{fmt::format("{}, {}", precision, *clip == '0' ? "no clipping" : "clipped"), {}};
+            for (const char *update : {"separate", "backward", "forward", "auto"}) {
+                Variant v{fmt::format("--update {}", update), flags};
+                v.flags.insert(v.flags.end(), {"--update", update});
+                g.variants.push_back(v);
+            }
+            auto changed = [&](const std::string &name, std::vector<std::string> more, bool half) {
+                Variant v = g.variants[0];
+                v.name = name, v.half = half;
+                v.flags.insert(v.flags.end(), more.begin(), more.end());
+                g.variants.push_back(v);
+            };
+            changed("--group none", {"--group", "none"}, false);
+            changed("--head-rows 0", {"--head-rows", "0"}, false);
+            changed("half the activations", {}, true);
+            list.push_back(g);
+        }
+    return list;
+}
+
+class Runner {
+public:
+    Runner(std::vector<std::string> arguments, const Variant &v, Progress &progress, int64_t budget)
+        : request_(read_request(Command::bench, with(std::move(arguments), v, budget))), s_(understand(request_)) {
+        random_data(s_, request_);
+        session_ = open_session(s_, request_, progress);
+        begin_weights(*session_->trainer, s_, request_);
+        session_->trainer->set("lr", 1e-4);
+        loader_ = std::make_unique<Loader>(random_batches(plan(), s_.seed));
+    }
+
+    void step(bool timed) {
+        if (interrupted()) throw Interrupted("interrupted");
+        const auto start = std::chrono::steady_clock::now();
+        session_->trainer->step([&]() -> const Batch & { return loader_->next(); }, 1);
+        if (timed) times_.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    const StepTimes &times() const { return times_; }
+    const Plan &plan() const { return session_->trainer->plan(); }
+    int64_t memory() const {
+        int64_t bytes = 0;
+        for (auto &[role, of_role] : plan().memory()) bytes += of_role;
+        return bytes;
+    }
+    int64_t moved() const {
+        int64_t bytes = 0;
+        for (const PlanCall *c : step_calls(plan(), 1)) bytes += c->bytes;
+        return bytes;
+    }
+
+private:
+    Request request_;
+    TrainSettings s_;
+    std::unique_ptr<Session> session_;
+    std::unique_ptr<Loader> loader_;
+    StepTimes times_;
+
+    static std::vector<std::string> with(std::vector<std::string> a, const Variant &v, int64_t budget) {
+        a.insert(a.end(), v.flags.begin(), v.flags.end());
+        if (v.half) a.insert(a.end(), {"--recompute", std::to_string(budget)});
+        return a;
+    }
+};
+
+/// Rounds in turn, so that what else the machine does meets all variants.
+void run_group(const std::vector<std::string> &arguments, const Group &g, const std::string &rows, Progress &progress) {
+    constexpr int rounds = 4, steps = 3;
+    std::vector<std::unique_ptr<Runner>> runners;
+    int64_t budget = 0;
+    std::vector<std::string> missing;
+    for (const Variant &v : g.variants) {
+        try {
+            runners.push_back(std::make_unique<Runner>(arguments, v, progress, budget));
+        } catch (const Error &e) {
+            runners.push_back(nullptr);
+            missing.push_back(fmt::format("{}: {}", v.name, e.what()));
+            continue;
+        }
+        if (runners.size() == 1) budget = runners[0]->memory() - runners[0]->plan().arena / 2;
+    }
+    for (int r = 0; r < rounds; r++)
+        for (auto &runner : runners)
+            for (int k = -1; runner && k < steps; k++) runner->step(k >= 0 && r > 0);
+    for (size_t i = 0; i < runners.size(); i++) {
+        if (!runners[i]) continue;
+        const Runner &x = *runners[i], &base = *runners[0];
+        fmt::print("{:>5}  {:18}  {:22} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name,
+                   g.variants[i].name, 1e3 * x.times().best(), 1e3 * x.times().median(),
+                   base.times().best() / x.times().best(), base.times().median() / x.times().median(),
+                   1e-6 * double(x.memory()), 1e-9 * double(x.moved()));
+    }
+    for (const std::string &m : missing) fmt::print("{:>5}  {:18}  {}\n", rows, g.name, m);
+    fflush(stdout);
+}
+
+}  // namespace
+
+int run_ablation(const std::vector<std::string> &arguments) {
+    Progress progress;
+    defer_signals();
+    fmt::print("{:>5}  {:18}  {:22} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9}\n", "rows", "format", "directive", "best ms",
+               "median", "faster", "(median)", "MB", "GB moved");
+    std::vector<std::string> all_rows = {"32", "64", "256", "1024"};
+    if (auto at = std::ranges::find(arguments, "--context"); at != arguments.end() && at + 1 != arguments.end())
+        all_rows = {at[1]};
+    for (const std::string &rows : all_rows)
+        for (const Group &g : groups()) {
+            std::vector<std::string> a = arguments;
+            a.insert(a.end(), {"--batch", "1", "--context", rows});
+            run_group(a, g, rows, progress);
+        }
+    return 0;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,234 @@
+#include "apps/cryolite/inputs/run_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "apps/cryolite/report/progress.h"
+#include "apps/cryolite/inputs/init_file.h"
+#include "client/user_program.h"
+#include "runtime/tokenizer/gpt2_tokenizer.h"
+#include "runtime/data/shard.h"
+#include "runtime/tokenizer/tokenizer_file.h"
+#include "runtime/io/error.h"
+#include "runtime/train/trainer.h"
+
+#ifndef CRYOLITE_SOURCE_DIR  // the build gives the checkout it was made from
+#define CRYOLITE_SOURCE_DIR "."
+#endif
+
+namespace cryolite {
+
+fs::path source_path(const std::string &path) {
+    const char *root = std::getenv("CRYOLITE_ROOT");
+    std::error_code ignored;
+    fs::path file = build_folder() / path;  // an installation has it beside its programs
+    if ((root && *root) || !fs::exists(file, ignored))
+        file = fs::path(root && *root ? root : CRYOLITE_SOURCE_DIR) / path;
+    if (!fs::exists(file, ignored))
+        fail("the checkout has no {} (looked for {}): set CRYOLITE_ROOT to the folder of "
+             "Cryolite's sources, or give --data FILE",
+             path, file.string());
+    return file;
+}
+
+namespace {
+
+int preset_number(const Request &r, const std::string &flag) {
+    for (auto &[name, flags] : r.program.description.presets)
+        if (name == r.preset && flags.count(flag)) return std::atoi(flags.at(flag).c_str());
+    return 0;
+}
+
+void set_positions(TrainSettings &s, const Request &r) {
+    if (!s.params.count("positions")) return;
+    const int context = s.param("context", 1);
+    if (!r.values.chosen("positions")) {
+        // A preset that does not say has as many as its context.
+        const int preset = std::max(preset_number(r, "positions"), preset_number(r, "context"));
+        s.params["positions"] = std::to_string(param_of_init(s, r, "positions").value_or(std::max(context, preset)));
+    }
+    if (const int positions = s.param("positions", 1); context > positions)
+        fail_usage("--context {} is longer than the {} positions{}; use a shorter context", context, positions,
+                   r.values.chosen("positions") ? " of --positions" : " of --init");
+}
+
+/// `tokens`: how many the tokenizer has.
+void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::string &whose) {
+    if (!s.params.count("vocab")) return;
+    const bool chosen = r.values.chosen("vocab");
+    if (!chosen) s.params["vocab"] = std::to_string(std::max(tokens, param_of_init(s, r, "vocab").value_or(0)));
+    if (const int vocab = s.param("vocab", 0); vocab < tokens)
+        fail_usage("--vocab is {}, expected at least {}, the vocabulary of {}: it may be enlarged, "
+                   "not shrunk",
+                   vocab, tokens, whose);
+}
+
+/// The one of --tokenizer; null: the characters of the text.
+std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s) {
+    if (s.tokenizer == "char") return nullptr;
+    if (s.tokenizer != "gpt2") return tokenizer_of_file(s.tokenizer);
+    const fs::path merges = source_path("apps/gpt/data/vocab.bpe");
+    return BpeTokenizer::from_merges(read_file(merges), merges.string());
+}
+
+/// "GPT-2", or where the tokens come from.
+std::string whose_tokens(const TrainSettings &s) {
+    return s.tokenizer == "gpt2" ? "GPT-2" : s.tokenizer == "char" ? s.data.string() : s.tokenizer;
+}
+
+RunData open_shard(TrainSettings &s, const Request &r) {
+    RunData d;
+    const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(s);
+    const std::optional<int> init = param_of_init(s, r, "vocab");
+    if (!r.values.chosen("vocab") && !init && !tokenizer)
+        fail_usage("{} is a token shard, which does not say how many different tokens there are: "
+                   "give --vocab N",
+                   s.data.string());
+    // A vocabulary that was given decides, and the shard is checked against it.
+    if (!r.values.chosen("vocab")) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
+    const int vocab = s.param("vocab", tokenizer ? tokenizer->size() : 0);
+    const TokenShard shard = open_token_shard(s.data, vocab);
+    d.train = shard.tokens, d.digest = shard.digest;
+    require_context(d.train, s.param("context", 1), s.data.string());
+    // So that text can be generated from the run later.
+    if (tokenizer && vocab >= tokenizer->size()) d.tokenizer = tokenizer;
+    if (!s.validation.empty() && is_token_shard(s.validation)) {
+        d.validation = open_token_shard(s.validation, vocab).tokens;
+        require_context(d.validation, s.param("context", 1), s.validation.string());
+    } else if (!s.validation.empty()) {
+        if (!tokenizer)
+            fail_usage("--val {} is not a token shard, as --data is; with --tokenizer gpt2 or a tokenizer.json it may "
+                       "be a text",
+                       s.validation.string());
+        set_vocabulary(s, r, tokenizer->size(), whose_tokens(s));
+        d.validation = encode_stream(*tokenizer, read_text(s.validation));
+        require_context(d.validation, s.param("context", 1), s.validation.string());
+    }
+    return d;
+}
+
+RunData open_text(TrainSettings &s, const Request &r) {
+    RunData d;
+    TextOptions options{.data = s.data, .tokenizer = open_tokenizer(s), .context = s.param("context", 1)};
+    const bool shard = !s.validation.empty() && is_token_shard(s.validation);
+    if (!shard) options.validation = s.validation;
+    TextCorpus corpus = load_text(options);
+    d.tokenizer = corpus.tokenizer, d.digest = corpus.digest, d.sample = true;
+    set_vocabulary(s, r, d.tokenizer->size(), whose_tokens(s));
+    d.train = corpus.train, d.validation = corpus.validation;
+    if (shard) {
+        if (!options.tokenizer)
+            fail_usage("--val {} is a token shard, but --data is a text of characters; use "
+                       "--tokenizer gpt2, a tokenizer.json or a text",
+                       s.validation.string());
+        d.train = encode_stream(*d.tokenizer, read_text(s.data));
+        d.validation = open_token_shard(s.validation, d.tokenizer->size()).tokens;
+        require_context(d.validation, options.context, s.validation.string());
+    }
+    return d;
+}
+
+RunData open_table(TrainSettings &s, const Request &r) {
+    RunData d;
+    const bool chosen = r.values.chosen("classes");
+    TableOptions options{.classes = chosen ? s.param("classes", 0) : 0};
+    if (s.numbers_wanted) options = {.targets = size_t(s.param("outputs", 1))};
+    Table table = load_table(s.data, options);
+    if (!chosen && s.params.count("classes")) s.params["classes"] = std::to_string(table.classes);
+    d.digest = table.digest;
+    if (s.validation.empty()) {
+        std::tie(d.rows, d.held_out) = split_held_out(table);
+    } else {
+        d.held_out = load_table(s.validation, {table.columns, table.classes, options.targets});
+        d.rows = std::move(table);
+    }
+    if (d.rows.rows() == 0) fail_usage("{}: no rows are left for training: every fifth is held out", s.data.string());
+    float largest = 0;
+    for (float x : d.rows.features) largest = std::max(largest, std::abs(x));
+    d.scale = largest > 0 ? 1 / largest : 1;
+    d.about = fmt::format("{} rows of {} features to train on, {} held out, {}", d.rows.rows(), d.rows.columns,
+                          d.held_out.rows(),
+                          d.rows.targets == 0   ? fmt::format("{} classes", d.rows.classes)
+                          : d.rows.targets == 1 ? "1 target"
+                                                : fmt::format("{} targets", d.rows.targets));
+    return d;
+}
+
+RunData open_checked(TrainSettings &s, const Request &r) {
+    const bool embedded = s.data.empty();
+    if (embedded && s.numbers_wanted && r.command != Command::train)
+        return random_data(s, r);  // to look at: nothing is read
+    if (embedded && s.numbers_wanted)
+        fail_usage("{} predicts numbers, and no data with such are embedded: name a table with --data FILE.csv, whose "
+                   "last {} the "
+                   "target{}",
+                   r.app,
+                   s.param("outputs", 1) == 1 ? "column is" : fmt::format("{} columns are", s.param("outputs", 1)),
+                   s.param("outputs", 1) == 1 ? "" : "s");
+    TrainSettings here = s;  // the embedded data has a path, which the settings of the run do not name
+    if (embedded)
+        here.data = source_path(s.text ? "apps/gpt/data/tinyshakespeare.txt" : "apps/digits/data/digits.csv.gz");
+    const bool shard = s.text && is_token_shard(here.data);
+    RunData d = !s.text ? open_table(here, r) : shard ? open_shard(here, r) : open_text(here, r);
+    set_positions(here, r);
+    s.params = here.params;
+    d.name = here.data.filename().string();
+    if (s.text)
+        d.about = fmt::format("{} {} to train on, {}, vocabulary of {}", grouped(d.train.size()),
+                              s.tokenizer == "char" && !shard ? "characters" : "tokens",
+                              d.validation.empty() ? "none to validate" : grouped(d.validation.size()) + " to validate",
+                              s.param("vocab", 0));
+    return d;
+}
+
+}  // namespace
+
+RunData open_data(TrainSettings &settings, const Request &request) {
+    try {
+        return open_checked(settings, request);
+    } catch (const UsageError &) {
+        throw;
+    } catch (const Error &e) {  // a file that the user named is not what it should be
+        throw UsageError(e.what());
+    }
+}
+
+void check_extents(const Trainer &trainer, const RunData &data, const TrainSettings &s) {
+    if (s.text) return;
+    const Plan &plan = trainer.plan();
+    const int64_t reads =
+        plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.workers / trainer.batch();
+    if (int64_t(data.rows.columns) != reads)
+        fail_usage("{} has {} features in a row, the model reads {}: name another --data", data.name, data.rows.columns,
+                   reads);
+    const int aims = plan.buffers[size_t(plan.find("input", "targets"))].shape.front();
+    if (const size_t targets = data.rows.targets; targets > 0 && int64_t(targets) != aims)
+        fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so", aims);
+}
+
+RunData random_data(TrainSettings &s, const Request &r) {
+    RunData d;
+    d.name = s.text ? "random tokens" : "random rows", d.about = d.name;
+    try {
+        if (!r.values.chosen("vocab") && s.params.count("vocab")) {
+            std::optional<int> init = param_of_init(s, r, "vocab");
+            const std::shared_ptr<const Tokenizer> tokenizer = init ? nullptr : open_tokenizer(s);
+            if (init || tokenizer) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
+        }
+        set_positions(s, r);
+    } catch (const UsageError &) {
+        throw;
+    } catch (const Error &e) {
+        throw UsageError(e.what());
+    }
+    return d;
+}
+
+std::unique_ptr<BatchSource> RunData::source(const TrainSettings &s) const {
+    const WindowShape shape{s.param("batch", 1), s.param("context", 1)};
+    if (!train.empty()) return s.sequential ? sequential_windows(train, shape) : random_windows(train, shape, s.seed);
+    return shuffled_rows(rows, s.param("batch", 1), s.seed, scale);
+}
+
+}  // namespace cryolite

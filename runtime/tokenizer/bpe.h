@@ -1,0 +1,77 @@
+#pragma once
+// Byte pair encoding on bytes: while two neighbours have a merge, the one that is earliest in a list of merges is done.
+
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <unordered_map>
+
+namespace cryolite {
+
+/// GPT-2's alphabet, in which files write tokens: a byte is a printable character, itself if it is one, else 256, 257,
+/// ... Empty: it has a character that stands for no byte.
+std::string bytes_of_characters(std::string_view characters);
+std::string characters_of_bytes(std::string_view bytes);
+/// All bytes in the order of GPT-2's tokens, the printable ones first.
+const std::vector<int> &bytes_in_order();
+
+/// Tokens of bytes, and merges of two into one.
+class Bpe {
+public:
+    struct Merge {
+        int token = -1;  ///< that the two become
+        int rank = 0;    ///< lower ones are done first
+        bool operator==(const Merge &) const = default;
+    };
+    struct Pair {
+        int left, right;
+        Merge merge;
+    };
+
+    /// Before the first `add`: for so many merges.
+    void reserve(size_t merges);
+    void set_byte(unsigned char byte, int token) { byte_token_[byte] = token; }
+    void add(const Pair &pair);
+    /// Appends the tokens of a piece.
+    void encode(std::string_view piece, std::vector<int> &tokens) const;
+    /// In no order.
+    std::vector<Pair> pairs() const;
+
+private:
+    /// Open addressing.
+    struct Slot {
+        uint64_t pair = ~uint64_t{0};
+        Merge merge;
+    };
+    std::vector<Slot> slots_;
+    std::array<int, 256> byte_token_{};
+
+    Merge find(int left, int right) const;
+};
+
+/// Encodes the pieces of a text, each different one once, and gives a sink its tokens, a few thousand at a time.
+class PieceEncoder {
+public:
+    using Encode = std::function<void(std::string_view piece, std::vector<int> &tokens)>;
+    PieceEncoder(Encode encode, const Tokenizer::Sink &sink) : encode_(std::move(encode)), sink_(sink) {}
+
+    void add(std::string_view piece);
+    void add_token(int token);
+    /// The last tokens.
+    void finish();
+
+private:
+    struct Range {
+        uint32_t begin, count;
+    };
+    struct Hash : std::hash<std::string_view> {
+        using is_transparent = void;
+    };
+    Encode encode_;
+    const Tokenizer::Sink &sink_;
+    std::unordered_map<std::string, Range, Hash, std::equal_to<>> known_;
+    std::vector<int> tokens_of_known_, out_;
+
+    void send();
+};
+
+}  // namespace cryolite

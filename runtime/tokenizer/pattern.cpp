@@ -1,0 +1,94 @@
+#include "runtime/tokenizer/pattern.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+/// PCRE2's \s has U+180E too, which is no White_Space any more.
+constexpr std::string_view white_space =
+    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+
+/// The expression with White_Space written out.
+std::string for_pcre2(const std::string &expression) {
+    std::string out;
+    bool in_class = false;
+    for (size_t i = 0; i < expression.size(); i++) {
+        const char c = expression[i];
+        if (c != '\\' || i + 1 == expression.size()) {
+            if (c == '[' && in_class) fail("the pattern {} has a set in a set, which is not supported", expression);
+            if (c == '[') in_class = true;
+            if (c == ']') in_class = false;
+            out += c;
+            continue;
+        }
+        const char escaped = expression[++i];
+        if (escaped == 's' && in_class)
+            out += white_space;
+        else if (escaped == 's' || (escaped == 'S' && !in_class))
+            out += fmt::format("[{}{}]", escaped == 'S' ? "^" : "", white_space);
+        else if (escaped == 'S')
+            fail("the pattern {} has \\S in a set, which is not supported", expression);
+        else
+            out += c, out += escaped;
+    }
+    return out;
+}
+
+std::string words_of(int error) {
+    PCRE2_UCHAR text[256];
+    pcre2_get_error_message(error, text, sizeof text);
+    return reinterpret_cast<const char *>(text);
+}
+
+}  // namespace
+
+Pattern::Pattern(const std::string &expression) : expression_(expression), code_(nullptr, pcre2_code_free) {
+    const std::string text = for_pcre2(expression);
+    int error = 0;
+    PCRE2_SIZE at = 0;
+    code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                              PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr));
+    if (!code_) fail("the pattern {} is no regular expression: {}", shown(expression, 200), words_of(error));
+    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // without it the same, slower
+}
+
+Pattern::~Pattern() = default;
+
+void Pattern::for_each_part(std::string_view text,
+                            const std::function<void(std::string_view part, bool matches)> &part) const {
+    const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data *)> match(
+        pcre2_match_data_create_from_pattern(code_.get(), nullptr), pcre2_match_data_free);
+    if (!match) throw std::bad_alloc();
+    size_t done = 0;
+    while (done < text.size()) {
+        // That the text is UTF-8 is known: else all that is left would be looked at for each match.
+        const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), done,
+                                      PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match.get(), nullptr);
+        if (found == PCRE2_ERROR_NOMATCH) break;
+        if (found < 0)
+            fail("the pattern {} cannot be searched for at byte {}: {}", shown(expression_, 200), done,
+                 words_of(found));
+        const PCRE2_SIZE *range = pcre2_get_ovector_pointer(match.get());
+        if (range[0] > done) part(text.substr(done, range[0] - done), false);
+        part(text.substr(range[0], range[1] - range[0]), true);
+        done = range[1];
+    }
+    if (done < text.size()) part(text.substr(done), false);
+}
+
+std::string Pattern::quoted(std::string_view letters) {
+    std::string out;
+    for (const char c : letters) {
+        // Of ASCII whatever is no letter and no digit stands for itself behind a backslash.
+        if (static_cast<unsigned char>(c) < 0x80 && !isalnum(static_cast<unsigned char>(c))) out += '\\';
+        out += c;
+    }
+    return out;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,263 @@
+#include "runtime/tokenizer/tokenizer_file.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "runtime/tokenizer/bpe.h"
+#include "runtime/tokenizer/pattern.h"
+#include "runtime/tokenizer/utf8.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+using nlohmann::json;
+
+/// GPT-2's own, which a ByteLevel applies by itself.
+const std::string byte_level_pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+constexpr int most_tokens = 1 << 20;
+
+/// A member that has to be there; `of` is what `j` is called.
+const json &member(const json &j, const std::string &of, const char *name) {
+    if (!j.is_object() || !j.contains(name)) fail("{} has no \"{}\"", of, name);
+    return j.at(name);
+}
+
+std::string brief(const json &j) { return j.dump(-1, ' ', true).substr(0, 80); }
+
+/// Refuses a member that would change the tokens: it may be left out, null, or `neutral`.
+void check_neutral(const json &j, const std::string &of, const char *name, const json &neutral) {
+    if (j.contains(name) && !j.at(name).is_null() && j.at(name) != neutral)
+        fail("{}.{} is {}, which is not supported; expected {}", of, name, brief(j.at(name)), neutral.dump());
+}
+
+std::string type_of(const json &j, const std::string &of) {
+    const json &type = member(j, of, "type");
+    if (!type.is_string()) fail("{}.type is {}, expected a word", of, brief(type));
+    return type.get<std::string>();
+}
+
+/// NFC. Before an ASCII character nothing is composed over, so each piece from one on is normalised by itself.
+std::string to_nfc(std::string_view text) {
+    auto ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+    std::string out;
+    out.reserve(text.size());
+    for (size_t begin = 0, end; begin < text.size(); begin = end) {
+        end = begin + 1;
+        while (end < text.size() && !ascii(text[end])) end++;
+        if (end == begin + 1 && ascii(text[begin])) {
+            out += text[begin];
+            continue;
+        }
+        utf8proc_uint8_t *normal = nullptr;
+        const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t *>(text.data() + begin),
+                                         static_cast<utf8proc_ssize_t>(end - begin), &normal,
+                                         static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+        if (length < 0) fail("a text cannot be brought to NFC: {}", utf8proc_errmsg(length));
+        out.append(reinterpret_cast<const char *>(normal), static_cast<size_t>(length));
+        std::free(normal);
+    }
+    return out;
+}
+
+class FileTokenizer : public Tokenizer {
+public:
+    explicit FileTokenizer(const json &file) {
+        const json &model = member(file, "the file", "model");
+        read_normalizer(file.value("normalizer", json()), "normalizer");
+        read_split(file.value("pre_tokenizer", json()), "pre_tokenizer");
+        if (!bytes_)
+            fail("pre_tokenizer has no ByteLevel, and other tokenizers than byte-level ones are not supported");
+        read_added(file.value("added_tokens", json::array()));
+        read_vocabulary(model);
+        read_merges(model);
+        json kept = json::object();
+        for (const char *name : {"added_tokens", "normalizer", "pre_tokenizer", "model"})
+            if (file.contains(name)) kept[name] = file.at(name);
+        json_ = json{{"type", "tokenizer.json"}, {"tokenizer", kept}}.dump();
+    }
+
+    std::string_view name() const override { return "tokenizer.json"; }
+    int size() const override { return static_cast<int>(pieces_.size()); }
+    std::string to_json() const override { return json_; }
+    std::string_view piece(int token) const override {
+        check_token(token);
+        return pieces_[static_cast<size_t>(token)];
+    }
+
+    void encode_to(std::string_view text, const Sink &sink, size_t offset) const override {
+        if (text.size() > INT32_MAX) fail("a text of {} is too long to encode at once", human_bytes(text.size()));
+        if (const size_t at = first_not_utf8(text); at != std::string_view::npos)
+            fail("not UTF-8 text: byte 0x{:02x} at offset {}", static_cast<unsigned char>(text[at]), offset + at);
+        PieceEncoder encoder(
+            [this](std::string_view piece, std::vector<int> &tokens) {
+                const auto whole = whole_.find(piece);
+                if (whole != whole_.end())
+                    tokens.push_back(whole->second);
+                else
+                    bpe_.encode(piece, tokens);
+            },
+            sink);
+        auto between = [&](std::string_view part) {
+            if (nfc_)
+                split(to_nfc(part), 0, encoder);
+            else
+                split(part, 0, encoder);
+        };
+        if (added_.empty()) {
+            between(text);
+        } else {
+            added_pattern_->for_each_part(text, [&](std::string_view part, bool matches) {
+                matches ? encoder.add_token(added_.find(part)->second) : between(part);
+            });
+        }
+        encoder.finish();
+    }
+
+private:
+    bool nfc_ = false, bytes_ = false;
+    std::deque<Pattern> patterns_;                   ///< each splits what the one before has left
+    std::map<std::string, int, std::less<>> added_;  ///< tokens that are found in a text as they are written
+    std::unique_ptr<Pattern> added_pattern_;
+    std::vector<std::string> pieces_;                ///< the bytes of each token
+    std::map<std::string, int, std::less<>> whole_;  ///< pieces that are tokens whatever the merges make of them
+    Bpe bpe_;
+    std::string json_;
+
+    void split(std::string_view piece, size_t level, PieceEncoder &encoder) const {
+        if (level == patterns_.size()) return encoder.add(piece);
+        patterns_[level].for_each_part(piece, [&](std::string_view part, bool) { split(part, level + 1, encoder); });
+    }
+
+    void read_normalizer(const json &n, const std::string &at) {
+        if (n.is_null()) return;
+        const std::string type = type_of(n, at);
+        if (type == "NFC") {
+            nfc_ = true;
+        } else if (type == "Sequence") {
+            for (const json &one : member(n, at, "normalizers")) read_normalizer(one, at + ".normalizers");
+        } else {
+            fail("{}.type is {}, expected NFC or none", at, shown(type));
+        }
+    }
+
+    void read_split(const json &p, const std::string &at) {
+        const std::string type = type_of(p, at);
+        if (bytes_) fail("{}.type is {}, and stands behind a ByteLevel, which is supported at the end alone", at, type);
+        if (type == "Sequence") {
+            for (const json &one : member(p, at, "pretokenizers")) read_split(one, at + ".pretokenizers");
+        } else if (type == "ByteLevel") {
+            check_neutral(p, at, "add_prefix_space", false);
+            if (p.value("use_regex", true)) patterns_.emplace_back(byte_level_pattern);
+            bytes_ = true;
+        } else if (type == "Digits") {
+            patterns_.emplace_back(p.value("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+        } else if (type == "Split") {
+            check_neutral(p, at, "behavior", "Isolated"), check_neutral(p, at, "invert", false);
+            const json &pattern = member(p, at, "pattern");
+            if (pattern.contains("String"))
+                patterns_.emplace_back(Pattern::quoted(pattern.at("String").get<std::string>()));
+            else
+                patterns_.emplace_back(member(pattern, at + ".pattern", "Regex").get<std::string>());
+        } else {
+            fail("{}.type is {}, expected ByteLevel, Digits, Split or a Sequence of them", at, shown(type));
+        }
+    }
+
+    void add_token(int id, const std::string &bytes, const std::string &at) {
+        if (size_t(id) < pieces_.size() && !pieces_[size_t(id)].empty())
+            fail("{} has the number {}, which another token has", at, id);
+        if (id < 0 || id >= most_tokens)
+            fail("{} has the number {}, expected one from 0 to {}", at, id, most_tokens - 1);
+        if (size_t(id) >= pieces_.size()) pieces_.resize(size_t(id) + 1);
+        pieces_[size_t(id)] = bytes;
+    }
+
+    void read_added(const json &added) {
+        for (const json &token : added) {
+            const std::string content = member(token, "added_tokens", "content").get<std::string>();
+            if (content.empty()) fail("added_tokens has an empty token");
+            for (const char *name : {"lstrip", "rstrip", "single_word", "normalized"})
+                check_neutral(token, fmt::format("added_tokens: {}", shown(content)), name, false);
+            added_[content] = member(token, "added_tokens", "id").get<int>();
+            add_token(added_[content], content, "added_tokens: " + shown(content));
+        }
+        std::vector<std::string> contents;
+        for (const auto &[content, id] : added_) contents.push_back(content);
+        // Of two that begin at one place the longer one is meant.
+        std::ranges::stable_sort(contents, std::greater<>(), &std::string::size);
+        for (std::string &content : contents) content = Pattern::quoted(content);
+        if (!contents.empty()) added_pattern_ = std::make_unique<Pattern>(fmt::format("{}", fmt::join(contents, "|")));
+    }
+
+    /// After `read_added`, whose tokens may be in the vocabulary too, with other characters than those of bytes.
+    void read_vocabulary(const json &model) {
+        if (const std::string type = type_of(model, "model"); type != "BPE")
+            fail("model.type is {}, expected BPE", shown(type));
+        for (const char *name : {"dropout", "unk_token"}) check_neutral(model, "model", name, nullptr);
+        for (const char *name : {"continuing_subword_prefix", "end_of_word_suffix"})
+            check_neutral(model, "model", name, "");
+        check_neutral(model, "model", "byte_fallback", false);
+        const bool whole = model.value("ignore_merges", false);
+        const json &vocabulary = member(model, "model", "vocab");
+        for (const auto &[characters, id] : vocabulary.items()) {
+            if (added_.contains(characters)) continue;
+            const std::string at = "model.vocab: " + shown(characters), bytes = bytes_of_characters(characters);
+            if (bytes.empty()) fail("{} is no token of bytes", at);
+            add_token(id.get<int>(), bytes, at);
+            if (whole) whole_[bytes] = id.get<int>();
+        }
+        for (const int b : bytes_in_order()) {
+            const std::string character = characters_of_bytes(std::string(1, static_cast<char>(b)));
+            if (!vocabulary.contains(character)) fail("model.vocab has no token for the byte 0x{:02x}", b);
+            bpe_.set_byte(static_cast<unsigned char>(b), vocabulary.at(character).get<int>());
+        }
+        for (size_t id = 0; id < pieces_.size(); id++)
+            if (pieces_[id].empty()) fail("no token has the number {}, and there is one with {}", id, size() - 1);
+    }
+
+    void read_merges(const json &model) {
+        const json &vocabulary = model.at("vocab"), &merges = member(model, "model", "merges");
+        auto token = [&](const std::string &characters, size_t number) {
+            const auto at = vocabulary.find(characters);
+            if (at == vocabulary.end()) fail("model.merges[{}]: {} is not in model.vocab", number, shown(characters));
+            return at->get<int>();
+        };
+        bpe_.reserve(merges.size());
+        for (size_t i = 0; i < merges.size(); i++) {
+            std::string left, right;
+            if (merges[i].is_array() && merges[i].size() == 2) {
+                left = merges[i][0].get<std::string>(), right = merges[i][1].get<std::string>();
+            } else {  // before tokenizers 0.20
+                const std::string line = merges[i].get<std::string>();
+                const size_t space = std::min(line.find(' '), line.size());
+                left = line.substr(0, space), right = line.substr(std::min(space + 1, line.size()));
+            }
+            bpe_.add({token(left, i), token(right, i), {token(left + right, i), static_cast<int>(i)}});
+        }
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> tokenizer_of_members(const nlohmann::json &members) {
+    return std::make_shared<FileTokenizer>(members);
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_of_file(const fs::path &path) {
+    const std::string text = read_file(path);
+    try {
+        return tokenizer_of_members(json::parse(text));
+    } catch (const json::exception &e) {
+        fail("{}: not a tokenizer.json: {}", path.string(), e.what());
+    } catch (const Error &e) {
+        fail("{}: not a tokenizer.json that is supported: {}", path.string(), e.what());
+    }
+}
+
+}  // namespace cryolite
