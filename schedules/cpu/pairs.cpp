@@ -80,7 +80,10 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     Var p = a.args()[0], x = a.args()[1], k = a.args()[2];
     // A panel is stored to its end, beyond the last column; before the first one there is nothing.
     const TailStrategy tail = g.panel ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
-    a.compute_at(level).reorder(p, x, k).vectorize(x, t.lanes, tail).unroll(p);
+    // The gradient of a table in rows is stored with the rows of the product as columns, of which `x` may have fewer.
+    const bool turned = g.form == Form::d_parameter && !g.panel;
+    const int lanes = turned ? std::min(t.lanes, lanes_within(std::min(g.extent(0), g.extent(1)), m)) : t.lanes;
+    a.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
     if (g.form != Form::d_parameter) return pack_rows(g, m);
     // Pairs of rows: nowhere stored so.
