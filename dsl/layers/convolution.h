@@ -44,7 +44,7 @@ struct Conv2D : Layer {
     double flops(const Shape &x) const override { return 2.0 * double(shape(x).size()) * (in / groups) * size * size; }
 
     Func forward(Array x) override {
-        Func y("y"), padded = zero_outside(x, "padded");
+        Func y("y"), padded = window.zero_outside(x, "padded");
         RDom k(0, in / groups, 0, size, 0, size, "k");
         y(o, u, v, n) = b ? Expr((*b)(o)) : cast(x.type(), 0);
         y(o, u, v, n) +=
@@ -54,7 +54,7 @@ struct Conv2D : Layer {
     void backward(const Call &call, Array dy) override {
         Array x = call.input();
         Var c("c"), kx("kx"), ky("ky");
-        Func padded = zero_outside(x, "padded"), spread = zero_outside(dy, "spread");
+        Func padded = window.zero_outside(x, "padded"), spread = window.zero_outside(dy, "spread");
         RDom k(0, out / groups, 0, size, 0, size, "k");
         RDom m(0, dy.extent(1), 0, dy.extent(2), 0, dy.extent(3), "m");
         Expr to = of_group(c, in, out, k.x);
@@ -80,14 +80,6 @@ private:
         return groups == 1 ? k : c / (a / groups) * (b / groups) + k;
     }
     Expr in_group(const Expr &c) const { return groups == 1 ? c : c % (in / groups); }
-    /// `x` inside its extents, zero in the padding around them.
-    Func zero_outside(const Array &x, const std::string &name) const {
-        Func f(name);
-        int w = x.extent(1), h = x.extent(2);
-        Expr inside = u >= 0 && u < w && v >= 0 && v < h;
-        f(o, u, v, n) = select(inside, x(o, clamp(u, 0, w - 1), clamp(v, 0, h - 1), n), cast(x.type(), 0));
-        return f;
-    }
 };
 
 }  // namespace cryolite

@@ -77,27 +77,19 @@ struct WindowPool : Layer {
 protected:
     Var c{"c"}, u{"u"}, v{"v"}, n{"n"};
     RDom places() const { return RDom(0, window.size, 0, window.size, "k"); }
-    /// `x`, and `value` outside of it.
-    Func around(const Array &x, const Expr &value, const std::string &name) const {
-        Func f(name);
-        const int w = x.extent(1), h = x.extent(2);
-        f(c, u, v, n) =
-            select(u >= 0 && u < w && v >= 0 && v < h, x(c, clamp(u, 0, w - 1), clamp(v, 0, h - 1), n), value);
-        return f;
-    }
 };
 
 /// y = mean over windows, zeros of the padding counted, as PyTorch's AvgPool2d.
 struct AveragePool2D : WindowPool {
     using WindowPool::WindowPool;
     Func forward(Array x) override {
-        Func y("y"), padded = around(x, cast(x.type(), 0), "padded");
+        Func y("y"), padded = window.zero_outside(x, "padded");
         RDom k = places();
         y(c, u, v, n) += padded(c, window.at(u, k.x), window.at(v, k.y), n) * share(x);
         return y;
     }
     void backward(const Call &call, Array dy) override {
-        Func spread = around(dy, cast(dy.type(), 0), "spread");
+        Func spread = window.zero_outside(dy, "spread");
         RDom k = places();
         d(call.input())(c, u, v, n) += window.from(spread, c, u, k.x, v, k.y, n) * share(dy);
     }
@@ -131,7 +123,7 @@ struct MaxPool2D : WindowPool {
 private:
     /// The maximum of each window, and which of its places has it.
     Func first_maximum(const Array &x) const {
-        Func best("best"), padded = around(x, x.type().min(), "padded");
+        Func best("best"), padded = window.padded(x, x.type().min(), "padded");
         RDom k = places();
         Expr value = padded(c, window.at(u, k.x), window.at(v, k.y), n);
         best(c, u, v, n) = Tuple(x.type().min(), 0);

@@ -48,31 +48,4 @@ private:
     Var e{"e"}, p{"p"}, c{"c"}, u{"u"}, v{"v"}, n{"n"};
 };
 
-/// Each pixel becomes a square of `factor` by `factor` equal ones.
-/// x: [channels, width, height, batch] -> [channels, factor width, factor height, batch].
-struct NearestResize : Layer {
-    const int factor;
-
-    NearestResize(std::string path, int factor) : Layer(std::move(path)), factor(factor) {
-        if (factor < 1) fail("[{}] has a factor of {}, expected at least 1", this->path, factor);
-    }
-    int rank() const override { return 4; }
-    Shape shape(const Shape &x) const override {
-        if (x.rank() != 4) fail("[{}] input {} is not [channels, width, height, batch]", path, x.str());
-        return x.with(1, x[1] * factor).with(2, x[2] * factor);
-    }
-    Func forward(Array x) override {
-        Func y("y");
-        y(c, u, v, n) = x(c, u / factor, v / factor, n);
-        return y;
-    }
-    void backward(const Call &call, Array dy) override {
-        RDom k(0, factor, 0, factor, "k");
-        d(call.input())(c, u, v, n) += dy(c, u * factor + k.x, v * factor + k.y, n);
-    }
-
-private:
-    Var c{"c"}, u{"u"}, v{"v"}, n{"n"};
-};
-
 }  // namespace cryolite

@@ -29,6 +29,16 @@ struct Window {
         e = e + (dilation == 1 ? k : k * dilation);
         return e - padding;
     }
+    /// `x` inside its extents, `value` around them.
+    static Func padded(const Array &x, const Expr &value, const std::string &name) {
+        Func f(name);
+        Var c("c"), u("u"), v("v"), n("n");
+        const int w = x.extent(1), h = x.extent(2);
+        const Expr inside = u >= 0 && u < w && v >= 0 && v < h;
+        f(c, u, v, n) = select(inside, x(c, clamp(u, 0, w - 1), clamp(v, 0, h - 1), n), value);
+        return f;
+    }
+    static Func zero_outside(const Array &x, const std::string &name) { return padded(x, cast(x.type(), 0), name); }
     /// f at the output whose window has place (kx, ky) over input (u, v); zero where none has.
     Expr from(const Func &f, const Expr &c, const Expr &u, const Expr &kx, const Expr &v, const Expr &ky,
               const Expr &n) const {

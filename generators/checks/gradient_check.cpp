@@ -59,8 +59,8 @@ public:
         for (size_t i = 0; i < in.floats.size(); i++) in.floats[i] = values.empty() ? random.value() : values[i];
     }
 
-    /// Binds the parameters and builds the forward pipeline.
-    void build() {
+    /// Binds the parameters, some to given values, and builds the forward pipeline.
+    void build(const std::map<std::string, std::vector<double>> &values) {
         for (Parameter *w : layer.parameters()) {
             weights.emplace_back(w->name(), w->symbol(), Halide::Float(64), w->shape());
             weights.back().constant = w->is_state();
@@ -68,6 +68,13 @@ public:
             for (double &x : weights.back().floats) x = w->is_state() ? 0.5 + random.uniform() : random.value();
             weights.back().gradient = "d_" + w->name();
         }
+        for (SourceArray &w : weights)
+            if (auto given = values.find(w.name); given != values.end()) {
+                if (given->second.size() != w.floats.size())
+                    fail("[{}] parameter '{}' of shape {} is given {} values", layer.path, w.name, w.array.shape.str(),
+                         given->second.size());
+                w.floats = given->second;
+            }
         for (SourceArray &s : inputs) s.attach(), call.inputs.push_back(s.array);
         for (size_t k = 0; k < weights.size(); k++) weights[k].attach(), layer.parameters()[k]->bind(weights[k].array);
         Shape out = layer.shape(shapes);
@@ -185,7 +192,7 @@ private:
 template <typename Use> auto LayerTester::built(const Use &use) const {
     Bench bench(layer, seed);
     for (const Given &g : given) bench.add(g.shape, g.values, g.bound);
-    bench.build();
+    bench.build(weights);
     return use(bench);
 }
 

@@ -3,6 +3,7 @@
 // process.
 
 #include <cstdint>
+#include <map>
 
 #include "dsl/layer.h"
 
@@ -31,6 +32,10 @@ public:
     LayerTester &ids(const Shape &s, int bound, std::vector<double> values) {
         return add({s, std::move(values), bound});
     }
+    /// A parameter has these values.
+    LayerTester &weight(const std::string &name, std::vector<double> values) {
+        return weights[name] = std::move(values), *this;
+    }
     /// Compares with the derived gradient too.
     LayerTester &derived() { return with_derived = true, *this; }
 
@@ -58,6 +63,7 @@ private:
     uint64_t seed;
     bool with_derived = false;
     std::vector<Given> given;
+    std::map<std::string, std::vector<double>> weights;  ///< of parameters by name; others are random
 };
 
 }  // namespace cryolite::compiler

@@ -5,6 +5,7 @@
 #include "dsl/layers/group_norm.h"
 #include "dsl/layers/pooling.h"
 #include "dsl/layers/reshape.h"
+#include "dsl/layers/resize.h"
 
 #include "tests/support/compiler.h"
 

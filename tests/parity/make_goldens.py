@@ -154,6 +154,36 @@ def batch_norm():
                 of_five=F.cross_entropy(net(x[:5]), y[:5]).item())
 
 
+def layers():
+    """Layers and losses of odd shapes: tests/layers/test_goldens.cpp."""
+    def values(name, *shape):
+        u = (bits(name, int(np.prod(shape))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return torch.from_numpy((2 * u - 1).reshape(shape))
+
+    def ours(y):
+        """[batch, channels, height, width] in our order: channels innermost."""
+        return y.permute(0, 2, 3, 1).flatten().tolist()
+
+    image = values('x', 2, 5, 7, 3).permute(0, 3, 1, 2)
+    result = {}
+    for name, size, o in (('transposed', 3, {}), ('transposed strided', 4, dict(stride=2, padding=1)),
+                          ('transposed dilated', 3, dict(stride=3, padding=2, dilation=2, output_padding=1))):
+        # Ours: out innermost, then in, x, y.
+        w = values('w', size, size, 3, 5).permute(2, 3, 0, 1)
+        result[name] = ours(F.conv_transpose2d(image, w, values('b', 5), **o))
+    for factor in (1, 2, 3):
+        result[f'bilinear {factor}'] = ours(F.interpolate(image, scale_factor=factor, mode='bilinear',
+                                                          align_corners=False))
+    x, t = values('x', 7, 11), values('t', 7, 11)
+    result['huber'] = [F.huber_loss(x, t, delta=0.4).item()]
+    result['binary cross-entropy'] = [F.binary_cross_entropy_with_logits(x, (t + 1) / 2).item()]
+    result['squared error'] = [F.mse_loss(x, t).item()]
+    T = 2.5
+    result['distillation'] = [T * T * F.kl_div(F.log_softmax(x / T, 1), F.softmax(t / T, 1),
+                                               reduction='batchmean').item()]
+    return result
+
+
 def short(x):
     """Nine digits are more than float32 has."""
     if isinstance(x, float):
@@ -170,7 +200,7 @@ if __name__ == '__main__':
         norm = sum(t['gradient_norm']**2 for t in r['tensors'].values())**0.5
         print(f"{name}: loss {r['losses'][0]:.6f} ... {r['losses'][-1]:.6f}, gradient norm {norm:.4f}, "
               f"largest update {r['largest_update']:.3e}")
-    result['batch norm'] = short(batch_norm())
+    result['batch norm'], result['layers'] = short(batch_norm()), short(layers())
     with open(file, 'w') as f:
         json.dump(result, f, indent=None, separators=(',', ':'))
         f.write('\n')

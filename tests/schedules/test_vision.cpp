@@ -1,11 +1,13 @@
 // Every kernel of a small convolutional network, on ragged shapes, with its loop schedule and without.
 
 #include "dsl/layers/activation.h"
+#include "dsl/layers/conv_transpose.h"
 #include "dsl/layers/convolution.h"
 #include "dsl/layers/group_norm.h"
 #include "dsl/layers/linear.h"
 #include "dsl/layers/pooling.h"
 #include "dsl/layers/reshape.h"
+#include "dsl/layers/resize.h"
 #include "tests/support/kernels.h"
 
 namespace cryolite::test {
@@ -34,6 +36,19 @@ struct Vision : Classifier {
     }
 };
 
+/// Images that grow.
+struct Decoder : Classifier {
+    Conv2D stem{"stem", 3, 7, 3};
+    ConvTranspose2D strided{"strided", 7, 11, 4, {.stride = 2, .padding = 1}},
+        dilated{"dilated", 11, 5, 3, {.dilation = 2, .bias = false}};
+    BilinearResize resize{"resize", 2};
+    MeanPool mean{"mean"};
+    Linear head{"head", 5, classes};
+
+    Shape features() const override { return {3, 7, 5}; }
+    Tensor forward(Tensor x) override { return head(mean(dilated(resize(strided(stem(x)))))); }
+};
+
 const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", "3"}};
 
 }  // namespace
@@ -41,6 +56,11 @@ const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", "3
 TEST_CASE("schedules: convolutions, pools and norms of images") {
     check_kernels(Compiled<Vision>(arguments));
     check_kernels(Compiled<Vision>(arguments, {}, {.accumulate = true}));
+}
+
+TEST_CASE("schedules: transposed convolutions and bilinear resizing") {
+    check_kernels(Compiled<Decoder>(arguments));
+    check_kernels(Compiled<Decoder>(arguments, {}, {.accumulate = true}));
 }
 
 }  // namespace cryolite::test

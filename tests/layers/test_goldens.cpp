@@ -1,0 +1,106 @@
+// Layers against PyTorch's, from goldens.json, which tests/parity/make_goldens.py writes: values of odd shapes, with
+// weights and inputs from a formula.
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "dsl/layers/conv_transpose.h"
+#include "dsl/layers/resize.h"
+#include "dsl/losses/binary_cross_entropy.h"
+#include "dsl/losses/cross_entropy.h"
+#include "dsl/losses/distillation.h"
+#include "dsl/losses/huber.h"
+#include "dsl/losses/mean_squared_error.h"
+#include "tests/support/compiler.h"
+
+namespace cryolite::test {
+
+namespace {
+
+using nlohmann::json;
+
+const json &golden(const std::string &name) {
+    static const json all = json::parse(std::ifstream(CRYOLITE_SOURCE_DIR "/tests/parity/goldens.json"));
+    return all.at("layers").at(name);
+}
+
+/// splitmix64 from the FNV-1a hash of the name, in -1 ... 1.
+std::vector<double> formula(const std::string &name, int64_t count) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (char c : name) h = (h ^ uint8_t(c)) * 0x100000001b3u;
+    std::vector<double> v;
+    for (int64_t i = 1; i <= count; i++) {
+        uint64_t z = h + uint64_t(i) * 0x9e3779b97f4a7c15u;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+        v.push_back(2 * (double((z ^ (z >> 31)) >> 11) * 0x1p-53) - 1);
+    }
+    return v;
+}
+
+void check_golden(const std::string &name, const LayerTester &tester) {
+    const std::vector<double> found = output_of(tester), expected = golden(name);
+    REQUIRE(found.size() == expected.size());
+    for (size_t i = 0; i < found.size(); i++) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-8));
+}
+
+}  // namespace
+
+TEST_CASE("ConvTranspose2D: PyTorch's values; gradients; what does not fit is refused") {
+    struct Way {
+        const char *name;
+        int size;
+        ConvTranspose2DOptions options;
+    };
+    for (const Way &w :
+         {Way{"transposed", 3, {}}, Way{"transposed strided", 4, {.stride = 2, .padding = 1}},
+          Way{"transposed dilated", 3, {.stride = 3, .padding = 2, .dilation = 2, .output_padding = 1}}}) {
+        CAPTURE(w.name);
+        ConvTranspose2D layer("up", 3, 5, w.size, w.options);
+        const Shape x{3, 7, 5, 2};
+        check_golden(w.name, LayerTester(layer)
+                                 .input(x, formula("x", x.size()))
+                                 .weight("weight", formula("w", layer.W.shape().size()))
+                                 .weight("bias", formula("b", 5)));
+        check_gradients(LayerTester(layer).input({3, 5, 3, 2}));
+    }
+    ConvTranspose2D layer("up", 3, 5, 4, {.stride = 2, .padding = 1, .bias = false});
+    CHECK(layer.shape(Shape{3, 7, 5, 2}) == Shape{5, 14, 10, 2});
+    CHECK_ERROR(layer.shape(Shape{4, 7, 5, 2}), "[up] input has 4 channels, expected 3");
+    CHECK_ERROR(layer.shape(Shape{3, 7, 2}), "[up] input [3, 7, 2] is not [channels, width, height, batch]");
+    CHECK_ERROR(ConvTranspose2D("up", 3, 5, 3, {.padding = 3}).shape(Shape{3, 2, 2, 2}),
+                "[up] a padding of 3 leaves nothing of input [3, 2, 2, 2]");
+    CHECK_ERROR(ConvTranspose2D("up", 3, 5, 3, {.stride = 2, .output_padding = 2}),
+                "[up] has an output padding of 2, expected 0 to less than the stride 2");
+}
+
+TEST_CASE("BilinearResize: PyTorch's values; gradients") {
+    for (int factor : {1, 2, 3}) {
+        CAPTURE(factor);
+        BilinearResize layer("resize", factor);
+        const Shape x{3, 7, 5, 2};
+        check_golden(fmt::format("bilinear {}", factor), LayerTester(layer).input(x, formula("x", x.size())));
+        check_gradients(LayerTester(layer).input({3, 5, 3, 2}));
+        check_gradients(LayerTester(layer).input({2, 1, 2, 2}));
+    }
+    CHECK_ERROR(BilinearResize("resize", 0), "[resize] has a factor of 0, expected at least 1");
+    CHECK_ERROR(BilinearResize("resize", 2).shape(Shape{3, 7}),
+                "[resize] input [3, 7] is not [channels, width, height, batch]");
+}
+
+TEST_CASE("losses: PyTorch's values on odd shapes") {
+    const Shape s{11, 7};
+    const std::vector<double> x = formula("x", 77), t = formula("t", 77);
+    std::vector<double> probabilities = t;
+    for (double &p : probabilities) p = (p + 1) / 2;
+    Huber huber("loss", 0.4);
+    BinaryCrossEntropy yes_or_no;
+    MeanSquaredError squared;
+    Distillation taught("loss", 2.5);
+    check_golden("huber", LayerTester(huber).input(s, x).input(s, t));
+    check_golden("binary cross-entropy", LayerTester(yes_or_no).input(s, x).input(s, probabilities));
+    check_golden("squared error", LayerTester(squared).input(s, x).input(s, t));
+    check_golden("distillation", LayerTester(taught).input(s, x).input(s, t));
+}
+
+}  // namespace cryolite::test
