@@ -17,6 +17,10 @@ struct Arrange : Layer {
 protected:
     const Shape of;  ///< the first input
 
+    /// Where the algorithm is for one shape.
+    void check_made_for(const Shape &expected, const Shape &x) const {
+        if (x != expected) fail("[{}] was made for {}, not for {}", path, expected.str(), x.str());
+    }
     void check_dim(int dim) const {
         if (dim < 0 || dim >= of.rank())
             fail("[{}] is along dimension {} of {}: dimensions are 0, the innermost, to {}", path, dim, of.str(),
@@ -42,7 +46,10 @@ struct Concat : Arrange {
             extents.push_back(s[dim]);
         }
     }
-    Shape shape(const std::vector<Shape> &) const override { return of.with(dim, begins.back() + extents.back()); }
+    Shape shape(const std::vector<Shape> &x) const override {
+        for (size_t k = 0; k < x.size(); k++) check_made_for(of.with(dim, extents.at(k)), x[k]);
+        return of.with(dim, begins.back() + extents.back());
+    }
     Func forward(const std::vector<Array> &x) override {
         Func z("z");
         const std::vector<Var> v = vars(of.rank());
@@ -78,7 +85,10 @@ struct Slice : Arrange {
             fail("[slice] takes {} to {} along dimension {} of {}: expected 0 <= begin < end <= {}", begin, end, dim,
                  x.str(), x[dim]);
     }
-    Shape shape(const Shape &) const override { return of.with(dim, end - begin); }
+    Shape shape(const Shape &x) const override {
+        check_made_for(of, x);
+        return of.with(dim, end - begin);
+    }
     Func forward(Array x) override {
         Func z("z");
         const std::vector<Var> v = vars(of.rank());
@@ -135,15 +145,19 @@ private:
 
 /// The same elements, in the same order, in other extents.
 struct Reshape : Refold {
-    Reshape(const Shape &x, Shape z) : Refold("reshape"), z(std::move(z)) {
-        if (x.size() != this->z.size())
-            fail("[reshape] of {} to {}: {} elements and {}", x.str(), this->z.str(), x.size(), this->z.size());
+    Reshape(const Shape &x, Shape z) : Refold("reshape"), z(std::move(z)) { check_size(x); }
+    Shape shape(const Shape &x) const override {
+        check_size(x);
+        return z;
     }
-    Shape shape(const Shape &) const override { return z; }
     double flops(const Shape &) const override { return 0; }
 
 private:
     const Shape z;
+    void check_size(const Shape &x) const {
+        if (x.size() != z.size())
+            fail("[reshape] of {} to {}: {} elements and {}", x.str(), z.str(), x.size(), z.size());
+    }
 };
 
 /// The sum over a dimension, times `scale`, which then is gone: z(..) = scale sum over i of x(.., i, ..).
@@ -154,6 +168,7 @@ struct Reduce : Arrange {
     }
     int output_rank() const override { return std::max(of.rank() - 1, 1); }
     Shape shape(const Shape &x) const override {
+        check_made_for(of, x);
         std::vector<int> e = x.extents();
         e.erase(e.begin() + dim);
         return e.empty() ? Shape{1} : Shape(e);

@@ -1,5 +1,6 @@
 // `check` takes every layer whose algorithm differs, whatever its type, and those that are alike once.
 
+#include "dsl/tensor.h"
 #include "generators/checks/check.h"
 #include "tests/support/compiler.h"
 #include "tests/support/curves.h"
@@ -12,6 +13,42 @@ struct Four : Classifier {
     Curve straight{"straight", false}, same{"same", false}, bent{"bent", true}, odd{"odd", true};
     Shape features() const override { return {10}; }
     Tensor forward(Tensor x) override { return odd(bent(same(straight(x)))); }
+};
+
+/// Layers that are made for one shape, some of whose extents a check would cut.
+struct Rearranged : Classifier {
+    Linear head{"head", 9, classes};
+    Shape features() const override { return {5, 23}; }
+    Tensor forward(Tensor x) override {
+        const int n = x.shape()[2];
+        const Tensor all = concat({slice(x, 1, 2, 21), 2 * slice(x, 1, 19, 23)}, 1);  // [5, 23, n]
+        const Tensor pooled = mean(reshape(permute(all, {1, 0, 2}), {23, 5, n}), 0);
+        return head(concat({pooled, slice(sum(all, 1), 0, 1, 5)}, 0));
+    }
+};
+
+/// Its result is the same, whatever it is given.
+struct Folded : Layer {
+    const Shape made_for;
+    Folded(const std::string &path, const Shape &x) : Layer(path), made_for(x) {}
+    int rank() const override { return 1; }
+    Shape shape(const Shape &) const override { return made_for; }
+    Func forward(Array x) override {
+        Var i("i");
+        Func y("y");
+        y(i) = 2 * x(int(made_for.size()) - 1 - i);
+        return y;
+    }
+    void backward(const Call &call, Array dy) override {
+        Var i("i");
+        d(call.input())(i) = 2 * dy(int(made_for.size()) - 1 - i);
+    }
+};
+struct Turned : Classifier {
+    Folded folded{"folded", Shape{7, batch}};
+    Linear head{"head", 7, classes};
+    Shape features() const override { return {7}; }
+    Tensor forward(Tensor x) override { return head(folded(x)); }
 };
 
 /// y = x table(0), the table a constant of the algorithm.
@@ -40,6 +77,19 @@ TEST_CASE("check: the instances of a type that differ are checked, too") {
     CHECK(compiler::check_gradients(model) == 1);
     model.odd.wrong = 0, model.bent.wrong = 1e-3f;
     CHECK(compiler::check_gradients(model) == 1);
+}
+
+TEST_CASE("check: a layer that is made for one shape is given that one") {
+    Arguments::current() = {};
+    Rearranged model;
+    CHECK(compiler::check_gradients(model) == 0);
+    Turned turned;
+    CHECK(compiler::check_gradients(turned) == 0);
+    const Shape x{5, 3, 2};
+    CHECK_ERROR(Slice(x, 1, 0, 2).shape(Shape{5, 2, 2}), "[slice] was made for [5, 3, 2], not for [5, 2, 2]");
+    CHECK_ERROR(Concat({x, x}, 0).shape({x, Shape{4, 3, 2}}), "[concat] was made for [5, 3, 2], not for [4, 3, 2]");
+    CHECK_ERROR(Reduce("sum", x, 1).shape(Shape{5, 2, 2}), "[sum] was made for [5, 3, 2], not for [5, 2, 2]");
+    CHECK_ERROR(Reshape(x, {30}).shape(Shape{5, 2, 2}), "[reshape] of [5, 2, 2] to [30]: 20 elements and 30");
 }
 
 TEST_CASE("check: algorithms are told apart by everything in them") {
