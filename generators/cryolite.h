@@ -14,6 +14,7 @@
 #include "dsl/layers/layer_norm.h"
 #include "dsl/layers/linear.h"
 #include "dsl/layers/pooling.h"
+#include "dsl/layers/recurrence.h"
 #include "dsl/layers/reshape.h"
 #include "dsl/layers/resize.h"
 #include "dsl/layers/rms_norm.h"

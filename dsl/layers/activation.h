@@ -73,6 +73,16 @@ private:
     }
 };
 
+/// y = 1 / (1 + exp(-x)), from 0 to 1: a gate.
+struct Sigmoid : Pointwise {
+    using Pointwise::Pointwise;
+    Expr value(Expr x) const override { return 1 / (1 + exp(-x)); }
+    Expr slope(Expr x) const override {
+        Expr y = value(x);
+        return y * (1 - y);
+    }
+};
+
 /// y = x / (1 + exp(-x)).   Also called Swish: Ramachandran et al., 2017.
 struct SiLU : Pointwise {
     using Pointwise::Pointwise;

@@ -46,6 +46,9 @@ void batch_norm(Group &g, const Machine &m);
 /// The sum over a dimension, s(..) += f(.., k, ..), and its gradient.
 void reduce(Group &g, const Machine &m);
 
+/// What goes along a sequence place by place, out(i, place, sequence), and its gradients.
+void scan(Group &g, const Machine &m);
+
 /// Convolutions and pools over [channels, width, height, batch], forward and both gradients.
 void windows(Group &g, const Machine &m);
 
