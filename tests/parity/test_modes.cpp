@@ -152,6 +152,23 @@ TEST_CASE("batch norm: micro-batches each move the statistics, and of several wo
     CHECK(std::abs(after_both - after_first) > 1e-4);
 }
 
+TEST_CASE("batch norm: two calls of a layer move its statistics in their order") {
+    ModesCase c(4);
+    const std::vector<float> W = c.values("first.weight"), b = c.values("first.bias"), shift = c.values("norm.bias");
+    const Batch batch = c.part(0, rows);
+    c.step();
+    const std::vector<float> found = c.values("norm.running_mean");
+    const size_t width = found.size();
+    for (size_t o = 0; o < width; o++) {
+        double mean =
+            b[o];  // of what the first call normalises; the second one normalises rows whose mean is the shift
+        for (size_t i = 0; i < batch.features.size(); i++)
+            mean += double(batch.features[i]) * W[i % columns * width + o] / rows;
+        REQUIRE(std::abs(mean - shift[o]) > 1e-3);
+        CHECK(found[o] == doctest::Approx(0.3 * (0.7 * mean + shift[o])).epsilon(1e-4));
+    }
+}
+
 TEST_CASE("states: saved with the weights and read again; one that a checkpoint lacks is named") {
     ModesCase c(3), resumed(3), plain(1);
     c.step();

@@ -6,7 +6,7 @@ using namespace cryolite;
 
 struct Modes : Classifier {
     static constexpr int columns = 13, width = 17;
-    GeneratorParam<int> kind{"kind", 1, "1 plain, 2 dropout, 3 batch norm"};
+    GeneratorParam<int> kind{"kind", 1, "1 plain, 2 dropout, 3 batch norm, 4 batch norm twice"};
 
     Linear first{"first", columns, width}, last{"last", width, classes};
     Relu relu{"relu"};
@@ -14,12 +14,12 @@ struct Modes : Classifier {
     std::optional<BatchNorm> norm;
 
     Modes() {
-        if (kind == 3) norm.emplace("norm", width, BatchNormOptions{.momentum = 0.3});
+        if (kind >= 3) norm.emplace("norm", width, BatchNormOptions{.momentum = 0.3});
     }
     Shape features() const override { return {columns}; }
     Tensor forward(Tensor x) override {
         x = first(x);
-        if (norm) x = (*norm)(x);
+        for (int k = 3; k <= kind; k++) x = (*norm)(x);
         return last(drop(relu(x)));
     }
 };

@@ -96,8 +96,20 @@ private:
         become_part(p, part, whole_adjoint[whole], p.values[v].begin);
         return part;
     }
+    /// A layer's calls each go on from what the call before made of its states: all at the place of the first, which
+    /// the backward pass meets last.
+    void next_states(CallId first) {
+        const LayerId layer = p.calls[first].layer;
+        auto has_state = [&](ParamId w) { return p.parameters[w].state; };
+        if (std::ranges::none_of(p.layers[layer].parameters, has_state)) return;
+        std::vector<CallId> calls;
+        for (CallId c : p.calls.ids())
+            if (p.calls[c].layer == layer) calls.push_back(c);
+        if (calls.front() != first) return;
+        for (CallId c : calls) next_states_of(c);
+    }
     /// Those of one shape together, as they follow from the same sums.
-    void next_states(CallId c) {
+    void next_states_of(CallId c) {
         std::map<std::vector<int>, std::vector<ParamId>> of_shape;
         for (ParamId w : p.layer(c).parameters)
             if (p.parameters[w].state) of_shape[p.parameters[w].shape.extents()].push_back(w);
