@@ -29,6 +29,7 @@ enum class InBundle {
     value,
     where_given,  ///< its value, where that is not the default: a new setting changes no key that there was
     whether,      ///< only whether it is what it is by default: gradients are clipped, or are not
+    where_on,     ///< the same, where it is not the default
 };
 
 struct Setting {
@@ -62,6 +63,8 @@ struct Setting {
     std::string flag = "";  ///< by which a user sets it, where it has no flag of its own
 
     bool is_switch() const { return std::holds_alternative<Switch>(range); }
+    /// Whether a bundle knows of its value no more than that it is not the default.
+    bool is_known_as_on() const { return in_bundle == InBundle::whether || in_bundle == InBundle::where_on; }
     /// "head_rows", in JSON.
     std::string key() const;
 };

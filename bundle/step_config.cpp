@@ -53,6 +53,14 @@ const std::vector<StepSetting> &step_settings() {
           .in_bundle = whether,
           .in_bench = false},
          &S::clip},
+        {{.name = "ema",
+          .value = "DECAY",
+          .group = step,
+          .help = "keeps an exponential moving average of the weights, of which so much stays in a step: 0.999; 0: off",
+          .range = RealRange::fraction,
+          .on_resume = fixed,
+          .in_bundle = InBundle::where_on},
+         &S::ema},
         {{.name = "optimizer",
           .value = "NAME",
           .group = step,
@@ -172,7 +180,8 @@ bool is_on(const StepSetting &s, StepConfig &config) {
 }
 
 bool concerns_bundle(const StepSetting &s, StepConfig &config) {
-    return s.in_bundle != InBundle::no && (s.in_bundle != InBundle::where_given || is_on(s, config));
+    const bool where_it_is = s.in_bundle == InBundle::where_given || s.in_bundle == InBundle::where_on;
+    return s.in_bundle != InBundle::no && (!where_it_is || is_on(s, config));
 }
 
 std::string bundle_text(const StepSetting &s, StepConfig &config) { return bundle_text(s, text_of(s, s.of(config))); }
@@ -211,7 +220,7 @@ json bundle_key(const StepConfig &given) {
     for (const StepSetting &s : step_settings()) {
         if (!concerns_bundle(s, config)) continue;
         json &at = key[s.key()];
-        if (s.in_bundle == InBundle::whether)
+        if (s.is_known_as_on())
             at = is_on(s, config);
         else
             std::visit(
@@ -231,7 +240,7 @@ std::vector<std::string> program_arguments(const StepConfig &given) {
     std::vector<std::string> words;
     for (const StepSetting &s : step_settings()) {
         if (!concerns_bundle(s, config)) continue;
-        if (s.in_bundle == InBundle::whether || s.is_switch()) {
+        if (s.is_known_as_on() || s.is_switch()) {
             if (is_on(s, config)) words.push_back("--" + s.name);
         } else {
             words.insert(words.end(), {"--" + s.name, bundle_text(s, config)});

@@ -24,10 +24,12 @@ struct StepConfig {
     std::string lines = "none";        ///< of the step schedule, as text, after the program's own
     int workers = 1;                   ///< whose gradients are added
     std::string freeze = "none";       ///< patterns of names of parameters that are not trained, with commas between
+    double ema = 0;                    ///< how much of the average of weights stays in a step; 0: none is kept
     std::string param_group = "none";  ///< texts of groups of parameters, with semicolons between
 
     bool clips() const { return clip > 0; }
     bool accumulates() const { return accumulate > 1; }
+    bool averages() const { return ema > 0; }
     std::vector<std::string> freeze_patterns() const;
     std::vector<ParamGroup> param_groups() const;
     bool operator==(const StepConfig &) const = default;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "dsl/optimizers/adamw.h"
+#include "dsl/optimizers/averaged.h"
 #include "dsl/optimizers/lars.h"
 #include "dsl/optimizers/lion.h"
 #include "dsl/optimizers/sgd.h"
@@ -171,6 +172,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     const StepConfig &c = r.step;
     Machine machine = Machine::of(kernel_target(r.target, c.device));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
+    if (c.averages()) optimizer = std::make_unique<Averaged>(std::move(optimizer));
     const StepOptions options = options_of(r);
     if (!r.reference.empty())
         return fmt::print("{}\n", reference_steps(model, *optimizer, options, read_whole(r.reference))), 0;

@@ -46,6 +46,7 @@ MemoryNeed memory_need(const Plan &plan, bool one_of_several) {
         split |= b.role == "master_low";
     }
     need.staging = largest * staging_bytes(split);
+    if (plan.scalar("ema") >= 0) need.staging += need.roles["parameter"] + need.roles["master_low"];  // set aside
     return need;
 }
 

@@ -83,6 +83,12 @@ public:
     /// Whether the targets are numbers to predict, not tokens or labels.
     bool predicts_numbers() const { return plan().buffers[size_t(targets_)].type == "float32"; }
 
+    /// Whether the optimizer keeps an average of each weight that is trained.
+    bool averages() const { return plan().scalar("ema") >= 0; }
+    /// Calls `use` while the weights are their averages, after which they are what they were, bit by bit; as they are
+    /// before the first update. In all processes together. Errors: no averages are kept.
+    void with_averages(const std::function<void()> &use);
+
     /// Row-major values of a parameter, its gradient or its state. A split master is one number here.
     void put(int buffer, std::span<const float> row_major);
     void get(int buffer, std::span<float> row_major);
@@ -103,6 +109,8 @@ public:
     /// Errors: NotFiniteWeight.
     std::string write_parameters(const fs::path &path);
     std::string write_state(const fs::path &path);
+    /// As the parameters' file, of their averages.
+    std::string write_averages(const fs::path &path);
     /// What a process that writes no files does while rank 0 writes both: sends its part of the state.
     void send_state();
     void read_state(const fs::path &path);

@@ -50,7 +50,8 @@ std::string another(const Flag &f) {
 
 /// Another value of a step's setting.
 void change(const StepSetting &s, StepConfig &config) {
-    REQUIRE((read_value(s, "3", s.of(config)) || read_value(s, "wte=lr:3", s.of(config)) ||
+    REQUIRE((read_value(s, "3", s.of(config)) || read_value(s, "0.5", s.of(config)) ||
+             read_value(s, "wte=lr:3", s.of(config)) ||
              read_value(s, s.is_switch() ? "true" : s.words.back().text, s.of(config))));
 }
 
@@ -92,6 +93,7 @@ TrainSettings settings_with(const Flag &f, const std::string &text) {
     std::vector<std::pair<std::string, std::string>> line = {{f.name, text}};
     if (f.name == "resume") line.push_back({"out", "/runs/x"});
     if (f.name == "min-lr") line.push_back({"lr", "0.5"});
+    if (f.name.ends_with("-ema")) line.push_back({"ema", "0.5"});
     return understand(request(line));
 }
 
@@ -184,13 +186,16 @@ TEST_CASE("flags: patterns of what is not trained, and of a setting at its defau
 }
 
 TEST_CASE("flags: a run that goes on may change those that say so, and no other") {
-    const TrainSettings plain = understand(request());
-    ResumePoint point;
-    point.settings = flags_of(plain);
-    for (const Flag &f : rows(request().program.description)) {
+    const auto flags = rows(request().program.description);
+    for (const Flag &f : flags) {
         if (!f.recorded || f.on_resume == OnResume::by_content) continue;
         CAPTURE(f.name);
-        Request r = request({{f.name, another(f)}});
+        std::vector<std::pair<std::string, std::string>> line;
+        if (f.name.ends_with("-ema")) line.push_back({"ema", "0.5"});
+        ResumePoint point;
+        point.settings = flags_of(understand(request(line)));
+        line.push_back({f.name, another(f)});
+        Request r = request(line);
         if (f.name == "min-lr") r.values.give("lr", {"0.5", Origin::command_line});
         const TrainSettings s = understand(r);
         CHECK(changed_flags(s, point).at(f.name).starts_with("--" + f.name + " "));

@@ -137,6 +137,11 @@ TEST_CASE("bad values are refused by name") {
         {{{"order", "backwards"}}, "--order is \"backwards\", expected random or sequential"},
         {{{"tokenizer", "words"}}, "--tokenizer is \"words\", expected char, gpt2 or the path of a tokenizer.json"},
         {{{"resume", "true"}}, "--resume needs --out DIR"},
+        {{{"ema", "1"}}, "--ema is \"1\", expected a number from 0 to below 1"},
+        {{{"ema", "-0.5"}}, "--ema is \"-0.5\""},
+        {{{"save-ema", "true"}},
+         "--save-ema needs --ema DECAY, as 0.999: without it no average of the weights is kept"},
+        {{{"evaluate-ema", "true"}, {"ema", "0"}}, "--evaluate-ema needs --ema DECAY"},
         {{{"eval-every", "-1"}}, "--eval-every is \"-1\""},
     };
     for (const Bad &bad : table) {

@@ -170,6 +170,7 @@ Plan with_numbers(Plan plan, const TrainSettings &s) {
         const std::string &scalar = plan.scalar_names[i];
         if (const auto at = s.numbers.find(scalar); at != s.numbers.end()) plan.scalar_values[i] = at->second;
         if (scalar == "clip") plan.scalar_values[i] = s.clip;
+        if (scalar == "ema") plan.scalar_values[i] = s.ema;
         if (scalar == "lr") plan.scalar_values[i] = s.rate.high;
     }
     return plan;

@@ -264,13 +264,17 @@ private:
 
     void validate(uint64_t step) {
         progress_.busy(fmt::format("step {}: evaluating", step));
-        std::optional<EvalEvent> e = evaluate(trainer(), data_, s_, step, [this] { return stopped(); });
+        std::optional<EvalEvent> e;
+        auto measure = [&] { e = evaluate(trainer(), data_, s_, step, [this] { return stopped(); }); };
+        s_.evaluate_ema ? trainer().with_averages(measure) : measure();
         if (!e) return;
+        e->of_averages = s_.evaluate_ema;
         evaluated_ = step;
         if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss, true);
         folder_.record(*e);
         emit(to_json(*e));
-        progress_.say(fmt::format("step {}: validation loss {}{}", step, loss_text(e->val_loss), metric_words(*e)));
+        progress_.say(fmt::format("step {}: validation loss {}{}{}", step, loss_text(e->val_loss), metric_words(*e),
+                                  e->of_averages ? ", of the weights' averages" : ""));
         folder_.write_plot(title());
     }
 
@@ -288,13 +292,18 @@ private:
         const std::optional<uint64_t> good = withheld == 0 ? step : last_.good;
         std::optional<Checkpoint> written;
         try {
-            if (processes().rank() > 0)
+            if (processes().rank() > 0) {
                 trainer().send_state();
-            else
+                if (s_.save_ema) trainer().with_averages([] {});
+            } else {
+                std::vector<CheckpointFile> files = {
+                    {"model.safetensors", [&](const fs::path &p) { return trainer().write_parameters(p); }},
+                    {"optimizer.safetensors", [&](const fs::path &p) { return trainer().write_state(p); }}};
+                if (s_.save_ema)
+                    files.push_back({averages_file, [&](const fs::path &p) { return trainer().write_averages(p); }});
                 written = folder_.write(
-                    {step, position_, withheld, good, must_evaluate(step), &s_, &data_, &request_.program},
-                    {{"model.safetensors", [&](const fs::path &p) { return trainer().write_parameters(p); }},
-                     {"optimizer.safetensors", [&](const fs::path &p) { return trainer().write_state(p); }}});
+                    {step, position_, withheld, good, must_evaluate(step), &s_, &data_, &request_.program}, files);
+            }
         } catch (const NotFiniteWeight &e) {
             if (processes().size() == 1) stop_at(e.what(), step, last_.step);
             throw;

@@ -40,6 +40,7 @@ std::string to_json(const EvalEvent &e) {
     std::string metrics;
     for (auto &[name, value] : {std::pair{"accuracy", e.accuracy}, {"rmse", e.rmse}, {"r2", e.r2}})
         if (value) metrics += fmt::format(R"(,"{}":{})", name, number(*value, 9));
+    if (e.of_averages) metrics += R"(,"of_averages":true)";
     return fmt::format(R"({{"event":"eval","step":{},"val_loss":{}{}}})", e.step, number(e.val_loss, 9), metrics);
 }
 

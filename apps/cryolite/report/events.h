@@ -27,7 +27,8 @@ struct EvalEvent {
     std::optional<double> accuracy = {};  ///< of classifiers
     std::optional<double> rmse = {};      ///< where numbers are predicted: sqrt(mean of squared errors), in their unit
     std::optional<double> r2 =
-        {};  ///< 1 - sum of squared errors / that of the mean's; none where all targets are equal
+        {};                    ///< 1 - sum of squared errors / that of the mean's; none where all targets are equal
+    bool of_averages = false;  ///< of the weights' averages, not of the weights
 };
 /// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987"; empty: it has no such metric.
 std::string metric_words(const EvalEvent &e);

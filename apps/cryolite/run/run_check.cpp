@@ -101,7 +101,7 @@ RunCheck check_run(const fs::path &folder) {
     if (const fs::path vocabulary = folder / "vocab.json"; is_there(vocabulary))
         add(mistake_of([&] { load_tokenizer(vocabulary); }));
     if (!check.newest) return check;
-    for (const char *name : result_files) add(verify_copy(folder / name, *check.newest));
+    for (const char *name : results_of(*check.newest)) add(verify_copy(folder / name, *check.newest));
     add(metrics_mistake(folder / "metrics.jsonl", check.newest->step));
     return check;
 }

@@ -57,6 +57,12 @@ void check_resumable(const fs::path &path) {
 
 }  // namespace
 
+std::vector<const char *> results_of(const Checkpoint &checkpoint) {
+    std::vector<const char *> names(result_files.begin(), result_files.end());
+    if (is_there(checkpoint.path / averages_file)) names.push_back(averages_file);
+    return names;
+}
+
 fs::path default_folder(const std::string &app) {
     const std::time_t now = std::time(nullptr);
     std::tm local{};
@@ -133,7 +139,7 @@ void RunFolder::begin(const TrainSettings &s, const RunData &data, const std::op
     metrics_.emplace(path_ / "metrics.jsonl", point ? point->checkpoint.step : 0);
     make_private_dirs(path_ / "checkpoints", 0755);
     if (point)  // the last process may have been killed between a checkpoint and its copy
-        for (const char *name : result_files)
+        for (const char *name : results_of(point->checkpoint))
             if (!verify_copy(path_ / name, point->checkpoint).empty()) copy_result(point->checkpoint, name);
     read_metrics(point ? point->metrics : std::vector<std::string>());
     sync_path(path_);
@@ -237,8 +243,9 @@ void RunFolder::copy_result(const Checkpoint &checkpoint, const char *name) cons
 void RunFolder::settle(const Checkpoint &written, int keep) {
     try {
         if (keep) prune_checkpoints(path_, written, keep, damaged_);  // before the copies take their room
-        copy_result(written, "model.safetensors");
-        if (!verify_copy(path_ / "config.json", written).empty()) copy_result(written, "config.json");
+        for (const char *name : results_of(written))
+            if (name == std::string_view("model.safetensors") || !verify_copy(path_ / name, written).empty())
+                copy_result(written, name);
         sync_path(path_);
         if (!unsynced_.empty()) fail("{}", unsynced_);
     } catch (const Error &e) {

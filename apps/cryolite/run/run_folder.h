@@ -17,6 +17,10 @@ fs::path default_folder(const std::string &app);
 
 /// The run's result: these files of its newest checkpoint, beside config.toml too.
 constexpr std::array<const char *, 2> result_files = {"model.safetensors", "config.json"};
+/// One more where a run saves the averages of its weights.
+constexpr const char *averages_file = "model_ema.safetensors";
+/// Those that a checkpoint has.
+std::vector<const char *> results_of(const Checkpoint &checkpoint);
 
 /// What a checkpoint needs beside the trainer's tensors.
 struct RunState {

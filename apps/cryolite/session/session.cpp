@@ -129,6 +129,7 @@ std::unique_ptr<Session> open_session(TrainSettings &s, const Request &request, 
     auto session = std::make_unique<Session>(open_bundle(s, request, progress, true, emit), s);
     for (auto &[name, value] : s.numbers) session->trainer->set(name, value);
     session->trainer->set("clip", s.clip);
+    session->trainer->set("ema", s.ema);
     session->trainer->seed_steps(s.seed);
     return session;
 }

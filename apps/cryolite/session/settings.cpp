@@ -168,6 +168,9 @@ void check_run(const TrainSettings &s, const Values &v) {
                    "--workers {} --restarts N --launch \"mpirun -n {{workers}}\"",
                    known_processes().size());
     if (s.sequential && !s.text) fail_usage("--order sequential is for tokens; this model reads the rows of a table");
+    for (auto [flag, given] : {std::pair{"evaluate-ema", s.evaluate_ema}, {"save-ema", s.save_ema}})
+        if (given && !s.averages())
+            fail_usage("--{} needs --ema DECAY, as 0.999: without it no average of the weights is kept", flag);
     if (s.resume && s.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
 }
 

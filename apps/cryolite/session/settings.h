@@ -32,6 +32,7 @@ struct TrainSettings : StepConfig {
     std::string tokenizer = "char";
     bool sequential = false, resume = false, json = false;
     uint64_t checkpoint_every = 500, eval_every = 250;
+    bool evaluate_ema = false, save_ema = false;
     int keep = 2;
     uint64_t give_up_after = 50;          ///< updates withheld in a row; 0: never
     bool profile = false, peers = false;  ///< bench
