@@ -230,32 +230,47 @@ private:
         need('(');
         const std::vector<Names::Found> stages = found(named);
         const std::vector<Stage> none(stages.size());
+        // Once the line is read to its end.
         auto each = [&](const std::vector<Stage> &to, auto &&line) {
+            need(')');
+            const bool legal = where_legal();
             for (size_t i = 0; i < stages.size(); i++)
-                of_this_line([&] { line(step_.line(stages[i].stage, place(begin_)), to[i]); });
+                of_this_line([&] {
+                    Step::Line said = step_.line(stages[i].stage, place(begin_));
+                    line(said, to[i]);
+                    if (legal) said.where_legal();
+                });
         };
         if (how == ".compute_root") {
-            each(none, [](Step::Line line, auto &) { line.compute_root(); });
+            each(none, [](Step::Line &line, auto &) { line.compute_root(); });
         } else if (how == ".compute_at" || how == ".compute_with") {
             const StageText to = stage();
             const bool with = how == ".compute_with";
             const int rows = !with && take(',') ? number("a number of rows") : 0;
             each(targets(to, stages),
-                 [&](Step::Line line, const Stage &t) { with ? line.compute_with(t) : line.compute_at(t, rows); });
+                 [&](Step::Line &line, const Stage &t) { with ? line.compute_with(t) : line.compute_at(t, rows); });
         } else if (how == ".store_at") {
             const StageText to = stage();
-            each(targets(to, stages), [&](Step::Line line, const Stage &t) { line.store_at(t); });
+            each(targets(to, stages), [&](Step::Line &line, const Stage &t) { line.store_at(t); });
         } else if (how == ".dialect") {
             const std::string name = need_word("a dialect's name");
-            each(none, [&](Step::Line line, auto &) { line.dialect({name.c_str()}); });
+            each(none, [&](Step::Line &line, auto &) { line.dialect({name.c_str()}); });
         } else if (how == ".distribute") {
             if (const StageText all = stage(); all.name != "workers") at_ = all.at, expected("workers");
-            each(none, [](Step::Line line, auto &) { line.distribute(workers); });
+            each(none, [](Step::Line &line, auto &) { line.distribute(workers); });
         } else {
             at_ = at;
             expected(".compute_root, .compute_at, .compute_with, .store_at, .dialect or .distribute");
         }
-        need(')');
+    }
+    /// Whether the line ends so.
+    bool where_legal() {
+        skip();
+        if (at_ >= text_.size() || text_[at_] != '.') return false;
+        const size_t from = at_;
+        if (word() != ".where_legal") at_ = from, expected(".where_legal() or the end of the line");
+        need('('), need(')');
+        return true;
     }
 
     void budget() {

@@ -6,6 +6,8 @@
 //   s(ln_f).store_at(forward); s(lm_head).dialect(onednn); s(lm_head).compute_at(loss, 32);
 //   s(d(net)).distribute(workers); s.budget(1.5GB); s.layout(wte.weight, panels(16, 1));
 //
+//   s(lm_head).dialect(onednn).where_legal();                         // or not, as a flag may have it
+//
 // The words are those of step_schedule.h. A '*' stands for any characters between two dots, in all names that the model
 // has; in the place it stands for the same characters. The semicolon may be left out, `//` begins a comment.
 

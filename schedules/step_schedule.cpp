@@ -23,18 +23,19 @@ std::string Stage::str() const {
 }
 
 std::string Placement::line() const {
+    const std::string end = where_legal ? ".where_legal()" : "";
     switch (how) {
     case root:
-        return ".compute_root()";
+        return ".compute_root()" + end;
     case at:
-        return ".compute_at(" + target.str() + (rows ? ", " + std::to_string(rows) : "") + ")";
+        return ".compute_at(" + target.str() + (rows ? ", " + std::to_string(rows) : "") + ")" + end;
     case with:
-        return ".compute_with(" + target.str() + ")";
+        return ".compute_with(" + target.str() + ")" + end;
     }
     return "?";
 }
 
-void Step::Line::store_at(const Stage &pass) {
+Step::Line &Step::Line::store_at(const Stage &pass) {
     if (stage.kind != Stage::value)
         fail("s({}).store_at({}) is refused: only a layer's output is saved for the backward pass; the nearest legal "
              "line is "
@@ -44,34 +45,47 @@ void Step::Line::store_at(const Stage &pass) {
         fail("s({}).store_at({}) is refused: it would be stored as long as that is; the nearest legal line is "
              "s({}).store_at(forward)",
              stage.str(), pass.str(), stage.str());
-    if (std::ranges::find(step.rematerialised, stage, &Step::Asked::stage) == step.rematerialised.end())
-        step.rematerialised.push_back({stage, "", source});
+    auto asked = std::ranges::find(step.rematerialised, stage, &Step::Asked::stage);
+    if (asked == step.rematerialised.end()) asked = step.rematerialised.insert(asked, {stage, "", source});
+    return said(asked->where_legal);
 }
 
-void Step::Line::distribute(Workers) {
+Step::Line &Step::Line::distribute(Workers) {
     if (stage.kind != Stage::gradients)
         fail("s({}).distribute(workers) is refused: workers share parameters, so the gradients of all of them are "
              "added; the "
              "nearest legal line is s(d(net)).distribute(workers)",
              stage.str());
     step.distributed = {{stage, "", source}};
+    return said(step.distributed.back().where_legal);
 }
 
-void Step::Line::dialect(const DialectName &d) {
-    for (Step::Asked &old : step.dialects)
-        if (old.stage == stage) return void(old = {stage, d.name, source});
+Step::Line &Step::Line::dialect(const DialectName &d) {
+    std::erase_if(step.dialects, [&](const Step::Asked &old) { return old.stage == stage; });
     step.dialects.push_back({stage, d.name, source});
+    return said(step.dialects.back().where_legal);
 }
 
-void Step::Line::place(Placement p) {
+void Step::Line::where_legal() {
+    if (!said_)
+        fail("s({}).where_legal() says nothing yet: it ends a line, s({}).compute_root().where_legal()", stage.str(),
+             stage.str());
+    *said_ = true;
+}
+
+Step::Line &Step::Line::place(Placement p) {
     p.source = source;
     if (stage.kind == Stage::gradients)
         fail("s(d(net)){} is refused: gradients are placed one by one, s(d(w)){}; the nearest legal line is "
              "s(d(net)).distribute(workers)",
              p.line(), p.line());
     for (auto &[s, old] : step.placements)
-        if (s == stage) return void(old = p);
+        if (s == stage) {
+            old = p;
+            return said(old.where_legal);
+        }
     step.placements.push_back({stage, p});
+    return said(step.placements.back().second.where_legal);
 }
 
 void Step::layout(const Parameter &w, Layout l) {

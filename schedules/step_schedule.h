@@ -11,9 +11,10 @@
 //   s.budget(2e9);                              // rematerialises until the step fits into so many bytes
 //   s(net.up).dialect(onednn);                  // this implementation of the product
 //   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
+//   s(d(net.up.W)).compute_at(next(net.up.W)).where_legal();  // or not, with --clip 1 and micro-batches
 //
 // A line that is not legal is refused where it is written or by the pass that obeys it, with the reason and the nearest
-// legal line.
+// legal line; one that ends with where_legal() is left out by that pass, and `explain` says why.
 
 #include <map>
 #include <set>
@@ -66,6 +67,7 @@ struct Placement {
     Stage target;
     int rows = 0;              ///< of a block, where the target's loops are over blocks of rows; 0: as many as pay
     std::string source = {};   ///< where the line was written: "my_model.cpp:12"
+    bool where_legal = false;  ///< it is left out where it is not legal
     std::string line() const;  ///< as written after the stage: ".compute_at(next(h.0.up.weight))"
 };
 
@@ -77,27 +79,32 @@ public:
     /// One line of the schedule, applied to the stage it was made for.
     class Line {
     public:
-        void compute_root() { place({Placement::root, {}}); }
+        Line &compute_root() { return place({Placement::root, {}}); }
         /// Of the model's head, at the loss: block of so many rows by block of rows.
-        void compute_at(const Stage &g, int rows = 0) { place({Placement::at, g, rows}); }
-        void compute_with(const Stage &g) { place({Placement::with, g}); }
+        Line &compute_at(const Stage &g, int rows = 0) { return place({Placement::at, g, rows}); }
+        Line &compute_with(const Stage &g) { return place({Placement::with, g}); }
         /// Its storage ends with the forward pass: the backward pass rematerialises it. A layer's output,
         /// and `forward`.
-        void store_at(const Stage &pass);
+        Line &store_at(const Stage &pass);
         /// Of d(net): every gradient is added over the workers as soon as it exists, in a fixed order, each worker
         /// having its part of the sum; it updates that part of the parameter, which all read.
         /// With one worker it changes nothing.
-        void distribute(Workers);
+        Line &distribute(Workers);
         /// Another implementation of a stage that is a product, or `halide` and no other.
-        void dialect(const DialectName &d);
+        Line &dialect(const DialectName &d);
+        /// Ends a line that a flag may make illegal (--clip, --precision bf16, --workers, --freeze): it is left out
+        /// then, with a note. Names that the model does not have, and what no flag could make legal, stay errors.
+        void where_legal();
 
     private:
         friend class Step;
         Line(Step &s, const Stage &stage, std::string source) : step(s), stage(stage), source(std::move(source)) {}
-        void place(Placement p);
+        Line &place(Placement p);
+        Line &said(bool &where_legal) { return said_ = &where_legal, *this; }
         Step &step;
         Stage stage;
         std::string source;
+        bool *said_ = nullptr;  ///< of what the line has said so far
     };
 
     Line operator()(const Stage &stage, std::source_location where = std::source_location::current()) {
@@ -122,6 +129,7 @@ public:
     struct Asked {
         Stage stage;
         std::string what, source;  ///< the dialect, where it is one; where the line was written
+        bool where_legal = false;
     };
     std::vector<Asked> rematerialised;  ///< by `store_at`
     std::vector<Asked> distributed;     ///< one, or none

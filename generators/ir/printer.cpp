@@ -34,7 +34,8 @@ public:
     std::string lines() {
         for (const Line &l : p.lines) {
             const std::string what = l.how == Line::freeze ? "// " + l.stage.text : "s(" + l.stage.text + ")";
-            text += fmt::format("{}{};  // {}: {}\n", what, l.placement(), l.source, verdict(l.verdict));
+            text += fmt::format("{}{}{};  // {}: {}\n", what, l.placement(), l.where_legal ? ".where_legal()" : "",
+                                l.source, verdict(l.verdict));
         }
         return text;
     }
@@ -57,6 +58,7 @@ private:
     std::string verdict(const Verdict &v) const {
         if (v.is == Verdict::open) return "not met yet";
         if (v.is == Verdict::unneeded) return "asks for nothing, " + v.words;
+        if (v.is == Verdict::left_out) return fmt::format("left out [{}], {}", v.rule, v.words);
         if (v.is == Verdict::refused) return fmt::format("refused [{}], {}", v.rule, v.words);
         std::vector<std::string> names;
         for (OpId id : v.by)

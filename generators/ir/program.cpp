@@ -120,7 +120,7 @@ std::string Line::placement(How other) const {
 }
 
 void Line::met(OpId by) {
-    verdict.is = Verdict::legal;
+    if (!left_out()) verdict.is = Verdict::legal;
     if (!std::ranges::count(verdict.by, by)) verdict.by.push_back(by);
 }
 

@@ -90,6 +90,7 @@ struct Verdict {
         legal,     ///< `by` is what it placed
         unneeded,  ///< what it names is not in this step, or is as it asks anyway: `words` say why
         refused,   ///< by the rule of this name
+        left_out,  ///< the same, of a line that ends with .where_legal(); `by` is where it was legal
     } is = open;
     std::vector<OpId> by = {};
     std::string rule = {}, words = {};
@@ -102,11 +103,13 @@ struct Line {
     int rows = 0;  ///< of a block, where the target's loops are over blocks of rows
     std::string dialect_name = {};
     std::string source = {};  ///< where it is written, or the flag: "gpt.cpp:12", "--freeze h.*"
+    bool where_legal = false;
     Verdict verdict = {};
 
     /// Whether it says where a stage is computed.
     bool places() const { return how == root || how == at || how == with; }
     bool open() const { return verdict.is == Verdict::open; }
+    bool left_out() const { return verdict.is == Verdict::left_out; }
     /// It has placed this operation.
     void met(OpId by);
     /// As written after the stage: ".compute_at(next(h.0.up.weight))"

@@ -107,13 +107,37 @@ inline void excuse(ir::Line &l, const ir::Stage &adjoint) {
                  .words = adjoint.text + " is not computed: all parameters up to there are frozen"};
 }
 
+struct RefusedLine : Error {
+    using Error::Error;
+};
+
+/// "gpt.cpp:12: s(wte).compute_root()"
+inline std::string words_of(const ir::Line &l) {
+    return fmt::format("{}s({}){}", l.source.empty() ? "" : l.source + ": ", l.stage.text, l.placement());
+}
+
 /// Throws: where the line is written, the line, and why it is not legal.
 [[noreturn]] inline void refuse(ir::Line &l, const Reason &why, const std::string &nearest = "") {
-    l.verdict = {.is = ir::Verdict::refused, .rule = why.rule, .words = why.words};
-    const std::string line = fmt::format("{}s({})", l.source.empty() ? "" : l.source + ": ", l.stage.text);
-    if (nearest.empty()) fail("{}{} is refused: {}", line, l.placement(), why.words);
-    fail("{}{} is refused: {}; the nearest legal line is s({}){}", line, l.placement(), why.words, l.stage.text,
-         nearest);
+    l.verdict.is = ir::Verdict::refused, l.verdict.rule = why.rule, l.verdict.words = why.words;
+    const std::string legal =
+        nearest.empty() ? "" : fmt::format("; the nearest legal line is s({}){}", l.stage.text, nearest);
+    throw RefusedLine(fmt::format("{} is refused: {}{}", words_of(l), why.words, legal));
+}
+
+/// Obeys a line. One that ends with .where_legal() is left out where it is refused; false then.
+template <typename Act> bool obey(ir::Line &l, const Act &act) {
+    try {
+        act();
+        return true;
+    } catch (const RefusedLine &) {
+        if (!l.where_legal) throw;
+        l.verdict.is = ir::Verdict::left_out;
+        return false;
+    }
+}
+/// What a stage says of it.
+inline std::string note_of(const ir::Line &l) {
+    return fmt::format("{} is left out: {}", words_of(l), l.verdict.words);
 }
 
 }  // namespace cryolite::compiler

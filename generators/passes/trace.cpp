@@ -64,10 +64,15 @@ public:
                 .stage = stage(s),
                 .target = how == ir::Line::root ? ir::Stage() : stage(where.target),
                 .rows = where.rows,
-                .source = where.source};
+                .source = where.source,
+                .where_legal = where.where_legal};
     }
     ir::Line line(const Step::Asked &asked, ir::Line::How how) const {
-        return {.how = how, .stage = stage(asked.stage), .dialect_name = asked.what, .source = asked.source};
+        return {.how = how,
+                .stage = stage(asked.stage),
+                .dialect_name = asked.what,
+                .source = asked.source,
+                .where_legal = asked.where_legal};
     }
 
 private:

@@ -66,6 +66,14 @@ TEST_CASE("lines as text: each of C++, with its name as a message has it") {
     CHECK(read("s(d(net)).distribute(workers)") == Lines{"s(d(net)).distribute(workers)"});
     CHECK(read("s(head).dialect(onednn)") == Lines{"s(head).dialect(onednn)"});
     CHECK(read("// nothing\n\n") == Lines{});
+    CHECK(read("s(h.*.act).compute_with(h.*.up).where_legal(); s(head).compute_root()") ==
+          Lines{"s(h.0.act).compute_with(h.0.up).where_legal()", "s(h.1.act).compute_with(h.1.up).where_legal()",
+                "s(head).compute_root()"});
+    CHECK(read("s(head).dialect(onednn) .where_legal()", {},
+               [](const Step &s) { CHECK(s.dialects.at(0).where_legal); }) == Lines{"s(head).dialect(onednn)"});
+    CHECK(said("s(head).compute_root().where_leagl()") ==
+          "my.schedule:1:23: found '.where_leagl', expected .where_legal() or the end of the line");
+    CHECK(said("s(head).where_legal()").find("expected .compute_root, .compute_at") != std::string::npos);
     read("s.budget(1.5MB); s.layout(head.weight, panels(16, 1)); s.layout(h.*.up.bias, row_major())", {},
          [](const Step &s) {
              CHECK(s.bytes_allowed == 1'500'000);

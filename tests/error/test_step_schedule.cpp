@@ -1,6 +1,7 @@
 // Which lines of a step schedule are legal, but those of updates (test_updates.cpp): each refusal beside the nearest
 // line that is accepted.
 
+#include "generators/ir/printer.h"
 #include "tests/support/chain.h"
 
 namespace cryolite::test {
@@ -83,6 +84,62 @@ TEST_CASE("a line between stages that have nothing to do with each other") {
             "s(relu).compute_root()");
     refused([](Chain &c, Step &s) { s(c.relu).compute_at(next(c.up.W)); }, "neither of the two reads the other");
     accepted([](Chain &c, Step &s) { s(d(c.relu)).compute_at(d(c.up)); });
+}
+
+namespace {
+const ir::Line &first_line(const StepProgram &p) { return p.lines.front(); }
+}  // namespace
+
+TEST_CASE("where_legal: a line that a flag makes illegal is left out with a note, and is met without the flag") {
+    auto plain = [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); };
+    auto ended = [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)).where_legal(); };
+    const std::vector<std::pair<std::string, std::string>> three = {{"batch", "3"}};
+    {
+        Compiled<Chain> without(three, ended);
+        CHECK(without.kernel("step", "d(up.weight)") == without.kernel("step", "next(up.weight)"));
+        CHECK(first_line(without.program).verdict.is == ir::Verdict::legal);
+        CHECK(ir::lines_of(without.program)
+                  .starts_with("s(d(up.weight)).compute_at(next(up.weight)).where_legal();  //"));
+    }
+
+    struct Way {
+        std::string rule;
+        StepOptions options;
+        Format format = fp32;
+    };
+    for (const Way &way :
+         {Way{"norm-of-sum", {.clip = true, .accumulate = true}}, Way{"not-known-finite", {.accumulate = true}, bf16},
+          Way{"sum-of-workers", {.workers = 2}}, Way{"frozen", {.freeze = {"up.weight"}}}}) {
+        CAPTURE(way.rule);
+        CHECK_ERROR(Compiled<Chain>(three, plain, way.options, way.format),
+                    "s(d(up.weight)).compute_at(next(up.weight)) is refused: ");
+        Compiled<Chain> c(three, ended, way.options, way.format);
+        CHECK(first_line(c.program).verdict.is == ir::Verdict::left_out);
+        CHECK(first_line(c.program).verdict.rule == way.rule);
+        CHECK(ir::lines_of(c.program).find(fmt::format(": left out [{}], ", way.rule)) != std::string::npos);
+        for (const ir::Op &op : c.program.ops)
+            if (op.name == "next(up.weight)" && way.options.workers == 1)
+                CHECK(op.why.find("s(d(up.weight)).compute_at(next(up.weight)) is left out: ") != std::string::npos);
+    }
+}
+
+TEST_CASE("where_legal: lines of layers, of dialects and of the head") {
+    Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
+        s(c.norm).compute_with(c.down).where_legal();
+        s(c.relu).compute_with(c.up).where_legal();
+        s(c.relu).dialect(onednn).where_legal();
+        s(c.head).compute_at(c.criterion, 33).where_legal();
+    });
+    CHECK(c.kernel("forward", "norm") != c.kernel("forward", "down"));
+    CHECK(c.kernel("forward", "relu") == c.kernel("forward", "up"));
+    CHECK(c.program.chunks.rows == 0);
+    std::vector<std::string> rules;
+    for (const ir::Line &l : c.program.lines) rules.push_back(l.verdict.rule);
+    CHECK(rules == std::vector<std::string>{"prologue-is-not-stored", "", "blocks-begin", "no-product"});
+    // What no flag makes legal stays an error.
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).store_at(forward).where_legal(); },
+            "only a layer's output is saved for the backward pass");
+    refused([](Chain &c, Step &s) { s(c.up).where_legal(); }, "s(up).where_legal() says nothing yet");
 }
 
 TEST_CASE("lines that are accepted join their stages, a later line of a stage replaces the earlier") {

@@ -72,13 +72,14 @@ private:
                              : (asked + alignment - 1) / alignment * alignment;
         }
         if (line->how != ir::Line::at || !p.chunks.takes(*line)) return 0;
-        if (why) refuse(*line, why, ".compute_root()");
-        if (line->rows % alignment || line->rows < 0) {
-            ir::Line legal = *line;
-            legal.rows = std::max(line->rows / alignment, 1) * alignment;
-            refuse(*line, {rules::blocks_begin, alignment}, legal.placement());
-        }
-        return line->rows ? line->rows : 256;
+        const bool legal = obey(*line, [&] {
+            if (why) refuse(*line, why, ".compute_root()");
+            if (line->rows % alignment == 0 && line->rows >= 0) return;
+            ir::Line nearest = *line;
+            nearest.rows = std::max(line->rows / alignment, 1) * alignment;
+            refuse(*line, {rules::blocks_begin, alignment}, nearest.placement());
+        });
+        return !legal ? 0 : line->rows ? line->rows : 256;
     }
     void call_blocks(int block, int rows) {
         Graph &g = p.graph;

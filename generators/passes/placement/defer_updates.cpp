@@ -10,7 +10,8 @@ namespace cryolite::compiler {
 namespace {
 
 bool defers(const ir::Line &l) {
-    return l.how == ir::Line::at && l.stage.kind == ir::Stage::next && l.target.kind == ir::Stage::pass;
+    return l.how == ir::Line::at && !l.left_out() && l.stage.kind == ir::Stage::next &&
+           l.target.kind == ir::Stage::pass;
 }
 
 /// The parameters whose updates are to wait, and what says so.

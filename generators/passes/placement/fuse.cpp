@@ -24,7 +24,10 @@ public:
     void apply(ir::Line &l) {
         for (OpId s : e.named(l.stage))
             for (OpId t : e.named(l.target))
-                if (place(l, s, t)) l.met(s);
+                if (!obey(l, [&] {
+                        if (place(l, s, t)) l.met(s);
+                    }))
+                    p.ops[s].why = note_of(l);
     }
     void keep(ir::Line &l) const {
         for (OpId s : e.named(l.stage)) l.met(s);
@@ -125,7 +128,7 @@ void fuse(StepProgram &p, const Context &cx) {
         else if (l.how == ir::Line::root)
             l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
         else
-            refuse(l, rules::reads_nothing, ".compute_root()");
+            obey(l, [&] { refuse(l, rules::reads_nothing, ".compute_root()"); });
     }
 }
 

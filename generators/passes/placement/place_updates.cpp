@@ -35,19 +35,8 @@ public:
         }
     }
     void apply(ir::Line &l) {
-        const ParamId w = l.stage.parameter;
-        if (l.how == ir::Line::root) return l.met(of(w).update);
-        if (l.stage.kind == ir::Stage::next) {
-            if (l.how == ir::Line::at && l.target.kind == ir::Stage::pass) return;  // `defer_updates` has moved it
-            refuse(l, rules::placed_by_gradient, ".compute_root()");
-        }
-        const std::string own = ".compute_at(next(" + p.parameters[w].path + "))";
-        if (l.target.kind != ir::Stage::next || l.target.parameter != w) refuse(l, rules::own_update, own);
-        if (l.how != ir::Line::at) refuse(l, rules::gradient_read_once, own);
-        if (p.parameters[w].deferred) refuse(l, rules::operands_gone, ".compute_root()");
-        if (Reason why = hindrance(w)) refuse(l, why, ".compute_root()");
-        fuse_update(w, "a line of the step schedule");
-        for (OpId g : of(w).gradients) l.met(g);
+        if (l.left_out()) return;  // its parameter is frozen
+        if (!obey(l, [&] { place(l); })) p.ops[of(l.stage.parameter).update].why = note_of(l);
     }
 
 private:
@@ -63,6 +52,21 @@ private:
     Uses &of(ParamId w) { return uses[size_t(w.index)]; }
     CallId call(OpId g) const { return ir::as<ir::ParamGrad>(p.ops[g])->call; }
 
+    void place(ir::Line &l) {
+        const ParamId w = l.stage.parameter;
+        if (l.how == ir::Line::root) return l.met(of(w).update);
+        if (l.stage.kind == ir::Stage::next) {
+            if (l.how == ir::Line::at && l.target.kind == ir::Stage::pass) return;  // `defer_updates` has moved it
+            refuse(l, rules::placed_by_gradient, ".compute_root()");
+        }
+        const std::string own = ".compute_at(next(" + p.parameters[w].path + "))";
+        if (l.target.kind != ir::Stage::next || l.target.parameter != w) refuse(l, rules::own_update, own);
+        if (l.how != ir::Line::at) refuse(l, rules::gradient_read_once, own);
+        if (p.parameters[w].deferred) refuse(l, rules::operands_gone, ".compute_root()");
+        if (Reason why = hindrance(w)) refuse(l, why, ".compute_root()");
+        fuse_update(w, "a line of the step schedule");
+        for (OpId g : of(w).gradients) l.met(g);
+    }
     bool asked_root(ParamId w) const {
         return std::ranges::any_of(p.lines, [&](const ir::Line &l) {
             return l.how == ir::Line::root && l.stage.parameter == w &&

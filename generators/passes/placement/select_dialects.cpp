@@ -142,16 +142,18 @@ void check_line(StepProgram &p, ir::Line &l) {
             if (!means(p, l.stage, p.ops[id])) continue;
             l.met(id);
             if (l.dialect_name == "halide") continue;
-            if (!is_product(p, p.ops[id])) refuse(l, rules::no_product, nearest);
-            if (id != k.anchor) refuse(l, {rules::in_loops_of, p.ops[k.anchor].name}, nearest);
-            if (std::string why = why_not(p, k, l.dialect_name); !why.empty())
-                refuse(l, {rules::dialect_cannot, why}, nearest);
+            obey(l, [&] {
+                if (!is_product(p, p.ops[id])) refuse(l, rules::no_product, nearest);
+                if (id != k.anchor) refuse(l, {rules::in_loops_of, p.ops[k.anchor].name}, nearest);
+                if (std::string why = why_not(p, k, l.dialect_name); !why.empty())
+                    refuse(l, {rules::dialect_cannot, why}, nearest);
+            });
         }
     if (!l.open()) return;
     if (const ir::Stage *none = without_adjoint(p, l))
         excuse(l, *none);
     else
-        refuse(l, rules::not_in_step, nearest);
+        obey(l, [&] { refuse(l, rules::not_in_step, nearest); });
 }
 
 void select(StepProgram &p, const StepOptions &options, ir::Kernel &k) {

@@ -48,7 +48,7 @@ void freeze(StepProgram &p, const Context &cx) {
     if (p.trained().empty() && p.parameters.size() > 0)
         throw UsageError(fmt::format("all {} parameters are frozen, and nothing is left to train: freeze fewer",
                                      p.parameters.size()));
-    for (ir::Line &l : p.lines) check_trained(p, l);
+    for (ir::Line &l : p.lines) obey(l, [&] { check_trained(p, l); });
 }
 
 }  // namespace cryolite::compiler
