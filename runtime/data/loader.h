@@ -44,10 +44,18 @@ std::unique_ptr<BatchSource> random_windows(TokenStream tokens, WindowShape shap
 /// with whole micro-batches. Errors: fewer than B*T + 1 tokens.
 std::unique_ptr<BatchSource> sequential_windows(TokenStream tokens, WindowShape shape);
 
+/// What becomes of an image each time that it is drawn to train on: a pure function of (seed, how many rows were drawn
+/// before), so that a run in parts and one with any number of workers see the same.
+struct Augmentation {
+    int shift = 0;      ///< it is moved by up to so many pixels either way, zeros following
+    bool flip = false;  ///< half of them are mirrored, left to right
+};
+
 /// Every row once per epoch, in an order that is a pure function of (seed, epoch); epochs follow
 /// without a gap, so a micro-batch may begin in one and end in the next. Features are multiplied by
 /// `scale`.
-std::unique_ptr<BatchSource> shuffled_rows(Table table, int batch, uint64_t seed, float scale = 1);
+std::unique_ptr<BatchSource> shuffled_rows(Table table, int batch, uint64_t seed, float scale = 1,
+                                           Augmentation augmentation = {});
 
 class Loader {
 public:

@@ -22,9 +22,26 @@ void copy_window(const TokenStream &tokens, size_t first, int context, size_t ro
     tokens.copy(first + 1, std::span(batch.targets).subspan(row * length, length));
 }
 
+/// Row `from` of a table of images, moved by (dx, dy), perhaps mirrored before.
+void copy_image(const Table &table, size_t from, float scale, int dx, int dy, bool mirrored, float *out) {
+    const int width = static_cast<int>(table.width), height = static_cast<int>(table.height);
+    const uint8_t *pixels = table.pixels->data() + from * table.columns;
+    for (int y = 0; y < height; ++y)
+        for (int x = 0; x < width; ++x, ++out) {
+            const int u = x - dx, v = y - dy;
+            const bool inside = u >= 0 && u < width && v >= 0 && v < height;
+            *out = inside ? static_cast<float>(pixels[v * width + (mirrored ? width - 1 - u : u)]) * scale : 0;
+        }
+}
+
 void copy_row(const Table &table, size_t from, float scale, size_t row, Batch &batch) {
-    const auto features = table.row(from);
     float *out = batch.features.data() + row * table.columns;
+    if (table.pixels) {
+        copy_image(table, from, scale, 0, 0, false, out);
+        batch.targets[row] = table.labels[from];
+        return;
+    }
+    const auto features = table.row(from);
     for (size_t i = 0; i < features.size(); ++i) out[i] = features[i] * scale;
     const auto numbers = table.numbers_of(from);
     std::ranges::copy(numbers, batch.numbers.begin() + long(row * table.targets));
@@ -90,9 +107,12 @@ private:
 
 class ShuffledRows : public BatchSource {
 public:
-    ShuffledRows(Table table, int batch, uint64_t seed, float scale)
-        : table_(std::move(table)), batch_(batch), seed_(seed), scale_(scale), order_(table_.rows()) {
+    ShuffledRows(Table table, int batch, uint64_t seed, float scale, Augmentation augmentation)
+        : table_(std::move(table)), batch_(batch), seed_(seed), scale_(scale), augmentation_(augmentation),
+          order_(table_.rows()) {
         if (batch < 1) fail("batch {} must be at least 1", batch);
+        if (!table_.pixels && (augmentation.shift || augmentation.flip))
+            fail("rows of numbers are no images, which could be shifted or flipped");
         if (table_.rows() == 0) fail("the data has no rows to train on");
         shuffle(0);
     }
@@ -103,6 +123,8 @@ public:
             const uint64_t example = index * rows + row, epoch = example / order_.size();
             if (epoch != epoch_) shuffle(epoch);
             copy_row(table_, order_[example % order_.size()], scale_, row, batch);
+            if (augmentation_.shift || augmentation_.flip)
+                augment(order_[example % order_.size()], example, batch.features.data() + row * table_.columns);
         }
     }
 
@@ -115,10 +137,20 @@ private:
         epoch_ = epoch;
     }
 
+    /// `example`: rows drawn before, in the whole run.
+    void augment(uint32_t from, uint64_t example, float *out) const {
+        const auto bits = Rng(seed_, "data.augment").block(example);
+        const auto span = static_cast<uint32_t>(2 * augmentation_.shift + 1);
+        const int dx = static_cast<int>(bits[0] % span) - augmentation_.shift;
+        const int dy = static_cast<int>(bits[1] % span) - augmentation_.shift;
+        copy_image(table_, from, scale_, dx, dy, augmentation_.flip && bits[2] & 1, out);
+    }
+
     Table table_;
     int batch_;
     uint64_t seed_, epoch_ = 0;
     float scale_;
+    Augmentation augmentation_;
     std::vector<uint32_t> order_;
 };
 
@@ -146,8 +178,9 @@ std::unique_ptr<BatchSource> sequential_windows(TokenStream tokens, WindowShape 
     return std::make_unique<SequentialWindows>(std::move(tokens), shape);
 }
 
-std::unique_ptr<BatchSource> shuffled_rows(Table table, int batch, uint64_t seed, float scale) {
-    return std::make_unique<ShuffledRows>(std::move(table), batch, seed, scale);
+std::unique_ptr<BatchSource> shuffled_rows(Table table, int batch, uint64_t seed, float scale,
+                                           Augmentation augmentation) {
+    return std::make_unique<ShuffledRows>(std::move(table), batch, seed, scale, augmentation);
 }
 
 Windows::Windows(TokenStream tokens, WindowShape shape) : tokens_(std::move(tokens)), shape_(shape) {

@@ -5,6 +5,7 @@
 #include "runtime/io/files.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,13 +16,16 @@ namespace cryolite {
 inline constexpr int32_t no_label = -100;
 
 struct Table {
-    size_t columns = 0;           ///< features of a row
-    int classes = 0;              ///< labels are 0 ... classes - 1, or no_label
-    std::vector<float> features;  ///< [rows, columns]
-    std::vector<int32_t> labels;  ///< [rows]; none where there are numbers to predict
-    size_t targets = 0;           ///< numbers to predict for a row; 0: it has a label
-    std::vector<float> numbers;   ///< [rows, targets]
-    std::string digest;           ///< SHA-256 of the file
+    size_t columns = 0;            ///< features of a row
+    int classes = 0;               ///< labels are 0 ... classes - 1, or no_label
+    std::vector<float> features;   ///< [rows, columns]
+    std::vector<int32_t> labels;   ///< [rows]; none where there are numbers to predict
+    size_t targets = 0;            ///< numbers to predict for a row; 0: it has a label
+    std::vector<float> numbers;    ///< [rows, targets]
+    std::string digest;            ///< SHA-256 of the file
+    size_t width = 0, height = 0;  ///< of images, columns = width * height of which are a row; 0: rows of numbers
+    /// Of images, instead of `features`: [rows, height, width]. Copies of a table share it.
+    std::shared_ptr<const std::vector<uint8_t>> pixels = nullptr;
 
     size_t rows() const { return targets ? numbers.size() / targets : labels.size(); }
     std::span<const float> row(size_t i) const { return std::span(features).subspan(i * columns, columns); }

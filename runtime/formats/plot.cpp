@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/formats/svg.h"
+
 namespace cryolite {
 
 namespace {
@@ -19,26 +21,6 @@ struct Axes {
     double x(double step) const { return left + (step - first_step) / (last_step - first_step) * (right - left); }
     double y(double loss) const { return bottom - (loss - low) / (high - low) * (bottom - top); }
 };
-
-std::string escaped(const std::string &text) {
-    std::string out;
-    for (unsigned char c : text) {
-        switch (c) {
-        case '&':
-            out += "&amp;";
-            break;
-        case '<':
-            out += "&lt;";
-            break;
-        case '>':
-            out += "&gt;";
-            break;
-        default:
-            out += c < 0x20 ? ' ' : static_cast<char>(c);  // XML knows no control characters
-        }
-    }
-    return out;
-}
 
 std::vector<LossPoint> finite(const std::vector<LossPoint> &points) {
     std::vector<LossPoint> kept;
@@ -100,7 +82,7 @@ Axes axes_for(const std::vector<const std::vector<LossPoint> *> &all) {
 }
 
 std::string text_at(double x, double y, const char *style, const std::string &text) {
-    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, escaped(text));
+    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, svg_text(text));
 }
 
 std::string grid(const Axes &axes) {
