@@ -1,9 +1,7 @@
 #include "runtime/train/trainer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <set>
 
 #include "runtime/collective/local/local_collective.h"
 #include "runtime/io/error.h"
@@ -12,19 +10,6 @@
 #include "runtime/train/master.h"
 
 namespace cryolite {
-
-namespace {
-constexpr const char *updates_tensor = "updates";  // done and withheld
-
-/// The place of the first value that is infinite or no number; -1: none is.
-int64_t not_finite(std::span<const float> values) {
-    uint32_t largest = 0;  // of the exponents: a loop that is vectorized
-    for (float x : values) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7f800000u);
-    if (largest < 0x7f800000u) return -1;
-    for (size_t i = 0;; i++)
-        if (!std::isfinite(values[i])) return int64_t(i);
-}
-}  // namespace
 
 Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
                  double patience)
@@ -143,43 +128,6 @@ void Trainer::get(int buffer, std::span<float> row_major) {
         for (size_t i = 0; i < storage_.size(); i++) storage_[i] = Master{high_[i], low_[i]}.whole();
     }
     to_row_major(b, storage_, row_major);
-}
-
-TensorShape Trainer::shape_of(int buffer) const {
-    const std::vector<int> &s = plan().buffers[size_t(buffer)].shape;
-    return TensorShape(s.rbegin(), s.rend());
-}
-
-void Trainer::read(int buffer, const SafetensorsFile &file, const TensorEntry &entry) {
-    const PlanBuffer &b = plan().buffers[size_t(buffer)];
-    row_major_.resize(size_t(b.elements()));
-    file.read_float32(entry, row_major_);
-    put(buffer, row_major_);
-}
-
-void Trainer::load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed) {
-    flush();
-    SafetensorsFile file(path);
-    std::set<int> loaded;
-    for (const TensorEntry &e : file.entries()) {
-        std::string name = renamed(e.name);
-        if (name.empty()) continue;
-        int b = plan().find("parameter", name);
-        if (b < 0) fail("{}: tensor '{}' is not a parameter of this model", path.string(), e.name);
-        if (e.shape != shape_of(b))
-            fail("{}: tensor '{}' has shape {}, the model expects {}; check --layers, --width, --vocab and --context",
-                 path.string(), e.name, shape_text(e.shape), shape_text(shape_of(b)));
-        if (!loaded.insert(b).second) fail("{}: tensor '{}' is there under two names", path.string(), e.name);
-        read(b, file, e);
-        if (const int64_t at = not_finite(row_major_); at >= 0)
-            fail("{}: tensor '{}' has the value {} at index {}, expected finite numbers", path.string(), e.name,
-                 row_major_[size_t(at)], at);
-    }
-    for (size_t b = 0; b < plan().buffers.size(); b++)
-        if (plan().buffers[b].role == "parameter" && !loaded.count(int(b)))
-            fail("{}: tensor '{}' of shape {} is missing", path.string(), plan().buffers[b].name,
-                 shape_text(shape_of(int(b))));
-    drop_staging();
 }
 
 bool Trainer::set(const std::string &scalar, double value, double share) {
@@ -321,65 +269,6 @@ void Trainer::flush() {
         executors_[size_t(w)]->device().finish();
     });
     pending_ = false;
-}
-
-std::string Trainer::write(const fs::path &path, const std::string &role) {
-    flush();
-    std::vector<TensorSpec> specs;
-    std::vector<int> ids;
-    for (size_t b = 0; b < plan().buffers.size(); b++) {
-        if (plan().buffers[b].role != role) continue;
-        specs.push_back({plan().buffers[b].name, Dtype::f32, shape_of(int(b))});
-        ids.push_back(int(b));
-    }
-    const bool counted = role == "state" && count_ >= 0;
-    if (counted) specs.push_back({updates_tensor, Dtype::i32, {2}});
-    SafetensorsWriter file(path, specs, {{"format", "pt"}});
-    for (int b : ids) {
-        const PlanBuffer &w = plan().buffers[size_t(b)];
-        row_major_.resize(size_t(w.elements()));
-        get(b, row_major_);
-        if (const int64_t at = not_finite(row_major_); at >= 0 && role == "parameter")
-            throw NotFiniteWeight(fmt::format("the weights are not finite any more: '{}' has the value {} at index {}",
-                                              w.name, row_major_[size_t(at)], at));
-        file.write(w.name, std::span<const float>(row_major_));
-    }
-    if (counted) {
-        int32_t count[2] = {};
-        executor().download(count, count_, sizeof count);
-        file.write(updates_tensor, std::span<const int32_t>(count));
-    }
-    drop_staging();
-    return file.finish();
-}
-
-void Trainer::send_state() {
-    flush();
-    for (size_t b = 0; b < plan().buffers.size(); b++) {
-        if (plan().buffers[b].role != "state") continue;
-        row_major_.resize(size_t(plan().buffers[b].elements()));
-        get(int(b), row_major_);
-    }
-    drop_staging();
-}
-
-std::string Trainer::write_parameters(const fs::path &path) { return write(path, "parameter"); }
-std::string Trainer::write_state(const fs::path &path) { return write(path, "state"); }
-
-void Trainer::read_state(const fs::path &path) {
-    flush();
-    SafetensorsFile file(path);
-    for (size_t b = 0; b < plan().buffers.size(); b++)
-        if (plan().buffers[b].role == "state") read(int(b), file, file.at(plan().buffers[b].name, shape_of(int(b))));
-    drop_staging();
-    if (count_ < 0) return;
-    const TensorEntry &count = file.at(updates_tensor, {2});
-    if (count.dtype != Dtype::i32)
-        fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
-    int32_t counts[2] = {};
-    file.read(count, 0, std::as_writable_bytes(std::span(counts)));
-    for (auto &e : executors_) e->upload(count_, counts, sizeof counts);  // each has its own copy
-    withheld_ = withheld();
 }
 
 }  // namespace cryolite

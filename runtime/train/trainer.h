@@ -20,6 +20,13 @@ struct NotFiniteWeight : Error {
     using Error::Error;
 };
 
+/// A tensor of a file that is a part of a parameter: its parts lie one after another along its outermost extent, in
+/// proportion to their shares.
+struct TensorPart {
+    std::string name;
+    int64_t share = 1;
+};
+
 class Trainer {
 public:
     Trainer(std::shared_ptr<const Bundle> bundle, Device &device)
@@ -36,8 +43,14 @@ public:
     void initialise(uint64_t seed);
     /// What a step draws at random (dropout) follows from this, and from the number of the step.
     void seed_steps(uint64_t seed) { seed_ = seed; }
-    /// Loads parameters by name; `renamed` maps a name in the file to ours ("" : ignore it). Errors: a tensor that is
-    /// missing, one that the model has not, or one of another shape (name, expected, found).
+    /// How the files of weights have parameters: each, by its name, as these parts; none: whole. Until it is called,
+    /// all are whole.
+    void name_tensors(std::function<std::vector<TensorPart>(const std::string &parameter)> parts) {
+        file_names_ = std::move(parts);
+    }
+    /// Loads parameters by name from what TensorFiles reads; `renamed` maps a name in the file to ours ("" : ignore
+    /// it). Errors: a tensor that is missing, one that the model has not, or one of another shape (name, expected,
+    /// found); nothing is changed then. One with a value that is not finite.
     void load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed);
 
     /// Sets a number that kernels read ("lr", "beta1", ...). False where the optimizer has none of this name. Groups of
@@ -139,6 +152,7 @@ private:
     std::vector<float> losses_;  ///< of a step: by worker of this process, micro-batch, the loss and its terms
     std::vector<double> terms_;
     std::vector<uint16_t> high_, low_;
+    std::function<std::vector<TensorPart>(const std::string &)> file_names_;
     void drop_staging();
     std::vector<double> *profile_ = nullptr;
     std::vector<FiniteWatch> watches_;  ///< by worker of this process, where values are watched
@@ -175,8 +189,8 @@ private:
     double summed(std::span<double> values);
     void fetch_output(int worker, std::span<float> to);
     std::string write(const fs::path &path, const std::string &role);
-    void read(int buffer, const SafetensorsFile &file, const TensorEntry &entry);
     TensorShape shape_of(int buffer) const;
+    std::vector<TensorSpec> parts_of(int buffer) const;
 };
 
 }  // namespace cryolite

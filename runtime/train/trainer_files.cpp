@@ -1,0 +1,196 @@
+// Of a trainer: weights and optimizer state, from files and to them.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "runtime/formats/tensor_files.h"
+#include "runtime/train/trainer.h"
+
+namespace cryolite {
+
+namespace {
+constexpr const char *updates_tensor = "updates";  // done and withheld
+
+/// The place of the first value that is infinite or no number; -1: none is.
+int64_t not_finite(std::span<const float> values) {
+    uint32_t largest = 0;  // of the exponents: a loop that is vectorized
+    for (float x : values) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7f800000u);
+    if (largest < 0x7f800000u) return -1;
+    for (size_t i = 0;; i++)
+        if (!std::isfinite(values[i])) return int64_t(i);
+}
+
+/// The tensors of a file by the model's names for them; each is taken once.
+class NamedTensors {
+public:
+    NamedTensors(const TensorFiles &files, const std::function<std::string(const std::string &)> &renamed)
+        : files_(files) {
+        for (const TensorFiles::Tensor &t : files.tensors()) {
+            const std::string name = renamed(t.name());
+            if (!name.empty() && !left_.emplace(name, &t).second) fail_about(t, "is there under two names");
+        }
+    }
+    bool has(const std::string &name) const { return left_.contains(name); }
+    /// Null: there is none.
+    const TensorFiles::Tensor *take(const std::string &name) {
+        const auto node = left_.extract(name);
+        return node ? node.mapped() : nullptr;
+    }
+    /// One of those that nobody took; null: none is left.
+    const TensorFiles::Tensor *left() const {
+        for (const TensorFiles::Tensor &t : files_.tensors())
+            if (std::ranges::any_of(left_, [&](auto &l) { return l.second == &t; })) return &t;
+        return nullptr;
+    }
+    template <typename... Args> [[noreturn]] static void fail_about(const TensorFiles::Tensor &t,
+                                                                    fmt::format_string<Args...> text, Args &&...args) {
+        fail("{}: tensor '{}' {}", t.file->path().string(), t.name(), fmt::format(text, std::forward<Args>(args)...));
+    }
+
+private:
+    const TensorFiles &files_;
+    std::map<std::string, const TensorFiles::Tensor *> left_;
+};
+
+}  // namespace
+
+TensorShape Trainer::shape_of(int buffer) const {
+    const std::vector<int> &s = plan().buffers[size_t(buffer)].shape;
+    return TensorShape(s.rbegin(), s.rend());
+}
+
+/// The tensors that files have of a parameter.
+std::vector<TensorSpec> Trainer::parts_of(int buffer) const {
+    const std::string &name = plan().buffers[size_t(buffer)].name;
+    const TensorShape whole = shape_of(buffer);
+    const std::vector<TensorPart> parts = file_names_ ? file_names_(name) : std::vector<TensorPart>{};
+    if (parts.empty()) return {{name, Dtype::f32, whole}};
+    int64_t total = 0;
+    for (const TensorPart &p : parts) total += p.share;
+    if (whole.empty() || total < 1 || whole[0] % total)
+        fail("'{}' of shape {} cannot be cut into {} parts as files have them", name, shape_text(whole), parts.size());
+    std::vector<TensorSpec> specs;
+    for (const TensorPart &p : parts) {
+        specs.push_back({p.name, Dtype::f32, whole});
+        specs.back().shape[0] = whole[0] / total * p.share;
+    }
+    return specs;
+}
+
+void Trainer::load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed) {
+    flush();
+    const TensorFiles files(path);
+    NamedTensors tensors(files, renamed);
+    std::map<int, std::vector<const TensorFiles::Tensor *>> found;
+    std::optional<TensorSpec> missing;
+    for (size_t b = 0; b < plan().buffers.size(); b++) {
+        if (plan().buffers[b].role != "parameter") continue;
+        std::vector<TensorSpec> parts = parts_of(int(b));
+        // Whole, as the model has it, it is understood, too.
+        if (tensors.has(plan().buffers[b].name)) parts = {{plan().buffers[b].name, Dtype::f32, shape_of(int(b))}};
+        for (const TensorSpec &part : parts) {
+            const TensorFiles::Tensor *t = tensors.take(part.name);
+            if (!t && !missing) missing = part;
+            if (!t) continue;
+            if (t->entry->shape != part.shape)
+                NamedTensors::fail_about(
+                    *t, "has shape {}, the model expects {}; check --layers, --width, --vocab and --context",
+                    shape_text(t->entry->shape), shape_text(part.shape));
+            found[int(b)].push_back(t);
+        }
+    }
+    if (const TensorFiles::Tensor *t = tensors.left())
+        NamedTensors::fail_about(*t, "is not a parameter of this model{}",
+                                 missing ? fmt::format(", whose '{}' of shape {} is missing there", missing->name,
+                                                       shape_text(missing->shape))
+                                         : "");
+    if (missing)
+        fail("{}: tensor '{}' of shape {} is missing", path.string(), missing->name, shape_text(missing->shape));
+    for (auto &[b, parts] : found) {
+        row_major_.resize(size_t(plan().buffers[size_t(b)].elements()));
+        size_t begin = 0;
+        for (const TensorFiles::Tensor *t : parts) {
+            const auto values = std::span(row_major_).subspan(begin, t->entry->elements());
+            t->read_float32(values);
+            if (const int64_t at = not_finite(values); at >= 0)
+                NamedTensors::fail_about(*t, "has the value {} at index {}, expected finite numbers",
+                                         values[size_t(at)], at);
+            begin += values.size();
+        }
+        put(b, row_major_);
+    }
+    drop_staging();
+}
+
+std::string Trainer::write(const fs::path &path, const std::string &role) {
+    flush();
+    const bool weights = role == "parameter";
+    std::vector<TensorSpec> specs;
+    std::vector<std::pair<int, std::vector<TensorSpec>>> buffers;
+    for (int b = 0; b < std::ssize(plan().buffers); b++) {
+        const PlanBuffer &of = plan().buffers[size_t(b)];
+        if (of.role != role) continue;
+        buffers.emplace_back(b, weights ? parts_of(b) : std::vector<TensorSpec>{{of.name, Dtype::f32, shape_of(b)}});
+        specs.insert(specs.end(), buffers.back().second.begin(), buffers.back().second.end());
+    }
+    const bool counted = role == "state" && count_ >= 0;
+    if (counted) specs.push_back({updates_tensor, Dtype::i32, {2}});
+    SafetensorsWriter file(path, specs, {{"format", "pt"}});
+    for (auto &[b, parts] : buffers) {
+        const PlanBuffer &w = plan().buffers[size_t(b)];
+        row_major_.resize(size_t(w.elements()));
+        get(b, row_major_);
+        if (const int64_t at = not_finite(row_major_); at >= 0 && weights)
+            throw NotFiniteWeight(fmt::format("the weights are not finite any more: '{}' has the value {} at index {}",
+                                              w.name, row_major_[size_t(at)], at));
+        std::span<const float> left = row_major_;
+        for (const TensorSpec &part : parts) {
+            file.write(part.name, left.first(part.elements()));
+            left = left.subspan(part.elements());
+        }
+    }
+    if (counted) {
+        int32_t count[2] = {};
+        executor().download(count, count_, sizeof count);
+        file.write(updates_tensor, std::span<const int32_t>(count));
+    }
+    drop_staging();
+    return file.finish();
+}
+
+void Trainer::send_state() {
+    flush();
+    for (size_t b = 0; b < plan().buffers.size(); b++) {
+        if (plan().buffers[b].role != "state") continue;
+        row_major_.resize(size_t(plan().buffers[b].elements()));
+        get(int(b), row_major_);
+    }
+    drop_staging();
+}
+
+std::string Trainer::write_parameters(const fs::path &path) { return write(path, "parameter"); }
+std::string Trainer::write_state(const fs::path &path) { return write(path, "state"); }
+
+void Trainer::read_state(const fs::path &path) {
+    flush();
+    SafetensorsFile file(path);
+    for (int b = 0; b < std::ssize(plan().buffers); b++) {
+        const PlanBuffer &of = plan().buffers[size_t(b)];
+        if (of.role != "state") continue;
+        row_major_.resize(size_t(of.elements()));
+        file.read_float32(file.at(of.name, shape_of(b)), row_major_);
+        put(b, row_major_);
+    }
+    drop_staging();
+    if (count_ < 0) return;
+    const TensorEntry &count = file.at(updates_tensor, {2});
+    if (count.dtype != Dtype::i32)
+        fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
+    int32_t counts[2] = {};
+    file.read(count, 0, std::as_writable_bytes(std::span(counts)));
+    for (auto &e : executors_) e->upload(count_, counts, sizeof counts);  // each has its own copy
+    withheld_ = withheld();
+}
+
+}  // namespace cryolite
