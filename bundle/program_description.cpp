@@ -32,21 +32,43 @@ RealRange read_range(const json &j) {
 }
 
 json weights_json(const WeightFiles &w) {
-    json j = {{"prefix", w.prefix}, {"ignored", w.ignored}, {"repeats", w.repeats}, {"config", w.config}};
-    j["extents"] = j["numbered"] = json::array();
+    json j = {{"prefix", w.prefix},
+              {"ignored", w.ignored},
+              {"repeats", w.repeats},
+              {"repeats_where", w.repeats_where},
+              {"config",
+               {{"written", w.config.written},
+                {"also", w.config.also},
+                {"otherwise", w.config.otherwise},
+                {"kept", w.config.kept},
+                {"ignored", w.config.ignored}}}};
+    j["extents"] = j["numbered"] = j["packed"] = json::array();
     for (const WeightFiles::Extent &e : w.extents)
         j["extents"].push_back(
             {{"param", e.param}, {"tensor", e.tensor}, {"dimension", e.dimension}, {"decides", e.decides}});
     for (const WeightFiles::Numbered &n : w.numbered)
         j["numbered"].push_back({{"param", n.param}, {"tensor", n.tensor}});
+    for (const WeightFiles::Packed &p : w.packed) {
+        j["packed"].push_back({{"name", p.name}, {"parts", json::array()}});
+        for (auto &[name, param] : p.parts) j["packed"].back()["parts"].push_back({{"name", name}, {"param", param}});
+    }
     return j;
 }
 
 WeightFiles read_weights(const json &j) {
-    WeightFiles w{j.at("prefix"), j.at("ignored"), j.at("repeats"), {}, {}, j.at("config")};
+    const json &c = j.at("config");
+    WeightFiles w{.prefix = j.at("prefix"),
+                  .ignored = j.at("ignored"),
+                  .repeats = j.at("repeats"),
+                  .repeats_where = j.at("repeats_where"),
+                  .config = {c.at("written"), c.at("also"), c.at("otherwise"), c.at("kept"), c.at("ignored")}};
     for (const json &e : j.at("extents"))
         w.extents.push_back({e.at("param"), e.at("tensor"), e.at("dimension"), e.at("decides")});
     for (const json &n : j.at("numbered")) w.numbered.push_back({n.at("param"), n.at("tensor")});
+    for (const json &p : j.at("packed")) {
+        w.packed.push_back({p.at("name"), {}});
+        for (const json &part : p.at("parts")) w.packed.back().parts.push_back({part.at("name"), part.at("param")});
+    }
     return w;
 }
 
@@ -66,7 +88,13 @@ bool is_flag_name(const std::string &name) {
 void check_param(const ProgramDescription::Param &p, std::set<std::string> &names) {
     if (!is_flag_name(p.name)) odd("the GeneratorParam {}: a flag is letters, digits, - and _", quoted(p.name));
     if (!names.insert(p.name).second) odd("the GeneratorParam {} twice", quoted(p.name));
-    if (p.type != "int" && p.type != "float") odd("the type {} of {}, expected int or float", quoted(p.type), p.name);
+    if (p.type == "bool") {
+        if (p.value != "true" && p.value != "false")
+            odd("{} as the default of {}, expected true or false", quoted(p.value), p.name);
+        return;
+    }
+    if (p.type != "int" && p.type != "float")
+        odd("the type {} of {}, expected int, float or bool", quoted(p.type), p.name);
     double value = 0;
     const auto [stop, error] = std::from_chars(p.value.data(), p.value.data() + p.value.size(), value);
     if (error != std::errc() || stop != p.value.data() + p.value.size())
@@ -123,7 +151,8 @@ std::string description_json(const ProgramDescription &d) {
               {"targets", d.targets},
               {"optimizer", d.optimizer},
               {"weights", weights_json(d.weights)},
-              {"peer", d.peer}};
+              {"peer", d.peer},
+              {"data", d.data}};
     j["optimizers"] = j["params"] = j["presets"] = json::array();
     for (const ProgramDescription::Rule &rule : d.optimizers) {
         json numbers = json::array();
@@ -145,6 +174,7 @@ ProgramDescription read_description(const std::string &text) {
         .targets = j.value("targets", "classes"),
         .optimizer = j.at("optimizer"),
         .peer = j.value("peer", ""),
+        .data = j.value("data", ""),
     };
     for (const json &rule : j.at("optimizers")) {
         d.optimizers.push_back({rule.at("name"), {}});

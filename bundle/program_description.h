@@ -13,6 +13,17 @@ namespace cryolite {
 /// How files of other programs hold the model's weights: what --init understands and what a run's config.json says.
 /// Empty: they have the model's own names.
 struct WeightFiles {
+    struct Config {
+        /// JSON, in which "$width" stands for a parameter of the model, "$end_of_text" for the tokenizer's last token,
+        /// "$width/$heads" for a quotient, {"$tied": {"true": A, "*": B}} for a choice by a parameter, and
+        /// {"$every": A} for a list. Anything else is what a file has to have there.
+        std::string written = "";
+        std::string also = "";  ///< JSON of keys that a file may have, too; empty: none
+        std::map<std::string, std::string> otherwise =
+            {};                                 ///< of parameters that a file need not say; "$heads": as those
+        std::vector<std::string> kept = {};     ///< keys that change no number: a run's file has what --init had
+        std::vector<std::string> ignored = {};  ///< keys that say nothing of the model
+    };
     /// An extent of a tensor that follows from a parameter of the model.
     struct Extent {
         std::string param, tensor;
@@ -24,19 +35,31 @@ struct WeightFiles {
         std::string param, tensor;
     };
 
+    /// Tensors that a parameter of the model holds one after another along its outermost extent, in proportion to
+    /// parameters: "q_proj" in their names stands where the model's has "qkv_proj".
+    struct Packed {
+        struct Part {
+            std::string name, param;
+        };
+        std::string name;
+        std::vector<Part> parts;
+    };
+
     std::string prefix = "";                ///< that names may have: "transformer."
     std::vector<std::string> ignored = {};  ///< endings of names that are no weights of the model
     std::map<std::string, std::string> repeats =
-        {};  ///< tensors that have to be equal to another one, and are not read
+        {};                          ///< tensors that have to be equal to another one, and are not read
+    std::string repeats_where = "";  ///< a bool parameter of the model that says whether they repeat; empty: they do
     std::vector<Extent> extents = {};
     std::vector<Numbered> numbered = {};
-    /// JSON, in which "$width" stands for a parameter of the model, and "$end_of_text" for the tokenizer's last token.
-    std::string config = "";
+    std::vector<Packed> packed = {};
+    /// Of config.json beside the weights, which a run writes, and which --init FOLDER reads its parameters from.
+    Config config = {};
 };
 
 struct ProgramDescription {
     struct Param {
-        std::string name, type, value, help;  ///< type: int or float; value: the default, as text
+        std::string name, type, value, help;  ///< type: int, float or bool; value: the default, as text
     };
     /// A number of an optimizer's rule, given at run time.
     struct Number {
@@ -61,6 +84,7 @@ struct ProgramDescription {
     std::vector<std::pair<std::string, std::map<std::string, std::string>>> presets = {};
     WeightFiles weights = {};
     std::string peer = "";  ///< the script of apps/cryolite/peers that does the same work
+    std::string data = "";  ///< of rows: what it is for, where no --data is given: fashion-mnist; empty: digits
 
     /// Null: it has none of this name.
     const Rule *rule(const std::string &optimizer) const;

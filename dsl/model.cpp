@@ -37,4 +37,10 @@ template <> GeneratorParam<float>::GeneratorParam(const std::string &name, float
     if (!std::isfinite(value_)) fail("--{} is not a finite number", name);
 }
 
+template <> GeneratorParam<bool>::GeneratorParam(const std::string &name, bool value, const std::string &help) {
+    const std::string text = Arguments::current().take(name, "bool", value ? "true" : "false", help);
+    if (text != "true" && text != "false") fail("--{} is '{}', expected true or false", name, text);
+    value_ = text == "true";
+}
+
 }  // namespace cryolite

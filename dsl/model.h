@@ -12,11 +12,11 @@
 namespace cryolite {
 
 /// A parameter of a generator program: a member of a model, a flag of the command, a constant to the compiler.
-/// `T` is int (from 1 on: 0 has no meaning as an extent or a count) or float. It takes its value from the program's
-/// arguments when it is constructed.
+/// `T` is int (from 1 on: 0 has no meaning as an extent or a count), float or bool. It takes its value from the
+/// program's arguments when it is constructed.
 template <typename T> class GeneratorParam {
-    static_assert(std::is_same_v<T, int> || std::is_same_v<T, float>,
-                  "a GeneratorParam is an int, from 1 on, or a float");
+    static_assert(std::is_same_v<T, int> || std::is_same_v<T, float> || std::is_same_v<T, bool>,
+                  "a GeneratorParam is an int, from 1 on, a float or a bool");
 
 public:
     GeneratorParam(const std::string &name, T value, const std::string &help = "");
@@ -28,6 +28,7 @@ private:
 
 template <> GeneratorParam<int>::GeneratorParam(const std::string &, int, const std::string &);
 template <> GeneratorParam<float>::GeneratorParam(const std::string &, float, const std::string &);
+template <> GeneratorParam<bool>::GeneratorParam(const std::string &, bool, const std::string &);
 
 /// What a generator program was asked for, while its model is constructed.
 struct Arguments {

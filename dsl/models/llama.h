@@ -12,11 +12,13 @@
 namespace cryolite {
 
 struct LlamaShape {
-    int width, heads, kv_heads, hidden, layers;
-    double rope_base;
+    int width, heads, kv_heads, hidden;
+    Rotary rotary;
+    double norm_eps;
+    bool qkv_bias;
 };
 
-/// A block of Llama: x + attention(norm(x)), then x + mlp(norm(x)), without biases.
+/// A block of Llama: x + attention(norm(x)), then x + mlp(norm(x)). Qwen 2.5 has biases of queries, keys and values.
 struct LlamaBlock {
     RMSNorm norm1;
     Linear qkv;  ///< queries, keys and values of all heads, one product
@@ -28,11 +30,13 @@ struct LlamaBlock {
     Linear down;
 
     LlamaBlock(const std::string &path, const LlamaShape &s)
-        : norm1(path + ".input_layernorm", s.width),
-          qkv(path + ".self_attn.qkv_proj", s.width, s.width / s.heads * (s.heads + 2 * s.kv_heads), stored),
-          attention(path + ".self_attn", {.heads = s.heads, .kv_heads = s.kv_heads, .rotary = Rotary{s.rope_base}}),
+        : norm1(path + ".input_layernorm", s.width, {.eps = s.norm_eps}),
+          qkv(path + ".self_attn.qkv_proj", s.width, s.width / s.heads * (s.heads + 2 * s.kv_heads),
+              {.bias = s.qkv_bias, .in_innermost = true}),
+          attention(path + ".self_attn", {.heads = s.heads, .kv_heads = s.kv_heads, .rotary = s.rotary}),
           project(path + ".self_attn.o_proj", s.width, s.width, stored),
-          norm2(path + ".post_attention_layernorm", s.width), gate(path + ".mlp.gate_proj", s.width, s.hidden, stored),
+          norm2(path + ".post_attention_layernorm", s.width, {.eps = s.norm_eps}),
+          gate(path + ".mlp.gate_proj", s.width, s.hidden, stored),
           up(path + ".mlp.up_proj", s.width, s.hidden, stored), act(path + ".mlp.act_fn"),
           down(path + ".mlp.down_proj", s.hidden, s.width, stored) {}
 
@@ -46,31 +50,44 @@ private:
     static inline const LinearOptions stored{.bias = false, .in_innermost = true};
 };
 
-/// Llama: The Llama 3 Herd of Models, 2024; with a tied head, as SmolLM2 has it.
+/// Llama: The Llama 3 Herd of Models, 2024. SmolLM2 has a tied head; Qwen 2.5 differs by `qkv_bias`.
 struct Llama : TextModel {
     GeneratorParam<int> layers{"layers", 4, "transformer blocks"};
     GeneratorParam<int> heads{"heads", 4, "attention heads"};
     GeneratorParam<int> kv_heads{"kv-heads", 2, "heads of keys and values, each shared by several of queries"};
     GeneratorParam<int> width{"width", 128, "channels of the residual stream"};
     GeneratorParam<int> hidden{"hidden", 384, "channels between the products of an MLP"};
+    GeneratorParam<bool> qkv_bias{"qkv-bias", false, "biases of queries, keys and values, as Qwen 2.5 has them"};
+    GeneratorParam<bool> tied{"tied", true, "the head's weight is the table of tokens"};
+    GeneratorParam<float> norm_eps{"norm-eps", 1e-5f, "added to the mean square in a norm"};
     GeneratorParam<float> rope_base{"rope-base", 10000, "base of the rotary positions' wavelengths"};
+    GeneratorParam<float> rope_factor{"rope-factor", 1, "by which Llama 3 stretches long wavelengths; 1: not"};
+    GeneratorParam<float> rope_low{"rope-low", 1, "wavelengths above rope-original / rope-low are stretched whole"};
+    GeneratorParam<float> rope_high{"rope-high", 4, "wavelengths below rope-original / rope-high stay"};
+    GeneratorParam<int> rope_original{"rope-original", 8192, "context that the base was trained with"};
 
     Embedding token{"model.embed_tokens", vocab, width};
     std::deque<LlamaBlock> blocks;
-    RMSNorm norm{"model.norm", width};
-    TiedHead head{token};
+    RMSNorm norm{"model.norm", width, {.eps = norm_eps}};
+    TiedHead tied_head{token};
+    std::optional<Linear> own_head;
 
     Llama() {
         if (width % heads) fail("--width {} is not divisible by --heads {}", int(width), int(heads));
-        for (int i = 0; i < layers; i++)
-            blocks.emplace_back("model.layers." + std::to_string(i),
-                                LlamaShape{width, heads, kv_heads, hidden, layers, rope_base});
+        const LlamaShape shape{width, heads, kv_heads, hidden, rotary(), norm_eps, qkv_bias};
+        for (int i = 0; i < layers; i++) blocks.emplace_back("model.layers." + std::to_string(i), shape);
+        if (!tied)
+            own_head.emplace("lm_head", int(width), int(vocab), LinearOptions{.bias = false, .in_innermost = true});
     }
     Tensor forward(Tensor tokens) override {
         Tensor x = token(tokens);
         for (LlamaBlock &block : blocks) x = block(x);
-        return head(norm(x));
+        x = norm(x);
+        return tied ? tied_head(x) : (*own_head)(x);
     }
+
+private:
+    Rotary rotary() const { return {rope_base, rope_factor, rope_low, rope_high, rope_original}; }
 };
 
 }  // namespace cryolite

@@ -74,7 +74,8 @@ int describe(const ProgramInfo &info, Model &model) {
                          .optimizer = info.optimizer,
                          .presets = info.presets,
                          .weights = info.weights,
-                         .peer = info.peer};
+                         .peer = info.peer,
+                         .data = info.data};
     for (auto &[name, make] : optimizers) {
         d.optimizers.push_back({name, {}});
         const std::unique_ptr<Optimizer> rule = make();

@@ -25,6 +25,7 @@ struct ProgramInfo {
     std::vector<std::string> param_groups = {};
     WeightFiles weights = {};  ///< of other programs
     std::string peer = "";     ///< the script of apps/cryolite/peers that does the same work in PyTorch
+    std::string data = "";     ///< of rows: the data that it is for (bundle/program_description.h)
 };
 
 template <typename O> std::unique_ptr<Optimizer> rule() { return std::make_unique<O>(); }

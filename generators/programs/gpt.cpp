@@ -14,13 +14,20 @@ cryolite::WeightFiles gpt2_files() {
         .repeats = {{"lm_head.weight", "wte.weight"}},
         .extents = {{"vocab", "wte.weight", 0, true}, {"positions", "wpe.weight", 0, true}, {"width", "wte.weight", 1}},
         .numbered = {{"layers", "h.#.ln_1.weight"}},
-        .config = R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
+        .config = {
+            .written =
+                R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
                 "n_layer": "$layers", "n_head": "$heads", "n_embd": "$width", "n_positions": "$positions",
                 "n_ctx": "$context", "n_inner": null, "vocab_size": "$vocab", "layer_norm_epsilon": 1e-5,
                 "initializer_range": 0.02,
                 "tie_word_embeddings": true, "scale_attn_weights": true, "attn_pdrop": 0.0, "embd_pdrop": 0.0,
                 "resid_pdrop": 0.0, "bos_token_id": "$end_of_text", "eos_token_id": "$end_of_text",
-                "torch_dtype": "float32"})"};
+                "torch_dtype": "float32"})",
+            .also = R"({"scale_attn_by_inverse_layer_idx": false, "reorder_and_upcast_attn": false})",
+            .kept = {"pad_token_id", "use_cache", "summary_activation", "summary_first_dropout",
+                     "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params"},
+            .ignored = {"architectures", "n_ctx", "initializer_range", "attn_pdrop", "embd_pdrop", "resid_pdrop",
+                        "torch_dtype", "dtype", "transformers_version", "_name_or_path"}}};
 }
 
 }  // namespace

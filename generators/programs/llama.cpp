@@ -4,11 +4,51 @@
 #include "generators/driver/program.h"
 #include "schedules/models/llama.h"
 
+namespace {
+
+/// As Hugging Face has Llama, and Qwen 2.5, which has biases.
+cryolite::WeightFiles llama_files() {
+    return {.repeats = {{"lm_head.weight", "model.embed_tokens.weight"}},
+            .repeats_where = "tied",
+            .extents = {{"vocab", "model.embed_tokens.weight", 0, true}, {"width", "model.embed_tokens.weight", 1}},
+            .numbered = {{"layers", "model.layers.#.input_layernorm.weight"}},
+            .packed = {{"qkv_proj", {{"q_proj", "heads"}, {"k_proj", "kv-heads"}, {"v_proj", "kv-heads"}}}},
+            .config = {.written = R"({
+                "architectures": {"$qkv-bias": {"false": ["LlamaForCausalLM"], "true": ["Qwen2ForCausalLM"]}},
+                "model_type": {"$qkv-bias": {"false": "llama", "true": "qwen2"}},
+                "num_hidden_layers": "$layers", "num_attention_heads": "$heads", "num_key_value_heads": "$kv-heads",
+                "hidden_size": "$width", "intermediate_size": "$hidden", "vocab_size": "$vocab",
+                "max_position_embeddings": "$context", "hidden_act": "silu", "rms_norm_eps": "$norm-eps",
+                "rope_theta": "$rope-base",
+                "rope_scaling": {"$rope-factor": {"1": null, "*": {"rope_type": "llama3", "factor": "$rope-factor",
+                    "low_freq_factor": "$rope-low", "high_freq_factor": "$rope-high",
+                    "original_max_position_embeddings": "$rope-original"}}},
+                "tie_word_embeddings": "$tied", "attention_bias": false, "mlp_bias": false, "attention_dropout": 0.0,
+                "initializer_range": 0.02, "bos_token_id": "$end_of_text", "eos_token_id": "$end_of_text",
+                "torch_dtype": "float32"})",
+                       .also = R"({"head_dim": "$width/$heads", "rope_interleaved": false, "use_sliding_window": false,
+                "layer_types": {"$every": "full_attention"},
+                "rope_parameters": {"$rope-factor": {"1": {"rope_type": "default", "rope_theta": "$rope-base"},
+                    "*": {"rope_type": "llama3", "rope_theta": "$rope-base", "factor": "$rope-factor",
+                        "low_freq_factor": "$rope-low", "high_freq_factor": "$rope-high",
+                        "original_max_position_embeddings": "$rope-original"}}}})",
+                       .otherwise = {{"kv-heads", "$heads"},
+                                     {"norm-eps", "1e-6"},
+                                     {"rope-base", "10000"},
+                                     {"rope-factor", "1"},
+                                     {"tied", "false"}},
+                       .kept = {"bos_token_id", "eos_token_id", "pad_token_id", "max_position_embeddings",
+                                "initializer_range", "use_cache", "pretraining_tp", "sliding_window",
+                                "max_window_layers", "is_llama_config"},
+                       .ignored = {"architectures", "torch_dtype", "dtype", "transformers_version", "_name_or_path",
+                                   "transformers.js_config"}}};
+}
+
+}  // namespace
+
 int main(int argc, char **argv) {
     cryolite::ProgramInfo info{.name = "llama"};
-    info.weights = {
-        .extents = {{"vocab", "model.embed_tokens.weight", 0, true}, {"width", "model.embed_tokens.weight", 1}},
-        .numbered = {{"layers", "model.layers.#.input_layernorm.weight"}}};
+    info.weights = llama_files();
     info.presets = {
         {"nano",
          {{"layers", "4"},

@@ -25,7 +25,10 @@ Request request(const std::vector<std::pair<std::string, std::string>> &line = {
         {"adamw", {{"lr", 1e-3, RealRange::positive, "rate"}, {"eps", 1e-8, RealRange::not_negative, "least"}}},
         {"sgd", {{"lr", 1e-2, RealRange::positive, "rate"}}}};
     d.params = {{"batch", "int", "12", ""}, {"width", "int", "8", ""}, {"base", "float", "0.5", ""}};
-    for (auto &[flag, text] : line) r.values.give(flag, {text, Origin::command_line});
+    for (auto &[flag, text] : line) {
+        r.values.give(flag, {text, Origin::command_line});
+        if (const Flag *row = find_flag(flag); row && row->of_rows) d.task = "features";
+    }
     return r;
 }
 
@@ -34,6 +37,7 @@ std::string another(const Flag &f) {
     const std::map<std::string, std::string> texts = {{"launch", "mpirun -n {workers}"},
                                                       {"recompute", "40MB"},
                                                       {"out", "/runs/x"},
+                                                      {"rename", "a=b,c=d"},
                                                       {"tokenizer", "/some/tokenizer.json"}};
     if (texts.contains(f.name)) return texts.at(f.name);
     if (std::holds_alternative<WholeRange>(f.range)) return "3";
@@ -89,13 +93,20 @@ std::string kept(const TrainSettings &s, const std::string &name) {
     return text;
 }
 
-TrainSettings settings_with(const Flag &f, const std::string &text) {
-    std::vector<std::pair<std::string, std::string>> line = {{f.name, text}};
+/// Of a flag at this value, and what it says nothing without; null: of the latter alone, for the same kind of model.
+Request request_with(const Flag &f, const std::string *text) {
+    std::vector<std::pair<std::string, std::string>> line;
     if (f.name == "resume") line.push_back({"out", "/runs/x"});
     if (f.name == "min-lr") line.push_back({"lr", "0.5"});
     if (f.name.ends_with("-ema")) line.push_back({"ema", "0.5"});
-    return understand(request(line));
+    if (f.name == "rename") line.push_back({"init", "/some/file"});
+    line.push_back({f.name, text ? *text : another(f)});
+    Request r = request(line);
+    if (!text) r.values.erase(f.name);
+    return r;
 }
+
+TrainSettings settings_with(const Flag &f, const std::string &text) { return understand(request_with(f, &text)); }
 
 }  // namespace
 
@@ -117,7 +128,8 @@ TEST_CASE("flags: a value goes by config.toml and comes back, whatever the flag"
             CHECK(config_toml(s).find("\n" + f.name + " = ") == std::string::npos);
         }
         const fs::path file = write_plainly(scratch / "config.toml", config_toml(s));
-        Request again = request();
+        Request again = request_with(f, &text);
+        again.values = Values();
         for (auto &[name, given] : read_config(file, Origin::config, list_mark))
             if (name != "app") again.values.give(name, given);
         CHECK(config_toml(understand(again)) == config_toml(s));
@@ -186,18 +198,12 @@ TEST_CASE("flags: patterns of what is not trained, and of a setting at its defau
 }
 
 TEST_CASE("flags: a run that goes on may change those that say so, and no other") {
-    const auto flags = rows(request().program.description);
-    for (const Flag &f : flags) {
+    for (const Flag &f : rows(request().program.description)) {
         if (!f.recorded || f.on_resume == OnResume::by_content) continue;
         CAPTURE(f.name);
-        std::vector<std::pair<std::string, std::string>> line;
-        if (f.name.ends_with("-ema")) line.push_back({"ema", "0.5"});
         ResumePoint point;
-        point.settings = flags_of(understand(request(line)));
-        line.push_back({f.name, another(f)});
-        Request r = request(line);
-        if (f.name == "min-lr") r.values.give("lr", {"0.5", Origin::command_line});
-        const TrainSettings s = understand(r);
+        point.settings = flags_of(understand(request_with(f, nullptr)));
+        const TrainSettings s = settings_with(f, another(f));
         CHECK(changed_flags(s, point).at(f.name).starts_with("--" + f.name + " "));
         const std::string message = error_of([&] { check_same(s, {}, point); });
         if (f.on_resume == OnResume::free)

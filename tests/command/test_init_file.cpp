@@ -38,7 +38,7 @@ Request request() {
         .repeats = {{"head", "table"}},
         .extents = {{"vocab", "table", 0, true}, {"width", "table", 1}},
         .numbered = {{"layers", "block.#.norm"}},
-        .config = R"({"kind": "other", "d": "$width", "n": ["$layers"], "end": "$end_of_text"})"};
+        .config = {.written = R"({"kind": "other", "d": "$width", "n": ["$layers"], "end": "$end_of_text"})"}};
     return r;
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("config.json is what the program says of it, with the run's numbers") 
     s.tokenizer = "gpt2";
     CHECK(nlohmann::json::parse(model_config(s, r.program))["end"] == 50256);
     s.params.erase("width");
-    CHECK_ERROR(model_config(s, r.program), "the config of some has $width, which is no parameter of its model");
+    CHECK_ERROR(model_config(s, r.program), "the program's config has $width, which is no parameter of its model");
 }
 
 }  // namespace cryolite::test

@@ -210,7 +210,7 @@ TEST_CASE("programs: an odd answer is refused by name, an odd line is a word of 
     refused("\"tokens\"", "\"pictures\"", "the task \"pictures\", expected tokens or features");
     refused("\"width\"", "\"my width\"", "the GeneratorParam \"my width\": a flag is letters");
     refused("\"rate\"", "\"width\"", "the GeneratorParam \"width\" twice");
-    refused("\"int\"", "\"text\"", "the type \"text\" of width, expected int or float");
+    refused("\"int\"", "\"text\"", "the type \"text\" of width, expected int, float or bool");
     refused("\"0.5\"", "\"half\"", "\"half\", no number, as the default of rate");
     refused("\"adamw\",\"optimizers\"", "\"adam\",\"optimizers\"",
             "the optimizer \"adam\", which is none of its optimizers");

@@ -103,7 +103,7 @@ std::vector<Flag> run_flags() {
         {{.name = "data",
           .value = "FILE",
           .group = run,
-          .help = "text, a token shard, or a .csv/.csv.gz table",
+          .help = "text, a token shard, a .csv/.csv.gz table, or a folder of images as MNIST's",
           .range = Setting::File{},
           .on_resume = by_content,
           .otherwise = "the embedded data"},
@@ -126,6 +126,22 @@ std::vector<Flag> run_flags() {
           .on_resume = fixed},
          {.commands = times},
          at(&S::sequential)},
+        {{.name = "shift",
+          .value = "PIXELS",
+          .group = run,
+          .help = "that an image is moved by at most, each way, when it is trained on",
+          .range = WholeRange{0, 1000},
+          .on_resume = fixed},
+         {.commands = times, .of_rows = true},
+         at(&S::shift)},
+        {{.name = "flip",
+          .value = "yes|no",
+          .group = run,
+          .help = "half of the images are mirrored, left to right, when they are trained on",
+          .words = {{"no", 0}, {"yes", 1}},
+          .on_resume = fixed},
+         {.commands = times, .of_rows = true},
+         at(&S::flip)},
         {{.name = "tokenizer",
           .value = "NAME",
           .group = run,
@@ -139,12 +155,23 @@ std::vector<Flag> run_flags() {
         {{.name = "init",
           .value = "FILE",
           .group = run,
-          .help = "begin with these weights (safetensors)",
+          .help = "begin with these weights: a safetensors file, or a folder of Hugging Face's, whose sizes are taken",
           .range = Setting::File{},
           .on_resume = fixed,
           .otherwise = "-"},
          {.commands = times},
          at(&S::init)},
+        {{.name = "rename",
+          .value = "OLD=NEW",
+          .group = run,
+          .help =
+              "parts, between dots, of names in --init: h=model.layers; several in their order, with commas between",
+          .range = Setting::Text{},
+          .words = {{"none"}},
+          .on_resume = fixed,
+          .list = ','},
+         {.commands = times},
+         at(&S::rename)},
         {{.name = "out",
           .value = "DIR",
           .group = folder,
@@ -308,16 +335,20 @@ char list_mark(const std::string &name) {
 }
 
 Flag param_flag(const ProgramDescription::Param &p) {
-    const bool whole = p.type == "int";
+    const bool whole = p.type == "int", choice = p.type == "bool";
     constexpr double most = std::numeric_limits<float>::max();
     Flag f{{.name = p.name,
-            .value = whole ? "N" : "X",
+            .value = choice  ? "true|false"
+                     : whole ? "N"
+                             : "X",
             .group = "Model",
             .help = p.help,
             .otherwise = p.help.empty() ? "-" : p.value},
            {.commands = 63},
            {}};
-    if (whole)
+    if (choice)
+        f.words = {{"true"}, {"false"}};
+    else if (whole)
         f.range = WholeRange{1, largest_param};
     else
         f.range = RealRange{-most, most};

@@ -10,6 +10,7 @@
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
 #include "apps/cryolite/run/resume.h"
+#include "apps/cryolite/inputs/init_folder.h"
 #include "apps/cryolite/session/settings.h"
 #include "runtime/io/error.h"
 
@@ -215,7 +216,9 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     r.values.erase("app");
     r.program = find_program(r.app, Cache(told("cache", "")));
     Line line(r, arguments, defaults_of(r, told("preset", "")));
-    r.preset = give_preset(r.values, r.program.description, r.values.text("preset"));
+    const std::string preset = r.values.text("preset");
+    r.preset = give_preset(r.values, r.program.description, preset);
+    give_init(r, !preset.empty());
     check_keys(r.values, r.program.description);
     return r;
 }

@@ -22,6 +22,7 @@ struct FlagTraits {
     bool recorded = true;        ///< in the config.toml of a run
     bool of_optimizer = false;   ///< a preset's value is one for the program's own optimizer
     bool of_text = false;        ///< says nothing to a model that does not read text
+    bool of_rows = false;        ///< says nothing to a model that does
 };
 
 struct Flag : Setting, FlagTraits {

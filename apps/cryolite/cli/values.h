@@ -11,7 +11,7 @@
 namespace cryolite {
 
 /// Where a value comes from; a later one wins.
-enum class Origin { preset, resumed, config, command_line };
+enum class Origin { preset, init, resumed, config, command_line };
 
 struct Given {
     std::string text;
@@ -30,6 +30,8 @@ public:
     bool given(const std::string &flag) const { return values_.count(flag) != 0; }
     /// Given by the user, not by a preset.
     bool chosen(const std::string &flag) const;
+    /// Given by the config.json of --init.
+    bool of_init(const std::string &flag) const { return given(flag) && values_.at(flag).origin == Origin::init; }
     /// Whether a flag comes from a stronger place than another one; both are given.
     bool stronger(const std::string &flag, const std::string &than) const {
         return values_.at(flag).origin > values_.at(than).origin;

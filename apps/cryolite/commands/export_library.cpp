@@ -200,6 +200,7 @@ int run_export(const std::vector<std::string> &arguments) {
     TemporaryFolder made(s.out);
     fs::create_directories(made.path() / "src");
     begin_weights(*session->trainer, s, request);
+    session->trainer->name_tensors(nullptr);  // the library goes by the plan's names
     session->trainer->write_parameters(made.path() / (name + "_weights.safetensors"));
     const LibraryFacts facts{.name = name,
                              .input_classes = plan.task == "tokens" ? s.param("vocab", 0) : 0,

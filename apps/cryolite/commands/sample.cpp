@@ -112,7 +112,7 @@ int run_sample(const std::vector<std::string> &arguments) {
             progress.say(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
         });
     if (!checkpoint) fail("{} has no checkpoint that is whole", o.run.string());
-    Session session(open_bundle(s, request, progress, false), s);
+    Session session(open_bundle(s, request, progress, false), s, request.program.description.weights);
     session.trainer->load_parameters(checkpoint->path / "model.safetensors",
                                      [](const std::string &name) { return name; });
     Sampler sampler(*session.trainer, *tokenizer, o.temperature, o.seed);

@@ -276,6 +276,7 @@ private:
         progress_.say(fmt::format("step {}: validation loss {}{}{}", step, loss_text(e->val_loss), metric_words(*e),
                                   e->of_averages ? ", of the weights' averages" : ""));
         folder_.write_plot(title());
+        folder_.write_confusion(title(), *e);
     }
 
     /// Nothing more can be learned from the data; what was learned from them is kept. Other ranks

@@ -1,70 +1,162 @@
 #include "apps/cryolite/inputs/init_file.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
-#include "runtime/formats/safetensors.h"
+#include "runtime/formats/tensor_files.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
 
 namespace {
 
-const WeightFiles &weights_of(const Request &r) { return r.program.description.weights; }
+using Parts = std::vector<std::string>;
 
-/// By the name that the model has for it, or with the prefix that other programs write; null: there is none.
-const TensorEntry *find(const SafetensorsFile &file, const WeightFiles &w, const std::string &name) {
-    const TensorEntry *entry = file.find(name);
-    return entry || w.prefix.empty() ? entry : file.find(w.prefix + name);
-}
+/// OLD=NEW of --rename, as parts of a name between dots.
+struct Rename {
+    std::string text;
+    Parts from, to;
 
-/// The extent that decides a parameter of the model, where the file has it.
-std::optional<int64_t> extent(const SafetensorsFile &file, const WeightFiles &w, const WeightFiles::Extent &e) {
-    const TensorEntry *entry = find(file, w, e.tensor);
-    if (!entry || entry->shape.size() < 2 || size_t(e.dimension) >= entry->shape.size()) return std::nullopt;
-    return entry->shape[size_t(e.dimension)];
-}
-
-void check_extents(const SafetensorsFile &file, const TrainSettings &s, const WeightFiles &w) {
-    for (const WeightFiles::Extent &e : w.extents) {
-        const std::optional<int64_t> found = extent(file, w, e);
-        if (e.decides || !found || *found == s.param(e.param, 0)) continue;
-        const TensorEntry *entry = find(file, w, e.tensor);
-        fail_usage("--init: {}: tensor '{}' has shape {}: its model has --{} {}, this one {}", s.init.string(),
-                   entry->name, shape_text(entry->shape), e.param, *found, s.param(e.param, 0));
+    explicit Rename(const std::string &text) : text(text) {
+        const size_t at = text.find('=');
+        if (at != std::string::npos) from = parts(text.substr(0, at)), to = parts(text.substr(at + 1));
+        if (from.empty()) fail_usage("--rename is {}, expected OLD=NEW", shown(text));
     }
-}
-
-void check_numbered(const SafetensorsFile &file, const TrainSettings &s, const WeightFiles &w) {
-    for (const WeightFiles::Numbered &n : w.numbered) {
-        auto there = [&](int i) {
-            std::string name = n.tensor;
-            name.replace(name.find('#'), 1, std::to_string(i));
-            return find(file, w, name) != nullptr;
-        };
-        const int count = s.param(n.param, 0);
-        if (there(0) && (!there(count - 1) || there(count)))
-            fail_usage("--init: {}: its model has not the {} {} of this one; give its own number with --{}",
-                       s.init.string(), count, n.param, n.param);
+    static Parts parts(const std::string &name) {
+        Parts list;
+        for (const std::string &part : list_items(name, '.'))
+            if (!part.empty()) list.push_back(part);
+        return list;
     }
-}
-
-/// One that only repeats another one would be lost if it did not.
-void check_repeats(const SafetensorsFile &file, const TrainSettings &s, const WeightFiles &w) {
-    for (const auto &[name, of] : w.repeats) {
-        const TensorEntry *one = file.find(name), *other = find(file, w, of);
-        if (!one || !other) continue;
-        if (one->shape != other->shape || file.read_float32(one->name) != file.read_float32(other->name))
-            fail_usage("--init: {}: {} is not {}: this model uses one tensor for both", s.init.string(), name, of);
+    /// Everywhere in the name.
+    bool apply(Parts &name) const {
+        bool any = false;
+        for (auto at = name.begin(); (at = std::search(at, name.end(), from.begin(), from.end())) != name.end();) {
+            at = name.insert(name.erase(at, at + long(from.size())), to.begin(), to.end()) + long(to.size());
+            any = true;
+        }
+        return any;
     }
+};
+
+std::vector<Rename> renames_of(const TrainSettings &s) {
+    std::vector<Rename> renames;
+    if (s.rename != "none")
+        for (const std::string &text : list_items(s.rename, ',')) renames.emplace_back(text);
+    return renames;
 }
 
-/// The model's name of a tensor in a file; empty: it is none of its weights.
-std::string own_name(const WeightFiles &w, const std::string &name) {
-    if (w.repeats.contains(name) ||
-        std::ranges::any_of(w.ignored, [&](const std::string &end) { return name.ends_with(end); }))
-        return "";
-    return name.starts_with(w.prefix) ? name.substr(w.prefix.size()) : name;
-}
+/// Names of tensors in the file, and what they are called here.
+class Names {
+public:
+    Names(const TrainSettings &s, const Request &r)
+        : weights_(r.program.description.weights), settings_(s), renames_(renames_of(s)) {}
+
+    /// The model's name of a tensor in a file.
+    std::string here(const std::string &name) const {
+        Parts parts = Rename::parts(name);
+        bool any = false;
+        for (const Rename &r : renames_) any |= r.apply(parts);
+        const std::string text = any ? fmt::format("{}", fmt::join(parts, ".")) : name;
+        return text.starts_with(weights_.prefix) ? text.substr(weights_.prefix.size()) : text;
+    }
+    /// The same; empty: it is none of the model's weights.
+    std::string weight(const std::string &name) const {
+        const std::string own = here(name);
+        const bool ignored = std::ranges::any_of(weights_.ignored, [&](auto &end) { return own.ends_with(end); });
+        return ignored || (repeat() && weights_.repeats.contains(own)) ? "" : own;
+    }
+    /// Whether some tensors have to be equal to others.
+    bool repeat() const {
+        const auto at = settings_.params.find(weights_.repeats_where);
+        return at == settings_.params.end() || at->second == "true";
+    }
+    void check_used(const TensorFiles &files) const {
+        for (const Rename &r : renames_)
+            if (std::ranges::none_of(files.tensors(), [&](const TensorFiles::Tensor &t) { return used(r, t.name()); }))
+                fail_usage("--rename {}: no tensor of {} has {} in its name, between dots; its first is {}", r.text,
+                           files.path().string(), fmt::join(r.from, "."),
+                           files.tensors().empty() ? "none" : files.tensors()[0].name());
+    }
+
+private:
+    const WeightFiles &weights_;
+    const TrainSettings &settings_;
+    const std::vector<Rename> renames_;
+
+    /// After those before it.
+    bool used(const Rename &wanted, const std::string &name) const {
+        Parts parts = Rename::parts(name);
+        for (const Rename &r : renames_)
+            if (const bool any = r.apply(parts); &r == &wanted) return any;
+        return false;
+    }
+};
+
+/// What there is to read, by the names of the model.
+struct InitFile {
+    const WeightFiles &weights;
+    const TrainSettings &settings;
+    const TensorFiles files;
+    const Names names;
+    std::map<std::string, const TensorFiles::Tensor *> tensors;
+
+    InitFile(const TrainSettings &s, const Request &r)
+        : weights(r.program.description.weights), settings(s), files(s.init), names(s, r) {
+        for (const TensorFiles::Tensor &t : files.tensors()) tensors.emplace(names.here(t.name()), &t);
+    }
+    const TensorFiles::Tensor *find(const std::string &name) const {
+        const auto at = tensors.find(name);
+        return at == tensors.end() ? nullptr : at->second;
+    }
+    /// The extent that decides a parameter of the model, where the file has it.
+    std::optional<int64_t> extent(const WeightFiles::Extent &e) const {
+        const TensorFiles::Tensor *t = find(e.tensor);
+        if (!t || t->entry->shape.size() < 2 || size_t(e.dimension) >= t->entry->shape.size()) return std::nullopt;
+        return t->entry->shape[size_t(e.dimension)];
+    }
+    void check_extents() const {
+        for (const WeightFiles::Extent &e : weights.extents) {
+            const std::optional<int64_t> found = extent(e);
+            if (e.decides || !found || *found == settings.param(e.param, 0)) continue;
+            const TensorEntry &entry = *find(e.tensor)->entry;
+            fail_usage("--init: {}: tensor '{}' has shape {}: its model has --{} {}, this one {}",
+                       settings.init.string(), entry.name, shape_text(entry.shape), e.param, *found,
+                       settings.param(e.param, 0));
+        }
+    }
+    void check_numbered() const {
+        for (const WeightFiles::Numbered &n : weights.numbered) {
+            auto there = [&](int i) {
+                std::string name = n.tensor;
+                name.replace(name.find('#'), 1, std::to_string(i));
+                return find(name) != nullptr;
+            };
+            const int count = settings.param(n.param, 0);
+            if (there(0) && (!there(count - 1) || there(count)))
+                fail_usage("--init: {}: its model has not the {} {} of this one; give its own number with --{}",
+                           settings.init.string(), count, n.param, n.param);
+        }
+    }
+    /// One that only repeats another one would be lost if it did not.
+    void check_repeats() const {
+        for (const auto &[name, of] : weights.repeats) {
+            const TensorFiles::Tensor *one = find(name), *other = find(of);
+            if (!names.repeat() || !one || !other) continue;
+            if (one->entry->shape != other->entry->shape || values(*one) != values(*other))
+                fail_usage("--init: {}: {} is not {}: this model uses one tensor for both", settings.init.string(),
+                           name, of);
+        }
+    }
+
+private:
+    static std::vector<float> values(const TensorFiles::Tensor &t) {
+        std::vector<float> v(t.entry->elements());
+        t.read_float32(v);
+        return v;
+    }
+};
 
 /// A file that does not fit is a flag that does not.
 template <typename Work> void about_init(const Work &work) {
@@ -79,11 +171,16 @@ template <typename Work> void about_init(const Work &work) {
 
 }  // namespace
 
+void check_renames(const TrainSettings &s) {
+    const std::vector<Rename> renames = renames_of(s);
+    if (!renames.empty() && s.init.empty()) fail_usage("--rename is for the tensors of --init, which is not given");
+}
+
 std::optional<int> param_of_init(const TrainSettings &s, const Request &r, const std::string &param) {
     if (s.init.empty()) return std::nullopt;
-    const SafetensorsFile file(s.init);
-    for (const WeightFiles::Extent &e : weights_of(r).extents)
-        if (const auto found = extent(file, weights_of(r), e); found && e.decides && e.param == param)
+    const InitFile file(s, r);
+    for (const WeightFiles::Extent &e : file.weights.extents)
+        if (const auto found = file.extent(e); found && e.decides && e.param == param)
             return int(std::min<int64_t>(*found, 1 << 24));
     return std::nullopt;
 }
@@ -91,17 +188,30 @@ std::optional<int> param_of_init(const TrainSettings &s, const Request &r, const
 void check_init(const TrainSettings &s, const Request &r) {
     if (s.init.empty()) return;
     about_init([&] {
-        const SafetensorsFile file(s.init);
-        check_extents(file, s, weights_of(r)), check_numbered(file, s, weights_of(r)),
-            check_repeats(file, s, weights_of(r));
+        const InitFile file(s, r);
+        file.names.check_used(file.files);
+        file.check_extents(), file.check_numbered(), file.check_repeats();
     });
 }
 
 void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &r) {
     if (s.init.empty()) return trainer.initialise(s.seed);
-    about_init([&] {
-        trainer.load_parameters(s.init, [&](const std::string &name) { return own_name(weights_of(r), name); });
-    });
+    const Names names(s, r);
+    about_init([&] { trainer.load_parameters(s.init, [&](const std::string &name) { return names.weight(name); }); });
+}
+
+std::vector<TensorPart> file_parts(const std::string &parameter, const WeightFiles &weights, const TrainSettings &s) {
+    for (const WeightFiles::Packed &packed : weights.packed) {
+        const size_t at = parameter.find(packed.name);
+        if (at == std::string::npos) continue;
+        std::vector<TensorPart> parts;
+        for (const auto &[name, param] : packed.parts) {
+            parts.push_back({parameter, s.param(param, 1)});
+            parts.back().name.replace(at, packed.name.size(), name);
+        }
+        return parts;
+    }
+    return {};
 }
 
 }  // namespace cryolite

@@ -1,5 +1,6 @@
 #pragma once
-// --init: a file of weights, in the model's own names or in those that its program says other programs use.
+// --init: weights in a file or in a folder (runtime/formats/tensor_files.h), in the model's own names, in those that
+// its program says other programs use, or in what --rename makes of them.
 
 #include <optional>
 
@@ -7,6 +8,9 @@
 #include "runtime/train/trainer.h"
 
 namespace cryolite {
+
+/// Throws UsageError for a --rename that is not OLD=NEW, or that has no --init.
+void check_renames(const TrainSettings &settings);
 
 /// A parameter of the model that the file decides, as the size of a vocabulary; nothing: there is no file, or it does
 /// not say. Errors: it is no safetensors file.
@@ -17,5 +21,9 @@ void check_init(const TrainSettings &settings, const Request &request);
 
 /// Weights of --init, or drawn from the seed.
 void begin_weights(Trainer &trainer, const TrainSettings &settings, const Request &request);
+
+/// The tensors that files of other programs, and so a run's, have of a parameter; none: it is whole.
+std::vector<TensorPart> file_parts(const std::string &parameter, const WeightFiles &weights,
+                                   const TrainSettings &settings);
 
 }  // namespace cryolite

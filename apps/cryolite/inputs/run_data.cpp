@@ -8,6 +8,7 @@
 #include "apps/cryolite/inputs/init_file.h"
 #include "client/user_program.h"
 #include "runtime/tokenizer/gpt2_tokenizer.h"
+#include "runtime/data/idx.h"
 #include "runtime/data/shard.h"
 #include "runtime/tokenizer/tokenizer_file.h"
 #include "runtime/io/error.h"
@@ -50,7 +51,7 @@ void set_positions(TrainSettings &s, const Request &r) {
     }
     if (const int positions = s.param("positions", 1); context > positions)
         fail_usage("--context {} is longer than the {} positions{}; use a shorter context", context, positions,
-                   r.values.chosen("positions") ? " of --positions" : " of --init");
+                   r.values.chosen("positions") && !r.values.of_init("positions") ? " of --positions" : " of --init");
 }
 
 /// `tokens`: how many the tokenizer has.
@@ -59,9 +60,9 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
     const bool chosen = r.values.chosen("vocab");
     if (!chosen) s.params["vocab"] = std::to_string(std::max(tokens, param_of_init(s, r, "vocab").value_or(0)));
     if (const int vocab = s.param("vocab", 0); vocab < tokens)
-        fail_usage("--vocab is {}, expected at least {}, the vocabulary of {}: it may be enlarged, "
+        fail_usage("--vocab is {}{}, expected at least {}, the vocabulary of {}: it may be enlarged, "
                    "not shrunk",
-                   vocab, tokens, whose);
+                   vocab, r.values.of_init("vocab") ? " in --init" : "", tokens, whose);
 }
 
 /// The one of --tokenizer; null: the characters of the text.
@@ -80,13 +81,14 @@ std::string whose_tokens(const TrainSettings &s) {
 RunData open_shard(TrainSettings &s, const Request &r) {
     RunData d;
     const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(s);
-    const std::optional<int> init = param_of_init(s, r, "vocab");
-    if (!r.values.chosen("vocab") && !init && !tokenizer)
+    const bool chosen = r.values.chosen("vocab");
+    const std::optional<int> init = chosen ? std::nullopt : param_of_init(s, r, "vocab");
+    if (!chosen && !init && !tokenizer)
         fail_usage("{} is a token shard, which does not say how many different tokens there are: "
                    "give --vocab N",
                    s.data.string());
     // A vocabulary that was given decides, and the shard is checked against it.
-    if (!r.values.chosen("vocab")) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
+    if (!chosen) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
     const int vocab = s.param("vocab", tokenizer ? tokenizer->size() : 0);
     const TokenShard shard = open_token_shard(s.data, vocab);
     d.train = shard.tokens, d.digest = shard.digest;
@@ -155,6 +157,38 @@ RunData open_table(TrainSettings &s, const Request &r) {
     return d;
 }
 
+/// A folder of images: it has those that are held out, too.
+RunData open_images(TrainSettings &s, const Request &r) {
+    if (!s.validation.empty())
+        fail_usage("--val {}: {} has images to validate of its own (t10k-images-idx3-ubyte); leave it out",
+                   s.validation.string(), s.data.string());
+    RunData d;
+    const bool chosen = r.values.chosen("classes");
+    std::tie(d.rows, d.held_out) = load_idx_folder(s.data, chosen ? s.param("classes", 0) : 0);
+    if (!chosen && s.params.count("classes")) s.params["classes"] = std::to_string(d.rows.classes);
+    d.digest = d.rows.digest, d.scale = 1.0f / 255;
+    d.about = fmt::format("{} images of {} x {} to train on, {} held out, {} classes", grouped(d.rows.rows()),
+                          d.rows.width, d.rows.height, grouped(d.held_out.rows()), d.rows.classes);
+    return d;
+}
+
+/// Where Debian's package has it.
+fs::path fashion_mnist() {
+    const fs::path folder = "/usr/share/datasets/fashion-mnist";
+    if (!is_idx_folder(folder))
+        fail_usage("{} has no Fashion-MNIST: install it as root, apt-get install dataset-fashion-mnist, or name a "
+                   "folder with its files, or other images in their form, with --data FOLDER",
+                   folder.string());
+    return folder;
+}
+
+/// What is trained on where nothing is named.
+fs::path own_data(const TrainSettings &s, const Request &r) {
+    if (s.text) return source_path("apps/gpt/data/tinyshakespeare.txt");
+    return r.program.description.data == "fashion-mnist" ? fashion_mnist()
+                                                         : source_path("apps/digits/data/digits.csv.gz");
+}
+
 RunData open_checked(TrainSettings &s, const Request &r) {
     const bool embedded = s.data.empty();
     if (embedded && s.numbers_wanted && r.command != Command::train)
@@ -167,10 +201,15 @@ RunData open_checked(TrainSettings &s, const Request &r) {
                    s.param("outputs", 1) == 1 ? "column is" : fmt::format("{} columns are", s.param("outputs", 1)),
                    s.param("outputs", 1) == 1 ? "" : "s");
     TrainSettings here = s;  // the embedded data has a path, which the settings of the run do not name
-    if (embedded)
-        here.data = source_path(s.text ? "apps/gpt/data/tinyshakespeare.txt" : "apps/digits/data/digits.csv.gz");
-    const bool shard = s.text && is_token_shard(here.data);
-    RunData d = !s.text ? open_table(here, r) : shard ? open_shard(here, r) : open_text(here, r);
+    if (embedded) here.data = own_data(s, r);
+    std::error_code ignored;
+    const bool shard = s.text && is_token_shard(here.data), images = fs::is_directory(here.data, ignored);
+    if (!s.text && !images && (s.shift || s.flip))
+        fail_usage("--shift and --flip are for images, and {} is a table of numbers: --shift 0 --flip no",
+                   here.data.string());
+    RunData d = !s.text ? (images ? open_images(here, r) : open_table(here, r))
+                : shard ? open_shard(here, r)
+                        : open_text(here, r);
     set_positions(here, r);
     s.params = here.params;
     d.name = here.data.filename().string();
@@ -228,7 +267,7 @@ RunData random_data(TrainSettings &s, const Request &r) {
 std::unique_ptr<BatchSource> RunData::source(const TrainSettings &s) const {
     const WindowShape shape{s.param("batch", 1), s.param("context", 1)};
     if (!train.empty()) return s.sequential ? sequential_windows(train, shape) : random_windows(train, shape, s.seed);
-    return shuffled_rows(rows, s.param("batch", 1), s.seed, scale);
+    return shuffled_rows(rows, s.param("batch", 1), s.seed, scale, {s.shift, s.flip});
 }
 
 }  // namespace cryolite

@@ -29,6 +29,8 @@ struct EvalEvent {
     std::optional<double> r2 =
         {};                    ///< 1 - sum of squared errors / that of the mean's; none where all targets are equal
     bool of_averages = false;  ///< of the weights' averages, not of the weights
+    int classes = 0;           ///< of `confusion`
+    std::vector<uint64_t> confusion = {};  ///< of classifiers: rows by label and answer, for a picture; of no line
 };
 /// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987"; empty: it has no such metric.
 std::string metric_words(const EvalEvent &e);

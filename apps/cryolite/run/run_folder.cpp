@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/run/run_summary.h"
+#include "apps/cryolite/inputs/init_folder.h"
+#include "runtime/formats/confusion.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -136,6 +138,10 @@ void RunFolder::begin(const TrainSettings &s, const RunData &data, const std::op
     remove_checkpoint_leftovers(path_);
     update("config.toml", config_toml(s));
     if (data.tokenizer) update("vocab.json", data.tokenizer->to_json() + "\n");
+    // What transformers opens a run with: of a model that it has saved, what it had beside the weights.
+    if (fs::path(s.tokenizer).is_absolute()) update("tokenizer.json", read_file(s.tokenizer));
+    const fs::path config = point ? point->checkpoint.path / "config.json" : fs::path();
+    begun_ = point && is_there(config) ? read_file(config) : config_of_init(s);
     metrics_.emplace(path_ / "metrics.jsonl", point ? point->checkpoint.step : 0);
     make_private_dirs(path_ / "checkpoints", 0755);
     if (point)  // the last process may have been killed between a checkpoint and its copy
@@ -213,7 +219,7 @@ Checkpoint RunFolder::write(const RunState &state, std::vector<CheckpointFile> f
                         {"program", state.program->id},
                         {"settings", flags_of(*state.settings)},
                         {"metrics", unwritten_}};
-    files.push_back({"config.json", text(model_config(*state.settings, *state.program))});
+    files.push_back({"config.json", text(model_config(*state.settings, *state.program, begun_))});
     files.push_back({"state.json", text(about.dump(2) + "\n")});
     const Checkpoint written = write_checkpoint(path_, state.step, files);
     damaged_.erase(state.step);
@@ -259,6 +265,13 @@ void RunFolder::write_plot(const std::string &title) const {
     LossPlot plot = plot_;
     plot.title = title;
     write_file_atomic(path_ / "loss.svg", loss_svg(plot));
+}
+
+void RunFolder::write_confusion(const std::string &title, const EvalEvent &e) const {
+    if (!writes_ || e.confusion.empty()) return;
+    write_file_atomic(
+        path_ / "confusion.svg",
+        confusion_svg(fmt::format("{}, step {}{}", title, e.step, metric_words(e)), e.classes, e.confusion));
 }
 
 void RunFolder::write_sample(const std::string &text) const {

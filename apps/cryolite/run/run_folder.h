@@ -65,6 +65,8 @@ public:
     /// while updates are withheld: one of them may be the last that can be used.
     void settle(const Checkpoint &written, int keep);
     void write_plot(const std::string &title) const;
+    /// confusion.svg, of a classifier.
+    void write_confusion(const std::string &title, const EvalEvent &e) const;
     void write_sample(const std::string &text) const;
 
 private:
@@ -78,6 +80,7 @@ private:
     std::vector<std::string> unwritten_;  ///< lines that metrics.jsonl did not take yet
     std::string unsynced_;                ///< why lines may not be on the disk, which `settle` says
     LossPlot plot_;
+    std::string begun_;  ///< the config.json that weights came with, or empty
 
     void make(const TrainSettings &settings);
     void lock(const fs::path &folder);
@@ -88,7 +91,8 @@ private:
     void read_metrics(const std::vector<std::string> &more);
 };
 
-/// config.json beside model.safetensors: Hugging Face's for GPT-2, else the model's parameters.
-std::string model_config(const TrainSettings &settings, const Program &program);
+/// config.json beside model.safetensors: as the program says that other programs have it, else the model's parameters.
+/// `begun`: that of --init, of which some keys are kept; empty: there is none.
+std::string model_config(const TrainSettings &settings, const Program &program, const std::string &begun = "");
 
 }  // namespace cryolite

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/formats/confusion.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -24,8 +25,11 @@ public:
     }
     void tell(EvalEvent &e) const {
         if (of_text_) return;
-        if (!trainer_.predicts_numbers())
-            return void(e.accuracy = double(right_) / double(std::max(labelled_, uint64_t{1})));
+        if (!trainer_.predicts_numbers()) {
+            e.accuracy = double(right_) / double(std::max(labelled_, uint64_t{1}));
+            e.classes = trainer_.classes(), e.confusion = confusion_;
+            return;
+        }
         e.rmse = std::sqrt(squared_ / n_);
         if (spread_ > 0) e.r2 = 1 - squared_ / spread_;
     }
@@ -34,6 +38,7 @@ private:
     Trainer &trainer_;
     const bool of_text_;
     uint64_t right_ = 0, labelled_ = 0;
+    std::vector<uint64_t> confusion_;  ///< by label and answer
     double n_ = 0, squared_ = 0;       ///< numbers, and the sum of their squared errors
     double spread_ = 0;                ///< the sum of squared distances of targets from their mean
     std::vector<double> rows_, mean_;  ///< of each output: targets so far, and their mean
@@ -44,7 +49,10 @@ private:
             if (batch.targets[r] == no_label) continue;
             labelled_++;
             const auto row = output.subspan(r * classes, classes);
-            right_ += int(std::max_element(row.begin(), row.end()) - row.begin()) == batch.targets[r];
+            const auto answer = size_t(std::ranges::max_element(row) - row.begin()), label = size_t(batch.targets[r]);
+            right_ += answer == label;
+            if (classes <= size_t(most_confused))
+                confusion_.resize(classes * classes), confusion_[label * classes + answer]++;
         }
     }
     /// Welford's algorithm: sums of squares of large targets would lose what is asked for.

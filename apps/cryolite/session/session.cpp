@@ -84,7 +84,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     return bundle;
 }
 
-Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bundle(std::move(b)), workers(s.workers) {
+Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s, const WeightFiles &weights)
+    : bundle(std::move(b)), workers(s.workers) {
     Processes &all = known_processes();
     const int here = all.size() > 1 ? 1 : workers;
     const std::vector<int> cores = all.cores(core_numbers());
@@ -98,6 +99,7 @@ Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s) : bund
         list.push_back(devices.back().get());
     }
     trainer = std::make_unique<Trainer>(bundle, list, all, s.patience);
+    trainer->name_tensors([weights, s](const std::string &parameter) { return file_parts(parameter, weights, s); });
 }
 
 Session::~Session() {
@@ -126,7 +128,8 @@ double measure_peak(const TrainSettings &s, int threads) {
 }
 
 std::unique_ptr<Session> open_session(TrainSettings &s, const Request &request, Progress &progress, const Emit &emit) {
-    auto session = std::make_unique<Session>(open_bundle(s, request, progress, true, emit), s);
+    auto session = std::make_unique<Session>(open_bundle(s, request, progress, true, emit), s,
+                                             request.program.description.weights);
     for (auto &[name, value] : s.numbers) session->trainer->set(name, value);
     session->trainer->set("clip", s.clip);
     session->trainer->set("ema", s.ema);

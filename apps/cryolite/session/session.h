@@ -26,7 +26,8 @@ struct Session {
     int workers = 1;  ///< in all processes
     int threads = 1;  ///< of each
 
-    Session(std::shared_ptr<const Bundle> bundle, const TrainSettings &settings);
+    /// Files of its trainer have parameters as `weights` says.
+    Session(std::shared_ptr<const Bundle> bundle, const TrainSettings &settings, const WeightFiles &weights);
     /// After a failure of several workers nothing is given back: a worker that hangs, or a message of another process,
     /// may still write there. The process ends.
     ~Session();

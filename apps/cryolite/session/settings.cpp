@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "apps/cryolite/inputs/init_file.h"
 #include "dialects/dialect.h"
 #include "runtime/collective/processes.h"
 #include "runtime/tokenizer/utf8.h"
@@ -30,6 +31,8 @@ void read_params(TrainSettings &s, const Values &values, const ProgramDescriptio
         if (!values.given(p.name)) continue;
         if (p.type == "int")
             values.read(flag, &whole), s.params[p.name] = std::to_string(whole);
+        else if (p.type == "bool")
+            values.read(flag, &s.params[p.name]);
         else
             values.read(flag, &real), s.params[p.name] = fmt::format("{}", float(real));
     }
@@ -58,6 +61,8 @@ void read_members(TrainSettings &s, const Request &r) {
     for (const Flag &flag : all_flags(r.program.description)) {
         if (!s.text && flag.of_text && r.values.chosen(flag.name))
             fail_usage("--{} is for text; this model reads the rows of a table", flag.name);
+        if (s.text && flag.of_rows && r.values.chosen(flag.name))
+            fail_usage("--{} is for images; this model reads text", flag.name);
         if (flag.value_of && uses(flag, r, s.optimizer)) r.values.read(flag, flag.value_of(s));
     }
 }
@@ -191,6 +196,7 @@ TrainSettings understand(const Request &r) {
     check_machine(s, r.command);
     check_workers(s);
     check_run(s, r.values);
+    check_renames(s);
     if (r.command == Command::train) check_names(s);
     return s;
 }
@@ -199,7 +205,7 @@ void for_each_setting(const TrainSettings &settings, const std::function<void(co
     TrainSettings s = settings;
     for (auto &[name, text] : s.params) visit(param_flag({name, "float", text, ""}), &text);
     for (const Flag &flag : flag_table())
-        if (flag.recorded && flag.value_of && (s.text || !flag.of_text)) visit(flag, flag.value_of(s));
+        if (flag.recorded && flag.value_of && !(s.text ? flag.of_rows : flag.of_text)) visit(flag, flag.value_of(s));
     if (!std::isnan(s.rate.high)) visit(number_flag({"lr", 0, {}, ""}), &s.rate.high);
     for (auto &[name, value] : s.numbers) visit(number_flag({name, 0, {}, ""}), &value);
 }

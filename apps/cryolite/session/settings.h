@@ -29,7 +29,9 @@ struct TrainSettings : StepConfig {
     double patience = default_patience;  ///< seconds that a worker may give no sign of life
     uint64_t seed = 1;
     fs::path data, validation, init, schedule, out, cache;
-    std::string tokenizer = "char";
+    std::string tokenizer = "char", rename = "none";
+    int shift = 0;      ///< of images that are trained on, in pixels
+    bool flip = false;  ///< of half of them
     bool sequential = false, resume = false, json = false;
     uint64_t checkpoint_every = 500, eval_every = 250;
     bool evaluate_ema = false, save_ema = false;

@@ -1,0 +1,67 @@
+#include "apps/cryolite/inputs/init_folder.h"
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/inputs/config_template.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+bool is_folder(const fs::path &path) {
+    std::error_code ignored;
+    return !path.empty() && fs::is_directory(path, ignored);
+}
+
+bool same_value(const std::string &a, const std::string &b) {
+    char *end_a = nullptr, *end_b = nullptr;
+    const float x = std::strtof(a.c_str(), &end_a), y = std::strtof(b.c_str(), &end_b);
+    return a == b || (!a.empty() && !b.empty() && !*end_a && !*end_b && x == y);
+}
+
+void give_params(Request &r, const fs::path &config, bool preset_chosen) {
+    if (!is_there(config))
+        fail_usage("--init: {} is not there, which says how large the model is: name the file of the weights instead, "
+                   "and give sizes as flags",
+                   config.string());
+    const nlohmann::json file = nlohmann::json::parse(read_file(config), nullptr, false);
+    for (const auto &[name, text] : params_of_config(r.program.description, file, config.string())) {
+        const auto at = r.values.all().find(name);
+        const bool asked = at != r.values.all().end() && (at->second.origin != Origin::preset || preset_chosen);
+        if (asked && !same_value(at->second.text, text)) {
+            const Given &given = at->second;
+            fail_usage("--{} is {}{}, but --init has a model of {} ({}): leave {} out", name, shown(given.text),
+                       given.where.empty() ? "" : fmt::format(" ({})", given.where), text, config.string(),
+                       given.origin == Origin::preset ? "--preset" : "it");
+        }
+        r.values.give(name, {text, Origin::init, config.string()});
+    }
+}
+
+}  // namespace
+
+void give_init(Request &r, bool preset_chosen) {
+    const auto at = r.values.all().find("init");
+    if (at == r.values.all().end() || at->second.origin == Origin::resumed) return;
+    const fs::path folder = at->second.text;
+    if (!is_folder(folder)) return;
+    try {
+        if (!r.program.description.weights.config.written.empty())
+            give_params(r, folder / "config.json", preset_chosen);
+    } catch (const UsageError &) {
+        throw;
+    } catch (const Error &e) {
+        throw UsageError(fmt::format("--init: {}", e.what()));
+    }
+    if (const fs::path tokenizer = folder / "tokenizer.json"; is_there(tokenizer))
+        r.values.give("tokenizer", {tokenizer.string(), Origin::init});
+}
+
+std::string config_of_init(const TrainSettings &s) {
+    const fs::path config = s.init / "config.json";
+    return is_folder(s.init) && is_there(config) ? read_file(config) : "";
+}
+
+}  // namespace cryolite

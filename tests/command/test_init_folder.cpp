@@ -1,0 +1,143 @@
+// --init FOLDER: what its config.json says of the model, and what contradicts it. The description of config.json is
+// that of the llama program.
+
+#include "apps/cryolite/run/run_folder.h"
+#include "apps/cryolite/inputs/config_template.h"
+#include "apps/cryolite/inputs/init_file.h"
+#include "tests/runtime/llama_folder.h"
+
+namespace cryolite::test {
+
+namespace {
+
+struct Folder {
+    Scratch scratch;
+    json config = config_of(llama_golden("qwen2"));
+
+    TrainSettings read(const std::vector<std::string> &more = {}) {
+        write_plainly(scratch / "config.json", config.dump());
+        return understand(request(more));
+    }
+    Request request(const std::vector<std::string> &more = {}) const {
+        std::vector<std::string> flags = {"llama", "--init", scratch.path, "--cache", scratch / "cache"};
+        flags.insert(flags.end(), more.begin(), more.end());
+        return read_request(Command::train, flags);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("--init FOLDER: sizes come from config.json") {
+    Folder f;
+    const TrainSettings s = f.read();
+    const std::map<std::string, std::string> expected = {
+        {"layers", "2"},       {"heads", "4"},           {"kv-heads", "2"},   {"width", "32"},
+        {"hidden", "40"},      {"vocab", "40"},          {"tied", "false"},   {"qkv-bias", "true"},
+        {"norm-eps", "1e-06"}, {"rope-base", "1000000"}, {"rope-factor", "1"}};
+    for (auto &[name, text] : expected) {
+        CAPTURE(name);
+        CHECK(s.params.at(name) == text);
+    }
+    CHECK(s.params.at("context") == "64");  // of the preset
+    CHECK(s.tokenizer == "char");
+    write_plainly(f.scratch / "tokenizer.json", "{}");
+    CHECK(f.read().tokenizer == (f.scratch / "tokenizer.json").string());
+    CHECK(f.read({"--tokenizer", "gpt2"}).tokenizer == "gpt2");
+
+    f.config = config_of(llama_golden("llama 3"));
+    for (const char *key : {"num_key_value_heads", "rms_norm_eps", "tie_word_embeddings"}) f.config.erase(key);
+    f.config["head_dim"] = 8, f.config["layer_types"] = {"full_attention", "full_attention"};
+    const TrainSettings t = f.read();
+    for (auto &[name, text] : std::map<std::string, std::string>{{"kv-heads", "3"},
+                                                                 {"norm-eps", "1e-06"},
+                                                                 {"tied", "false"},
+                                                                 {"qkv-bias", "false"},
+                                                                 {"rope-factor", "8"},
+                                                                 {"rope-original", "16"}})
+        CHECK(t.params.at(name) == text);
+    // As newer releases of transformers write it.
+    f.config["rope_parameters"] = f.config["rope_scaling"];
+    f.config["rope_parameters"]["rope_theta"] = 500000;
+    f.config.erase("rope_scaling"), f.config.erase("rope_theta");
+    CHECK(f.read().params.at("rope-factor") == "8");
+    CHECK(f.read().params.at("rope-base") == "500000");
+}
+
+TEST_CASE("--init FOLDER: a flag or a preset that contradicts config.json is refused") {
+    Folder f;
+    CHECK_ERROR(f.read({"--layers", "3"}), "--layers is \"3\", but --init has a model of 2 (" +
+                                               (f.scratch / "config.json").string() + "): leave it out");
+    CHECK_ERROR(f.read({"--preset", "smollm2-135m"}), "(preset smollm2-135m), but --init has a model of");
+    CHECK_ERROR(f.read({"--tied", "true"}), "--tied is \"true\", but --init has a model of false");
+    CHECK_ERROR(understand(read_request(Command::train, {"llama", "--tied", "maybe", "--cache", f.scratch / "cache"})),
+                "--tied is \"maybe\", expected true or false");
+    CHECK(f.read({"--layers", "2", "--norm-eps", "0.000001"}).params.at("layers") == "2");
+}
+
+TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are of another model, are named") {
+    struct Case {
+        const char *key;
+        json value;
+        const char *words;
+    };
+    for (const Case &c :
+         {Case{"logit_scale", 0.5, "it is not known what \"logit_scale\" (here 0.5)"},
+          Case{"hidden_act", "gelu", "\"hidden_act\" is \"gelu\", expected \"silu\""},
+          Case{"model_type", "mistral", "expected \"llama\" or \"qwen2\""},
+          Case{"attention_bias", true, "\"attention_bias\" is true, expected false"},
+          Case{"head_dim", 16, "\"head_dim\" is 16, expected 8, --width / --heads"},
+          Case{"use_sliding_window", true, "\"use_sliding_window\" is true, expected false"},
+          Case{"layer_types", {"sliding_attention"}, "\"layer_types\" is"},
+          Case{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "\"rope_scaling.rope_type\" is"},
+          Case{"rope_scaling", {{"rope_type", "llama3"}, {"odd", 4}}, "\"rope_scaling.odd\""},
+          Case{"num_hidden_layers", "two", "expected a whole number"},
+          Case{"num_hidden_layers", nullptr, "\"num_hidden_layers\" is missing, which says --layers"}}) {
+        Folder f;
+        f.config[c.key] = c.value;
+        CAPTURE(c.key);
+        CHECK_ERROR(f.read(), c.words);
+        CHECK_ERROR(f.read(), (f.scratch / "config.json").string());
+    }
+    Folder f;
+    f.config["logit_scale"] = nullptr;  // says nothing
+    f.read();
+    f.config = "text";
+    CHECK_ERROR(f.read(), "expected an object of JSON");
+    fs::remove(f.scratch / "config.json");
+    CHECK_ERROR(understand(f.request()), "config.json is not there, which says how large the model is");
+}
+
+TEST_CASE("--init FOLDER: a run writes the config.json that it began with, as far as it holds of the run") {
+    Folder f;
+    const TrainSettings s = f.read();
+    const Program program = f.request().program;
+    const json written = json::parse(model_config(s, program, f.config.dump()));
+    json expected = f.config;
+    expected.erase("transformers_version");
+    expected["torch_dtype"] = "float32";
+    for (auto &[key, value] : expected.items()) {
+        CAPTURE(key);
+        CHECK(written.at(key) == value);
+    }
+    CHECK(json::parse(model_config(s, program, written.dump())) == written);  // a resume changes nothing
+    f.config = written;
+    CHECK(f.read().params == s.params);
+}
+
+TEST_CASE("--init: tensors by names of one's own") {
+    Folder f;
+    const std::vector<TensorSpec> specs = {{"net.blk.0.norm.weight", Dtype::f32, {4}},
+                                           {"net.tok", Dtype::f32, {40, 32}}};
+    write_model(f.scratch.path, specs);
+    TrainSettings s = f.read({"--rename", "net.tok=model.embed_tokens.weight", "--rename", "net.blk=model.layers"});
+    const Request r = f.request();
+    CHECK(s.rename == "net.tok=model.embed_tokens.weight,net.blk=model.layers");
+    CHECK(param_of_init(s, r, "vocab") == 40);
+    s.rename = "net.blk=model.layers,to=a";  // no part of a name
+    CHECK_ERROR(check_init(s, r), "--rename to=a: no tensor of " + f.scratch.path.string() + " has to in its name");
+    CHECK_ERROR(f.read({"--rename", "odd"}), "--rename is \"odd\", expected OLD=NEW");
+    CHECK_ERROR(understand(read_request(Command::train, {"gpt", "--rename", "a=b"})),
+                "--rename is for the tensors of --init");
+}
+
+}  // namespace cryolite::test
