@@ -25,6 +25,7 @@ function(cryolite_generator name)
 endfunction()
 cryolite_generator(gpt)
 cryolite_generator(llama)
+cryolite_generator(vision)
 include(cmake/user_program.cmake)
 cryolite_generator(digits)
 

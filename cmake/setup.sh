@@ -140,8 +140,12 @@ system_packages() { # system_packages tests|command
 install_optional() { # install_optional tests|command
     local missing
     missing=$(optional_packages "$1")
-    [ -n "$missing" ] && command -v apt-get > /dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2> /dev/null; } || return 0
-    printf 'cryolite: installing what is optional (%s) ... ' "${missing% }" >&2
+    [ -z "$missing" ] || install_packages "${missing% }"
+}
+install_packages() { # install_packages NAMES
+    local missing=$1
+    command -v apt-get > /dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2> /dev/null; } || return 0
+    printf 'cryolite: installing what is optional (%s) ... ' "$missing" >&2
     if apt_install $missing > "$log" 2>&1 < /dev/null 9>&-; then
         echo done >&2
     else

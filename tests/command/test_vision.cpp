@@ -1,0 +1,109 @@
+// Images from a folder, through the command: the flags that are for them, and two networks that learn.
+
+#include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/inputs/run_data.h"
+#include "runtime/formats/checkpoint.h"
+#include "tests/runtime/idx.h"
+#include "tests/support/slow.h"
+
+namespace cryolite::test {
+
+namespace {
+
+/// As the program vision describes itself.
+struct Images {
+    IdxFolder folder{30, 12, 8, 8};
+
+    Request request(const std::vector<std::pair<std::string, std::string>> &flags = {}) const {
+        Request r;
+        r.app = "vision";
+        r.program.description.task = "features", r.program.description.optimizer = "adamw";
+        r.program.description.data = "fashion-mnist";
+        r.program.description.optimizers = {{"adamw", {{"lr", 1e-3, RealRange::positive, "rate"}}}};
+        r.program.description.params = {{"batch", "int", "6", ""}, {"classes", "int", "10", ""}};
+        r.values.give("data", {folder.scratch.path.string(), Origin::command_line});
+        for (auto &[flag, text] : flags) r.values.give(flag, {text, Origin::command_line});
+        return r;
+    }
+    static RunData open(const Request &r) {
+        TrainSettings s = understand(r);
+        return open_data(s, r);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("vision: a folder of images is the data of a model of rows") {
+    const Images images;
+    const Request r = images.request({{"shift", "1"}, {"flip", "yes"}});
+    TrainSettings s = understand(r);
+    const RunData data = open_data(s, r);
+    CHECK(data.rows.rows() == 30);
+    CHECK(data.held_out.rows() == 12);
+    CHECK(s.params.at("classes") == "3");
+    CHECK(data.about == "30 images of 8 x 8 to train on, 12 held out, 3 classes");
+    Batch b;
+    const auto source = data.source(s);
+    source->allocate(b), source->fill(0, b);
+    CHECK(*std::ranges::max_element(b.features) <= 1);
+    CHECK(*std::ranges::max_element(b.features) > 0.5);
+    const auto plain = understand(images.request());
+    const auto as_they_are = data.source(plain);
+    Batch c;
+    as_they_are->allocate(c), as_they_are->fill(0, c);
+    CHECK(b.features != c.features);
+    CHECK(b.targets == c.targets);
+}
+
+TEST_CASE("vision: flags of images say nothing to text and to tables, which is an error") {
+    const Images images;
+    CHECK_ERROR(images.open(images.request({{"val", "some.csv"}})), "has images to validate of its own");
+    CHECK_ERROR(images.open(images.request({{"classes", "2"}})), "is not one of 2 classes (0 to 1)");
+    CHECK_ERROR(understand(images.request({{"flip", "maybe"}})), "--flip is \"maybe\", expected no or yes");
+    const Scratch scratch;
+    const std::string csv = write_plainly(scratch / "a.csv", "1,2,0\n3,4,1\n").string();
+    CHECK_ERROR(images.open(images.request({{"data", csv}, {"shift", "1"}})),
+                "is a table of numbers: --shift 0 --flip no");
+    CHECK_ERROR(images.open(images.request({{"data", scratch.path.string()}})), "train-images-idx3-ubyte");
+    Request text = images.request({{"shift", "1"}});
+    text.program.description.task = "tokens";
+    CHECK_ERROR(understand(text), "--shift is for images; this model reads text");
+}
+
+TEST_CASE("vision: a residual network and a vision transformer learn, and go on with the same bits" * slow()) {
+    const Images images;
+    for (const char *preset : {"resnet", "vit"}) {
+        CAPTURE(preset);
+        const Scratch scratch;
+        const auto train = [&](const std::string &out, const std::string &steps, bool resume = false) {
+            std::vector<std::string> flags = {"vision",
+                                              "--out",
+                                              scratch / out,
+                                              "--steps",
+                                              steps,
+                                              "--cache",
+                                              fs::path(CRYOLITE_BINARY_DIR) / "test_init_cache"};
+            const std::vector<std::string> more = {
+                "--preset",     preset, "--size",   "8",    "--width",  "8",
+                "--layers",     "1",    "--batch",  "6",    "--warmup", "5",
+                "--lr",         "0.01", "--min-lr", "0.01", "--data",   images.folder.scratch.path,
+                "--eval-every", "20"};
+            if (resume)
+                flags.push_back("--resume");
+            else
+                flags.insert(flags.end(), more.begin(), more.end());
+            return run_train(flags);
+        };
+        REQUIRE(train("whole", "60") == 0);
+        REQUIRE(train("parts", "20") == 0);
+        REQUIRE(train("parts", "60", true) == 0);
+        CHECK(read_file(scratch / "whole/model.safetensors") == read_file(scratch / "parts/model.safetensors"));
+        CHECK(read_file(scratch / "whole/confusion.svg").find("vision " + std::string(preset)) != std::string::npos);
+        const std::string metrics = read_file(scratch / "whole/metrics.jsonl");
+        const size_t at = metrics.rfind("\"accuracy\":");
+        REQUIRE(at != std::string::npos);
+        CHECK(std::stod(metrics.substr(at + 11)) > 0.9);
+    }
+}
+
+}  // namespace cryolite::test
