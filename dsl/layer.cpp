@@ -10,6 +10,7 @@
 #include "dsl/derive.h"
 #include "dsl/layers/add.h"
 #include "dsl/layers/times.h"
+#include "dsl/tensor.h"
 
 namespace cryolite {
 
@@ -19,7 +20,21 @@ Halide::Type Tensor::type() const { return graph_->values()[id_].type; }
 Tensor operator+(const Tensor &x, const Tensor &y) {
     Graph &g = x.graph();
     auto &add = static_cast<Add &>(g.own(std::make_unique<Add>()));
-    return add(x, y);
+    const auto [a, b] = matched(add.path, x, y);
+    return add(a, b);
+}
+
+std::pair<Tensor, Tensor> matched(const std::string &path, const Tensor &x, const Tensor &y) {
+    const Shape a = x.shape(), b = y.shape();
+    std::vector<int> both;
+    for (int k = 0; k < std::max(a.rank(), b.rank()); k++) {
+        const int p = k < a.rank() ? a[k] : 1, q = k < b.rank() ? b[k] : 1;
+        if (p != q && p != 1 && q != 1)
+            fail("[{}] of {} and {}: extents must match or be 1, counted from the innermost", path, a.str(), b.str());
+        both.push_back(std::max(p, q));
+    }
+    const Tensor first = broadcast(x, Shape(both));
+    return {first, broadcast(y, Shape(both))};
 }
 
 Tensor operator*(double k, const Tensor &x) {

@@ -14,10 +14,22 @@ template <typename L, typename... Given> Tensor traced(const std::vector<Tensor>
     return g.call(g.own(std::make_unique<L>(std::forward<Given>(given)...)), x);
 }
 
-/// Elementwise, of tensors of one shape. Errors: the shapes differ (both are named).
-inline Tensor operator-(const Tensor &x, const Tensor &y) { return traced<Subtract>({x, y}); }
-inline Tensor operator*(const Tensor &x, const Tensor &y) { return traced<Multiply>({x, y}); }
-inline Tensor operator/(const Tensor &x, const Tensor &y) { return traced<Divide>({x, y}); }
+/// Repeated where its extent is 1, or where it lacks outer dimensions. Errors: another extent differs.
+inline Tensor broadcast(const Tensor &x, const Shape &shape) {
+    return x.shape() == shape ? x : traced<Broadcast>({x}, x.shape(), shape);
+}
+/// Two tensors in the shape that both can be broadcast to.
+std::pair<Tensor, Tensor> matched(const std::string &path, const Tensor &x, const Tensor &y);
+
+/// x op y, elementwise; so is `+`. Counted from the innermost, extents match, or one is 1, or only one tensor has them.
+/// Errors: they do not (both shapes are named).
+template <typename L> Tensor elementwise(const Tensor &x, const Tensor &y) {
+    const auto [a, b] = matched(L().path, x, y);
+    return traced<L>({a, b});
+}
+inline Tensor operator-(const Tensor &x, const Tensor &y) { return elementwise<Subtract>(x, y); }
+inline Tensor operator*(const Tensor &x, const Tensor &y) { return elementwise<Multiply>(x, y); }
+inline Tensor operator/(const Tensor &x, const Tensor &y) { return elementwise<Divide>(x, y); }
 /// With a number. Errors: it is not finite.
 inline Tensor operator+(const Tensor &x, double c) { return traced<Plus>({x}, c); }
 inline Tensor operator+(double c, const Tensor &x) { return x + c; }

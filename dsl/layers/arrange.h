@@ -199,6 +199,47 @@ private:
     const double scale;
 };
 
+/// What has an extent of 1, or lacks outer dimensions, is repeated there: z(.., i, ..) = x(.., 0, ..).
+struct Broadcast : Arrange {
+    Broadcast(const Shape &x, Shape to) : Arrange("broadcast", x), z(std::move(to)) {
+        bool fits = of.rank() <= z.rank();
+        for (int k = 0; fits && k < of.rank(); k++) fits = of[k] == z[k] || of[k] == 1;
+        if (!fits) fail("[broadcast] of {} to {}: its extents must match, or be 1", of.str(), z.str());
+    }
+    int output_rank() const override { return z.rank(); }
+    Shape shape(const Shape &x) const override {
+        check_made_for(of, x);
+        return z;
+    }
+    Func forward(Array x) override {
+        Func y("z");
+        const std::vector<Var> v = vars(z.rank());
+        std::vector<Expr> at = exprs(v);
+        at.resize(size_t(of.rank()));
+        for (int k = 0; k < of.rank(); k++)
+            if (repeats(k)) at[size_t(k)] = 0;
+        y(v) = x(at);
+        return y;
+    }
+    void backward(const Call &call, Array dy) override {
+        const std::vector<Var> v = vars(of.rank());
+        Halide::Region repeated;
+        for (int k = 0; k < z.rank(); k++)
+            if (repeats(k)) repeated.emplace_back(0, z[k]);
+        std::vector<Expr> at = exprs(v);
+        at.resize(size_t(z.rank()), 0);
+        if (repeated.empty()) return void(d(call.input())(v) = dy(at));
+        RDom r(repeated, "r");
+        for (int k = 0, j = 0; k < z.rank(); k++)
+            if (repeats(k)) at[size_t(k)] = r[j++];
+        d(call.input())(v) += dy(at);
+    }
+
+private:
+    const Shape z;
+    bool repeats(int k) const { return z[k] != (k < of.rank() ? of[k] : 1); }
+};
+
 /// The value itself, of which no gradient is taken.
 struct StopGradient : Copy {
     StopGradient() : Copy("stop_gradient") {}

@@ -32,6 +32,7 @@ const LoopTable &loop_table() {
                    {"Slice", {"pointwise", pointwise}},
                    {"Permute", {"pointwise", pointwise}},
                    {"Reduce", {"reduce", reduce}},
+                   {"Broadcast", {"reduce", reduce}},
                    {"LinearRecurrence", {"scan", scan}},
                    {"NearestResize", {"windows", windows}},
                    {"BilinearResize", {"windows", windows}},

@@ -30,6 +30,7 @@ const LoopTable &loop_table() {
                    {"Slice", {"gpu pointwise", plain_loops}},
                    {"Permute", {"gpu pointwise", plain_loops}},
                    {"Reduce", {"gpu reduce", sum_in_thread}},
+                   {"Broadcast", {"gpu reduce", sum_in_thread}},
                    {"LinearRecurrence", {"gpu scan", plain_loops}},
                    {"NearestResize", {"gpu windows", sum_in_thread}},
                    {"BilinearResize", {"gpu windows", sum_in_thread}},

@@ -32,6 +32,28 @@ using Numbers = std::vector<double>;
 
 }  // namespace
 
+TEST_CASE("tensors: extents of 1 and outer dimensions that are missing are repeated") {
+    struct Way {
+        Shape from, to;
+        Numbers expected;
+    };
+    for (const Way &w :
+         {Way{{3}, {3, 2}, {1, 2, 3, 1, 2, 3}}, Way{{1, 2}, {3, 2}, {1, 1, 1, 2, 2, 2}}, Way{{1}, {2, 2}, {1, 1, 1, 1}},
+          Way{{2, 1}, {2, 2, 2}, {1, 2, 1, 2, 1, 2, 1, 2}}, Way{{3}, {3, 1}, {1, 2, 3}}}) {
+        Trace t;
+        CAPTURE(w.from.str());
+        CHECK(broadcast(t(w.from), w.to).shape() == w.to);
+        CHECK(output_of(t.tester({counted(int(w.from.size()))})) == w.expected);
+        check_gradients(t.tester());
+    }
+    Trace t;
+    CHECK((t({3, 2}) * t({3})).shape() == Shape{3, 2});
+    CHECK((t({3, 1}) / t({1, 4})).shape() == Shape{3, 4});
+    CHECK((t({1, 1, 2}) + t({5})).shape() == Shape{5, 1, 2});
+    const Tensor same = t({3, 2});
+    CHECK(broadcast(same, {3, 2}).id() == same.id());
+}
+
 TEST_CASE("tensors: differences, products, quotients and numbers, element by element") {
     const Numbers x = {1, 2, 3, 4, 5, 6}, y = {2, 4, 8, -1, -2, 0.5};
     {
@@ -115,8 +137,12 @@ TEST_CASE("tensors: sums and means over each dimension") {
 
 TEST_CASE("tensors: what does not fit is refused with both shapes") {
     Trace t;
-    CHECK_ERROR(t({3, 2}) * t({2, 3}), "[multiply] of [3, 2] and [2, 3]: the shapes must match");
-    CHECK_ERROR(t({3, 2}) - t({3}), "[subtract] of [3, 2] and [3]: the shapes must match");
+    CHECK_ERROR(t({3, 2}) * t({2, 3}),
+                "[multiply] of [3, 2] and [2, 3]: extents must match or be 1, counted from the innermost");
+    CHECK_ERROR(t({3, 2}) - t({2}), "[subtract] of [3, 2] and [2]: extents must match or be 1");
+    CHECK_ERROR(t({3, 2}) + t({3, 4}), "[add] of [3, 2] and [3, 4]: extents must match or be 1");
+    CHECK_ERROR(broadcast(t({3, 2}), {3, 4}), "[broadcast] of [3, 2] to [3, 4]: its extents must match, or be 1");
+    CHECK_ERROR(broadcast(t({3, 2}), {3}), "[broadcast] of [3, 2] to [3]: its extents must match, or be 1");
     CHECK_ERROR(t({3}) + INFINITY, "[plus] inf is added to a tensor, expected a finite number");
     CHECK_ERROR(concat({t({3, 2}), t({4, 2})}, 1),
                 "[concat] of [3, 2] and [4, 2] along dimension 1: all other extents must match");

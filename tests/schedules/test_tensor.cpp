@@ -16,10 +16,11 @@ struct Mixed : Classifier {
 
     Shape features() const override { return {5, 6}; }
     Tensor forward(Tensor x) override {
-        const Tensor mixed = transpose(along(transpose(x)));           // [5, 4, batch]
-        const Tensor gated = 2 * gate(slice(x, 1, 1, 5)) * mixed + 1;  // [5, 4, batch]
-        const Tensor both = concat({gated, relu(mixed - gated)}, 1);   // [5, 8, batch]
-        const Tensor pooled = mean(both, 1) / (sum(gated * gated, 1) + 1);
+        const Tensor mixed = transpose(along(transpose(x)));                                      // [5, 4, batch]
+        const Tensor gated = 2 * gate(slice(x, 1, 1, 5)) * mixed + 1;                             // [5, 4, batch]
+        const Tensor both = concat({gated, relu(mixed - gated)}, 1);                              // [5, 8, batch]
+        const Tensor share = both / (reshape(sum(both * both, 0), {1, 8, both.shape()[2]}) + 1);  // of its column
+        const Tensor pooled = mean(share, 1) / (sum(gated * gated, 1) + 1);
         const Tensor rest = mean(reshape(mixed, {4, 5, mixed.shape()[2]}), 1);
         return head(concat({pooled, stop_gradient(rest) * rest}, 0));
     }
