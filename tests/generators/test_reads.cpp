@@ -53,6 +53,17 @@ TEST_CASE("reads: two layers of one type that differ in a data member") {
     CHECK(described(c.program, c.machine) == "");
 }
 
+TEST_CASE("reads: a product that is never stored has no reader in the backward pass") {
+    // Of two layers after products, the gradient of one reads its input and that of the other reads nothing.
+    {
+        Compiled<Curves> c({{"batch", "3"}}, [](Curves &m, Step &s) { s(m.b).compute_at(m.straight); });
+        CHECK(described(c.program, c.machine) == "");
+    }
+    CHECK_ERROR(Compiled<Curves>({{"batch", "3"}}, [](Curves &m, Step &s) { s(m.a).compute_at(m.bent); }),
+                "s(a).compute_at(bent) is refused: 'd(a)' reads it too; the nearest legal line is "
+                "s(a).compute_with(bent)");
+}
+
 TEST_CASE("reads: a kernel that reads more than its operations did is refused, with the layer") {
     Compiled<Curves> c({{"batch", "3"}}, [](Curves &, Step &) {});
     CHECK(described(c.program, c.machine) == "");

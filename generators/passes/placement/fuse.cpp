@@ -12,8 +12,12 @@ namespace {
 
 class Fuse {
 public:
-    Fuse(StepProgram &p, const std::string &entry) : p(p), e(p, entry) {
+    Fuse(StepProgram &p, const std::string &entry) : p(p), e(p, entry), later(size_t(p.values.size())) {
         for (OpId id : e.entry.ops) p.ops[id].kernel = p.kernels.add({.ops = {id}});
+        for (const auto &[name, other] : p.entries)
+            for (OpId id : other.ops)
+                if (name != entry && ir::in_backward(p.ops[id]))
+                    for (const ir::Ref &r : p.ops[id].reads) later[size_t(p.base(r.value).index)] = id;
     }
     void defaults() {
         for (OpId id : e.entry.ops) {
@@ -36,7 +40,13 @@ public:
 private:
     StepProgram &p;
     EntryView e;
+    std::vector<OpId> later;  ///< by value: what reads it in the backward pass of another entry
     std::map<CallId, std::vector<OpId>> gradients;
+
+    /// Such a reader, where it cannot compute the value again: its layer is too expensive for that.
+    OpId must_be_stored_for(OpId writer, ValueId v) const {
+        return p.nature(p.ops[writer]) == Nature::anchor ? later[size_t(p.base(v).index)] : OpId();
+    }
 
     /// x + f(...): the addition joins the kernel of f when nothing else in the pass reads f.
     void join_residual(OpId s, const ir::Forward &f) {
@@ -46,7 +56,7 @@ private:
             const OpId maker = p.base(v) == v ? e.writer(v) : OpId();
             if (!maker || p.is_result(v) || p.nature(p.ops[maker]) != Nature::anchor || e.readers(v).size() != 1)
                 continue;
-            if (p.source(*ir::call_of(p.ops[maker])).rank() != 2) continue;
+            if (p.source(*ir::call_of(p.ops[maker])).rank() != 2 || must_be_stored_for(maker, v)) continue;
             p.values[v].stored = false;
             p.ops[maker].placed = "at " + p.ops[s].name;
             return e.join(s, maker, "with");
@@ -98,6 +108,7 @@ private:
             for (OpId r : e.readers(w.value))
                 if (p.ops[r].kernel != p.ops[t].kernel && p.ops[r].kernel != p.ops[s].kernel)
                     refuse(l, {rules::read_elsewhere, p.ops[r].name}, nearest);
+            if (OpId r = must_be_stored_for(s, w.value)) refuse(l, {rules::read_elsewhere, p.ops[r].name}, nearest);
             p.values[w.value].stored = false;
         }
     }
