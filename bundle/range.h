@@ -25,4 +25,10 @@ inline constexpr RealRange RealRange::positive{.low = 0, .high = 1e30, .above = 
 inline constexpr RealRange RealRange::not_negative{.low = 0, .high = 1e30};
 inline constexpr RealRange RealRange::fraction{.low = 0, .high = 1, .below = true};  ///< from 0 to below 1
 
+/// A number whose multiples have the same bits but for their exponents.
+struct PowerOfTwo {
+    double low, high;
+    bool operator==(const PowerOfTwo &) const = default;
+};
+
 }  // namespace cryolite

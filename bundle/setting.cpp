@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "bundle/loss_scale.h"
 #include "bundle/param_group.h"
 
 namespace cryolite {
@@ -40,6 +41,9 @@ std::string range_text(const Setting &s) {
                            : fmt::format("a whole number from {} to {}", r.low, r.high);
             },
             [](const RealRange &r) { return range_text(r); },
+            [](const PowerOfTwo &r) {
+                return fmt::format("a power of two from {} to {}", number_text(r.low), number_text(r.high));
+            },
             [](Setting::Switch) { return std::string("true or false"); },
             [](Setting::Bytes) { return std::string("bytes, such as 2350000000, 40MB or 1.5GiB"); },
             [](Setting::Seconds) { return std::string("a time from 0.1s to 1000h, such as 90s, 1.5m or 2h"); },
@@ -65,6 +69,11 @@ std::optional<double> real_of(const std::string &text, const RealRange &r) {
     auto [stop, error] = std::from_chars(begin, end, value);
     if (error != std::errc() || stop != end || !r.holds(value)) return std::nullopt;
     return value;
+}
+
+std::optional<double> power_of(const std::string &text, const PowerOfTwo &r) {
+    const auto value = real_of(text, RealRange{.low = r.low, .high = r.high});
+    return value && is_power_of_two(*value) ? value : std::nullopt;
 }
 
 std::optional<double> seconds_of(const std::string &text) {
@@ -115,6 +124,7 @@ bool read_value(const Setting &s, const std::string &text, ValueRef into) {
     return std::visit(Overloaded{
                           [&](const WholeRange &r) { return put(whole_of(text, r), text, into); },
                           [&](const RealRange &r) { return put(real_of(text, r), text, into); },
+                          [&](const PowerOfTwo &r) { return put(power_of(text, r), text, into); },
                           [&](Setting::Switch) {
                               return (text == "true" || text == "false") &&
                                      put(std::optional(text == "true"), text, into);

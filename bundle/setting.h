@@ -41,7 +41,7 @@ struct Setting {
     struct Text {};     ///< not empty
     struct Groups {};   ///< of parameters (param_group.h)
     struct File {};     ///< a path
-    using Range = std::variant<Words, Switch, WholeRange, RealRange, Bytes, Seconds, Text, Groups, File>;
+    using Range = std::variant<Words, Switch, WholeRange, RealRange, PowerOfTwo, Bytes, Seconds, Text, Groups, File>;
     /// What may stand for a value.
     struct Word {
         std::string text;

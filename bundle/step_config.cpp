@@ -39,11 +39,39 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "precision",
           .value = "FORMAT",
           .group = step,
-          .help = "fp32, or bf16: products and what they read; sums and masters fp32",
-          .words = {{"fp32"}, {"bf16"}},
+          .help = "fp32, or bf16 or fp16: products and what they read; sums and masters fp32",
+          .words = {{"fp32"}, {"bf16"}, {"fp16"}},
           .on_resume = fixed,
           .in_bundle = value},
          &S::precision},
+        {{.name = "loss-scale",
+          .value = "SCALE",
+          .group = step,
+          .help = "of fp16: the factor of the loss in the first step",
+          .range = PowerOfTwo{least_first_loss_scale, largest_first_loss_scale},
+          .on_resume = fixed},
+         &S::loss_scale},
+        {{.name = "loss-scale-growth",
+          .value = "FACTOR",
+          .group = step,
+          .help = "of fp16: what the scale grows by",
+          .range = PowerOfTwo{2, 65536},
+          .on_resume = fixed},
+         &S::loss_scale_growth},
+        {{.name = "loss-scale-backoff",
+          .value = "FACTOR",
+          .group = step,
+          .help = "of fp16: what the scale is multiplied by where a gradient is not finite",
+          .range = PowerOfTwo{0x1p-10, 0.5},
+          .on_resume = fixed},
+         &S::loss_scale_backoff},
+        {{.name = "loss-scale-interval",
+          .value = "N",
+          .group = step,
+          .help = "of fp16: updates in a row after which the scale grows",
+          .range = WholeRange{1, 1'000'000'000},
+          .on_resume = fixed},
+         &S::loss_scale_interval},
         {{.name = "clip",
           .value = "NORM",
           .group = step,
@@ -263,9 +291,16 @@ std::string text_of_key(const StepSetting &s, const json &value) {
 }
 
 std::string why_not(const StepConfig &c) {
+    const StepConfig plain;
+    if (!c.scales_loss() &&
+        (c.loss_scale != plain.loss_scale || c.loss_scale_growth != plain.loss_scale_growth ||
+         c.loss_scale_backoff != plain.loss_scale_backoff || c.loss_scale_interval != plain.loss_scale_interval))
+        return fmt::format("--loss-scale and its growth, backoff and interval are for --precision fp16, not for {}",
+                           c.precision);
     if (c.device == "cpu") return "";
-    if (c.precision == "bf16")
-        return fmt::format("--precision bf16 is for --device cpu: kernels for {} have no bf16 yet; use fp32", c.device);
+    if (c.precision != "fp32")
+        return fmt::format("--precision {0} is for --device cpu: kernels for {1} have no {0} yet; use fp32",
+                           c.precision, c.device);
     if (c.dialect != "halide")
         return fmt::format("--dialect {} is for --device cpu, not for {}; use halide", c.dialect, c.device);
     if (c.workers > 1)

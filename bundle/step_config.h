@@ -5,6 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "bundle/loss_scale.h"
 #include "bundle/param_group.h"
 #include "bundle/setting.h"
 
@@ -13,7 +14,10 @@ namespace cryolite {
 struct StepConfig {
     int accumulate = 1;  ///< micro-batches in a step
     std::string precision = "fp32";
-    double clip = 0;  ///< largest norm of the gradient; 0: any
+    double loss_scale = initial_loss_scale;  ///< of fp16, in the first step
+    double loss_scale_growth = loss_scale_numbers[0].value, loss_scale_backoff = loss_scale_numbers[1].value;
+    int loss_scale_interval = int(loss_scale_numbers[2].value);  ///< updates in a row before it grows
+    double clip = 0;                                             ///< largest norm of the gradient; 0: any
     std::string optimizer = "adamw";
     std::string update = "auto", group = "auto";
     int head_rows = -1;              ///< of a block of the head and its loss; 0: whole, -1: as the compiler chooses
@@ -28,6 +32,7 @@ struct StepConfig {
     std::string param_group = "none";  ///< texts of groups of parameters, with semicolons between
 
     bool clips() const { return clip > 0; }
+    bool scales_loss() const { return precision == "fp16"; }
     bool accumulates() const { return accumulate > 1; }
     bool averages() const { return ema > 0; }
     std::vector<std::string> freeze_patterns() const;

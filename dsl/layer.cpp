@@ -14,6 +14,15 @@
 
 namespace cryolite {
 
+Casts Layer::casts_in(Format model) const {
+    if (format_.value_or(fp32) != fp32 && format_ != model)
+        fail("[{}] has numerics({}) in a model of {}: a model has one narrow format; give it to the model, and "
+             "numerics(fp32) to the layers that are to be an exception",
+             path, format_name(*format_), format_name(model));
+    if (model == fp32 || format_ == fp32) return {};
+    return casts_.value_or(casts_of(model, cast_row()));
+}
+
 const Shape &Tensor::shape() const { return graph_->values()[id_].shape; }
 Halide::Type Tensor::type() const { return graph_->values()[id_].type; }
 

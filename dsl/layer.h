@@ -22,7 +22,7 @@ using Halide::cast, Halide::clamp, Halide::Expr, Halide::Func, Halide::RDom, Hal
 /// checked: numbers beside it take its type, cast(x.type(), 0).
 struct Array : Func {
     Shape shape;
-    std::optional<Func> half = {};  ///< the same in bf16, where it is stored or rounded so
+    std::optional<Func> half = {};  ///< the same in bf16 or fp16, where it is stored or rounded so
     Array() = default;
     Array(const Func &f, Shape s) : Func(f), shape(std::move(s)) {}
     int extent(int d) const { return shape[d]; }
@@ -92,12 +92,15 @@ public:
     virtual double gradient_flops(const Shape &x, bool of_input) const;
 
     // Number formats.
-    /// Its line of the cast table. A layer that says nothing reads and makes fp32.
-    virtual Casts casts() const { return {}; }
-    /// An exception from the model's format.
+    /// Its row of the cast table. A layer that says nothing reads and makes fp32.
+    virtual CastRow cast_row() const { return CastRow::other; }
+    /// An exception from the model's format: fp32, or what the layer has in it instead of its row's line.
     void numerics(Format f) { format_ = f; }
-    /// What it has in bf16 in a model of this format.
-    Casts casts_in(Format model) const { return format_.value_or(model) == bf16 ? casts() : Casts{}; }
+    void numerics(const Casts &casts) { casts_ = casts; }
+    /// What it has in the format of its model. Errors: the layer was given another narrow format, and a model has one.
+    Casts casts_in(Format model) const;
+    /// Whether a line of the model says so, not the table.
+    bool has_own_casts() const { return format_ == fp32 || casts_; }
 
     // The algorithm.
     virtual Func forward(const std::vector<Array> &x) { return forward(x.at(0)); }
@@ -145,6 +148,7 @@ private:
     std::vector<Parameter *> parameters_;
     std::map<std::string, Func> gradient_;
     std::optional<Format> format_;
+    std::optional<Casts> casts_;
 };
 
 /// A layer of two inputs.

@@ -1,44 +1,46 @@
 #pragma once
-// Number formats. They belong to the model: `model.numerics(bf16)`, and `layer.numerics(fp32)` for an exception.
-// In bf16, sums, statistics and all that is kept from step to step stay fp32; the master of a weight is split in two.
+// Number formats in kernels. They belong to the model: `model.numerics(bf16)`, and `layer.numerics(fp32)` for an
+// exception; dsl/cast_table.h says what layers have in them. Sums, statistics and all that is kept from step to step
+// are fp32: beside a weight that products read in 16 bits there is what makes it an fp32 again, its master.
 
 #include <Halide.h>
 
+#include "dsl/cast_table.h"
+
 namespace cryolite {
 
-enum class Format { fp32, bf16 };
-inline constexpr Format fp32 = Format::fp32, bf16 = Format::bf16;
+/// What arrays of a narrow format are stored in.
+inline Halide::Type storage_type(Format f) {
+    return f == bf16 ? Halide::BFloat(16) : f == fp16 ? Halide::Float(16) : Halide::Float(32);
+}
 
-/// A line of the cast table: what a layer of this kind has in bf16. Whatever it says, it computes in fp32.
-struct Casts {
-    bool inputs = false;  ///< inputs are read in bf16
-    bool output = false;  ///< the output may be stored in bf16, and its adjoint
-    bool products =
-        false;  ///< both factors of its products are rounded to bf16, weights among them; their sums are not
-};
-
-/// The nearest bf16, ties to even. Not for NaNs whose upper half has all bits set: nothing that computes makes them.
-inline Halide::Expr rounded(const Halide::Expr &x) {
+/// A float32 as the nearest bf16 or fp16, ties to even; beyond the largest fp16, infinite. In bf16 not for NaNs whose
+/// upper half has all bits set: nothing that computes makes them.
+inline Halide::Expr rounded(const Halide::Expr &x, const Halide::Type &to) {
     using namespace Halide;
+    if (!to.is_bfloat()) return cast(to, x);
     Expr bits = reinterpret<uint32_t>(x);
     Expr up = bits + cast<uint32_t>(0x7fff) + ((bits >> 16) & 1);
     return reinterpret(BFloat(16), cast<uint16_t>(up >> 16));
 }
 
-/// The float32 of a bf16: its upper half.
+/// The float32 of a bf16, whose upper half it is, or of an fp16.
 inline Halide::Expr widened(const Halide::Expr &half) {
     using namespace Halide;
+    if (!half.type().is_bfloat()) return cast<float>(half);
     return reinterpret<float>(cast<uint32_t>(reinterpret<uint16_t>(half)) << 16);
 }
 
-/// A split master: the fp32 of a weight as its high half, the nearest bf16 with ties away from zero, and the low one, a
-/// signed distance of 16 bits. Exact for every pattern: with ties to even, even high halves
-/// would have one distance too many.
+/// A weight as two arrays hold it: narrow, as products read it, and what is kept beside.
+/// In bf16 a split master: the high half, the nearest bf16 with ties away from zero, and the low one, a
+/// signed distance of 16 bits. Exact for every pattern: with ties to even, even high halves would have one distance too
+/// many. In fp16, which is no half of an fp32, the nearest one and the fp32 itself.
 struct MasterExpr {
-    Halide::Expr high, low;
+    Halide::Expr narrow, rest;
 
-    static MasterExpr split(const Halide::Expr &x) {
+    static MasterExpr split(const Halide::Expr &x, const Halide::Type &to) {
         using namespace Halide;
+        if (!to.is_bfloat()) return {rounded(x, to), x};
         Expr bits = reinterpret<uint32_t>(x), low = cast<uint16_t>(bits);
         // Not (bits + 0x8000) >> 16: Halide takes that for a rounding shift, which minds an overflow and takes eight
         // instructions.
@@ -46,8 +48,9 @@ struct MasterExpr {
     }
     Halide::Expr whole() const {
         using namespace Halide;
-        Expr upper = cast<uint32_t>(reinterpret<uint16_t>(high)) << 16;
-        Expr distance = cast<uint32_t>(cast<int32_t>(reinterpret<int16_t>(low)));
+        if (rest.type() == Float(32)) return rest;
+        Expr upper = cast<uint32_t>(reinterpret<uint16_t>(narrow)) << 16;
+        Expr distance = cast<uint32_t>(cast<int32_t>(reinterpret<int16_t>(rest)));
         return reinterpret<float>(upper + distance);
     }
 };

@@ -9,7 +9,7 @@ struct Pointwise : Layer {
     explicit Pointwise(std::string path) : Layer(std::move(path)) {}
     Nature nature() const override { return Nature::pointwise; }
     int rank() const override { return 0; }
-    Casts casts() const override { return {.inputs = true, .output = true}; }
+    CastRow cast_row() const override { return CastRow::pointwise; }
 
     /// y = f(x).
     virtual Expr value(Expr x) const = 0;
@@ -101,7 +101,7 @@ template <typename Activation> struct Gated : Layer2 {
     explicit Gated(std::string path) : Layer2(std::move(path)) {}
     Nature nature() const override { return Nature::pointwise; }
     int rank() const override { return 0; }
-    Casts casts() const override { return {.inputs = true, .output = true}; }
+    CastRow cast_row() const override { return CastRow::pointwise; }
     Shape shape(const std::vector<Shape> &x) const override {
         if (x.size() != 2 || x[0].extents() != x[1].extents())
             fail("[{}] the gate has shape {}, but what it gates {}: they must be equal", path, x.at(0).str(),

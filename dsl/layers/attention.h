@@ -55,7 +55,7 @@ struct Attention : Layer {
         return x[0].with(0, heads * head_size(x[0][0]));
     }
     Shape shape(const Shape &qkv) const override { return shape(std::vector<Shape>{qkv}); }
-    Casts casts() const override { return {.inputs = true, .output = true}; }  // softmax and both products in fp32
+    CastRow cast_row() const override { return CastRow::attention; }
     /// Two products, of which the part that is seen is counted.
     double flops(const Shape &x) const override {
         const double rows = double(x.size()) / x[0], n = x[1];

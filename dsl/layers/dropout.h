@@ -26,7 +26,7 @@ struct Dropout : ModedLayer {
     Nature nature() const override { return Nature::pointwise; }
     bool by_rows() const override { return false; }  // the number of the row counts
     int rank() const override { return 0; }
-    Casts casts() const override { return {.inputs = true, .output = true}; }
+    CastRow cast_row() const override { return CastRow::pointwise; }
 
     Func forward(const std::vector<Array> &in) override {
         Func y("y");

@@ -10,7 +10,7 @@ struct Elementwise : Layer2 {
     using Layer2::Layer2;
     Nature nature() const override { return Nature::pointwise; }
     int rank() const override { return 0; }
-    Casts casts() const override { return {.inputs = true, .output = true}; }
+    CastRow cast_row() const override { return CastRow::pointwise; }
     Shape shape(const std::vector<Shape> &x) const override {
         if (x[0] != x[1]) fail("[{}] of {} and {}: the shapes must match", path, x[0].str(), x[1].str());
         return x[0];

@@ -98,7 +98,7 @@ struct TiedHead : Layer {
     }
     bool by_rows() const override { return true; }
     std::optional<ProductLayer> product() const override { return {{&table, nullptr, 1}}; }
-    Casts casts() const override { return {.inputs = true, .output = true, .products = true}; }
+    CastRow cast_row() const override { return CastRow::product; }
     double flops(const Shape &x) const override { return 2.0 * x.size() * source.vocab; }
 
     Func forward(Array x) override {

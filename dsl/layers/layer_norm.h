@@ -20,7 +20,7 @@ struct LayerNorm : Layer {
         if (x[0] != width) fail("[{}] input has {} channels, expected {}", path, x[0], width);
         return x;
     }
-    Casts casts() const override { return {.output = true}; }
+    CastRow cast_row() const override { return CastRow::normalisation; }
     double flops(const Shape &x) const override { return 8.0 * x.size(); }
 
     Func forward(Array x) override {

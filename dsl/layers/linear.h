@@ -33,7 +33,7 @@ struct Linear : Layer {
     }
     bool by_rows() const override { return true; }
     std::optional<ProductLayer> product() const override { return {{&W, b ? &*b : nullptr, in_innermost ? 1 : 0}}; }
-    Casts casts() const override { return {.inputs = true, .output = true, .products = true}; }
+    CastRow cast_row() const override { return CastRow::product; }
     double flops(const Shape &x) const override { return 2.0 * x.size() * out; }
 
     Func forward(Array x) override {

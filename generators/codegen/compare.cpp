@@ -14,7 +14,7 @@ namespace {
 using Halide::Target;
 
 /// What an agreement may differ by: the order of additions. A wrong loop is off by whole terms. A sum that is rounded
-/// to bf16, and read again, may land on the other side.
+/// to 16 bits, and read again, may land on the other side.
 constexpr double tolerance = 2e-4, tolerance_of_halves = 5e-3;
 constexpr int64_t most_bytes = int64_t(512) << 20;
 
@@ -53,7 +53,7 @@ public:
         : p(p), source(p.values[a.value]), a(a), n(Shape(a.extents).size()) {
         const bool of_layer = source.parameter && p.parameters[source.parameter].state;  // a variance, say
         this->positive = positive || of_layer || source.role == ir::Role::state || source.role == ir::Role::norms ||
-                         source.role == ir::Role::scale;
+                         source.role == ir::Role::scale || source.role == ir::Role::loss_scaler;
     }
     void fill(uint8_t *data) const {
         for (int64_t i = 0; i < n; i++) {
@@ -67,6 +67,8 @@ public:
                 put(data, i, int32_t(random(seed(i)) * 7));  // a row of any table
             else if (a.type.is_bfloat())
                 put(data, i, padding(i) ? uint16_t(0) : half(float(value(i))));
+            else if (a.type == Halide::Float(16))
+                put(data, i, padding(i) ? uint16_t(0) : Halide::float16_t(value(i)).to_bits());
             else if (a.type == Halide::UInt(16))
                 put(data, i, padding(i) ? uint16_t(0) : uint16_t(seed(i) * 40503));
             else if (a.type.bits() == 64)
@@ -121,6 +123,7 @@ double element(const Halide::Type &t, const char *data, int64_t i) {
     uint16_t bits = 0;
     std::memcpy(&bits, data + i * int64_t(sizeof bits), sizeof bits);
     if (t.is_bfloat()) return std::bit_cast<float>(uint32_t(bits) << 16);
+    if (t == Halide::Float(16)) return double(Halide::float16_t::make_from_bits(bits));
     fail("arrays of this type cannot be compared; add it to generators/codegen/compare.cpp");
 }
 
@@ -137,7 +140,7 @@ bool runs_here(const Target &t) {
 
 bool has_halves(const BuiltKernel &built) {
     for (const KernelArgument &a : built.arguments)
-        if (a.type.is_bfloat()) return true;
+        if (a.type.is_bfloat() || a.type == Halide::Float(16)) return true;
     return false;
 }
 

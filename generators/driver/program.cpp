@@ -253,7 +253,8 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         if (!known) fail("the model has no parameter --{}", name);
     }
     if (const std::string why = why_not(r.step); !why.empty()) throw UsageError(why);
-    if (r.step.precision == "bf16") model->numerics(bf16);
+    for (Format f : {bf16, fp16})
+        if (r.step.precision == format_name(f)) model->numerics(f);
     if (r.describe) return describe(info, *model);
     if (r.check) return check_gradients(*model);
     if (r.plan_only.empty() && r.ir.empty() && r.reference.empty() && !r.fit && (r.bundle.empty() || r.store.empty()))

@@ -14,6 +14,7 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
               {"type", v.type.str()},
               {"shape", v.shape.extents()},
               {"bytes", v.bytes()}};
+    if (!v.format_why.empty()) j["format_why"] = v.format_why;
     if (!v.layout.row_major()) j["layout"] = {{"panel", v.layout.panel}, {"dim", v.layout.dim}};
     if (v.role == Role::parameter) {
         const Init &init = p.source(v.parameter).init();
@@ -24,7 +25,8 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
         else if (!w.trained())
             j["frozen"] = w.frozen;
     }
-    if (v.role == Role::state || v.role == Role::gradient || v.role == Role::master_low || v.role == Role::share)
+    if (v.role == Role::state || v.role == Role::gradient || v.role == Role::master_low || v.role == Role::share ||
+        v.role == Role::master)
         j["parameter"] = p.parameters[v.parameter].value.index;
     if (id.index < int(p.graph.values().size()))
         if (const auto &elements = p.graph.values()[size_t(id.index)].constant; !elements.empty())

@@ -81,15 +81,19 @@ struct Norm {
     bool ghost() const { return std::holds_alternative<Gram>(how) || std::holds_alternative<CauchySchwarzBound>(how); }
 };
 
-/// From all norms: the factor of clipping, and where updates may be withheld, whether all is finite.
+/// From all norms: the factor of clipping, divided by the loss's scale where there is one, and where updates may be
+/// withheld, whether all is finite.
 struct GradientScale {
     bool clip;
 };
 
+/// The next scale of the loss, and its counters, from whether all gradients of this step are finite.
+struct NextLossScale {};
+
 /// The optimizer's rule on a parameter and its state.
 struct Update {
     ParamId w;
-    bool scaled;  ///< gradients are multiplied by the factor of clipping
+    bool scaled;  ///< gradients are multiplied by the factor of clipping and of the loss's scale
     Shard shard = {};
 };
 
@@ -107,7 +111,8 @@ struct NextState {
     Shard shard = {};
 };
 
-using OpKind = std::variant<Forward, InputGrad, ParamGrad, AddAdjoints, Norm, GradientScale, Update, Reduce, NextState>;
+using OpKind = std::variant<Forward, InputGrad, ParamGrad, AddAdjoints, Norm, GradientScale, Update, Reduce, NextState,
+                            NextLossScale>;
 
 struct Op {
     std::string name;  ///< "h.0.mlp.c_fc", "d(h.0.mlp.c_fc)", "d(h.0.mlp.c_fc.weight)", "next(...)"

@@ -17,14 +17,14 @@ std::string DataType::str() const {
 }
 
 const char *role_name(Role role) {
-    static const char *names[] = {"input", "parameter", "state",      "gradient", "activation", "scalars",
-                                  "norms", "scale",     "master_low", "count",    "share"};
+    static const char *names[] = {"input", "parameter",  "state", "gradient", "activation", "scalars",    "norms",
+                                  "scale", "master_low", "count", "share",    "master",     "loss_scaler"};
     return names[int(role)];
 }
 
 const char *kind_name(const Op &op) {
     static const char *names[] = {"forward", "input-grad", "param-grad", "add-adjoints", "norm",
-                                  "scale",   "update",     "reduce",     "next-state"};
+                                  "scale",   "update",     "reduce",     "next-state",   "loss-scale"};
     return names[op.kind.index()];
 }
 

@@ -17,6 +17,7 @@ struct Layer {
     Nature nature = Nature::anchor;
     bool scatters = false, by_rows = false, mean_of_rows = false;          ///< as the layer says of itself
     bool half_inputs = false, half_output = false, half_products = false;  ///< its line of the cast table
+    std::string casts_why = {};                                            ///< which line that is
     std::vector<ParamId> parameters = {};                                  ///< its own, then those that it shares
     std::vector<ParamId> factored = {};  ///< whose gradients it writes as outer products
     struct Product {
@@ -40,13 +41,15 @@ struct Call {
 struct Parameter {
     std::string path, name;
     Shape shape = {};
-    bool split = false;     ///< a split master: the bf16 high half is what products read, master_low the low 16 bits
-    bool deferred = false;  ///< its update waits for its next use
+    bool narrow = false;          ///< products read it in 16 bits, and `master` is kept beside
+    std::string format_why = {};  ///< of that, unless the step is fp32
+    bool deferred = false;        ///< its update waits for its next use
     std::string frozen =
         {};              ///< what says that it is not trained, and has a value and nothing else; empty: it is trained
     bool state = false;  ///< of its layer, which says what it becomes: frozen, and yet written
     int group = 0;       ///< which copy of the step's scalars its update reads
-    ValueId value = {}, gradient = {}, master_low = {};
+    ValueId value = {}, gradient = {};
+    ValueId master = {};  ///< what makes a narrow one an fp32: the low half of a split master, or the fp32 itself
     std::vector<ValueId> states = {};
     std::vector<ValueId> shares = {};  ///< by worker: their gradients, where the update adds them itself
     std::vector<Shard> shards = {};
@@ -177,9 +180,15 @@ struct Program {
         ValueId value;
     };
     ValueId loss, output, scalars, norms, scale;
-    std::vector<Term> terms;                ///< where the loss is made of several
-    ValueId count;                          ///< updates done, and withheld; none: none can be withheld
-    std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, then the optimizer's
+    std::vector<Term> terms;  ///< where the loss is made of several
+    ValueId count;            ///< updates done, and withheld; none: none can be withheld
+    /// The loss's scale, the updates in a row since it last changed or was too large, and the steps in a row that have
+    /// left it below 1; none: the loss is not scaled.
+    struct LossScaler {
+        ValueId scale, good_steps, low_steps;
+        explicit operator bool() const { return bool(scale); }
+    } loss_scaler;
+    std::vector<std::string> scalar_names;  ///< step, loss_scale, clip, those of the loss's scale, the optimizer's
     std::vector<double> scalar_values;
     std::vector<ParamGroup> groups;  ///< the first is that of all others; empty: there is one
     int scalars_apart = 0;           ///< entries between a group's scalars and the next one's

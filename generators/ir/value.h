@@ -21,9 +21,27 @@ struct DataType {
     bool operator==(const DataType &) const = default;
 };
 inline constexpr DataType float32{DataType::floating, 32}, float64{DataType::floating, 64},
-    bfloat16{DataType::bfloat, 16}, int32{DataType::integer, 32}, uint16{DataType::natural, 16};
+    bfloat16{DataType::bfloat, 16}, float16{DataType::floating, 16}, int32{DataType::integer, 32},
+    uint16{DataType::natural, 16};
 
-enum class Role { input, parameter, state, gradient, activation, scalars, norms, scale, master_low, count, share };
+/// Whether a value that layers see as a float32 is stored in 16 bits.
+inline bool is_narrow(const DataType &t) { return t == bfloat16 || t == float16; }
+
+enum class Role {
+    input,
+    parameter,
+    state,
+    gradient,
+    activation,
+    scalars,
+    norms,
+    scale,
+    master_low,
+    count,
+    share,
+    master,
+    loss_scaler
+};
 const char *role_name(Role role);
 
 struct Value {
@@ -40,13 +58,14 @@ struct Value {
     int64_t begin = 0;           ///< elements before them
     ValueId remat = {};          ///< the copy that the backward pass computes again and reads instead
     DataType adjoint = float32;  ///< the type of its adjoint
+    std::string format_why = {}, adjoint_why = {};  ///< what decided these types; empty: the step is fp32
 
     Shape storage() const { return layout.storage(shape); }
     int64_t bytes() const { return storage().size() * type.bytes(); }
     /// Whether it outlives an entry, and has another version after each operation that writes it.
     bool is_state() const {
         return role == Role::parameter || role == Role::state || role == Role::master_low || role == Role::gradient ||
-               role == Role::count;
+               role == Role::count || role == Role::master || role == Role::loss_scaler;
     }
 };
 

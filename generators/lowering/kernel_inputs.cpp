@@ -53,7 +53,7 @@ Array KernelInputs::array(ValueId value, const std::string &name) {
     if (!b.stored && b.role == ir::Role::activation && !writes_here(value))
         if (auto again = compute_again(value)) return *again;
     Shape s = b.shape.folded(rank(value));
-    if (b.type == ir::bfloat16) return arrays[value] = widen(image(value, s.extents(), name + "_half"), s, name);
+    if (is_narrow(b.type)) return arrays[value] = widen(image(value, s.extents(), name + "_half"), s, name);
     return arrays[value] = Array(image(value, s.extents(), name), s);
 }
 
@@ -69,8 +69,8 @@ std::optional<Array> KernelInputs::compute_again(ValueId value) {
 void KernelInputs::bind_parameters(CallId c) {
     for (ParamId id : p.layer(c).parameters) {
         const ir::Parameter &w = p.parameters[id];
-        // A layer that multiplies in bf16 reads the half; any other the whole weight.
-        bool whole = w.master_low && !p.layer(c).half_products;
+        // A layer whose products are of 16 bits reads the narrow weight; any other the whole one.
+        bool whole = w.master && !p.layer(c).half_products;
         auto &known = whole ? masters_ : arrays;
         if (!known.count(w.value)) known.emplace(w.value, weight(id, whole));
         p.source(id).bind(known.at(w.value));
@@ -81,13 +81,13 @@ Array KernelInputs::weight(ParamId id, bool whole) {
     const ir::Parameter &w = p.parameters[id];
     const std::string &symbol = p.source(id).symbol();
     const ir::Value &b = p.values[w.value];
-    bool narrow = b.type == ir::bfloat16;
+    bool narrow = is_narrow(b.type);
     Func stored = image(w.value, b.storage().extents(), symbol + "_stored"), f(symbol + (narrow ? "_half" : ""));
     std::vector<Var> v = storage_vars(b.shape.rank());
     std::vector<Expr> at = b.layout.to_storage(as_exprs(v));
     if (whole) {
-        Func lower = image(w.master_low, b.storage().extents(), symbol + "_low"), master(symbol);
-        master(v) = MasterExpr{stored(at), lower(at)}.whole();
+        Func rest = image(w.master, b.storage().extents(), symbol + "_low"), master(symbol);
+        master(v) = MasterExpr{stored(at), rest(at)}.whole();
         return Array(master, b.shape);
     }
     f(v) = stored(at);
@@ -98,19 +98,20 @@ Array KernelInputs::widen(const Func &half, const Shape &shape, const std::strin
     Func f(name);
     std::vector<Var> v = storage_vars(half.dimensions());
     f(v) = widened(half(as_exprs(v)));
-    in_bf16[f.name()] = half;
+    halves[f.name()] = half;
     Array a(f, shape);
     a.half = half;
     return a;
 }
 
 Array KernelInputs::kept(ValueId value, const Func &f, const Shape &shape) {
-    if (p.values[value].type != ir::bfloat16) return Array(f, shape);
+    const ir::DataType to = p.values[value].type;
+    if (!is_narrow(to)) return Array(f, shape);
     std::string name = base_name(f.name());
-    if (f.type() == BFloat(16)) return widen(f, shape, name + "_seen");
+    if (f.type() == halide_type(to)) return widen(f, shape, name + "_seen");
     Func half(name + "_half");
     std::vector<Var> v = storage_vars(f.dimensions());
-    half(v) = rounded(f(as_exprs(v)));
+    half(v) = rounded(f(as_exprs(v)), halide_type(to));
     return widen(half, shape, name + "_seen");
 }
 

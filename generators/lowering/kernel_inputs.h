@@ -39,7 +39,7 @@ public:
 
     std::vector<Image> images;        ///< in the order they were first asked for
     std::map<ValueId, Array> arrays;  ///< as this kernel sees them
-    Bf16Funcs in_bf16;                ///< of what is stored in bf16
+    HalfFuncs halves;                 ///< of what is stored in 16 bits
 
     /// What others see of a result of this kernel: as it is stored.
     Array kept(ValueId value, const Func &f, const Shape &shape);

@@ -1,5 +1,8 @@
 #include "generators/lowering/kernel_outputs.h"
 
+#include <algorithm>
+
+#include "bundle/loss_scale.h"
 #include "generators/lowering/expressions/strict_arithmetic.h"
 #include "generators/lowering/expressions/scatter.h"
 
@@ -34,6 +37,8 @@ void KernelOutputs::store(const ir::Op &op) {
         norm(op, *n);
     else if (auto *s = ir::as<ir::GradientScale>(op))
         scale(*s);
+    else if (ir::is<ir::NextLossScale>(op))
+        next_loss_scale(op);
     else if (auto *n = ir::as<ir::NextState>(op))
         next_state(op, *n);
     else if (auto *g = ir::as<ir::ParamGrad>(op))
@@ -120,17 +125,17 @@ void KernelOutputs::update(const ir::Op &op, const ir::Update &u) {
     FuncRef old = next(v);
     auto element = [&](int j) -> Expr {
         if (op.writes.size() == 1) return old;
-        return j == 0 && w.master_low ? MasterExpr{old[0], old[int(op.writes.size()) - 1]}.whole() : Expr(old[j]);
+        return j == 0 && w.master ? MasterExpr{old[0], old[int(op.writes.size()) - 1]}.whole() : Expr(old[j]);
     };
     Expr g = whole_gradient(u, extents, v);
     if (u.scaled) g *= scale_word(0);
     std::vector<Expr> news = rule(u, element, g);
     // Withheld: every bit as it was.
     for (int j = 0; p.guarded && j < int(news.size()); j++) news[j] = select(scale_word(1) > 0, news[j], element(j));
-    if (w.master_low) {
-        MasterExpr split = MasterExpr::split(news[0]);
-        news[0] = split.high;
-        news.push_back(split.low);
+    if (w.master) {
+        MasterExpr split = MasterExpr::split(news[0], halide_type(p.values[w.value].type));
+        news[0] = split.narrow;
+        news.push_back(split.rest);
     }
     show_reads_of_stored(news, old);
     next(v) = Tuple(news);
@@ -155,7 +160,8 @@ std::vector<Expr> KernelOutputs::rule(const ir::Update &u, const Element &elemen
     Optimizer &o = *p.optimizer;
     o.decays = p.parameters[u.w].shape.rank() > 1;
     o.step = p.guarded ? cast<double>(in.image(p.count, {2}, "count")(0)) : values.scalar(0, u.w);
-    for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = values.scalar(3 + j, u.w);
+    const int first = int(p.scalar_names.size() - o.scalars().size());
+    for (int j = 0; j < int(o.scalars().size()); j++) o.scalars()[j]->exact = values.scalar(first + j, u.w);
     for (int j = 0; j < int(o.states().size()); j++) o.states()[j]->now = element(j + 1);
     for (Norm *n : o.norms()) n->now = norm_for_rule(u, n->of);
     std::vector<Expr> news = {o(element(0), g)};
@@ -183,8 +189,8 @@ void KernelOutputs::norm(const ir::Op &op, const ir::Norm &n) {
     const ValueId of = n.of_weight() ? w.value : w.gradient;
     int size = int(n.shard.worker >= 0 ? n.shard.count : p.values[of].storage().size());
     Func g = in.image(of, {size}, "g");
-    if (n.of_weight() && w.master_low) {
-        Func rest = in.image(w.master_low, {size}, "master_low"), whole("whole");
+    if (n.of_weight() && w.master) {
+        Func rest = in.image(w.master, {size}, "master_low"), whole("whole");
         Var i("i");
         whole(i) = MasterExpr{g(i), rest(i)}.whole();
         g = whole;
@@ -215,15 +221,17 @@ void KernelOutputs::next_state(const ir::Op &op, const ir::NextState &n) {
 }
 
 /// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; guarded, also whether the norm is finite, and
-/// the updates done and withheld.
+/// the updates done and withheld. Where the loss was scaled, so are gradients and norms: the factor takes that back,
+/// exactly, as the scale is a power of two.
 void KernelOutputs::scale(const ir::GradientScale &s) {
     int n = p.gradient_norms;
     Func square("square"), scale("scale");
     RDom i(0, n, "i");
     Var u("u");
     square(u) += in.image(p.norms, {n}, "norms")(i);
-    scale(u) =
-        cast<float>(min(cast<double>(1), values.scalar(2) / (sqrt(max(square(u), cast<double>(0))) + Expr(1e-6))));
+    Expr norm = sqrt(max(square(u), cast<double>(0)));
+    if (p.loss_scaler) norm /= cast<double>(in.image(p.loss_scaler.scale, {1}, "loss_scale")(0));
+    scale(u) = cast<float>(min(cast<double>(1), values.scalar(2) / (norm + Expr(1e-6))));
     if (!p.guarded) {
         list.push_back({p.scale, {1}, [scale](auto &v) -> Expr { return scale(v[0]); }});
         return;
@@ -234,9 +242,32 @@ void KernelOutputs::scale(const ir::GradientScale &s) {
     infinite(u) += cast<int32_t>(((bits >> 52) & cast<uint64_t>(0x7ff)) == 0x7ff);
     Expr finite = infinite(0) == 0;
     next(u) = Tuple(undef<float>(), undef<int32_t>());
-    next(u) = Tuple(select(u == 0, s.clip ? scale(0) : cast<float>(1), cast<float>(finite)),
-                    next(u)[1] + cast<int32_t>(finite == (u == 0)));
+    Expr factor = s.clip ? scale(0) : cast<float>(1);
+    if (p.loss_scaler) factor /= in.image(p.loss_scaler.scale, {1}, "loss_scale")(0);
+    next(u) = Tuple(select(u == 0, factor, cast<float>(finite)), next(u)[1] + cast<int32_t>(finite == (u == 0)));
     for (ValueId v : {p.scale, p.count}) list.push_back({v, {2}, nullptr, next, true});
+}
+
+/// The scale backs off after an update that was withheld, and grows after so many in a row that were done; it stays
+/// where it and its inverse are finite.
+void KernelOutputs::next_loss_scale(const ir::Op &op) {
+    auto number = [&](const char *name) {
+        const auto at = std::ranges::find(p.scalar_names, name);
+        return values.scalar(int(at - p.scalar_names.begin()));
+    };
+    Func next("next");
+    Var u("u");
+    next(u) = Tuple(undef<float>(), undef<int32_t>(), undef<int32_t>());
+    FuncRef old = next(u);
+    Expr scale = old[0], good = cast<int32_t>(old[1]) + 1, finite = scale_word(1) > 0;
+    Expr grows = cast<double>(good) >= number("loss_scale_interval");
+    auto within = [&](const Expr &factor, const Expr &x) {
+        return cast<float>(clamp(cast<double>(x) * factor, Expr(least_loss_scale), Expr(largest_loss_scale)));
+    };
+    Expr after = select(!finite, within(number("loss_scale_backoff"), scale), grows,
+                        within(number("loss_scale_growth"), scale), scale);
+    next(u) = Tuple(after, select(finite && !grows, good, 0), select(after < 1.0f, cast<int32_t>(old[2]) + 1, 0));
+    for (const ir::Ref &r : op.writes) list.push_back({r.value, {1}, nullptr, next, true});
 }
 
 }  // namespace cryolite::compiler

@@ -33,11 +33,13 @@ private:
     void norm(const ir::Op &op, const ir::Norm &n);
     void next_state(const ir::Op &op, const ir::NextState &n);
     void scale(const ir::GradientScale &s);
+    void next_loss_scale(const ir::Op &op);
     Expr whole_gradient(const ir::Update &u, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr gradient_in_update(ParamId w, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr norm_for_rule(const ir::Update &u, Norm::Of of);
     template <typename Element> std::vector<Expr> rule(const ir::Update &u, const Element &element, const Expr &g);
-    /// Written by the norms' kernel: the clipping scale, then, where updates may be withheld, whether all is finite.
+    /// Written by the norms' kernel: the factor of gradients, then, where updates may be withheld, whether all is
+    /// finite.
     Expr scale_word(int index) { return in.image(p.scale, p.values[p.scale].shape.extents(), "scale")(index); }
 };
 

@@ -12,11 +12,11 @@ using namespace Halide;
 
 namespace {
 
-/// A Func that leaves its pure definition undefined, writing bf16.
-Func undefined_half(const Func &f) {
+/// A Func that leaves its pure definition undefined, writing a type of 16 bits.
+Func undefined_half(const Func &f, const Type &to) {
     Func g(base_name(f.name()));
-    g(f.args()) = undef(BFloat(16));
-    g(f.update_args()) = rounded(f.update_value());
+    g(f.args()) = undef(to);
+    g(f.update_args()) = rounded(f.update_value(), to);
     return g;
 }
 
@@ -80,7 +80,7 @@ void KernelValues::forward(const ir::Op &op, CallId c) {
 }
 
 Func KernelValues::half_products(CallId c, const Func &f) const {
-    return p.layer(c).half_products ? with_half_factors(f, in.in_bf16) : f;
+    return p.layer(c).half_products ? with_half_factors(f, in.halves, storage_type(p.format)) : f;
 }
 
 void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const {
@@ -111,8 +111,8 @@ void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
              of_input ? "input" : "parameter '" + of + "'");
     Func f = half_products(use.call, it->second);
     const bool sums = !ir::addends_of(op).empty();
-    if (p.values[result].type == ir::bfloat16 && !sums && f.num_update_definitions() == 1 && starts_undefined(f))
-        f = undefined_half(f);
+    if (is_narrow(p.values[result].type) && !sums && f.num_update_definitions() == 1 && starts_undefined(f))
+        f = undefined_half(f, halide_type(p.values[result].type));
     check_arity(op, f, of_input ? in.rank(result) : p.parameters[w].shape.rank());
     defined.push_back({&op, f});
     if (sums) f = with_addends(op, f);
@@ -135,7 +135,7 @@ Factors KernelValues::factors(const ir::Op &op, ParamId w, const ir::Use &use) {
 Func KernelValues::rounded_factor(const Func &f) const {
     Func g("factor");
     std::vector<Var> v = storage_vars(f.dimensions());
-    g(v) = widened(narrowed(f(as_exprs(v)), in.in_bf16));
+    g(v) = widened(narrowed(f(as_exprs(v)), in.halves, storage_type(p.format)));
     return g;
 }
 
@@ -153,14 +153,15 @@ void KernelValues::ghost_norm(const ir::Op &op, const ir::Norm &n) {
     defined.push_back({&op, norm});
 }
 
-/// The adjoint of the output; that of the loss itself is the scale given at run time.
+/// The adjoint of the output; that of the loss itself is the factor given at run time, times the scale of the loss.
 Array KernelValues::adjoint(ValueId given, ValueId out) {
     if (given != p.scalars) return in.array(given, "dy");
     Func dy("dy");
     const int rank = in.rank(out);  // a pointwise layer sees the loss as its neighbours do
     std::vector<Var> v = storage_vars(rank);
     v[0] = Var("u");
-    dy(v) = cast<float>(scalar(1));
+    dy(v) = p.loss_scaler ? cast<float>(scalar(1)) * in.image(p.loss_scaler.scale, {1}, "loss_scale")(0)
+                          : cast<float>(scalar(1));
     return Array(dy, p.values[out].shape.folded(rank));
 }
 

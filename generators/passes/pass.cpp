@@ -36,7 +36,12 @@ public:
     }
     void add_weight(ParamId w) {
         add(p.parameters[w].value);
-        add(p.parameters[w].master_low);
+        add(p.parameters[w].master);
+    }
+    /// That of the loss is made of numbers.
+    void adjoint(ValueId dy) {
+        add(dy);
+        if (dy == p.scalars) add(p.loss_scaler.scale);
     }
     void call(CallId c) {
         for (ValueId v : p.calls[c].inputs) add(p.operand(op, v));
@@ -54,7 +59,8 @@ public:
         if (u.scaled || p.guarded) add(p.scale);
         if (p.guarded) add(p.count);
     }
-    void operator()(const ir::GradientScale &) { add(p.norms), add(p.scalars); }
+    void operator()(const ir::GradientScale &) { add(p.norms), add(p.scalars), add(p.loss_scaler.scale); }
+    void operator()(const ir::NextLossScale &) { add(p.scale), add(p.scalars); }
     void operator()(const ir::Reduce &r) { add(p.parameters[r.w].gradient); }
     void operator()(const auto &) {}
 
@@ -73,13 +79,13 @@ std::vector<ir::Ref> offered(const StepProgram &p, const ir::Op &op) {
         for (ParamId w : p.layer(*c).parameters) o.add_weight(w);
         if (!ir::is<ir::Forward>(op)) o.add(p.operand(op, p.calls[*c].output));
     }
-    if (auto use = ir::use_of(op)) o.add(use->dy);
+    if (auto use = ir::use_of(op)) o.adjoint(use->dy);
     if (auto *g = ir::as<ir::ParamGrad>(op); g && g->accumulate) o.add(op.writes[0].value);
     if (auto *n = ir::as<ir::Norm>(op); n && n->ghost()) {
         auto *gram = std::get_if<ir::Gram>(&n->how);
         const ir::Use other = gram ? gram->b : *ir::use_of(op);
         o.call(other.call);
-        o.add(other.dy);
+        o.adjoint(other.dy);
     }
     std::visit(o, op.kind);
     return o.list;

@@ -12,7 +12,7 @@ namespace {
 constexpr NamedPass list[] = {
     {"freeze", freeze, "parameters that are not trained: the model's freeze() and --freeze"},
     {"chunk-head", chunk_head, "the head and its loss by blocks of rows, where asked for or where logits are large"},
-    {"assign-formats", assign_formats, "which arrays are bf16"},
+    {"assign-formats", assign_formats, "which arrays are bf16 or fp16"},
     {"weigh-rows", weigh_rows, "the loss of the rows that count, to evaluate a batch that is padded"},
     {"group-parameters", group_parameters, "parameters whose rate or decay differs"},
     {"declare-state", declare_state, "parameters in their layouts, gradients, the optimizer's state, scalars"},

@@ -27,7 +27,10 @@ LayerId layer_id(StepProgram &p, const Layer &layer) {
                 .mean_of_rows = layer.mean_of_rows(),
                 .half_inputs = casts.inputs,
                 .half_output = casts.output,
-                .half_products = casts.products};
+                .half_products = casts.products,
+                .casts_why = layer.has_own_casts() ? "the model's line numerics(...)"
+                                                   : fmt::format("the row '{}' of the cast table",
+                                                                 cast_row_names[size_t(layer.cast_row())])};
     for (Parameter *w : layer.parameters()) {
         auto [at, fresh] = p.parameter_ids.emplace(w, ParamId(p.parameters.size()));
         if (fresh) add_parameter(p, *w);
@@ -172,7 +175,7 @@ ir::Op forward_op(const StepProgram &p, CallId c, ir::Forward::When when) {
 StepProgram trace(const Context &cx) {
     StepProgram p;
     p.optimizer = &cx.optimizer, p.schedule = &cx.schedule;
-    p.format = cx.model.format(), p.guarded = p.format == bf16, p.workers = cx.options.workers;
+    p.format = cx.model.format(), p.guarded = p.format != fp32, p.workers = cx.options.workers;
     Tensor x = cx.model.input(p.graph), t = cx.model.targets(p.graph);
     Tensor y = cx.model.forward(x), loss = cx.model.loss(y, t);
     if (loss.shape().size() != 1) fail("the model's loss has shape {}, expected one number", loss.shape().str());

@@ -46,13 +46,15 @@ Executor::~Executor() {
 
 /// Whether the workers of a process have one memory for it.
 bool Executor::shared(const PlanBuffer &b) const {
-    return b.role == "parameter" || b.role == "master_low" || b.role == "state" || b.role == "norms";
+    return b.role == "parameter" || b.role == "master_low" || b.role == "master" || b.role == "state" ||
+           b.role == "norms";
 }
 
 bool Executor::changes_checkpoint(const PlanCall &c) const {
     for (size_t i = 0; i < c.args.size(); i++) {
         const std::string &role = plan().buffers[size_t(c.args[i].buffer)].role;
-        const bool saved = role == "parameter" || role == "master_low" || role == "state" || role == "count";
+        const bool saved = role == "parameter" || role == "master_low" || role == "master" || role == "state" ||
+                           role == "count" || role == "loss_scaler";
         if (saved && plan().writes(c, i)) return true;
     }
     return false;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/formats/safetensors.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -42,6 +43,8 @@ template <typename Work> void with_format(const std::string &type, const Work &w
         work(Format<uint32_t>{0x7f800000, [](uint32_t b) -> double { return std::bit_cast<float>(b); }});
     else if (type == "bfloat16")
         work(Format<uint16_t>{0x7f80, [](uint16_t b) -> double { return std::bit_cast<float>(uint32_t(b) << 16); }});
+    else if (type == "float16")
+        work(Format<uint16_t>{0x7c00, [](uint16_t b) -> double { return float_from_half(b); }});
     else if (type == "float64")
         work(Format<uint64_t>{0x7ff0000000000000, [](uint64_t b) { return std::bit_cast<double>(b); }});
 }
@@ -51,7 +54,7 @@ std::string quantity(const PlanBuffer &b) {
     if (b.role == "gradient") return fmt::format("the gradient of '{}'", b.name);
     if (b.role == "state") return fmt::format("the optimizer's '{}'", b.name);
     if (b.role == "norms") return "the squared norms of the gradients";
-    if (b.role == "scale") return "the clipping scale";
+    if (b.role == "scale") return "the factor of gradients";
     if (b.name == "loss") return "the loss";
     if (b.name.starts_with("d(") && b.name.ends_with(")"))
         return fmt::format("the gradient of the output of '{}'", b.name.substr(2, b.name.size() - 3));

@@ -104,5 +104,7 @@ private:
 /// IEEE half and bfloat16 bit patterns as float; exact.
 float float_from_half(uint16_t bits);
 float float_from_bfloat16(uint16_t bits);
+/// The nearest IEEE half, ties to even; infinite from 65520 on.
+uint16_t half_from_float(float value);
 
 }  // namespace cryolite

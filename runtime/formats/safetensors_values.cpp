@@ -55,6 +55,18 @@ float float_from_half(uint16_t bits) {
     return sign ? -value : value;
 }
 
+uint16_t half_from_float(float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value), size = bits & 0x7fffffffu;
+    const auto sign = static_cast<uint16_t>(bits >> 31 << 15);
+    if (size > 0x7f800000u) return sign | 0x7e00u;  // no number
+    if (size >= 0x477ff000u) return sign | 0x7c00u;
+    if (size >= 0x38800000u)
+        return sign | static_cast<uint16_t>((size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13);
+    // A subnormal: beside a half, whose last place is 2^-24.
+    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) -
+                                        std::bit_cast<uint32_t>(0.5f));
+}
+
 void SafetensorsFile::read(const TensorEntry &entry, uint64_t from, std::span<std::byte> out) const {
     file_.read(entry.begin + from, out);
     file_.check_unchanged();  // after the bytes: a change before they were read is seen

@@ -21,7 +21,7 @@ std::string MemoryNeed::table() const {
         const auto at = roles.find(role);
         return at == roles.end() ? int64_t{0} : at->second;
     };
-    std::vector<Holder> holders = {{"weights", of("parameter") + of("master_low")},
+    std::vector<Holder> holders = {{"weights", of("parameter") + of("master_low") + of("master")},
                                    {"optimizer state", of("state")},
                                    {"gradients", of("gradient")},
                                    {"activations", of("activation")}};
@@ -43,10 +43,11 @@ MemoryNeed memory_need(const Plan &plan, bool one_of_several) {
     bool split = false;
     for (const PlanBuffer &b : plan.buffers) {
         if (b.role == "parameter" || b.role == "state") largest = std::max(largest, b.stored_elements());
-        split |= b.role == "master_low";
+        split |= b.role == "master_low" || b.role == "master";
     }
     need.staging = largest * staging_bytes(split);
-    if (plan.scalar("ema") >= 0) need.staging += need.roles["parameter"] + need.roles["master_low"];  // set aside
+    if (plan.scalar("ema") >= 0)
+        need.staging += need.roles["parameter"] + need.roles["master_low"] + need.roles["master"];  // set aside
     return need;
 }
 

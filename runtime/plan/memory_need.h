@@ -24,7 +24,7 @@ struct MemoryNeed {
 MemoryNeed memory_need(const Plan &plan, bool one_of_several);
 
 /// Bytes that staging takes for each element of the largest tensor: in row-major order, in storage order, and in the
-/// two split of a weight where it has such.
+/// two arrays of a weight that products read in 16 bits.
 constexpr int64_t staging_bytes(bool split) { return split ? 12 : 8; }
 
 /// What a process takes beside a run's arrays: stacks of its threads, kernels, page tables of so many bytes.

@@ -46,6 +46,7 @@ PlanBuffer buffer_of(const json &j) {
     b.offset = whole(j, "offset", int64_t{-1});
     b.parameter = whole(j, "parameter", -1), b.worker = whole(j, "worker", -1);
     b.stored = j.value("stored", true), b.frozen = j.value("frozen", ""), b.of_layer = j.value("of_layer", false);
+    b.format_why = j.value("format_why", "");
     if (j.contains("layout")) b.layout = {whole<int>(j["layout"].at("panel")), whole<int>(j["layout"].at("dim"))};
     if (j.contains("constant")) b.constant = j["constant"].get<std::vector<float>>();
     if (j.contains("init")) b.init_rule = j["init"].at("rule"), b.init_value = j["init"].at("value");
@@ -174,9 +175,10 @@ int Plan::scalar(const std::string &name) const {
     return -1;
 }
 
-int Plan::master_low_of(int parameter) const {
+int Plan::master_of(int parameter) const {
     for (int b = 0; b < int(buffers.size()); b++)
-        if (buffers[b].role == "master_low" && buffers[b].parameter == parameter) return b;
+        if ((buffers[b].role == "master_low" || buffers[b].role == "master") && buffers[b].parameter == parameter)
+            return b;
     return -1;
 }
 

@@ -22,7 +22,7 @@ struct PlanBuffer {
     std::vector<int> shape;  ///< innermost extent first
     int64_t bytes = 0;       ///< in storage, padding included
     int64_t offset = -1;     ///< activations: place in the arena
-    int parameter = -1;      ///< of a gradient, state, master_low or share
+    int parameter = -1;      ///< of a gradient, state, master_low, master or share
     int worker = -1;         ///< whose gradient a share is
     bool stored = true;
     PanelLayout layout;
@@ -31,6 +31,7 @@ struct PlanBuffer {
     std::string init_rule;
     double init_value = 0;
     std::vector<float> constant;  ///< of an input that is always the same
+    std::string format_why = {};  ///< what decided its type, where a step is not fp32
 
     int64_t elements() const;
     int element_bytes() const;
@@ -144,8 +145,10 @@ struct Plan {
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.
     int find(const std::string &role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none
-    int master_low_of(int parameter) const;     ///< the buffer; -1: the parameter has no split master
-    int gradient_of(int parameter) const;       ///< the buffer; -1: none
+    /// The buffer that keeps all bits of a parameter: the low half of a split master, or the fp32 itself; -1: it has
+    /// none beside it.
+    int master_of(int parameter) const;
+    int gradient_of(int parameter) const;  ///< the buffer; -1: none
     /// Bytes by role of what is stored, with so many of the workers in one process; activations: those of the arenas.
     std::map<std::string, int64_t> memory(int replicas) const;
     std::map<std::string, int64_t> memory() const { return memory(workers); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bundle/loss_scale.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -65,8 +66,15 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
     if (!b.constant.empty() && (b.role != "input" || b.type != "float32" || int64_t(b.constant.size()) != b.elements()))
         fail("'{}' has {} numbers for [{}]", b.name, b.constant.size(), fmt::join(b.shape, ", "));
     if (b.role == "parameter" || b.role == "state")
-        if (const bool split = p.master_low_of(int(&b - p.buffers.data())) >= 0; element > (split ? 2 : 4))
-            fail("'{}' has elements of {}{}", b.name, b.type, split ? " with a low half" : "");
+        if (const bool narrow = p.master_of(int(&b - p.buffers.data())) >= 0; element > (narrow ? 2 : 4))
+            fail("'{}' has elements of {}{}", b.name, b.type, narrow ? " with a master beside it" : "");
+    if (b.role == "master")
+        if (const PlanBuffer &w = buffer_at(p, b.parameter, b.name);
+            b.type != "float32" || w.type != "float16" || b.stored_elements() != w.stored_elements())
+            fail("'{}' is no master of '{}': {} in {} bytes for {} in {}", b.name, w.name, b.type, b.bytes, w.type,
+                 w.bytes);
+    if (b.role == "loss_scaler" && (b.elements() != 1 || b.bytes != 4))
+        fail("'{}' is [{}] in {} bytes", b.name, fmt::join(b.shape, ", "), b.bytes);
 }
 
 /// A dialect relies on what is said of its arguments as compiled code does.
@@ -125,6 +133,20 @@ void check_evaluation(const Plan &p) {
         fail("its evaluation has no weight for each row of the targets");
 }
 
+/// The trainer takes the counters of the loss's scale to come right after it.
+void check_loss_scaler(const Plan &p) {
+    const int at = p.find("loss_scaler");
+    if (at < 0) return;
+    static constexpr std::array<std::pair<const char *, const char *>, 3> expected{
+        {{"loss_scale", "float32"}, {"good_steps", "int32"}, {"low_steps", "int32"}}};
+    for (size_t k = 0; k < expected.size(); k++)
+        if (const PlanBuffer &b = buffer_at(p, at + int(k), "loss_scaler");
+            b.role != "loss_scaler" || b.name != expected[k].first || b.type != expected[k].second)
+            fail("its scale of the loss has '{}', a {} of {}, for {}", b.name, b.role, b.type, expected[k].first);
+    for (const LossScaleNumber &n : loss_scale_numbers)
+        if (p.scalar(n.name) < 0) fail("its scale of the loss has no {}", n.name);
+}
+
 /// Targets are counted, and what they count is written, by what is said of them here alone.
 void check_ids(const Plan &p, const PlanIds &ids) {
     auto input_of = [&](int index, int64_t elements, const char *type) -> const PlanBuffer & {
@@ -178,6 +200,7 @@ void check_plan(const Plan &p) {
             fail("the loss '{}' is '{}', which is no result", t.loss, b.name);
     check_groups(p);
     check_mode(p);
+    check_loss_scaler(p);
     for (const PlanIds &ids : p.ids) check_ids(p, ids);
     for (const PlanKernel &k : p.kernels) check_kernel(k);
     for (const auto &[name, calls] : p.plans)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/collective/local/local_collective.h"
+#include "runtime/formats/safetensors.h"
 #include "runtime/io/error.h"
 #include "runtime/io/rng.h"
 #include "runtime/plan/layout.h"
@@ -33,6 +34,8 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
     input_ = plan().find("input", plan().task);
     targets_ = plan().find("input", "targets");
     count_ = plan().find("count"), mode_ = plan().find("input", "mode");
+    scaler_ = plan().find("loss_scaler", "loss_scale");
+    if (scaler_ >= 0) put_loss_scaler({float(first_scale_)});
     if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
 }
 
@@ -92,11 +95,14 @@ void Trainer::drop_staging() {
     high_ = std::vector<uint16_t>(), low_ = std::vector<uint16_t>();
 }
 
+/// Whether a parameter's fp32 is all here, not a half of it.
+bool Trainer::is_whole_master(int buffer) const { return plan().buffers[size_t(buffer)].role == "master"; }
+
 void Trainer::put(int buffer, std::span<const float> row_major) {
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
     storage_.resize(size_t(b.stored_elements()));
     to_storage(b, row_major, storage_);
-    const int lower = plan().master_low_of(buffer);
+    const int beside = plan().master_of(buffer);
     if (const auto &shares = shares_[size_t(buffer)]; !shares.empty()) {
         // What is never written takes no memory: a process has its own part of the optimizer state only.
         for (const Share &s : shares)
@@ -104,27 +110,35 @@ void Trainer::put(int buffer, std::span<const float> row_major) {
                 executor().upload(buffer, reinterpret_cast<const char *>(storage_.data()) + s.begin, s.bytes, s.begin);
         return;
     }
-    if (lower < 0) return executor().upload(buffer, storage_.data(), size_t(b.bytes));
-    high_.resize(storage_.size()), low_.resize(storage_.size());
+    if (beside < 0) return executor().upload(buffer, storage_.data(), size_t(b.bytes));
+    high_.resize(storage_.size());
+    if (is_whole_master(beside)) {
+        std::ranges::transform(storage_, high_.begin(), half_from_float);
+        executor().upload(buffer, high_.data(), size_t(b.bytes));
+        return executor().upload(beside, storage_.data(), storage_.size() * sizeof(float));
+    }
+    low_.resize(storage_.size());
     for (size_t i = 0; i < storage_.size(); i++) {
         const Master m = Master::split(storage_[i]);
         high_[i] = m.high, low_[i] = m.low;
     }
     executor().upload(buffer, high_.data(), size_t(b.bytes));
-    executor().upload(lower, low_.data(), size_t(b.bytes));
+    executor().upload(beside, low_.data(), size_t(b.bytes));
 }
 
 void Trainer::get(int buffer, std::span<float> row_major) {
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
     storage_.resize(size_t(b.stored_elements()));
-    if (const int lower = plan().master_low_of(buffer); lower < 0) {
+    if (const int beside = plan().master_of(buffer); beside >= 0 && is_whole_master(beside)) {
+        executor().download(storage_.data(), beside, storage_.size() * sizeof(float));
+    } else if (beside < 0) {
         executor().download(storage_.data(), buffer, size_t(b.bytes));
         if (const auto &shares = shares_[size_t(buffer)]; !shares.empty())
             processes_.collect(std::as_writable_bytes(std::span(storage_)), shares);
     } else {
         high_.resize(storage_.size()), low_.resize(storage_.size());
         executor().download(high_.data(), buffer, size_t(b.bytes));
-        executor().download(low_.data(), lower, size_t(b.bytes));
+        executor().download(low_.data(), beside, size_t(b.bytes));
         for (size_t i = 0; i < storage_.size(); i++) storage_[i] = Master{high_[i], low_[i]}.whole();
     }
     to_row_major(b, storage_, row_major);

@@ -3,8 +3,10 @@
 // its
 // device and its part of every batch, do it together.
 
+#include <array>
 #include <functional>
 
+#include "bundle/loss_scale.h"
 #include "runtime/collective/processes.h"
 #include "runtime/data/loader.h"
 #include "runtime/exec/not_finite.h"
@@ -111,6 +113,13 @@ public:
     uint64_t withheld_in_a_row() const { return in_a_row_; }
     void set_withheld_in_a_row(uint64_t n) { in_a_row_ = n; }
 
+    /// The factor of the loss in the next step; 1 where a plan has none.
+    double loss_scale() { return scaler_ < 0 ? 1 : double(loss_scaler().scale); }
+    /// What it is before the first step. Errors: no power of two from 1 to 2^24; the plan has none.
+    void set_loss_scale(double scale);
+    /// The last steps, in a row, that have left it below 1.
+    uint64_t low_scale_in_a_row() { return scaler_ < 0 ? 0 : uint64_t(loss_scaler().steps[1]); }
+
     /// The optimizer's state, and the counts of steps and updates, are as before the first step; the weights are not.
     void forget_steps();
     /// From now on every call is followed by a look at what it wrote: slow, and the same bits. The results of the last
@@ -154,13 +163,24 @@ private:
     std::vector<uint16_t> high_, low_;
     std::function<std::vector<TensorPart>(const std::string &)> file_names_;
     void drop_staging();
+    bool is_whole_master(int buffer) const;
     std::vector<double> *profile_ = nullptr;
     std::vector<FiniteWatch> watches_;  ///< by worker of this process, where values are watched
     uint64_t steps_ = 0, withheld_ = 0, in_a_row_ = 0, seed_ = 0;
     bool pending_ = false;  ///< updates wait for the next forward pass
     int input_ = -1, targets_ = -1;
-    int count_ = -1;  ///< updates done and withheld; -1: none can be
-    int mode_ = -1;   ///< the input that tells layers of the pass; -1: none asks
+    int count_ = -1;   ///< updates done and withheld; -1: none can be
+    int mode_ = -1;    ///< the input that tells layers of the pass; -1: none asks
+    int scaler_ = -1;  ///< the scale of the loss, its counters after it; -1: it has none
+    double first_scale_ = initial_loss_scale;
+
+    /// As kernels keep it, each worker the same.
+    struct LossScaler {
+        float scale = 1;
+        std::array<int32_t, 2> steps = {};  ///< updates in a row since it changed; steps in a row that left it below 1
+    };
+    LossScaler loss_scaler();
+    void put_loss_scaler(const LossScaler &s);
 
     int first() const { return processes_.rank(); }  ///< number of this process's first worker
     int workers() const { return plan().workers; }   ///< in all processes

@@ -11,6 +11,7 @@ namespace cryolite {
 
 namespace {
 constexpr const char *updates_tensor = "updates";  // done and withheld
+constexpr const char *scale_tensor = "loss_scale", *scale_steps_tensor = "loss_scale_steps";
 
 /// The place of the first value that is infinite or no number; -1: none is.
 int64_t not_finite(std::span<const float> values) {
@@ -134,8 +135,10 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
         buffers.emplace_back(b, weights ? parts_of(b) : std::vector<TensorSpec>{{of.name, Dtype::f32, shape_of(b)}});
         specs.insert(specs.end(), buffers.back().second.begin(), buffers.back().second.end());
     }
-    const bool counted = role == "state" && count_ >= 0;
+    const bool counted = role == "state" && count_ >= 0, scaled = role == "state" && scaler_ >= 0;
     if (counted) specs.push_back({updates_tensor, Dtype::i32, {2}});
+    if (scaled)
+        specs.push_back({scale_tensor, Dtype::f32, {1}}), specs.push_back({scale_steps_tensor, Dtype::i32, {2}});
     SafetensorsWriter file(path, specs, {{"format", "pt"}});
     for (auto &[b, parts] : buffers) {
         const PlanBuffer &w = plan().buffers[size_t(b)];
@@ -154,6 +157,11 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
         int32_t count[2] = {};
         executor().download(count, count_, sizeof count);
         file.write(updates_tensor, std::span<const int32_t>(count));
+    }
+    if (scaled) {
+        const LossScaler now = loss_scaler();
+        file.write(scale_tensor, std::span(&now.scale, 1));
+        file.write(scale_steps_tensor, std::span<const int32_t>(now.steps));
     }
     drop_staging();
     return file.finish();
@@ -183,14 +191,24 @@ void Trainer::read_state(const fs::path &path) {
         put(b, row_major_);
     }
     drop_staging();
+    auto read_pair = [&](const char *name) {
+        const TensorEntry &entry = file.at(name, {2});
+        if (entry.dtype != Dtype::i32)
+            fail("{}: tensor '{}' is {}, expected I32", path.string(), name, name_of(entry.dtype));
+        std::array<int32_t, 2> pair{};
+        file.read(entry, 0, std::as_writable_bytes(std::span(pair)));
+        return pair;
+    };
     if (count_ < 0) return;
-    const TensorEntry &count = file.at(updates_tensor, {2});
-    if (count.dtype != Dtype::i32)
-        fail("{}: tensor '{}' is {}, expected I32", path.string(), updates_tensor, name_of(count.dtype));
-    int32_t counts[2] = {};
-    file.read(count, 0, std::as_writable_bytes(std::span(counts)));
-    for (auto &e : executors_) e->upload(count_, counts, sizeof counts);  // each has its own copy
+    const auto counts = read_pair(updates_tensor);
+    for (auto &e : executors_) e->upload(count_, counts.data(), sizeof counts);  // each has its own copy
     withheld_ = withheld();
+    if (scaler_ < 0) return;
+    LossScaler kept{.steps = read_pair(scale_steps_tensor)};
+    file.read_float32(file.at(scale_tensor, {1}), std::span(&kept.scale, 1));
+    if (!is_power_of_two(kept.scale) || kept.scale < least_loss_scale || kept.scale > largest_loss_scale)
+        fail("{}: tensor '{}' is {}, expected a power of two", path.string(), scale_tensor, kept.scale);
+    put_loss_scaler(kept);
 }
 
 }  // namespace cryolite

@@ -1,4 +1,4 @@
-// Of a trainer: what became of updates and values that are not finite.
+// Of a trainer: what became of updates and values that are not finite, and of the loss's scale.
 
 #include <algorithm>
 
@@ -20,6 +20,29 @@ void Trainer::count_withheld() {
     withheld_ = now;
 }
 
+Trainer::LossScaler Trainer::loss_scaler() {
+    LossScaler s;
+    executor().download(&s.scale, scaler_, sizeof s.scale);
+    for (int k = 0; k < 2; k++) executor().download(&s.steps[size_t(k)], scaler_ + 1 + k, sizeof(int32_t));
+    return s;
+}
+
+void Trainer::put_loss_scaler(const LossScaler &s) {
+    for (auto &e : executors_) {
+        e->upload(scaler_, &s.scale, sizeof s.scale);
+        for (int k = 0; k < 2; k++) e->upload(scaler_ + 1 + k, &s.steps[size_t(k)], sizeof(int32_t));
+    }
+}
+
+void Trainer::set_loss_scale(double scale) {
+    if (!is_power_of_two(scale) || scale < least_first_loss_scale || scale > largest_first_loss_scale)
+        fail("the loss's scale is {}, expected a power of two from {} to {}", scale, least_first_loss_scale,
+             largest_first_loss_scale);
+    if (scaler_ < 0) fail("the plan has no scale of the loss: it is compiled for another precision than fp16");
+    first_scale_ = scale;
+    put_loss_scaler({float(scale)});
+}
+
 void Trainer::forget_steps() {
     flush();
     for (size_t b = 0; b < plan().buffers.size(); b++) {
@@ -31,6 +54,7 @@ void Trainer::forget_steps() {
     const int32_t none[2] = {};
     for (auto &e : executors_)
         if (count_ >= 0) e->upload(count_, none, sizeof none);
+    if (scaler_ >= 0) put_loss_scaler({float(first_scale_)});
     steps_ = withheld_ = in_a_row_ = 0;
 }
 

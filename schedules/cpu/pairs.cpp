@@ -25,6 +25,8 @@ void across_pairs(Stage s, const VarOrRVar &lane, const RVar &p, const Machine &
 
 bool in_pairs(const Group &g) { return g.func("a_pairs").defined(); }
 
+bool pairs_are_bf16(const Group &g) { return in_pairs(g) && g.func("a_pairs").type().is_bfloat(); }
+
 bool stored_in_pairs(const Group &g) { return in_pairs(g) && is_stored(g.func("a_pairs")); }
 
 int terms(const Group &g) { return in_pairs(g) ? 2 * reduction_extent(g.anchor, 1) : reduction_extent(g.anchor); }
@@ -83,6 +85,7 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     // The gradient of a table in rows is stored with the rows of the product as columns, of which `x` may have fewer.
     const bool turned = g.form == Form::d_parameter && !g.panel;
     const int lanes = turned ? std::min(t.lanes, lanes_within(std::min(g.extent(0), g.extent(1)), m)) : t.lanes;
+    if (!pairs_are_bf16(g)) a.reorder_storage(x, p, k);  // whole vectors of one term
     a.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
     if (g.form != Form::d_parameter) return pack_rows(g, m);

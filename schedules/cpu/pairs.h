@@ -1,5 +1,6 @@
 #pragma once
-// Products of bf16 factors: C(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), two terms an instruction.
+// Products of bf16 factors: C(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), two terms an instruction; and of fp16 ones,
+// in float32 since they were rounded, a term an instruction.
 
 #include "schedules/cpu/idioms.h"
 
@@ -7,6 +8,9 @@ namespace cryolite::cpu {
 
 /// Whether the kernel's product is of this form.
 bool in_pairs(const Group &g);
+
+/// Whether they are multiplied as pairs of bf16.
+bool pairs_are_bf16(const Group &g);
 
 /// Whether the factor across lanes lies in pairs, as stored.
 bool stored_in_pairs(const Group &g);

@@ -367,7 +367,9 @@ void d_weight(Group &g, const Machine &m) {
 
 }  // namespace
 
-void product(Group &g, const Machine &m) {
+void product(Group &g, const Machine &machine) {
+    Machine m = machine;
+    m.dot_products &= pairs_are_bf16(g);
     if (g.form != Form::forward) stage_prologue(g, LoopLevel::root(), m);
     switch (g.form) {
     case Form::forward:

@@ -15,6 +15,8 @@ TEST_CASE("events have the fields and digits of the contract") {
     several.losses = {{"loss", 1.75}, {"other \"x\"", 2.5}};
     CHECK(to_json(several) == R"({"event":"step","step":1,"loss":2.5,"tok_s":10,"step_s":1,"lr":0.001,"withheld":0,)"
                               R"("losses":{"loss":1.75,"other \"x\"":2.5}})");
+    CHECK(to_json(StepEvent{.step = 1, .loss = 2.5, .tok_s = 10, .step_s = 1, .lr = 1e-3, .loss_scale = 65536}) ==
+          R"({"event":"step","step":1,"loss":2.5,"tok_s":10,"step_s":1,"lr":0.001,"withheld":0,"loss_scale":65536})");
     CHECK(to_json(EvalEvent{250, 1.9, {}}) == R"({"event":"eval","step":250,"val_loss":1.9})");
     CHECK(to_json(EvalEvent{250, 0.5, 0.985}) == R"({"event":"eval","step":250,"val_loss":0.5,"accuracy":0.985})");
     const EvalEvent numbers{.step = 250, .val_loss = 0.25, .rmse = 0.5, .r2 = 0.875};

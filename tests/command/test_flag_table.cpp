@@ -42,6 +42,8 @@ std::string another(const Flag &f) {
     if (texts.contains(f.name)) return texts.at(f.name);
     if (std::holds_alternative<WholeRange>(f.range)) return "3";
     if (std::holds_alternative<RealRange>(f.range)) return "0.0625";
+    if (auto *power = std::get_if<PowerOfTwo>(&f.range))
+        return text_of(f, std::make_unique<double>(power->low * 4).get());
     if (std::holds_alternative<Setting::Seconds>(f.range)) return "7s";
     if (f.name == "schedule") return "/etc/passwd";  // it is read at once
     if (std::holds_alternative<Setting::File>(f.range)) return "/some/file";
@@ -54,7 +56,8 @@ std::string another(const Flag &f) {
 
 /// Another value of a step's setting.
 void change(const StepSetting &s, StepConfig &config) {
-    REQUIRE((read_value(s, "3", s.of(config)) || read_value(s, "0.5", s.of(config)) ||
+    REQUIRE((read_value(s, "3", s.of(config)) || read_value(s, "4", s.of(config)) ||
+             read_value(s, "0.5", s.of(config)) || read_value(s, "0.25", s.of(config)) ||
              read_value(s, "wte=lr:3", s.of(config)) ||
              read_value(s, s.is_switch() ? "true" : s.words.back().text, s.of(config))));
 }
@@ -70,6 +73,16 @@ std::vector<std::string> impossible(const Setting &s) {
         const double below = real->low < 0 ? 10 * real->low : real->low - 1;
         return {"nan", "inf", "much", "", fmt::format("{}", below), fmt::format("{}", 10 * real->high)};
     }
+    if (auto *power = std::get_if<PowerOfTwo>(&s.range))
+        return {"nan",
+                "inf",
+                "0",
+                "-2",
+                "much",
+                "",
+                fmt::format("{}", power->low * 3),
+                fmt::format("{}", power->low / 2),
+                fmt::format("{}", power->high * 2)};
     if (std::holds_alternative<Setting::Bytes>(s.range)) return {"0", "-1", "some", ""};
     if (std::holds_alternative<Setting::Seconds>(s.range)) return {"0s", "-1", "soon", ""};
     if (std::holds_alternative<Setting::Words>(s.range)) return {"nonsense", ""};
@@ -99,6 +112,7 @@ Request request_with(const Flag &f, const std::string *text) {
     if (f.name == "resume") line.push_back({"out", "/runs/x"});
     if (f.name == "min-lr") line.push_back({"lr", "0.5"});
     if (f.name.ends_with("-ema")) line.push_back({"ema", "0.5"});
+    if (f.name.starts_with("loss-scale")) line.push_back({"precision", "fp16"});
     if (f.name == "rename") line.push_back({"init", "/some/file"});
     line.push_back({f.name, text ? *text : another(f)});
     Request r = request(line);

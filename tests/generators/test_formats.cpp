@@ -1,4 +1,4 @@
-// Which arrays of a step are bf16.
+// Which arrays of a step are bf16 or fp16.
 
 #include "dsl/models/gpt.h"
 #include "schedules/models/gpt.h"
@@ -58,6 +58,81 @@ TEST_CASE("formats: in fp32 nothing is, and nothing is withheld") {
     CHECK(bits(c.program, ir::Role::master_low).empty());
     CHECK_FALSE(c.program.count);
     for (auto &[name, n] : bits(c.program, ir::Role::activation)) CHECK(n == 32);
+    for (const ir::Value &v : c.program.values) CHECK(v.format_why.empty());
+}
+
+TEST_CASE("formats: fp16 is where bf16 is by its own table, with whole masters and a scale of the loss") {
+    std::map<std::string, int> values_of_bf16, weights_of_bf16;
+    {  // one model at a time
+        Compiled<Gpt> c(small, schedule_gpt, {}, bf16);
+        values_of_bf16 = bits(c.program, ir::Role::activation), weights_of_bf16 = bits(c.program, ir::Role::parameter);
+        CHECK(bits(c.program, ir::Role::loss_scaler).empty());
+    }
+    Compiled<Gpt> c(small, schedule_gpt, {}, fp16);
+    const StepProgram &p = c.program;
+    CHECK(bits(p, ir::Role::activation) == values_of_bf16);
+    CHECK(bits(p, ir::Role::parameter) == weights_of_bf16);
+    for (const ir::Value &v : p.values)
+        if ((v.role == ir::Role::activation || v.role == ir::Role::parameter) && v.type.bits == 16)
+            CHECK(v.type.str() == "float16");
+    CHECK(bits(p, ir::Role::master_low).empty());
+    const auto masters = bits(p, ir::Role::master);
+    CHECK(masters.size() == 9);
+    for (auto &[name, n] : masters) CHECK_MESSAGE(n == 32, name);
+    CHECK(bits(p, ir::Role::loss_scaler).size() == 3);
+    CHECK(int(c.keys().size()) == p.kernels.size());
+}
+
+TEST_CASE("formats: the scale of the loss is read where adjoints begin and taken back in the factor of updates") {
+    StepOptions options;
+    options.update = "backward";
+    Compiled<Gpt> c(small, schedule_gpt, options, fp16);
+    const StepProgram &p = c.program;
+    auto reads = [&](const ir::Op &op, ValueId v) {
+        return std::ranges::any_of(op.reads, [&](const ir::Ref &r) { return r.value == v; });
+    };
+    std::vector<std::string> readers;
+    for (OpId id : p.entries.at("step").ops) {
+        const ir::Op &op = p.ops[id];
+        if (reads(op, p.loss_scaler.scale)) readers.push_back(op.name);
+        if (ir::is<ir::Update>(op)) CHECK_MESSAGE(reads(op, p.scale), op.name);
+    }
+    CHECK(readers == std::vector<std::string>{"d(wte.transposed)", "finite"});
+    CHECK(c.kernel("step", "d(h.0.mlp.c_fc.weight)") == c.kernel("step", "next(h.0.mlp.c_fc.weight)"));
+    CHECK(c.kernel("step", "next(loss_scale)"));
+}
+
+TEST_CASE("formats: what decides a value's format is said, and a line of the model changes it") {
+    Compiled<Gpt> c(
+        small,
+        [](Gpt &net, Step &s) {
+            schedule_gpt(net, s);
+            net.blocks[1].gelu.numerics({.inputs = true});
+        },
+        {}, fp16);
+    std::map<std::string, std::string> why;
+    std::map<std::string, int> values = bits(c.program, ir::Role::activation);
+    for (const ir::Value &v : c.program.values)
+        if (v.role == ir::Role::activation || v.role == ir::Role::parameter) why[v.name] = v.format_why;
+    CHECK(values.at("h.0.mlp.act") == 16);
+    CHECK(values.at("h.1.mlp.act") == 32);
+    CHECK(why.at("h.0.mlp.act") == "the row 'pointwise' of the cast table makes it, and all that read it take fp16");
+    CHECK(why.at("h.1.mlp.act") == "'h.1.mlp.act' makes it in fp32: the model's line numerics(...)");
+    CHECK(why.at("output") == "it is a result of the model");
+    CHECK(why.at("wpe") == "'wpe' makes it in fp32: the row 'other' of the cast table");
+    CHECK(why.at("h.0.mlp.c_fc.weight") == "products of 'h.0.mlp.c_fc' read it");
+    CHECK(why.at("ln_f.weight") == "no product reads it in fp16");
+}
+
+TEST_CASE("formats: a layer of another narrow format than its model's is refused") {
+    auto build = [](Format model, Format layer) {
+        Compiled<Gpt> c(
+            small, [&](Gpt &net, Step &) { net.blocks[0].up.numerics(layer); }, {}, model);
+    };
+    CHECK_ERROR(build(bf16, fp16),
+                "[h.0.mlp.c_fc] has numerics(fp16) in a model of bf16: a model has one narrow format");
+    CHECK_ERROR(build(fp32, bf16), "[h.0.mlp.c_fc] has numerics(bf16) in a model of fp32");
+    build(fp16, fp16);
 }
 
 TEST_CASE("formats: an update stays apart where its gradient may not be finite, which is not yet known") {

@@ -41,6 +41,32 @@ resume --out parts --steps $((last + 20)) --give-up-after 0 --json > parts.json 
 ended $? 0 "--give-up-after 0"
 [ "$(withheld parts/metrics.jsonl 1)" = "70 " ] || fail "--give-up-after 0: $(withheld parts/metrics.jsonl 1)"
 
+# --- fp16: the scale of the loss ---------------------------------------------------------------------
+# One target is so large that its adjoint overflows: the scale falls from 1 to 1/2, where it then stays.
+awk 'BEGIN { for (r = 0; r < 400; r++) { for (c = 0; c < 8; c++) printf "%g,", (r * 7 + c * 3) % 10 / 100; print r ? 0.5 : 1e12 } }' > spike.csv
+program=$2/tests/scaled
+scaled() { "$command" train "$program" --data spike.csv --val spike.csv --threads 1 --precision fp16 \
+    --eval-every 0 --checkpoint-every 2 --cache "$work/cache" --loss-scale-interval 1000 --give-up-after 5 "$@"; }
+scaled --loss-scale 1 --steps 80 --out low > out 2> err
+ended $? 1 "a scale below 1"
+says "the scale of the loss is 0.5 and was below 1 for 5 steps in a row, as gradients were not finite \(--give-up-after 5\)"
+says "the last good checkpoint is low/checkpoints/step-"
+scaled --loss-scale 1 --steps 80 --resume --out low > out 2> err
+ended $? 1 "the steps of both parts"
+says "was below 1 for 5 steps in a row"
+scaled --loss-scale 2 --steps 50 --json --out high > high.json 2> err
+ended $? 0 "a scale of 1"
+[ "$(grep -c '"withheld":1,"loss_scale":1}' high.json)" = 1 ] || fail "a step was not withheld: $(head -2 high.json)"
+[ "$(grep -c '"withheld":0,"loss_scale":[12]}' high.json)" = 49 ] || fail "49 updates were done: $(tail -2 high.json)"
+for bad in 0 -2 nan 3 0.5 inf; do
+    scaled --loss-scale=$bad --steps 1 --out bad > out 2> err
+    ended $? 2 "--loss-scale $bad"
+    says "loss-scale is \"$bad\", expected a power of two from 1 to 16777216"
+done
+train --loss-scale 1024 --steps 1 --out bad > out 2> err
+ended $? 2 "--loss-scale in fp32"
+says "are for --precision fp16, not for fp32"
+
 # --- fp32: nothing is withheld -----------------------------------------------------------------------
 train --lr 1e30 --warmup 1 --min-lr 0 --clip 0 --steps 100 --out burst > out 2> err
 ended $? 1 "a rate of 1e30"

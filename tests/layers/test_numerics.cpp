@@ -1,5 +1,6 @@
-// Formats inside kernels: rounding, and masters in halves.
+// Formats inside kernels: rounding, and masters beside what products read.
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -38,16 +39,37 @@ std::vector<uint32_t> bits_of(const std::function<Halide::Expr(Halide::Expr)> &f
 
 }  // namespace
 
-TEST_CASE("numerics: a master in halves is exact for every sign and exponent, NaNs and denormals too") {
-    std::vector<uint32_t> got = bits_of([](Halide::Expr x) { return MasterExpr::split(x).whole(); });
-    int wrong = 0;
+TEST_CASE("numerics: a master is exact for every sign and exponent, NaNs and denormals too") {
+    for (Format f : {bf16, fp16}) {
+        std::vector<uint32_t> got =
+            bits_of([f](Halide::Expr x) { return MasterExpr::split(x, storage_type(f)).whole(); });
+        int wrong = 0;
+        for (int u = 0; u < uppers; u++)
+            for (int l = 0; l < lowers; l++) wrong += got[size_t(u * lowers + l)] != pattern(u, l);
+        CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("numerics: values are rounded to the nearest fp16, ties to even; beyond the largest they are infinite") {
+    std::vector<uint32_t> got = bits_of([](Halide::Expr x) { return widened(rounded(x, Halide::Float(16))); });
+    int wrong = 0, infinite = 0;
     for (int u = 0; u < uppers; u++)
-        for (int l = 0; l < lowers; l++) wrong += got[size_t(u * lowers + l)] != pattern(u, l);
+        for (int l = 0; l < lowers; l++) {
+            const uint32_t bits = pattern(u, l);
+            if ((bits & 0x7f800000) == 0x7f800000) continue;  // infinite, or not a number
+            const double x = std::bit_cast<float>(bits), place = std::max(std::fabs(x), 0x1p-14);
+            const double unit = std::ldexp(1.0, std::ilogb(place) - 10);  // of the last place
+            double expected = std::nearbyint(x / unit) * unit;
+            if (std::fabs(expected) >= 65536) expected = std::copysign(INFINITY, x), infinite++;
+            wrong += std::bit_cast<float>(got[size_t(u * lowers + l)]) != expected;
+        }
     CHECK(wrong == 0);
+    CHECK(infinite > 0);
+    CHECK((got[0x7fc0 * lowers] & 0x7fff0000) > 0x7f800000);
 }
 
 TEST_CASE("numerics: values are rounded to the nearest bf16, ties to even") {
-    std::vector<uint32_t> got = bits_of([](Halide::Expr x) { return widened(rounded(x)); });
+    std::vector<uint32_t> got = bits_of([](Halide::Expr x) { return widened(rounded(x, Halide::BFloat(16))); });
     int wrong = 0;
     for (int u = 0; u < uppers; u++)
         for (int l = 0; l < lowers; l++) {

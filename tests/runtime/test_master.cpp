@@ -1,10 +1,11 @@
-// The two halves of an fp32 master.
+// The two halves of an fp32 master, and the fp16 beside one.
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <initializer_list>
 
+#include "runtime/formats/safetensors.h"
 #include "runtime/train/master.h"
 
 namespace cryolite::test {
@@ -25,6 +26,25 @@ TEST_CASE("master: the high half is the nearest bf16") {
     }
     CHECK(std::isinf(std::bit_cast<float>(uint32_t(Master::split(INFINITY).high) << 16)));
     CHECK(std::isnan(std::bit_cast<float>(uint32_t(Master::split(NAN).high) << 16)));
+}
+
+TEST_CASE("master: the fp16 of a weight is the nearest, ties to even, and infinite from the middle after the largest") {
+    for (uint16_t half = 0; half < 0x7c00; half++) {
+        const float x = float_from_half(half), next = half == 0x7bff ? 65536 : float_from_half(uint16_t(half + 1));
+        const float middle = (x + next) / 2, even = half % 2 ? next : x;
+        for (float sign : {1.0f, -1.0f}) {
+            auto rounded = [&](float y) {
+                const float r = sign * float_from_half(half_from_float(sign * y));
+                return std::isinf(r) ? 65536 : r;
+            };
+            if (rounded(x) != x || rounded(middle) != even || rounded(std::nextafter(middle, 0.0f)) != x ||
+                rounded(std::nextafter(middle, INFINITY)) != next)
+                FAIL(half);
+        }
+    }
+    CHECK(std::isinf(float_from_half(half_from_float(INFINITY))));
+    CHECK(std::isnan(float_from_half(half_from_float(NAN))));
+    CHECK(half_from_float(-0.0f) == 0x8000);
 }
 
 }  // namespace cryolite::test

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/explain/explain_formats.h"
 #include "apps/cryolite/explain/explain_loops.h"
 #include "apps/cryolite/report/kernel_times.h"
 #include "apps/cryolite/session/memory_choice.h"
@@ -92,6 +93,7 @@ public:
                            {"flops", plan_.spared.flops}};
         j["memory_of_run"] = cryolite::memory_words(plan_, s_);
         if (!s_.memory_note.empty()) j["memory_note"] = s_.memory_note;
+        if (const json formats = formats_json(plan_); !formats.empty()) j["formats"] = formats;
         j["groups"] = json::array();
         for (const PlanGroup &g : plan_.groups) j["groups"].push_back(group_json(g));
         j["parameters"] = json::array();
@@ -128,6 +130,7 @@ public:
         print_saved();
         print_spared();
         print_parameters();
+        print_formats(plan_);
         print_groups();
     }
 

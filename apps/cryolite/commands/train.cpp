@@ -189,12 +189,14 @@ private:
         StepEvent e{step, loss, work_.tokens / seconds, seconds, lr, withheld};
         for (size_t t = 0; t < trainer().terms().size(); t++)
             e.losses.emplace_back(trainer().plan().terms[t].loss, trainer().terms()[t]);
+        if (s_.scales_loss()) e.loss_scale = trainer().loss_scale();
         record(e);
         emit(to_json(e));
         // After the first step, which should not wait for it.
         if (peak_ == 0) peak_ = session_->measure_peak(s_);
         show(e);
         if (s_.give_up_after && withheld >= s_.give_up_after) give_up(step);
+        if (s_.give_up_after && trainer().low_scale_in_a_row() >= s_.give_up_after) give_up_scaling(step);
         if (must_evaluate(step)) validate(step);
         // While updates are withheld, the weights stay what they were.
         if (s_.checkpoint_every && step % s_.checkpoint_every == 0 && withheld == 0) save(step);
@@ -245,6 +247,14 @@ private:
         stop_at(fmt::format("the updates of steps {} to {} were withheld, as gradients were not finite: {} in a row "
                             "(--give-up-after {})",
                             step - row + 1, step, row, s_.give_up_after),
+                step, last_.good);
+    }
+
+    /// Below 1 it makes adjoints smaller, which fp16 loses: they are too large for what is to be learned.
+    [[noreturn]] void give_up_scaling(uint64_t step) {
+        stop_at(fmt::format("the scale of the loss is {} and was below 1 for {} steps in a row, as gradients were not "
+                            "finite (--give-up-after {}); --precision bf16 needs no scale",
+                            trainer().loss_scale(), trainer().low_scale_in_a_row(), s_.give_up_after),
                 step, last_.good);
     }
 

@@ -139,7 +139,7 @@ private:
         }
         const std::vector<int> shape(t.shape.rbegin(), t.shape.rend());
         add("    {{{}, {}, {}, {}, {}, {{{}}}, {}, {}, {}, {}}},\n", quoted(t.name), b,
-            role == "parameter" ? p.master_low_of(b) : -1, role == "parameter" ? "true" : "false", shape.size(),
+            role == "parameter" ? p.master_of(b) : -1, role == "parameter" ? "true" : "false", shape.size(),
             fmt::join(shape, ", "), t.layout.panel, inner, n, outer);
     }
 

@@ -34,7 +34,7 @@ double distance_of_change(const json &from, const json &a, const json &b) {
 
 FuzzDistance distance_of(const json &trained, const json &reference, const StepConfig &step) {
     // Of gradients that are small beside others, this share of the largest is kept exactly enough to be compared.
-    const double kept = step.precision == "bf16" ? 0.05 : 2e-3, rounding = kept / 100;
+    const double kept = step.precision != "fp32" ? 0.05 : 2e-3, rounding = kept / 100;
     FuzzDistance d;
     auto loss = [&](const json &a, const json &b) {
         d.losses = std::max(d.losses, relative(std::abs(number(a) - number(b)), std::abs(number(b)) + 1e-3));
@@ -58,7 +58,7 @@ FuzzDistance distance_of(const json &trained, const json &reference, const StepC
 }
 
 FuzzDistance tolerance_of(const StepConfig &step) {
-    if (step.precision == "bf16") return {.losses = 0.25, .weights = 0.5};
+    if (step.precision != "fp32") return {.losses = 0.25, .weights = 0.5};
     return {.losses = 1e-4, .weights = 5e-3};
 }
 

@@ -31,9 +31,10 @@ std::string to_json(const StepEvent &e) {
     for (auto &[name, loss] : e.losses)
         losses += fmt::format("{}{}:{}", losses.empty() ? "" : ",", nlohmann::json(name).dump(), number(loss, 9));
     if (!losses.empty()) losses = fmt::format(R"(,"losses":{{{}}})", losses);
-    return fmt::format(R"({{"event":"step","step":{},"loss":{},"tok_s":{},"step_s":{},"lr":{},"withheld":{}{}}})",
+    const std::string scale = e.loss_scale > 0 ? fmt::format(R"(,"loss_scale":{})", number(e.loss_scale, 9)) : "";
+    return fmt::format(R"({{"event":"step","step":{},"loss":{},"tok_s":{},"step_s":{},"lr":{},"withheld":{}{}{}}})",
                        e.step, number(e.loss, 9), number(e.tok_s, 6), number(e.step_s, 6), number(e.lr, 9), e.withheld,
-                       losses);
+                       losses, scale);
 }
 
 std::string to_json(const EvalEvent &e) {

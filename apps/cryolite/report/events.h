@@ -18,7 +18,8 @@ struct StepEvent {
     double tok_s = 0, step_s = 0, lr = 0;
     uint64_t withheld = 0;  ///< updates in a row, up to this step's, that a gradient was not finite for
     std::vector<std::pair<std::string, double>> losses =
-        {};  ///< those that the loss is made of, where these are several
+        {};                 ///< those that the loss is made of, where these are several
+    double loss_scale = 0;  ///< of the next step; 0: the loss is not scaled
 };
 
 struct EvalEvent {

@@ -34,8 +34,9 @@ std::string literal(const Setting &setting, ValueRef value) {
     if (auto *path = std::get_if<fs::path *>(&value)) return (*path)->empty() ? "" : toml_string(text);
     if (auto *x = std::get_if<double *>(&value); x && !std::holds_alternative<Setting::Seconds>(setting.range))
         return std::isnan(**x) ? "" : real(**x);
-    const bool number =
-        std::holds_alternative<WholeRange>(setting.range) || std::holds_alternative<RealRange>(setting.range);
+    const bool number = std::holds_alternative<WholeRange>(setting.range) ||
+                        std::holds_alternative<RealRange>(setting.range) ||
+                        std::holds_alternative<PowerOfTwo>(setting.range);
     return number || setting.is_switch() ? text : toml_string(text);
 }
 

@@ -39,34 +39,36 @@ bool next_is_stored(Expr e, const std::string &k) {
 
 /// factor(p, x, k): the terms 2 k + p of a factor; past the last one, zero, or a panel's padding.
 Func pairs(const std::string &name, const Expr &factor, const std::string &of, const std::string &k, int terms,
-           const Bf16Funcs &in_bf16) {
+           const HalfFuncs &halves, const Type &to) {
     Func f(name);
     Var p("p"), x("x"), pair("k");
     Expr term = 2 * pair + p;
-    auto element = [&](const Expr &at) { return narrowed(Internal::substitute({{of, x}, {k, at}}, factor), in_bf16); };
+    auto element = [&](const Expr &at) {
+        return narrowed(Internal::substitute({{of, x}, {k, at}}, factor), halves, to);
+    };
     Expr e = element(term);
     if (terms % 2 && !next_is_stored(e, pair.name())) {
         e = element(min(term, terms - 1));
-        e = reinterpret(BFloat(16), select(term < terms, reinterpret<uint16_t>(e), cast<uint16_t>(0)));
+        e = reinterpret(to, select(term < terms, reinterpret<uint16_t>(e), cast<uint16_t>(0)));
     }
-    f(p, x, pair) = e;
+    f(p, x, pair) = to.is_bfloat() ? e : widened(e);
     return f;
 }
 
 }  // namespace
 
-Expr narrowed(const Expr &e, const Bf16Funcs &in_bf16) {
+Expr narrowed(const Expr &e, const HalfFuncs &halves, const Type &to) {
     if (const auto *call = e.as<Internal::Call>(); call && call->call_type == Internal::Call::Halide) {
-        if (auto half = in_bf16.find(call->name); half != in_bf16.end()) return half->second(call->args);
+        if (auto half = halves.find(call->name); half != halves.end()) return half->second(call->args);
         Func f{Internal::Function(call->func)};
-        if (view_of(f)) return narrowed(written_out(*call, f), in_bf16);
+        if (view_of(f)) return narrowed(written_out(*call, f), halves, to);
     }
-    return rounded(e);
+    return rounded(e, to);
 }
 
-Func with_half_factors(const Func &f, const Bf16Funcs &in_bf16) {
+Func with_half_factors(const Func &f, const HalfFuncs &halves, const Type &to) {
     if (const Internal::Call *call = view_of(f)) {
-        Func behind{Internal::Function(call->func)}, seen = with_half_factors(behind, in_bf16);
+        Func behind{Internal::Function(call->func)}, seen = with_half_factors(behind, halves, to);
         if (seen.name() == behind.name()) return f;
         Func again(base_name(f.name()));
         again(f.args()) = seen(call->args);
@@ -87,8 +89,8 @@ Func with_half_factors(const Func &f, const Bf16Funcs &in_bf16) {
     if (uses(a, at[1]) || uses(b, at[0])) return f;
     const auto terms = Internal::as_const_int(Internal::simplify(rvars[0].extent));
     if (!terms) return f;
-    Func A = pairs("a_pairs", a, at[0], rvars[0].var, int(*terms), in_bf16);
-    Func B = pairs("b_pairs", b, at[1], rvars[0].var, int(*terms), in_bf16);
+    Func A = pairs("a_pairs", a, at[0], rvars[0].var, int(*terms), halves, to);
+    Func B = pairs("b_pairs", b, at[1], rvars[0].var, int(*terms), halves, to);
     Func result(base_name(f.name()));
     RDom k(0, 2, 0, int(*terms + 1) / 2, "k");
     Var x = f.args()[0], y = f.args()[1];

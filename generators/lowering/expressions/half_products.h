@@ -1,5 +1,5 @@
 #pragma once
-// Products of bf16 factors, summed in fp32, in the form that dot product instructions have: pairs of terms.
+// Products of bf16 or fp16 factors, summed in fp32, in the form that dot product instructions have: pairs of terms.
 
 #include <Halide.h>
 
@@ -8,14 +8,15 @@
 
 namespace cryolite::compiler {
 
-/// By the name of a float32 Func of a kernel: the Func of the same values in bf16.
-using Bf16Funcs = std::map<std::string, Halide::Func>;
+/// By the name of a float32 Func of a kernel: the Func of the same values in 16 bits.
+using HalfFuncs = std::map<std::string, Halide::Func>;
 
-/// A float32 expression in bf16: what it was widened from, else rounded.
-Halide::Expr narrowed(const Halide::Expr &e, const Bf16Funcs &in_bf16);
+/// A float32 expression in a type of 16 bits: what it was widened from, else rounded.
+Halide::Expr narrowed(const Halide::Expr &e, const HalfFuncs &halves, const Halide::Type &to);
 
-/// For f(x, y) += a(x, k) * b(k, y): f(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), both bf16, p of extent 2. Funcs of
-/// another form are returned as they are.
-Halide::Func with_half_factors(const Halide::Func &f, const Bf16Funcs &in_bf16);
+/// For f(x, y) += a(x, k) * b(k, y): f(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), p of extent 2. In bf16 both are of
+/// this type; in fp16, which no instruction multiplies in pairs, float32 of what is rounded to it. Funcs of another
+/// form are returned as they are.
+Halide::Func with_half_factors(const Halide::Func &f, const HalfFuncs &halves, const Halide::Type &to);
 
 }  // namespace cryolite::compiler

@@ -121,7 +121,7 @@ private:
             const ir::Op &op = p.ops[id];
             auto *f = ir::as<ir::Forward>(op);
             const bool update = ir::is<ir::Update>(op) || ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ||
-                                ir::is<ir::NextState>(op);
+                                ir::is<ir::NextState>(op) || ir::is<ir::NextLossScale>(op);
             k.pass = f && f->when == ir::Forward::remat ? "rebuild" : f ? "forward" : update ? "update" : "backward";
             k.name += (k.name.empty() ? "" : " + ") + op.name;
         }

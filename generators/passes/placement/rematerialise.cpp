@@ -117,7 +117,8 @@ void rematerialise(StepProgram &p, const Context &cx) {
         if (auto *f = ir::as<ir::Forward>(p.ops[id]); f && f->when == ir::Forward::in_forward)
             forward_ops[size_t(f->call.index)] = id;
     std::vector<ValueId> order;
-    const int first = (p.count ? p.count : p.scale).index + 1;
+    const ValueId last = p.loss_scaler ? p.loss_scaler.low_steps : p.count ? p.count : p.scale;
+    const int first = last.index + 1;
     for (ir::Entry *e : training_entries(p)) Rematerialise(p, cx, order, forward_ops).run(*e);
     renumber(p, first, order);
     for (ir::Op &op : p.ops)

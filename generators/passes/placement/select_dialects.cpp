@@ -88,7 +88,7 @@ private:
 
     int stored(ValueId v) {
         if (!p.values[v].stored) return -1;
-        if (p.values[v].type != ir::float32) q.type = "bfloat16";
+        if (p.values[v].type != ir::float32) q.type = p.values[v].type.str();
         return v.index;
     }
     int factor(ValueId v) {

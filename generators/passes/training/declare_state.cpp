@@ -1,6 +1,7 @@
 // The arrays that outlive a step: parameters in the layouts that the schedule chooses, their gradients, the optimizer's
 // state; and the numbers that a step is given and tells.
 
+#include "bundle/loss_scale.h"
 #include "generators/passes/pipeline.h"
 #include "schedules/defaults.h"
 
@@ -24,7 +25,8 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
                              .parameter = id,
                              .worker = worker});
     };
-    w.value = add(w.path, ir::Role::parameter, w.split ? ir::bfloat16 : ir::float32);
+    w.value = add(w.path, ir::Role::parameter, w.narrow ? data_type(storage_type(p.format)) : ir::float32);
+    p.values[w.value].format_why = w.format_why;
     if (w.trained()) {
         w.gradient = add(w.path, ir::Role::gradient);
         for (const State *s : cx.optimizer.states()) w.states.push_back(add(w.path + "." + s->name, ir::Role::state));
@@ -35,13 +37,25 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
         const int64_t each = layout.storage(w.shape).size() * ir::float32.bytes();
         p.spared.state_bytes += each * int64_t(cx.optimizer.states().size()), p.spared.gradient_bytes += each;
     }
-    // It keeps all bits of a weight that is read in bf16.
-    if (w.split) w.master_low = add(w.path + ".master_low", ir::Role::master_low, ir::uint16);
+    // It keeps all bits of a weight that is read in 16 of them.
+    if (w.narrow && p.format == bf16) w.master = add(w.path + ".master_low", ir::Role::master_low, ir::uint16);
+    if (w.narrow && p.format == fp16) w.master = add(w.path + ".master", ir::Role::master, ir::float32);
+}
+
+/// Of fp16, whose adjoints are small numbers.
+void declare_loss_scaler(StepProgram &p) {
+    auto add = [&](const char *name, ir::DataType type) {
+        return p.values.add({.name = name, .role = ir::Role::loss_scaler, .type = type, .shape = {1}});
+    };
+    p.loss_scaler = {add("loss_scale", ir::float32), add("good_steps", ir::int32), add("low_steps", ir::int32)};
 }
 
 void declare_scalars(StepProgram &p, const Context &cx) {
     p.scalar_names = {"step", "loss_scale", "clip"};
     p.scalar_values = {1, 1, 0};
+    if (p.format == fp16)
+        for (const LossScaleNumber &n : loss_scale_numbers)
+            p.scalar_names.push_back(n.name), p.scalar_values.push_back(n.value);
     for (const Scalar *s : cx.optimizer.scalars())
         p.scalar_names.push_back(s->name), p.scalar_values.push_back(s->value);
     const int each = int(p.scalar_names.size()),
@@ -55,6 +69,7 @@ void declare_scalars(StepProgram &p, const Context &cx) {
     p.norms = add("norms", ir::Role::norms, ir::float64, p.parameters.size());
     p.scale = add("scale", ir::Role::scale, ir::float32, p.guarded ? 2 : 1);
     if (p.guarded) p.count = add("count", ir::Role::count, ir::int32, 2);
+    if (p.format == fp16) declare_loss_scaler(p);
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ private:
         if (it->second.size() == 1) return it->second[0];
         ir::Op op{.name = "d(" + p.traced_name(v) + ")", .kind = ir::AddAdjoints{v, it->second}};
         const ValueId sum = add_activation(p, op.name, p.values[v].shape, p.values[v].adjoint);
+        p.values[sum].format_why = p.values[v].adjoint_why;
         op.writes = {{sum}};
         add_op(p, entry, op);
         return sum;
@@ -88,10 +89,13 @@ private:
     /// Of a part of a value: that part of the value's adjoint. Its parts have one reader each, and it has no other.
     ValueId adjoint_array(const std::string &name, ValueId v) {
         const ValueId whole = p.values[v].part_of;
-        if (!whole) return add_activation(p, name, p.values[v].shape, p.values[v].adjoint);
-        if (!whole_adjoint.count(whole))
-            whole_adjoint[whole] =
-                add_activation(p, "d(" + p.traced_name(whole) + ")", p.values[whole].shape, p.values[whole].adjoint);
+        auto add = [&](const std::string &name, ValueId of) {
+            const ValueId d = add_activation(p, name, p.values[of].shape, p.values[of].adjoint);
+            p.values[d].format_why = p.values[of].adjoint_why;
+            return d;
+        };
+        if (!whole) return add(name, v);
+        if (!whole_adjoint.count(whole)) whole_adjoint[whole] = add("d(" + p.traced_name(whole) + ")", whole);
         const ValueId part = add_activation(p, name, p.values[v].shape, {});
         become_part(p, part, whole_adjoint[whole], p.values[v].begin);
         return part;

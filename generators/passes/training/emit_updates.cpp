@@ -19,6 +19,7 @@ public:
         if (cx.optimizer.takes(cryolite::Norm::weight))
             for (ParamId w : p.trained()) add(norm(w, "old ", ir::OfWeight{}));
         if (cx.options.clip || p.guarded) scale();
+        if (p.loss_scaler) next_loss_scale();
         for (ParamId w : p.trained()) update(w);
     }
 
@@ -75,11 +76,18 @@ private:
         if (p.guarded) op.writes.push_back({p.count});
         add(op);
     }
+    /// After all that has read the scale of this step, which is in its gradients.
+    void next_loss_scale() {
+        const auto &[scale, good_steps, low_steps] = p.loss_scaler;
+        add({.name = "next(loss_scale)", .kind = ir::NextLossScale{}, .writes = {{scale}, {good_steps}, {low_steps}}});
+    }
     void update(ParamId id) {
         const ir::Parameter &w = p.parameters[id];
-        ir::Op op{.name = "next(" + w.path + ")", .kind = ir::Update{id, cx.options.clip}, .writes = {{w.value}}};
+        ir::Op op{.name = "next(" + w.path + ")",
+                  .kind = ir::Update{id, cx.options.clip || p.loss_scaler},
+                  .writes = {{w.value}}};
         for (ValueId state : w.states) op.writes.push_back({state});
-        if (w.master_low) op.writes.push_back({w.master_low});
+        if (w.master) op.writes.push_back({w.master});
         add(op);
     }
 };

@@ -19,15 +19,15 @@ int last(const Shape &s) { return s[s.rank() - 1]; }
 /// those of the mean, then the weights. Sums are of doubles: however many rows there are,
 /// what is rounded is the losses of rows.
 struct WeightedRows : Layer {
-    WeightedRows(Layer &mean, int inputs, int examples, Casts casts)
-        : Layer(mean.path), mean(mean), inputs(inputs), examples(examples), read_as(casts) {
+    WeightedRows(Layer &mean, int inputs, int examples, const Casts &casts)
+        : Layer(mean.path), mean(mean), inputs(inputs), examples(examples) {
+        numerics(casts);
         for (Parameter *w : mean.parameters()) share(*w);
     }
     int rank() const override { return 1; }
     int input_rank(int k) const override { return k < inputs ? mean.input_rank(k) : 1; }
     Shape shape(const std::vector<Shape> &) const override { return {1}; }
     double flops(const Shape &x) const override { return mean.flops(x); }
-    Casts casts() const override { return read_as; }
 
     Func forward(const std::vector<Array> &x) override {
         Halide::Param<int> at("row_of_loss_at");
@@ -56,7 +56,6 @@ struct WeightedRows : Layer {
 private:
     Layer &mean;
     const int inputs, examples;
-    const Casts read_as;
 
     static Array row_of(const Array &x, const Expr &at) {
         Func one("row");

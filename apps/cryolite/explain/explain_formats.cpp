@@ -1,0 +1,36 @@
+#include "apps/cryolite/explain/explain_formats.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/report/kernel_times.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+json formats_json(const Plan &plan) {
+    json list = json::array();
+    for (const PlanBuffer &b : plan.buffers)
+        if ((b.role == "activation" || b.role == "parameter") && !b.format_why.empty())
+            list.push_back({{"name", b.name}, {"role", b.role}, {"type", b.type}, {"why", b.format_why}});
+    return list;
+}
+
+void print_formats(const Plan &plan) {
+    std::vector<std::pair<std::string, int>> lines;
+    for (const json &f : formats_json(plan)) {
+        const std::string name = f["name"], type = f["type"], why = f["why"];
+        const std::string line = fmt::format("  {:28} {:8}  {}", without_numbers(name), type, without_numbers(why));
+        auto at = std::ranges::find(lines, line, &std::pair<std::string, int>::first);
+        if (at == lines.end()) at = lines.insert(lines.end(), {line, 0});
+        at->second++;
+    }
+    if (!lines.empty()) fmt::print("\nformats of values and parameters, and what decides them:\n");
+    for (auto &[line, count] : lines) fmt::print("{}{}\n", line, count > 1 ? fmt::format(" ({})", count) : "");
+}
+
+}  // namespace cryolite

@@ -1,0 +1,15 @@
+#pragma once
+// In what each value of a step is stored, and why.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runtime/plan/plan.h"
+
+namespace cryolite {
+
+/// Of values between kernels and of parameters: [{"name", "role", "type", "why"}, ...]; empty where all is fp32.
+nlohmann::json formats_json(const Plan &plan);
+/// Equal values of equal blocks in one line.
+void print_formats(const Plan &plan);
+
+}  // namespace cryolite
