@@ -6,9 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/io/files.h"
-
-struct sqlite3;
+#include "runtime/cache/database.h"
 
 namespace cryolite {
 
@@ -26,8 +24,6 @@ class Tuning {
 public:
     /// Opens the records of a cache's folder, or begins them.
     explicit Tuning(const fs::path &folder);
-    ~Tuning();
-    Tuning(const Tuning &) = delete;
 
     std::optional<double> seconds(const TuningKey &key) const;
     void remember(const TuningKey &key, double seconds);
@@ -39,7 +35,7 @@ public:
     static void remove(const fs::path &folder);
 
 private:
-    sqlite3 *database_ = nullptr;
+    Database database_;
 };
 
 }  // namespace cryolite
