@@ -175,6 +175,16 @@ const std::vector<StepSetting> &step_settings() {
           .in_bundle = InBundle::where_given,
           .flag = "schedule"},
          &S::lines},
+        {{.name = "tuned",
+          .value = "WHAT",
+          .group = schedule,
+          .help = "lines that `tune` found for this step: auto, none, or the lines themselves, as a run keeps them",
+          .range = Setting::Text{},
+          .words = {{"auto", 0, "none"}, {"none"}},
+          .on_resume = free,
+          .in_bundle = InBundle::where_given,
+          .otherwise = "auto"},
+         &S::tuned},
         {{.name = "freeze",
           .value = "PATTERN",
           .group = step,
@@ -207,12 +217,13 @@ bool is_on(const StepSetting &s, StepConfig &config) {
     return text_of(s, s.of(config)) != text_of(s, s.of(plain));
 }
 
-bool concerns_bundle(const StepSetting &s, StepConfig &config) {
-    const bool where_it_is = s.in_bundle == InBundle::where_given || s.in_bundle == InBundle::where_on;
-    return s.in_bundle != InBundle::no && (!where_it_is || is_on(s, config));
-}
-
 std::string bundle_text(const StepSetting &s, StepConfig &config) { return bundle_text(s, text_of(s, s.of(config))); }
+
+bool concerns_bundle(const StepSetting &s, StepConfig &config) {
+    StepConfig plain;
+    const bool where_it_is = s.in_bundle == InBundle::where_given || s.in_bundle == InBundle::where_on;
+    return s.in_bundle != InBundle::no && (!where_it_is || bundle_text(s, config) != bundle_text(s, plain));
+}
 
 }  // namespace
 

@@ -26,6 +26,7 @@ struct StepConfig {
     std::string dialect = "halide";
     std::string device = "cpu";
     std::string lines = "none";        ///< of the step schedule, as text, after the program's own
+    std::string tuned = "none";        ///< lines that a search found, before those of `lines`; auto: to be looked up
     int workers = 1;                   ///< whose gradients are added
     std::string freeze = "none";       ///< patterns of names of parameters that are not trained, with commas between
     double ema = 0;                    ///< how much of the average of weights stays in a step; 0: none is kept

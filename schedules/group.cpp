@@ -8,6 +8,20 @@ namespace cryolite {
 using Halide::Func;
 using Halide::Internal::Function;
 
+namespace {
+
+constexpr const char *forms[] = {"forward", "d_input", "d_parameter", "update", "norm"};
+
+}  // namespace
+
+const char *form_name(Form form) { return forms[int(form)]; }
+
+std::optional<Form> form_of(const std::string &name) {
+    for (int f = 0; f < int(std::size(forms)); f++)
+        if (name == forms[f]) return Form(f);
+    return std::nullopt;
+}
+
 Machine Machine::of(const Halide::Target &target) {
     Machine m;
     m.target = target;

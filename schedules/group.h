@@ -4,13 +4,19 @@
 #include <Halide.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "schedules/tunables.h"
 
 namespace cryolite {
 
 /// Which product of a layer a kernel computes. `forward`: y; `d_input`: dX; `d_parameter`: dW or db.
 enum class Form { forward, d_input, d_parameter, update, norm };
+/// "d_parameter", as lines and plans have it.
+const char *form_name(Form form);
+std::optional<Form> form_of(const std::string &name);
 
 /// What a schedule may ask of the machine a kernel is compiled for.
 struct Machine {
@@ -43,6 +49,7 @@ public:
     std::vector<Halide::Func> others;  ///< further stored Funcs whose dimensions differ from those of `out`
     /// Lowering passes for what a schedule cannot say, by the name and version that keys have of them.
     std::map<std::string, void (*)(Halide::Pipeline &)> passes;
+    Tunables tunables;  ///< numbers of the loop schedule that lines may set
 
     /// The definition of `out` that does the work: the pure one, or the update when in place.
     Halide::Stage store() { return in_place ? out.update(0) : Halide::Stage(out); }

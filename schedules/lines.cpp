@@ -106,6 +106,8 @@ private:
     Step &step_;
     const Names &names_;
     const std::string &text_, &called_;
+    static constexpr const char *any_line =
+        "a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...) or loops(NAME, FORM): NUMBER=VALUE";
     size_t at_ = 0, begin_ = 0;  ///< of the statement
 
     std::string place(size_t at) const {
@@ -212,14 +214,12 @@ private:
     }
 
     void statement() {
-        if (need_word("a line: s(STAGE).PLACE(...), s.budget(...) or s.layout(...)") != "s") {
+        if (need_word(any_line) != "s") {
             const std::string w = text_.substr(begin_, at_ - begin_);
-            at_ = begin_;
-            if (w == "s.budget" || w == "s.layout") {
-                at_ += w.size();
-                return w == "s.budget" ? budget() : layout();
-            }
-            expected("a line: s(STAGE).PLACE(...), s.budget(...) or s.layout(...)");
+            if (w == "s.budget") return budget();
+            if (w == "s.layout") return layout();
+            if (w == "loops") return loops();
+            at_ = begin_, expected(any_line);
         }
         need('(');
         const StageText named = stage();
@@ -282,6 +282,40 @@ private:
         need(')');
         step_.budget(double(*bytes));
     }
+
+    /// loops(NAME, FORM): rows=4 columns=48
+    void loops() {
+        need('(');
+        skip();
+        const size_t named = at_;
+        const std::string pattern = need_word("the name of a layer, or of a parameter whose update it is");
+        need(',');
+        skip();
+        const size_t from = at_;
+        const std::optional<Form> form = form_of(need_word(any_form));
+        if (!form) at_ = from, expected(any_form);
+        need(')');
+        need(':');
+        const bool of_parameter = *form == Form::update || *form == Form::norm;
+        const std::vector<Names::Found> all =
+            found({of_parameter ? StageText::next : StageText::value, pattern, named});
+        for (bool first = true;; first = false) {
+            skip();
+            const size_t at = at_;
+            const std::string name = first ? need_word("the name of a number of the loops, as rows") : word();
+            if (!first && (name.empty() || !take('='))) return void(at_ = at);
+            if (first) need('=');
+            const int value = number("a whole number");
+            for (const Names::Found &f : all)
+                step_.tune({.layer = f.stage.layer,
+                            .parameter = f.stage.parameter,
+                            .form = *form,
+                            .name = name,
+                            .value = value,
+                            .source = place(at)});
+        }
+    }
+    static constexpr const char *any_form = "forward, d_input, d_parameter, update or norm";
 
     void layout() {
         need('(');

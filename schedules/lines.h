@@ -5,6 +5,7 @@
 //   s(d(h.*.mlp.c_fc.weight)).compute_at(next(h.*.mlp.c_fc.weight));  // for every block
 //   s(ln_f).store_at(forward); s(lm_head).dialect(onednn); s(lm_head).compute_at(loss, 32);
 //   s(d(net)).distribute(workers); s.budget(1.5GB); s.layout(wte.weight, panels(16, 1));
+//   loops(h.*.mlp.c_fc, d_parameter): rows=4 columns=48;              // numbers of a kernel's loops: tunables.h
 //
 //   s(lm_head).dialect(onednn).where_legal();                         // or not, as a flag may have it
 //
@@ -19,7 +20,7 @@ namespace cryolite {
 
 /// Adds the lines, which replace older ones of the same stages. `called` is what errors call the text: a file's name.
 /// Errors, with line and column: what is no line, and what was expected there; a name that the model does not have,
-/// with the nearest; what the line itself refuses.
+/// with the nearest; what the line itself refuses. Which numbers loops have the kernel says when it is built.
 void add_lines(Step &step, Model &net, const std::string &text, const std::string &called);
 
 }  // namespace cryolite

@@ -88,6 +88,13 @@ Step::Line &Step::Line::place(Placement p) {
     return said(step.placements.back().second.where_legal);
 }
 
+void Step::tune(const LoopValue &v) {
+    for (LoopValue &old : loop_values)
+        if (old.layer == v.layer && old.parameter == v.parameter && old.form == v.form && old.name == v.name)
+            return void(old = v);
+    loop_values.push_back(v);
+}
+
 void Step::layout(const Parameter &w, Layout l) {
     constexpr int64_t most = (int64_t{1} << 31) - (1 << 20);  // kernels index elements with 32 bits
     const Shape &shape = w.shape();

@@ -12,6 +12,7 @@
 //   s(net.up).dialect(onednn);                  // this implementation of the product
 //   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
 //   s(d(net.up.W)).compute_at(next(net.up.W)).where_legal();  // or not, with --clip 1 and micro-batches
+//   s.lines("loops(up, forward): rows=4");      // lines as text (lines.h), of loops too
 //
 // A line that is not legal is refused where it is written or by the pass that obeys it, with the reason and the nearest
 // legal line; one that ends with where_legal() is left out by that pass, and `explain` says why.
@@ -124,6 +125,23 @@ public:
         loops_of[{std::type_index(typeid(LayerType)), form}] = schedule;
     }
 
+    /// Lines as text, which come after those of C++: lines.h has what they are. Errors come when they are read, and
+    /// name this place.
+    void lines(const std::string &text, std::source_location where = std::source_location::current()) {
+        texts.emplace_back(text, place_of(where));
+    }
+    /// A number of the loop schedule of kernels of this form whose anchor is a layer, or that update a parameter.
+    struct LoopValue {
+        const Layer *layer = nullptr;
+        const Parameter *parameter = nullptr;
+        Form form = Form::forward;
+        std::string name;
+        int value = 0;
+        std::string source;  ///< where it was written
+    };
+    /// Errors: none here; whether a kernel has such a number, and this value, its loop schedule says when it is built.
+    void tune(const LoopValue &v);
+
     // What the lines said.
     std::vector<std::pair<Stage, Placement>> placements;
     struct Asked {
@@ -136,6 +154,8 @@ public:
     int64_t bytes_allowed = 0;
     std::vector<Asked> dialects;
     std::map<const Parameter *, Layout> layouts;
+    std::vector<LoopValue> loop_values;
+    std::vector<std::pair<std::string, std::string>> texts;  ///< of `lines`, and where each was written
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
     std::vector<AutomaticLoops> automatic = automatic_loops();

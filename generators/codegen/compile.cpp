@@ -24,9 +24,12 @@ std::string words_of(const BuiltKernel &k) {
     json args = json::array();
     for (const KernelArgument &a : k.arguments)
         args.push_back({a.value.index, a.offset, int(a.type.code()), a.type.bits(), a.extents, a.written});
-    static const char *forms[] = {"forward", "d_input", "d_parameter", "update", "norm"};
-    return json{{"key", k.key},     {"automatic", k.automatic_keys},    {"loops", k.loops},
-                {"layer", k.layer}, {"form", forms[int(k.group.form)]}, {"args", args}}
+    json tunables = json::array();
+    for (const Tunable &t : k.group.tunables.declared)
+        tunables.push_back({t.name, t.value, t.usual, t.legal, int(t.sums)});
+    return json{{"key", k.key},     {"automatic", k.automatic_keys}, {"loops", k.loops},
+                {"layer", k.layer}, {"loops_of", k.loops_of},        {"form", form_name(k.group.form)},
+                {"args", args},     {"tunables", tunables},          {"algorithm", k.algorithm}}
         .dump();
 }
 
@@ -41,6 +44,8 @@ Described parse(const std::string &text) {
     for (const json &a : j["args"])
         k.arguments.push_back(
             {ValueId(a[0]), a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
+    k.loops_of = j["loops_of"], k.algorithm = j["algorithm"];
+    for (const json &t : j["tunables"]) k.tunables.push_back({t[0], t[1], t[2], t[3], Sums(t[4].get<int>())});
     return {k, j["automatic"].get<std::vector<std::string>>()};
 }
 
@@ -115,7 +120,10 @@ private:
         ProgressReporter progress("finding equal kernels", int(list.size()));
         run_children(
             int(list.size()), options.jobs, options.time_limit,
-            [&](int i) { return words_of(build_kernel(p, p.kernels[list[size_t(i)]], m, {.bounds = false})); },
+            [&](int i) {
+                return words_of(
+                    build_kernel(p, p.kernels[list[size_t(i)]], m, {.algorithm = options.algorithms, .bounds = false}));
+            },
             [&](int i, const ChildResult &r) {
                 progress.step();
                 const KernelId k = list[size_t(i)];
@@ -129,12 +137,38 @@ private:
                 t.kernels.push_back(k);
                 t.automatic_keys = d.automatic_keys;
             });
+        check_loop_values();
         std::vector<Task> tasks;
         for (auto &[key, t] : by_key) {
             std::ranges::sort(t.kernels);  // children end in any order
             tasks.push_back(std::move(t));
         }
         return tasks;
+    }
+    /// A line may name several kernels, by a star: one of them has to have the number.
+    void check_loop_values() const {
+        struct Answer {
+            bool used = false;
+            std::string of, has;
+        };
+        std::map<std::string, Answer> by_source;
+        for (const Step::LoopValue &v : p.schedule->loop_values) {
+            Answer &a = by_source[v.source];
+            a.of = fmt::format("{}, {}", v.layer ? v.layer->path : v.parameter->path(), form_name(v.form));
+            for (const CompiledKernel &k : report.kernels) {
+                if (k.loops_of != a.of) continue;
+                for (const Tunable &t : k.tunables) {
+                    a.used |= t.name == v.name;
+                    a.has += fmt::format("{}{} ({})", a.has.empty() ? "" : ", ", t.name, t.legal_words());
+                }
+            }
+        }
+        for (const Step::LoopValue &v : p.schedule->loop_values)
+            if (const Answer &a = by_source[v.source]; !a.used)
+                throw UsageError(fmt::format("{}: no kernel of loops({}) has a number '{}'; {}", v.source, a.of, v.name,
+                                             a.has.empty()
+                                                 ? "there is none at all: explain --ir lines names all kernels"
+                                                 : "there are " + a.has));
     }
     void verify_built(KernelId k) const {
         std::vector<ValueId> read, written;
@@ -173,10 +207,9 @@ private:
         if (key != result(t.kernels[0]).key)
             fail("its key changed between two builds ({} and {}): report this", result(t.kernels[0]).key, key);
         std::string word;
-        if (!t.automatic_keys.empty()) {
-            apply_automatic(built, *p.schedule, m, t.way);
+        if (!t.automatic_keys.empty()) apply_automatic(built, *p.schedule, m, t.way);
+        if (!t.automatic_keys.empty() || !built.group.tunables.given.empty())
             word = compare_with_unscheduled(p, kernel(t), built, m, std::max(1, options.time_limit / 4));
-        }
         store->put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
         return word;
     }
@@ -200,7 +233,8 @@ private:
     }
     void not_compared(const Task &t, const std::string &why) const {
         fmt::print(stderr, "note: kernel '{}': loops by {} were not compared with the unscheduled kernel: {}\n",
-                   kernel(t).name, automatic()[size_t(t.way)].name, why);
+                   kernel(t).name,
+                   t.automatic_keys.empty() ? result(t.kernels[0]).loops : automatic()[size_t(t.way)].name, why);
     }
     Task refuse(Task t, const std::string &why) const {
         if (t.automatic_keys.empty()) kernel_error(kernel(t), why);

@@ -16,6 +16,8 @@ struct CompiledKernel {
     bool by_halide =
         true;  ///< false: the first of `dialects`, or the runtime, computes it, and there is no compiled kernel
     std::vector<std::pair<std::string, Product>> dialects = {};  ///< what else can compute it
+    std::string loops_of = {}, algorithm = {};                   ///< as BuiltKernel has them
+    std::vector<Tunable> tunables = {};                          ///< of its loops
 };
 
 struct CompileOptions {
@@ -24,6 +26,7 @@ struct CompileOptions {
     int time_limit = 120;  ///< seconds for one kernel
     /// Called after each distinct kernel: how many are done, of how many, and how many were found compiled.
     std::function<void(int done, int total, int cached)> progress;
+    bool algorithms = false;  ///< the digests of algorithms, too
 };
 
 struct CompileReport {
@@ -34,7 +37,8 @@ struct CompileReport {
 /// The product of a kernel, its arguments as places in the kernel's.
 Product with_arguments(Product product, const std::vector<KernelArgument> &arguments);
 
-/// The keys of all kernels and what they read and write, from building each: nothing is compiled.
+/// The keys of all kernels and what they read and write, from building each: nothing is compiled. Errors: a line
+/// names a number that no kernel's loops have.
 CompileReport describe_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
 
 /// Throws where a kernel cannot be built or compiled, naming it and the reason. Loops that nobody wrote are taken only

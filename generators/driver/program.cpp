@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/averaged.h"
@@ -20,6 +21,7 @@
 #include "generators/codegen/link.h"
 #include "generators/codegen/progress.h"
 #include "generators/driver/memory/fit.h"
+#include "generators/driver/loop_trials.h"
 #include "generators/driver/memory/memory_limit.h"
 #include "generators/codegen/kernel_store.h"
 #include "generators/driver/reads_oracle.h"
@@ -56,7 +58,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false, any_size = false;
-    std::string bundle, store, plan_only, ir, reference, target = "host";
+    std::string bundle, store, plan_only, ir, reference, loops, candidates, target = "host";
     std::vector<std::string> params;
     std::vector<ParamGroup> param_groups;  ///< of the program
     StepConfig step;
@@ -180,6 +182,8 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
     Step step(machine);
     schedule(model, step);
+    for (const auto &[text, place] : std::exchange(step.texts, {})) add_lines(step, model, text, place);
+    if (c.tuned != "none") add_lines(step, model, c.tuned, "tuned");
     if (c.lines != "none") add_lines(step, model, c.lines, "schedule");
     if (!options.groups)  // of layers: those of updates stay
         std::erase_if(step.placements,
@@ -215,11 +219,21 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
         if (texts) fmt::print("{}", texts->text);
         throw;
     }
-    if (texts) return fmt::print("{}", texts->text), 0;
-    CompileOptions how{r.store, r.jobs, r.time_limit, [](int done, int total, int cached) {
-                           fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());
-                           fflush(stdout);
-                       }};
+    CompileOptions how{.store = r.store,
+                       .jobs = r.jobs,
+                       .time_limit = r.time_limit,
+                       .progress =
+                           [](int done, int total, int cached) {
+                               fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());
+                               fflush(stdout);
+                           },
+                       .algorithms = !r.loops.empty()};
+    if (texts) {
+        if (r.ir == "lines") texts->text += loop_lines(describe_kernels(p, machine, how));
+        return fmt::print("{}", texts->text), 0;
+    }
+    if (!r.loops.empty()) return write_whole(r.loops, loops_json(p, describe_kernels(p, machine, how))), 0;
+    if (!r.candidates.empty()) return try_loops(p, step, machine, how, read_whole(r.candidates), r.bundle), 0;
     CompileReport compiled = r.plan_only.empty() ? compile_kernels(p, machine, how) : describe_kernels(p, machine, how);
     const ir::MemoryPlan memory = plan_compiled(p, compiled);
     if (!r.plan_only.empty()) return write_whole(r.plan_only, plan_json(p, model, compiled, memory).dump()), 0;
@@ -257,8 +271,8 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         if (r.step.precision == format_name(f)) model->numerics(f);
     if (r.describe) return describe(info, *model);
     if (r.check) return check_gradients(*model);
-    if (r.plan_only.empty() && r.ir.empty() && r.reference.empty() && !r.fit && (r.bundle.empty() || r.store.empty()))
-        fail("--bundle and --store name the folders to write to");
+    const bool compiles = r.plan_only.empty() && r.ir.empty() && r.reference.empty() && r.loops.empty() && !r.fit;
+    if (compiles && (r.bundle.empty() || r.store.empty())) fail("--bundle and --store name the folders to write to");
     return build(r, *model, schedule);
 }
 
@@ -283,6 +297,10 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
                    "print the step after this pass of the compiler, or after all of them: nothing is compiled");
     app.add_option("--reference", r.reference,
                    "file of numbers: print what training with them comes to in float64, without passes or schedules");
+    app.add_option("--loops", r.loops,
+                   "file to write the numbers of the kernels' loops to, as JSON: nothing is compiled");
+    app.add_option("--candidates", r.candidates,
+                   "file of a kernel's name and of numbers for its loops: each is compiled into --bundle");
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--target", r.target, "Halide target");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");

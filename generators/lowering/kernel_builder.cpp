@@ -177,6 +177,32 @@ std::string KernelBuilder::name_of(ValueId value) const {
     return "'" + v.name + "'";
 }
 
+/// Whose numbers a kernel's loops are: the layer of its anchor, or of its first operation; or the parameter that it is
+/// about, where it is of no layer.
+struct LoopOwner {
+    const Layer *layer = nullptr;
+    const Parameter *parameter = nullptr;
+
+    LoopOwner(const StepProgram &p, const ir::Kernel &k, Form form) {
+        const ir::Op &op = p.ops[k.anchor ? k.anchor : k.ops[0]];
+        if (form == Form::update || form == Form::norm) {
+            if (const ParamId w = ir::parameter_of(op)) parameter = &p.source(w);
+        } else if (const auto call = ir::call_of(op)) {
+            layer = &p.source(*call);
+        }
+    }
+    std::string name(Form form) const {
+        if (!layer && !parameter) return "";
+        return fmt::format("{}, {}", layer ? layer->path : parameter->path(), form_name(form));
+    }
+};
+
+void give_numbers(Group &g, const LoopOwner &owner, const Step &step) {
+    for (const Step::LoopValue &v : step.loop_values)
+        if (v.form == g.form && (v.layer || v.parameter) && v.layer == owner.layer && v.parameter == owner.parameter)
+            g.tunables.given[v.name] = {v.value, v.source};
+}
+
 }  // namespace
 
 BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options) {
@@ -185,6 +211,10 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
         const auto call = k.anchor ? ir::call_of(p.ops[k.anchor]) : std::nullopt;
         const Layer *anchor = call ? &p.source(*call) : nullptr;
         built.layer = anchor ? anchor->kind() : "";
+        if (options.algorithm) built.algorithm = kernel_key(built, m);
+        const LoopOwner owner(p, k, built.group.form);
+        built.loops_of = owner.name(built.group.form);
+        give_numbers(built.group, owner, *p.schedule);
         if (auto written = written_loops(built.group, anchor, *p.schedule)) {
             share_numbers(built.group, m);
             written->apply(built.group, m);

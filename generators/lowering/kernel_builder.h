@@ -21,7 +21,9 @@ struct BuiltKernel {
     std::vector<KernelArgument> arguments;  ///< in the order of the compiled function
     std::string loops;                      ///< name of the loop schedule that was applied
     std::string layer;                      ///< type of the layer that owns the loop nest, where one does
-    std::string key;                        ///< digest of algorithm, schedule, arguments and target
+    std::string loops_of;   ///< what lines call its loops: "h.0.mlp.c_fc, d_parameter"; empty: no line can name them
+    std::string algorithm;  ///< digest of all that `key` is of but the schedule, where it was asked for
+    std::string key;        ///< digest of algorithm, schedule, arguments and target
     /// Where nobody wrote loops: the keys of the kernel with each of the step's automatic ones. The first is `key`.
     std::vector<std::string> automatic_keys;
 };
@@ -29,6 +31,7 @@ struct BuiltKernel {
 struct BuildOptions {
     bool scheduled = true;  ///< false: the algorithm as it is, for comparison
     bool key = true;
+    bool algorithm = false;
     bool bounds = true;  ///< holds every index against the extents of its array: needed once for each key
 };
 

@@ -33,11 +33,12 @@ void two_terms(Stage s, const RVar &k, int terms, const Machine &m) {
 }
 
 /// Scores: f(l, j) += over d, queries across lanes and a few keys in registers.
-void score_loops(Func f, const Machine &m) {
+void score_loops(Group &g, Func f, const Machine &m) {
     Var l = f.args()[0], j = f.args()[1], jt("jt");
     const int lanes = std::min(m.vector, block), vectors = block / lanes;
     int high = block;
     while (high * vectors > m.registers * 2 / 3) high /= 2;
+    high = g.tunables("keys", high, doublings(block));
     f.vectorize(l, lanes);
     Var lane("lane");
     f.update()
@@ -52,13 +53,18 @@ void score_loops(Func f, const Machine &m) {
 
 /// Sums of rows: f(e, l) += over a block and over blocks, channels across lanes, a few rows in
 /// registers.
-void mix_loops(Func f, const Machine &m, int size) {
+void mix_loops(Group &g, Func f, const Machine &m, int size) {
     Var e = f.args()[0], l = f.args()[1], et("et"), lt("lt"), lane("lane");
     const int lanes = dividing_lanes(size, m);
     const std::vector<RVar> k = f.rvars();
     int vectors = size / lanes, high = block;
     while (vectors > 4 && vectors % 2 == 0) vectors /= 2;
     while (high > 1 && high * vectors > m.registers * 3 / 4) high /= 2;
+    std::vector<int> widths;
+    for (int v : whole_numbers(1, size / lanes))
+        if (size / lanes % v == 0 && v <= 8) widths.push_back(v);
+    vectors = g.tunables("mix_vectors", vectors, widths);
+    high = g.tunables("mix_rows", high, doublings(block));
     f.vectorize(e, lanes);
     std::vector<VarOrRVar> order = {lane, e, l};
     order.insert(order.end(), k.begin(), k.end());  // the heads of a group last
@@ -83,7 +89,7 @@ void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
         if (f.has_update_definition()) f.update().vectorize(f.args()[0], lanes);
     }
     g.func("S").compute_at(level);
-    score_loops(g.func("S"), m);
+    score_loops(g, g.func("S"), m);
 }
 
 /// A head's rows side by side, in fp32.
@@ -112,11 +118,17 @@ void attend_forward(Group &g, const Machine &m) {
         .parallel(task)
         .vectorize(c, dividing_lanes(size, m));
     mixed.compute_at(out, b);
-    mix_loops(mixed, m, size);
+    mix_loops(g, mixed, m, size);
     // Of bf16, the inner loops would widen each element again and again; else a copy does not pay for two readers.
-    if (g.func("x0_half").defined())
+    enum Pack { none, keys, keys_and_values };
+    const int pack = g.tunables("pack",
+                                g.func("x0_half").defined()  ? keys_and_values
+                                : g.func("cosine").defined() ? keys
+                                                             : none,
+                                {none, keys, keys_and_values});
+    if (pack == keys_and_values)
         pack_heads(g, {"k", "v"}, LoopLevel(out, task), m);
-    else if (g.func("cosine").defined())
+    else if (pack == keys)
         pack_heads(g, {"k"}, LoopLevel(out, task), m);
     share_angles(g);
     softmax_at(g, m, LoopLevel(out, b));
@@ -137,9 +149,9 @@ void attend_backward(Group &g, const Machine &m) {
     for (const char *name : {"dq", "dk", "dv"}) {
         Func f = g.func(name);
         f.compute_at(out, task);
-        mix_loops(f, m, size);
+        mix_loops(g, f, m, size);
     }
-    pack_heads(g, {"q", "k", "v", "g"}, LoopLevel(out, task), m);
+    if (g.tunables("pack", 1, {0, 1})) pack_heads(g, {"q", "k", "v", "g"}, LoopLevel(out, task), m);
     share_angles(g);
     RVar in_block = PdS.rvars()[0], keys = PdS.rvars()[1], queries = PdS.rvars()[2];
     PdS.compute_at(out, task);
@@ -151,7 +163,7 @@ void attend_backward(Group &g, const Machine &m) {
     const LoopLevel level(PdS, queries);
     softmax_at(g, m, level);
     g.func("dP").compute_at(level);
-    score_loops(g.func("dP"), m);
+    score_loops(g, g.func("dP"), m);
     for (const char *name : {"dyT", "rowdot"}) {
         Func f = g.func(name);
         f.compute_at(level).vectorize(f.args()[0], lanes);

@@ -4,23 +4,49 @@
 
 namespace cryolite::cpu {
 
+namespace {
+
+int widest(const Machine &m) { return m.registers >= 32 ? 5 : 3; }
+
+/// The most rows beside `v` vectors of columns: the other registers are for a row of the panel and a broadcast.
+int highest(int v, int rows, const Machine &m) { return std::min({rows, m.registers * 3 / 4 / v, 12}); }
+
+/// Whether tiles so wide stay within the panels.
+bool fits(int wide, int columns, int panel) {
+    const int stored = panel ? ceil_div(columns, panel) * panel : 0;
+    return panel ? stored % wide == 0 && (wide % panel == 0 || panel % wide == 0) : wide <= columns;
+}
+
+}  // namespace
+
 Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing) {
     const int lanes = panel ? m.vector : lanes_within(columns, m);
-    const int accumulators = m.registers * 3 / 4;  // the rest: a row of the panel, a broadcast
     Tile best{lanes, lanes, 1};
     double least = 1e30;
-    for (int v = 1; v <= (m.registers >= 32 ? 5 : 3); v++) {
+    for (int v = 1; v <= widest(m); v++) {
         const int wide = v * lanes;
-        int high = std::min({rows, accumulators / v, 12});
+        int high = highest(v, rows, m);
         while (dividing && rows % high) high--;
-        const int stored = panel ? ceil_div(columns, panel) * panel : 0;  // tiles may not leave it
-        if (panel ? stored % wide || (wide % panel && panel % wide) : wide > columns) continue;
+        if (!fits(wide, columns, panel)) continue;
         // Elements computed, those beyond the edges too, and loads for each multiply-add.
         const double computed = double(ceil_div(columns, wide)) * wide * ceil_div(rows, high) * high;
         const double cost = computed * (1 + 0.2 * (1.0 / v + 1.0 / high));
         if (cost < least) least = cost, best = {lanes, wide, high};
     }
     return best;
+}
+
+Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, const Machine &m, bool dividing) {
+    std::vector<int> widths, heights;
+    for (int v = 1; v <= widest(m); v++)
+        if (fits(v * usual.lanes, columns, panel)) widths.push_back(v * usual.lanes);
+    Tile t = usual;
+    t.columns = g.tunables("columns", usual.columns, widths);
+    const int most = highest(t.columns / t.lanes, rows, m);
+    for (int high = 1; high <= most; high++)
+        if (!dividing || rows % high == 0) heights.push_back(high);
+    t.rows = g.tunables("rows", t.columns == usual.columns ? usual.rows : heights.back(), heights);
+    return t;
 }
 
 int items_per_task(int items, int others, int64_t work, int least) {

@@ -26,6 +26,9 @@ struct Tile {
 /// exactly.
 Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false);
 
+/// The same, of which lines may set `columns` and `rows`.
+Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, const Machine &m, bool dividing = false);
+
 /// How many consecutive items, of `items`, one parallel task takes, at least `least`, where
 /// `others` multiply the number of tasks and an item costs `work` multiply-adds.
 int items_per_task(int items, int others, int64_t work, int least = 1);

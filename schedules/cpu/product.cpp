@@ -10,7 +10,7 @@
 //   dW  the same: 93-97 %; 95-97 %; 95-97 %; with AdamW in place: 91-96 %; 86 % (256x768x3072)
 //   head 256x768x50257: 93-96 %, 83-85 %, 92 %; 768x128x65, row-major: 78 % (tiles compute 80 of 65)
 
-#include "schedules/cpu/broadcast_pairs.h"
+#include "schedules/cpu/few_rows.h"
 #include "schedules/cpu/loops.h"
 #include "schedules/cpu/pairs.h"
 #include "schedules/cpu/prefetch.h"
@@ -114,14 +114,17 @@ void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const T
 void forward(Group &g, const Machine &m) {
     const int panel = g.panel;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
-    const Tile t = register_tile(columns, panel, rows, m);
+    const Tile t = tuned_tile(g, register_tile(columns, panel, rows, m), columns, panel, rows, m);
     const bool ragged = panel && columns % t.columns;
     Func y = g.anchor, out = g.out;
     Var o = out.args()[0], r = out.args()[1], ot("ot"), rt("rt"), rb("rb"), task("task");
     const bool staged = !g.prologue.empty();
     const int column_tiles = ceil_div(columns, t.columns);
-    const int block = items_per_task(ceil_div(rows, t.rows), staged ? 1 : column_tiles,
-                                     int64_t(t.work()) * (staged ? column_tiles : 1) * depth);
+    const int row_tiles = ceil_div(rows, t.rows);
+    const int block = g.tunables(
+        "tiles_of_task",
+        items_per_task(row_tiles, staged ? 1 : column_tiles, int64_t(t.work()) * (staged ? column_tiles : 1) * depth),
+        doublings(row_tiles));
     out.split(o, ot, o, t.columns, ragged ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards)
         .split(r, rt, r, t.rows)
         .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
@@ -140,111 +143,21 @@ void forward(Group &g, const Machine &m) {
     if (in_pairs(g)) pack_pairs(g, staged ? LoopLevel(out, ot) : LoopLevel(out, task), t, m);
 }
 
-/// The tile of dX of which every element is a vector of sums, and the columns that one task makes.
-constexpr int tile_columns = 6, tile_rows = 4, task_columns = 48;
-
-/// Whether rows are too few to pay for the transposition of W, which is read as it is stored instead.
-bool few_rows(const Group &g, const Machine &m) {
-    return m.registers >= 32 && g.panel && g.extent(0) >= task_columns && g.extent(1) <= 128;
-}
-
-/// Whether W can be read along its panels.
-bool along_panels(const Group &g, const Machine &m) {
-    constexpr int longest = 4608;
-    const bool whole_panels = g.panel % m.vector == 0 && terms(g) % g.panel == 0;
-    const bool as_stored = !in_pairs(g) || (m.dot_products && stored_in_pairs(g));
-    return as_stored && whole_panels && terms(g) <= longest && g.extent(1) >= tile_rows;
-}
-
-/// dX of few rows: each element the sum of a vector, whose lanes are every so many terms. Neither factor is
-/// rearranged, so W comes from memory beside the multiply-adds, not before them.
-void inner_products(Group &g, const Machine &m) {
-    Func dx = g.anchor, out = g.out;
-    Var i = out.args()[0], r = out.args()[1], ib("ib"), rt("rt"), it("it"), x = dx.args()[0], y = dx.args()[1], q("q");
-    RVar k = dx.rvars().back(), panel("panel"), part("part"), lane("lane");
-    const int together = in_pairs(g) ? 2 : 1;
-    if (in_pairs(g)) pack_rows(g, m);
-    out.split(i, ib, i, task_columns, TailStrategy::ShiftInwards)
-        .split(r, rt, r, tile_rows, TailStrategy::ShiftInwards)
-        .reorder(i, r, rt, ib)
-        .parallel(ib)
-        .unroll(r);
-    across_lanes(out, i, m.vector);
-    dx.compute_at(out, rt).vectorize(x, m.vector).unroll(y);
-    dx.update().split(k, panel, k, g.panel / together).split(k, part, lane, m.vector / together);
-    Func sums = dx.update().rfactor(lane, q);
-    dx.update().split(x, it, x, tile_columns).reorder({lane, x, y, it}).unroll(x).unroll(y).atomic().vectorize(lane);
-    Var u = sums.args()[0], v = sums.args()[1];
-    sums.compute_at(dx, it).reorder_storage(q, u, v).vectorize(q).unroll(u).unroll(v);
-    if (in_pairs(g)) return accumulate_pairs_by_lane(sums, m);
-    sums.update().reorder({q, u, v, part, panel}).vectorize(q).unroll(u).unroll(v).unroll(part);
-}
-
-/// Whether the rows fill the lanes of whole vectors, and W gives an element, or a pair of them, to all.
-bool rows_fill_lanes(const Group &g, const Machine &m) {
-    const bool as_stored =
-        in_pairs(g) ? m.dot_products && stored_in_pairs(g) && g.panel % 2 == 0 : g.func("dy").defined();
-    return as_stored && g.prologue.empty() && g.extent(1) % m.vector == 0;
-}
-
-/// dY with rows innermost, square by square in registers.
-void turn_rows(Group &g, const Machine &m) {
-    Func dy = g.func("dy"), by_row = dy.in();
-    Var o = by_row.args()[0], n = by_row.args()[1], ob("ob"), nb("nb");
-    by_row.compute_root()
-        .reorder_storage(n, o)
-        .split(o, ob, o, m.vector, TailStrategy::ShiftInwards)
-        .split(n, nb, n, m.vector)
-        .reorder(n, o, nb, ob)
-        .vectorize(n)
-        .unroll(o)
-        .parallel(ob);
-    dy.compute_at(by_row, nb).vectorize(dy.args()[0], m.vector).unroll(dy.args()[1]);
-}
-
-/// dX of few rows, these across lanes: an element of W, or a pair, is broadcast to all of them, so W is read as it is
-/// stored, a panel's part of a task at a time while the next one is fetched. The sums stay in the cache meanwhile.
-void rows_across_lanes(Group &g, const Machine &m) {
-    const int vectors = g.extent(1) / m.vector;
-    int high = 4;
-    while (vectors % high) high--;
-    const int wide = high > (in_pairs(g) ? 2 : 1) ? 3 : 6;  // more would be more places of W at once
-    Func dx = g.anchor, out = g.out;
-    Var i = out.args()[0], r = out.args()[1], ib("ib"), x = dx.args()[0], y = dx.args()[1], xt("xt"), yt("yt"),
-        lane("lane");
-    RVar k = dx.rvars().back(), ko("ko");
-    out.split(i, ib, i, task_columns, TailStrategy::ShiftInwards).reorder(i, r, ib).parallel(ib);
-    across_lanes(out, i, m.vector);
-    dx.compute_at(out, ib).reorder_storage(y, x).reorder(y, x).vectorize(y, m.vector);
-    Stage sums = dx.update();
-    sums.split(k, ko, k, in_pairs(g) ? g.panel / 2 : g.panel, TailStrategy::GuardWithIf)
-        .split(y, yt, y, high * m.vector)
-        .split(y, y, lane, m.vector)
-        .split(x, xt, x, wide)
-        .reorder({lane, y, x, k, xt, yt, ko})
-        .unroll(y)
-        .unroll(x);
-    g.passes["prefetch_next_chunk 1"] = prefetch_next_chunk;
-    if (!in_pairs(g)) return sums.vectorize(lane), turn_rows(g, m);
-    const RVar p = dx.rvars()[0];
-    sums.reorder(p, lane);
-    across_pairs(sums, lane, p, m);
-    g.passes["broadcast_pairs 1"] = broadcast_pairs;  // before the prefetches, which look for scalars
-    turn_pairs(g, m);
-}
-
 /// dX: the forward product with W transposed by each task, which its rows pay for. Reductions too
 /// long for the cache (the head) go in chunks, the tile of a task staying in cache between them.
 void d_input(Group &g, const Machine &m) {
-    constexpr int chunk = 1152, rows_that_pay = 384;
-    if (few_rows(g, m) && rows_fill_lanes(g, m)) return rows_across_lanes(g, m);
-    if (few_rows(g, m) && along_panels(g, m)) return inner_products(g, m);
+    constexpr int rows_that_pay = 384;
+    if (d_input_of_few_rows(g, m)) return;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
-    const Tile t = register_tile(columns, 0, rows, m);
+    const Tile t = tuned_tile(g, register_tile(columns, 0, rows, m), columns, 0, rows, m);
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], it("it"), rt("rt"), rb("rb"), task("task");
-    const int block = items_per_task(ceil_div(rows, t.rows), ceil_div(columns, t.columns), int64_t(t.work()) * depth,
-                                     ceil_div(rows_that_pay, t.rows));
+    const int row_tiles = ceil_div(rows, t.rows);
+    const int block = g.tunables("tiles_of_task",
+                                 items_per_task(row_tiles, ceil_div(columns, t.columns), int64_t(t.work()) * depth,
+                                                ceil_div(rows_that_pay, t.rows)),
+                                 doublings(row_tiles));
+    const int chunk = g.tunables("chunk", 1152, {192, 384, 576, 1152, 2304, 4608});
     out.split(i, it, i, t.columns, TailStrategy::ShiftInwards)
         .split(r, rt, r, t.rows)
         .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
@@ -292,6 +205,10 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
                        inputs * 4 % 2048 == 0;
     if (apart) block = std::max(block, std::min(ceil_div(48, t.rows), ceil_div(inputs, t.rows) * tiles / tasks));
     while (edge == TailStrategy::GuardWithIf && inputs / t.rows % block) block--;
+    std::vector<int> blocks;
+    for (int n : whole_numbers(1, ceil_div(inputs, t.rows)))
+        if ((n & (n - 1)) == 0 && (edge != TailStrategy::GuardWithIf || inputs / t.rows % n == 0)) blocks.push_back(n);
+    block = g.tunables("tiles_of_task", block, blocks);
     Func dW = g.anchor, dy = g.func("dy");
     Var o = into.args()[0], i = into.args()[1], it("it"), ib("ib"), ot("ot"), task("task");
     s.split(o, ot, o, t.columns, edge)
@@ -305,7 +222,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     across_lanes(s, o, t.lanes);
     if (panels) dW.align_bounds(dW.args()[0], t.columns);
     if (g.func("in_panel").defined()) tied_panel(g, LoopLevel(into, it), LoopLevel(into, task), t);
-    const int chunks = ceil_div(rows, chunk_rows);
+    const int chunks = ceil_div(rows, g.tunables("chunk", chunk_rows, {192, 384, 768, 1536, 3072}));
     RVar ko("ko");
     if (chunks == 1) {
         dW.compute_at(into, it);
@@ -316,7 +233,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     }
     if (in_pairs(g)) return pack_pairs(g, chunks == 1 ? LoopLevel(into, task) : LoopLevel(dW, ko), t, m);
     if (apart) x.compute_at(into, task).vectorize(x.args()[0], lanes_within(block * t.rows, m));
-    if (block * t.rows < inputs_that_pay) return;
+    if (!g.tunables("pack_dy", block * t.rows >= inputs_that_pay, {0, 1})) return;
     if (chunks == 1)
         dy.compute_at(into, task);
     else
@@ -335,9 +252,10 @@ void d_weight(Group &g, const Machine &m) {
     const bool in_tile =
         g.in_place && g.panel &&
         (!in_panel.defined() || (columns == even.columns && even.rows == usual.rows && terms(g) <= chunk_rows));
-    const Tile t = in_tile ? even : usual;
+    const Tile t = tuned_tile(g, in_tile ? even : usual, columns, g.panel, inputs, m, in_tile);
     // An update reads and writes four arrays between two products, and these keep no memory busy.
-    if (in_tile && m.registers >= 32) g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
+    if (in_tile && g.tunables("prefetch", m.registers >= 32, {0, 1}))
+        g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || in_tile))
         return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);

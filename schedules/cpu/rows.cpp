@@ -49,7 +49,7 @@ void along_row(Func f, const LoopLevel &level, const Machine &m) {
 void rowwise(Group &g, const Machine &m) {
     const int columns = g.extent(0), lanes = lanes_within(columns, m);
     Var i = g.out.args()[0], r = g.out.args()[1], task("task");
-    const int rows = items_per_task(g.extent(1), 1, 16 * columns);
+    const int rows = g.tunables("rows_of_task", items_per_task(g.extent(1), 1, 16 * columns), doublings(g.extent(1)));
     g.store()
         .split(r, task, r, rows, TailStrategy::GuardWithIf)
         .parallel(task)
@@ -59,7 +59,7 @@ void rowwise(Group &g, const Machine &m) {
 }
 
 void pointwise(Group &g, const Machine &m) {
-    constexpr int elements_of_task = 16 << 10;
+    const int elements_of_task = g.tunables("elements_of_task", 16 << 10, {1 << 10, 4 << 10, 64 << 10, 256 << 10});
     const int lanes = lanes_within(g.extent(0), m);
     const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
     std::vector<Var> v = g.out.args();
@@ -95,7 +95,8 @@ void row_losses(Group &g, const Machine &m) {
     if (g.form != Form::forward) return rowwise(g, m);
     Func row = loss_of_row(g);
     Var r = row.args()[0], task("task");
-    row.compute_root().split(r, task, r, 8, TailStrategy::GuardWithIf).parallel(task);
+    const int rows = g.tunables("rows_of_task", 8, {1, 2, 4, 16, 32, 64});
+    row.compute_root().split(r, task, r, rows, TailStrategy::GuardWithIf).parallel(task);
     for (const Func &f : g.funcs())
         if (calls(row, f) && f.name() != row.name() && is_row_number(f)) along_row(f, LoopLevel(row, r), m);
     if (g.anchor.name() != g.out.name()) g.anchor.compute_root();
@@ -104,7 +105,8 @@ void row_losses(Group &g, const Machine &m) {
 void weighted_rows(Group &g, const Machine &m) {
     Func each = g.func("loss_of_row");
     const Var r = each.args()[0], task("task");
-    each.compute_root().split(r, task, r, 8, TailStrategy::GuardWithIf).parallel(task);
+    const int rows = g.tunables("rows_of_task", 8, {1, 2, 4, 16, 32, 64});
+    each.compute_root().split(r, task, r, rows, TailStrategy::GuardWithIf).parallel(task);
     const LoopLevel row(each, r);
     for (Func &f : g.funcs()) {
         if (f.name() == each.name() || !calls(each, f) || !reaches_sum(f) || f.dimensions() == 0) continue;

@@ -9,7 +9,8 @@ namespace cryolite::cpu {
 
 void sum_rows(Group &g, const Machine &m) {
     const int columns = g.extent(0), lanes = lanes_within(columns, m);
-    const int wide = lanes * std::min(4, columns / lanes);
+    const int most = columns / lanes;
+    const int wide = lanes * g.tunables("vectors", std::min(4, most), whole_numbers(1, std::min(8, most)));
     // In place, an edge may be touched once only: its lanes are masked.
     const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
     const TailStrategy inner = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::Auto;
@@ -61,7 +62,7 @@ void batch_norm(Group &g, const Machine &m) {
 }
 
 void sum_normalised_rows(Group &g, const Machine &m) {
-    int parts = 16;  // whatever the number of threads
+    int parts = g.tunables("parts", 16, {1, 2, 4, 8, 32, 64}, Sums::other_order);  // whatever the number of threads
     const int lanes = lanes_within(g.extent(0), m);
     const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
     std::set<std::string> sums;
@@ -85,7 +86,8 @@ void sum_normalised_rows(Group &g, const Machine &m) {
 }
 
 void squared_norm(Group &g, const Machine &m) {
-    constexpr int elements_of_task = 32 << 10;
+    const int elements_of_task =
+        g.tunables("elements_of_task", 32 << 10, {8 << 10, 16 << 10, 64 << 10, 128 << 10}, Sums::other_order);
     Func norm = g.anchor;
     RVar i = norm.rvars()[0], io("io");
     Var part("part");
