@@ -290,9 +290,9 @@ answers_before_it_is_built() {
     check "--help" has out "Usage: cryolite"
     local name names
     names=$(sed -n 's/^    {"\([a-z]*\)", .*, run_.*/\1/p' "$source/apps/cryolite/cli/dispatch.cpp" | tr '\n' ' ')
-    check "the commands are known" is "$names" "train bench sample explain compile export new check fuzz runs cache test "
+    check "the commands are known" is "$names" "train bench tune sample explain compile export new check fuzz runs cache test "
     for name in $names; do check "--help lists $name" has out "  $name"; done
-    check "and none that is not there" lacks out tune
+    check "and none that is not there" lacks out serve
     run "$copy/cryolite" train --help
     check "train --help" has out "This checkout is not built yet"
     check "none of them made a build folder" test ! -e "$copy/build"

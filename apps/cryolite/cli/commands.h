@@ -18,6 +18,7 @@ int run_runs(const std::vector<std::string> &arguments);
 int run_compile(const std::vector<std::string> &arguments);
 int run_new(const std::vector<std::string> &arguments);
 int run_export(const std::vector<std::string> &arguments);
+int run_tune(const std::vector<std::string> &arguments);
 int run_check(const std::vector<std::string> &arguments);
 
 }  // namespace cryolite

@@ -33,6 +33,7 @@ int run_test(const std::vector<std::string> &) {
 constexpr Subcommand subcommands[] = {
     {"train", "train a model", run_train},
     {"bench", "time training steps, also beside PyTorch", run_bench},
+    {"tune", "search for a faster schedule of a training step", run_tune},
     {"sample", "generate text from a run", run_sample},
     {"explain", "show the plan of a training step", run_explain},
     {"compile", "compile a bundle into a folder, for an app", run_compile},

@@ -30,9 +30,10 @@ std::vector<Flag> step_flags() {
 
 /// Flags of a run: no plan depends on them.
 std::vector<Flag> run_flags() {
-    const std::string step = "Step", schedule = "Schedule", run = "Run", folder = "Run folder", bench = "Bench";
+    const std::string step = "Step", schedule = "Schedule", run = "Run", folder = "Run folder", bench = "Bench",
+                      search = "Search";
     constexpr unsigned trains = unsigned(Command::train), benches = unsigned(Command::bench);
-    constexpr unsigned times = trains | benches, all = 63;
+    constexpr unsigned times = trains | benches, all = 127, searches = unsigned(Command::tune);
     constexpr unsigned writes = trains | unsigned(Command::compile) | unsigned(Command::exports);
     using S = TrainSettings;
     using enum OnResume;
@@ -291,6 +292,34 @@ std::vector<Flag> run_flags() {
           .help = "every directive on and off, at 32, 64, 256 and 1024 rows",
           .range = Setting::Switch{}},
          {.commands = benches, .in_file = false, .recorded = false}},
+        {{.name = "for",
+          .value = "TIME",
+          .group = search,
+          .help = "how long to search: 90s, 15m, 1h",
+          .range = Setting::Seconds{},
+          .otherwise = "has to be given, but for --show, --export and --forget"},
+         {.commands = searches, .in_file = false, .recorded = false},
+         at(&S::search_seconds)},
+        {{.name = "same-bits",
+          .group = search,
+          .help = "only what changes no bit of the training",
+          .range = Setting::Switch{}},
+         {.commands = searches, .in_file = false, .recorded = false},
+         at(&S::same_bits)},
+        {{.name = "show", .group = search, .help = "print what was found", .range = Setting::Switch{}},
+         {.commands = searches, .in_file = false, .recorded = false},
+         at(&S::show)},
+        {{.name = "export",
+          .value = "FILE",
+          .group = search,
+          .help = "write what was found as lines for --schedule",
+          .range = Setting::File{},
+          .otherwise = "-"},
+         {.commands = searches, .in_file = false, .recorded = false},
+         at(&S::export_lines)},
+        {{.name = "forget", .group = search, .help = "train without it from now on", .range = Setting::Switch{}},
+         {.commands = searches, .in_file = false, .recorded = false},
+         at(&S::forget)},
         {{.name = "peers", .group = bench, .help = "the same work in PyTorch, interleaved", .range = Setting::Switch{}},
          {.commands = benches, .in_file = false, .recorded = false},
          at(&S::peers)},
@@ -344,7 +373,7 @@ Flag param_flag(const ProgramDescription::Param &p) {
             .group = "Model",
             .help = p.help,
             .otherwise = p.help.empty() ? "-" : p.value},
-           {.commands = 63},
+           {.commands = 127},
            {}};
     if (choice)
         f.words = {{"true"}, {"false"}};

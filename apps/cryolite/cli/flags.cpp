@@ -31,6 +31,10 @@ CommandText text_of(Command command) {
         return {"compile", "Compiles the bundle of a training step into a folder: an app opens it by its name."};
     case Command::exports:
         return {"export", "Writes a C library that trains a model, without Cryolite."};
+    case Command::tune:
+        return {"tune",
+                "Searches for faster loops and lines of the schedule of a training step; --tuned of train takes "
+                "what is found."};
     case Command::check:
         return {"check", "Checks the gradients of every layer of a model against finite differences."};
     default:
@@ -129,6 +133,11 @@ public:
                                   "show the step after this pass of the compiler, or after each, and no plan")
                       ->type_name("[PASS]")
                       ->expected(0, 1);
+            app_.add_option("--diff", request.diff,
+                            "what lines of the second file change beside those of the first, by kernel; nothing is "
+                            "compiled")
+                ->type_name("A.schedule B.schedule")
+                ->expected(2);
         }
         for (const Flag &flag : all_flags(request.program.description, request.app))
             if (flag.taken_by(request.command)) add(flag);

@@ -12,17 +12,17 @@
 namespace cryolite {
 
 /// Bits, so that a flag names several.
-enum class Command : unsigned { train = 1, bench = 2, explain = 4, check = 8, compile = 16, exports = 32 };
+enum class Command : unsigned { train = 1, bench = 2, explain = 4, check = 8, compile = 16, exports = 32, tune = 64 };
 
 struct TrainSettings;
 
 struct FlagTraits {
-    unsigned commands = 63 - 8;  ///< to which it says something, all but check: their help has it
-    bool in_file = true;         ///< may stand in a configuration file
-    bool recorded = true;        ///< in the config.toml of a run
-    bool of_optimizer = false;   ///< a preset's value is one for the program's own optimizer
-    bool of_text = false;        ///< says nothing to a model that does not read text
-    bool of_rows = false;        ///< says nothing to a model that does
+    unsigned commands = 127 - 8;  ///< to which it says something, all but check: their help has it
+    bool in_file = true;          ///< may stand in a configuration file
+    bool recorded = true;         ///< in the config.toml of a run
+    bool of_optimizer = false;    ///< a preset's value is one for the program's own optimizer
+    bool of_text = false;         ///< says nothing to a model that does not read text
+    bool of_rows = false;         ///< says nothing to a model that does
 };
 
 struct Flag : Setting, FlagTraits {
@@ -55,6 +55,7 @@ struct Request {
     std::string app, preset, kernel;
     std::string
         ir;  ///< of explain: after which pass of the compiler to show the step, or "all"; empty: it shows the plan
+    std::vector<std::string> diff;  ///< of explain: two files of lines to compare; empty: it shows the plan
     Program program;
     Values values;  ///< flags and the model's parameters
 };

@@ -13,6 +13,7 @@
 #include "apps/cryolite/commands/cache_why.h"
 #include "client/nearest_bundle.h"
 #include "runtime/cache/cache.h"
+#include "runtime/cache/search_records.h"
 #include "runtime/cache/tuning.h"
 #include "runtime/io/error.h"
 
@@ -62,15 +63,22 @@ int tuning_records(const Cache &cache) {
     return Tuning(cache.folder()).count();
 }
 
+/// Candidates that `tune` has measured.
+int search_records(const Cache &cache) {
+    if (!fs::exists(SearchRecords::file(cache.folder())) || !SearchRecords::damage(cache.folder()).empty()) return 0;
+    return SearchRecords(cache.folder(), {}).count();
+}
+
 int list(const Cache &cache, bool as_json) {
     const std::vector<CacheEntry> bundles = entries_of(cache, "bundles");
     const std::vector<fs::path> kernels = kernels_of(cache);
-    const int records = tuning_records(cache);
+    const int records = tuning_records(cache), candidates = search_records(cache);
     if (as_json) {
         json j = {{"folder", cache.folder().string()},
                   {"bundles", json::array()},
                   {"kernels", {{"count", kernels.size()}, {"bytes", size_of(kernels)}}},
-                  {"tuning", {{"count", records}}}};
+                  {"tuning", {{"count", records}}},
+                  {"searches", {{"count", candidates}}}};
         for (const CacheEntry &e : bundles)
             j["bundles"].push_back({{"key", e.key},
                                     {"bytes", e.bytes},
@@ -89,6 +97,8 @@ int list(const Cache &cache, bool as_json) {
                    human_bytes(e.bytes), age_of(e), e.damage.empty() ? about.flags : "damaged: " + e.damage);
     }
     if (records) fmt::print("{} measured times in {}\n", records, Tuning::file(cache.folder()).string());
+    if (candidates)
+        fmt::print("{} candidates of searches in {}\n", candidates, SearchRecords::file(cache.folder()).string());
     fmt::print("{} bundle{} and {} kernel{} ({}) in {}\n", bundles.size(), bundles.size() == 1 ? "" : "s",
                kernels.size(), kernels.size() == 1 ? "" : "s", human_bytes(size_of(kernels)), cache.folder().string());
     return 0;
@@ -129,6 +139,13 @@ int verify(const Cache &cache) {
     } else if (tuning_records(cache)) {
         ++good;
     }
+    if (const std::string why = SearchRecords::damage(cache.folder()); !why.empty()) {
+        ++damaged;
+        fmt::print("searches.sqlite: {}; removed\n", why);
+        SearchRecords::remove(cache.folder());
+    } else if (search_records(cache)) {
+        ++good;
+    }
     const int leftovers = cache.remove_leftovers();
     if (leftovers) fmt::print("removed {} unfinished entries of processes that were killed\n", leftovers);
     fmt::print("{} whole, {} damaged and removed{} in {}\n", good, damaged,
@@ -167,9 +184,12 @@ int clear(const Cache &cache, const std::string &key) {
     for (const fs::path &file : kernels) remove_file(file);
     const int records = tuning_records(cache);
     Tuning::remove(cache.folder());
+    const int candidates = search_records(cache);
+    SearchRecords::remove(cache.folder());
     cache.remove_leftovers();
-    fmt::print("removed {} entries and {} kernels ({}){} from {}\n", entries, kernels.size(), human_bytes(bytes),
-               records ? fmt::format(", {} measured times", records) : "", cache.folder().string());
+    fmt::print("removed {} entries and {} kernels ({}){}{} from {}\n", entries, kernels.size(), human_bytes(bytes),
+               records ? fmt::format(", {} measured times", records) : "",
+               candidates ? fmt::format(", {} candidates of searches", candidates) : "", cache.folder().string());
     return 0;
 }
 

@@ -5,8 +5,10 @@
 
 #include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/tuned_lines.h"
 #include "client/nearest_bundle.h"
 #include "client/without_compiler.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -40,6 +42,8 @@ int run_cache_why(const std::vector<std::string> &arguments) {
     TrainSettings settings = understand(request);
     open_data(settings, request);  // it decides the vocabulary
     const Cache cache(settings.cache);
+    Progress progress;
+    take_tuned_lines(settings, request, cache, threads_of_worker(settings, core_numbers()), progress);
     const std::string text = bundle_parts(request.program, bundle_request(settings), cache);
     const std::string key = sha256_hex(text);
     const bool found = find_bundle(cache, key).has_value();

@@ -5,13 +5,16 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/explain/explain_diff.h"
 #include "apps/cryolite/explain/explain_formats.h"
 #include "apps/cryolite/explain/explain_loops.h"
 #include "apps/cryolite/report/kernel_times.h"
+#include "apps/cryolite/report/roof.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/step_questions.h"
+#include "apps/cryolite/session/tuned_lines.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/exec/peak.h"
 #include "runtime/io/error.h"
@@ -21,19 +24,6 @@ namespace cryolite {
 using nlohmann::json;
 
 namespace {
-
-/// What the machine can do: 1e9 operations and bytes a second.
-struct Roof {
-    double peak = 0, bandwidth = 0;
-
-    /// The least time a call can take, and whether computing or memory decides that.
-    double seconds(const PlanCall &c) const {
-        return std::max(c.flops / (peak * 1e9), double(c.bytes) / (bandwidth * 1e9));
-    }
-    const char *bound(const PlanCall &c) const {
-        return c.flops / peak > double(c.bytes) / bandwidth ? "compute" : "memory";
-    }
-};
 
 std::string shape_words(const std::vector<int> &extents) {
     return extents.empty() ? "one value" : fmt::format("{}", fmt::join(extents, " x "));
@@ -358,13 +348,15 @@ int run_explain(const std::vector<std::string> &arguments) {
     Request request = read_request(Command::explain, arguments);
     TrainSettings s = understand(request);
     open_data(s, request);  // as train does: it decides the vocabulary
+    if (!request.diff.empty()) return explain_difference(s, request, request.diff);
+    Progress progress;
     if (!request.ir.empty()) {
+        take_tuned_lines(s, request, Cache(s.cache), threads_of_worker(s, core_numbers()), progress);
         BundleRequest wanted = bundle_request(s);
         wanted.any_size = true;
         fmt::print("{}", step_text(request.program, wanted, request.ir));
         return 0;
     }
-    Progress progress;
     const bool as_json = s.json;
     s.json = false;  // one object, without the compile event
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);

@@ -1,7 +1,5 @@
 // cryolite fuzz: random programs with random legal schedules, compared with what they should compute.
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -13,6 +11,7 @@
 #include "apps/cryolite/fuzz/shrink.h"
 #include "apps/cryolite/report/progress.h"
 #include "apps/cryolite/endings/interrupt.h"
+#include "apps/cryolite/run/work_folder.h"
 #include "client/user_program.h"
 #include "runtime/io/process.h"
 
@@ -29,22 +28,6 @@ struct FuzzOptions {
     std::string one, train;
     double tolerance = 1;
     bool json = false;
-};
-
-/// A folder that is gone with this.
-class WorkFolder {
-public:
-    WorkFolder() {
-        std::string name = (fs::temp_directory_path() / "cryolite-fuzz-XXXXXX").string();
-        if (!mkdtemp(name.data())) fail("cannot make the folder {}: {}", name, strerror(errno));
-        path = name;
-    }
-    ~WorkFolder() {
-        std::error_code ignored;
-        fs::remove_all(path, ignored);
-    }
-    WorkFolder(const WorkFolder &) = delete;
-    fs::path path;
 };
 
 class FuzzRun {
@@ -70,7 +53,7 @@ private:
 
     const FuzzOptions &options_;
     const Clock::time_point start_ = Clock::now();
-    WorkFolder folder_;
+    WorkFolder folder_{"cryolite-fuzz"};
     FuzzTrials trials_;
     Progress progress_;
     int programs_ = 0;

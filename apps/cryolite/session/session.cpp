@@ -8,6 +8,7 @@
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/session/dialects.h"
 #include "apps/cryolite/session/memory_choice.h"
+#include "apps/cryolite/session/tuned_lines.h"
 #include "runtime/collective/processes.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/make_device.h"
@@ -39,15 +40,10 @@ BundleRequest bundle_request(const TrainSettings &s) {
     return r;
 }
 
-namespace {
-
-/// Threads of each worker, on the cores of this process.
 int threads_of_worker(const TrainSettings &s, const std::vector<int> &cores) {
     if (s.threads > 0) return s.threads;
     return std::max(1, int(cores.size()) / (known_processes().size() > 1 ? 1 : s.workers));
 }
-
-}  // namespace
 
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress, bool trains,
                                           const Emit &emit) {
@@ -55,6 +51,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     defer_signals();
     const Cache cache(s.cache);
     if (trains) choose_for_memory(s, request, cache, progress);
+    if (s.tuned == "auto")
+        take_tuned_lines(s, request, cache, threads_of_worker(s, known_processes().cores(core_numbers())), progress);
     BundleRequest wanted = bundle_request(s);
     wanted.any_size = request.command == Command::explain;
     Processes &all = known_processes();

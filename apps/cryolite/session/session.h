@@ -82,6 +82,9 @@ double since_start();
 /// The roof of this machine in the format of a run's products, in 1e9 operations per second.
 double measure_peak(const TrainSettings &settings, int threads);
 
+/// Threads of each worker, on the cores of this process.
+int threads_of_worker(const TrainSettings &settings, const std::vector<int> &cores);
+
 /// What the program is asked for.
 BundleRequest bundle_request(const TrainSettings &settings);
 

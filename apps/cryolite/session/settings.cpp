@@ -113,7 +113,9 @@ void set_budget(TrainSettings &s) {
     if (s.recompute != "auto" && s.recompute != "none") s.budget = bytes_of(s.recompute).value();
 }
 
-/// The lines of --schedule. What they say the program judges.
+}  // namespace
+
+/// What they say the program judges.
 void read_lines(TrainSettings &s) {
     constexpr size_t most = 1 << 16;  // of an argument of a program
     if (s.schedule.empty()) return;
@@ -130,6 +132,14 @@ void read_lines(TrainSettings &s) {
     if (!what.empty())
         fail_usage("--schedule {}: {}, expected lines of a step schedule as text, {} at most", s.schedule.string(),
                    what, human_bytes(most));
+}
+
+namespace {
+
+/// A run that goes on keeps what it began with, and one of a time without `tune` began with none.
+void set_tuned(TrainSettings &s, const Request &r) {
+    const bool looks = r.command != Command::check && r.command != Command::tune;
+    if (!r.values.given("tuned")) s.tuned = looks && !s.resume ? "auto" : "none";
 }
 
 /// What is named has to be there before anything is compiled.
@@ -192,6 +202,7 @@ TrainSettings understand(const Request &r) {
     set_tokenizer(s, r.values);
     set_budget(s);
     read_lines(s);
+    set_tuned(s, r);
     set_workers(s, r.values);
     check_machine(s, r.command);
     check_workers(s);

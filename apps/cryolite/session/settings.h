@@ -38,11 +38,17 @@ struct TrainSettings : StepConfig {
     int keep = 2;
     uint64_t give_up_after = 50;          ///< updates withheld in a row; 0: never
     bool profile = false, peers = false;  ///< bench
+    double search_seconds = 0;            ///< tune
+    bool same_bits = false, show = false, forget = false;
+    fs::path export_lines;
 
     uint64_t steps() const { return rate.steps; }
     /// A parameter of the model as a number; `otherwise` where the model has none of this name.
     int param(const std::string &name, int otherwise) const;
 };
+
+/// The text of `schedule`'s file becomes `lines`. Throws UsageError: it cannot be read, or is no text of lines.
+void read_lines(TrainSettings &settings);
 
 /// Throws UsageError for every value that cannot be.
 TrainSettings understand(const Request &request);

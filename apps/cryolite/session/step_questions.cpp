@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/cryolite/run/work_folder.h"
 #include "client/user_program.h"
 #include "runtime/io/error.h"
 #include "runtime/io/streams.h"
@@ -10,21 +11,38 @@ namespace cryolite {
 
 using nlohmann::json;
 
-std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {
+namespace {
+
+/// What a program that was asked of its step wrote; `argv`: what it is asked.
+ProcessResult ask_of_step(const Program &program, const BundleRequest &request, std::vector<std::string> argv) {
     if (program.path.empty())
         fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler",
              program.app);
-    ProcessOptions options{.argv = {program.path, "--ir", pass},
+    argv.insert(argv.begin(), program.path.string());
+    ProcessOptions options{.argv = std::move(argv),
                            .program = descriptor_of(program),
                            .time_limit = program_time_limit(),
                            .memory_limit = memory_share(1)};
     add_request(options.argv, request);
-    const ProcessResult result = run_process(options);
+    ProcessResult result = run_process(options);
     if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
     if (!result.ok())
         fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result),
              last_words(result));
-    return result.output;
+    return result;
+}
+
+}  // namespace
+
+Plan step_plan(const Program &program, const BundleRequest &request) {
+    const WorkFolder work("cryolite-plan");
+    const fs::path file = work.path / "plan.json";
+    ask_of_step(program, request, {"--plan-only", file.string()});
+    return Plan::parse(read_file(file), "plan.json");
+}
+
+std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {
+    return ask_of_step(program, request, {"--ir", pass}).output;
 }
 
 namespace {

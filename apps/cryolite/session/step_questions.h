@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "client/programs.h"
+#include "runtime/plan/plan.h"
 
 namespace cryolite {
 
@@ -39,5 +40,8 @@ StepFit fit_step(const Program &program, const BundleRequest &request, const Fit
 /// The step of a program as text, after this pass of the compiler or after "all". Nothing is compiled. Errors: the
 /// program's own message; no such pass (names those there are).
 std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass);
+
+/// The plan of a step. Nothing is compiled. Errors: the program's own message.
+Plan step_plan(const Program &program, const BundleRequest &request);
 
 }  // namespace cryolite

@@ -12,4 +12,8 @@ std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores = {}
 std::vector<int> core_numbers();
 int usable_cores();
 
+/// Whether the parallel loops of a kernel that is called without a device's context, which run on the calling thread,
+/// go from the last iteration to the first: to see that none depends on another.
+void run_serial_loops_backwards(bool backwards);
+
 }  // namespace cryolite

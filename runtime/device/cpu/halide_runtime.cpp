@@ -7,12 +7,14 @@
 
 #include <cstdlib>
 
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/task_scheduler.h"
 
 namespace cryolite {
 
 namespace {
 constexpr size_t alignment = 128, slack = 64;  // a vector may read past the end of a temporary
+bool serial_backwards = false;
 }  // namespace
 
 Pool::~Pool() {
@@ -45,6 +47,8 @@ bool Pool::give(void *block) {
 
 using cryolite::TaskScheduler;
 
+void cryolite::run_serial_loops_backwards(bool backwards) { serial_backwards = backwards; }
+
 void *halide_malloc(void *context, size_t bytes) {
     using namespace cryolite;
     if (!context) return std::aligned_alloc(alignment, (bytes + slack + alignment - 1) / alignment * alignment);
@@ -59,9 +63,10 @@ void halide_free(void *context, void *block) {
 }
 
 int halide_do_par_for(void *context, halide_task_t task, int first, int count, uint8_t *closure) {
+    using cryolite::serial_backwards;
     if (context) return static_cast<TaskScheduler *>(context)->loop(task, first, count, closure);
-    for (int i = first; i < first + count; i++)
-        if (int code = task(context, i, closure)) return code;
+    for (int i = 0; i < count; i++)
+        if (int code = task(context, serial_backwards ? first + count - 1 - i : first + i, closure)) return code;
     return 0;
 }
 

@@ -1,0 +1,250 @@
+// cryolite tune: searches for faster loops and lines of the schedule of a training step, and keeps what it finds.
+
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/endings/interrupt.h"
+#include "apps/cryolite/run/work_folder.h"
+#include "apps/cryolite/inputs/random_batches.h"
+#include "apps/cryolite/inputs/run_data.h"
+#include "apps/cryolite/session/memory_choice.h"
+#include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/tuned_lines.h"
+#include "apps/cryolite/tune/measure.h"
+#include "apps/cryolite/tune/program_measurer.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/io/error.h"
+#include "runtime/io/process.h"
+#include "runtime/io/streams.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+std::vector<std::string> lines_of(const SearchChoice &c) {
+    std::vector<std::string> lines;
+    for (const std::string &line : list_items(c.lines, ';'))
+        if (const size_t at = line.find_first_not_of(' '); at != std::string::npos) lines.push_back(line.substr(at));
+    return lines;
+}
+
+/// Lines for a file, one a row.
+std::string file_of(const SearchChoice &c) {
+    std::string text = fmt::format("// found by cryolite tune {}{}: a step takes {:.3f} ms instead of {:.3f}{}\n",
+                                   c.app, c.same_bits ? " --same-bits" : "", 1e3 * c.after, 1e3 * c.before,
+                                   c.lines.empty() ? "; nothing better than the shipped schedule" : "");
+    for (const std::string &line : lines_of(c)) text += line + ";\n";
+    return text;
+}
+
+class Tune {
+public:
+    explicit Tune(const std::vector<std::string> &arguments)
+        : request_(read_request(Command::tune, arguments)), s_(understand(request_)), cache_(s_.cache),
+          threads_(threads_of_worker(s_, core_numbers())) {
+        const bool asks = s_.show || s_.forget || !s_.export_lines.empty();
+        if (!asks && !(s_.search_seconds > 0)) fail_usage("tune needs --for TIME: how long to search, as in --for 15m");
+        if (s_.device != "cpu") fail_usage("--device {}: only steps of the CPU are searched yet", s_.device);
+        if (request_.program.path.empty()) fail_usage("tune compiles candidates, and this build has no compiler");
+        if (processes().size() > 1) fail_usage("tune runs without mpirun: --workers N is a step of N workers");
+        data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
+    }
+
+    int run() {
+        SearchRecords records(cache_.folder(), search_machine(threads_));
+        if (!records.hindrance().empty())
+            fail("tune keeps what it measures in {}, which cannot be used: {}; name another --cache DIR",
+                 SearchRecords::file(cache_.folder()).string(), records.hindrance());
+        if (s_.show || s_.forget || !s_.export_lines.empty()) {
+            choose_for_memory(s_, request_, cache_, progress_);  // as the search has done
+            choose_step();
+            return answer(records);
+        }
+        open_bundle(s_, request_, progress_);  // what is compiled already does not count in --for
+        choose_step();
+        return search(records);
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    Request request_;
+    TrainSettings s_;
+    Cache cache_;
+    const int threads_;
+    RunData data_;
+    Progress progress_;
+    std::string step_;
+    Clock::time_point began_ = Clock::now();
+    bool header_ = false;
+
+    void choose_step() { step_ = step_digest(s_, request_, cache_); }
+    double seconds_left() const {
+        return s_.search_seconds - std::chrono::duration<double>(Clock::now() - began_).count();
+    }
+
+    /// --show, --export and --forget.
+    int answer(SearchRecords &records) {
+        const std::optional<SearchChoice> found = records.choice(step_);
+        if (s_.forget) {
+            progress_.say(records.forget(step_) ? "forgotten: train takes the shipped schedule again"
+                                                : "there was nothing to forget for this step");
+            return 0;
+        }
+        if (!found) {
+            progress_.say(fmt::format("no search for this step on this machine with {} threads: cryolite tune {} --for "
+                                      "15m makes one",
+                                      threads_, request_.app));
+            return 1;
+        }
+        if (!s_.export_lines.empty()) {
+            write_file_atomic(s_.export_lines, file_of(*found));
+            progress_.say(fmt::format("{}: take it with --schedule", s_.export_lines.string()));
+        }
+        if (s_.show && s_.json)
+            print_line(tuned_json(*found));
+        else if (s_.show)
+            fmt::print("{}", file_of(*found));
+        return 0;
+    }
+
+    static std::string tuned_json(const SearchChoice &c) {
+        return json{{"event", "tuned"},           {"before_s", c.before},
+                    {"after_s", c.after},         {"gain", c.after > 0 ? c.before / c.after - 1 : 0.0},
+                    {"candidates", c.candidates}, {"refused", c.refused},
+                    {"lines", lines_of(c)}}
+            .dump();
+    }
+
+    int search(SearchRecords &records) {
+        const CacheLock lock =
+            cache_.lock("searches", step_, "another search for this step, whose records this one will use");
+        const WorkFolder work("cryolite-tune");
+        ProgramMeasurer measurer(request_.program, s_, cache_, work.path, threads_);
+        defer_signals("\nstopping with the best so far; once more stops at once\n");
+        began_ = Clock::now();
+        SearchChoice choice{.app = request_.app, .same_bits = s_.same_bits};
+        std::string failure;
+        Search search(measurer, records,
+                      {.same_bits = s_.same_bits,
+                       .step = step_,
+                       .seconds_left = [this] { return seconds_left(); },
+                       .stopped = [] { return interrupted(); },
+                       .tell = [this](const SearchNews &n) { tell_news(n); }});
+        try {
+            const std::vector<SearchKernel> kernels = measurer.kernels(choice.before);
+            progress_.say(fmt::format("{}: {:.2f} ms a step on {} thread{}, {} kernels with numbers",
+                                      model_name(request_), 1e3 * choice.before, threads_, threads_ == 1 ? "" : "s",
+                                      kernels.size()));
+            search.run(kernels, measurer.moves());
+        } catch (const Interrupted &) {
+        } catch (const Error &e) {  // a full disk, say: what is found so far is kept, or printed
+            failure = e.what();
+        }
+        const int status = finish(records, measurer, choice, search.result(), interrupted());
+        if (!failure.empty()) fail("the search ended before its time: {}", failure);
+        return status;
+    }
+
+    /// The whole of it beside the shipped step, which it has to beat.
+    int finish(SearchRecords &records, ProgramMeasurer &measurer, SearchChoice &choice, const SearchResult &result,
+               bool stopped) {
+        choice.lines = joined(result.lines), choice.candidates = result.candidates, choice.refused = result.refused;
+        choice.after = choice.before;
+        std::string words;
+        if (!choice.lines.empty()) {
+            const Timing t = whole(measurer, choice.lines);
+            const bool bits = t.same_bits || !s_.same_bits;
+            if (t.refused.empty() && bits && !t.busy && t.ratio() < 1) {
+                choice.before = t.before, choice.after = t.after;
+            } else {
+                words = !t.refused.empty() ? t.refused
+                        : !bits            ? "its bits are others"
+                        : t.busy           ? "the machine is too busy to see whether it is faster"
+                                           : "it is not faster as a whole";
+                progress_.say(fmt::format("what was found is not taken: {}:\n{}", words, file_of(choice)));
+                choice.lines.clear();
+            }
+        }
+        const std::optional<SearchChoice> old = records.choice(step_);
+        // A search that found nothing leaves what an earlier one found.
+        const bool stays = choice.lines.empty() && old && !old->lines.empty() && (old->same_bits || !s_.same_bits);
+        if (stays)
+            progress_.say("what an earlier search found stays");
+        else
+            keep(records, choice);
+        if (s_.json) print_line(tuned_json(choice));
+        progress_.say(
+            fmt::format("{:.3f} ms a step instead of {:.3f}, {} candidates ({} known from before), {} refused",
+                        1e3 * choice.after, 1e3 * choice.before, choice.candidates, result.known, choice.refused));
+        if (!s_.json) fmt::print("{}", file_of(choice));
+        return stopped ? interrupted_status : 0;
+    }
+    /// Ctrl-C ends the search, not this measurement.
+    static Timing whole(ProgramMeasurer &measurer, const std::string &lines) {
+        try {
+            return measurer.time_step("", lines);
+        } catch (const Interrupted &) {
+            return measurer.time_step("", lines);
+        }
+    }
+
+    void keep(SearchRecords &records, const SearchChoice &choice) {
+        try {
+            records.choose(step_, choice);
+        } catch (const Error &e) {
+            fmt::print("{}", file_of(choice));
+            fail("what was found, printed above, could not be kept in {}: {}",
+                 SearchRecords::file(cache_.folder()).string(), e.what());
+        }
+    }
+
+    void tell_news(const SearchNews &n) {
+        if (s_.json)
+            print_line(json{{"event", n.what == SearchNews::of_candidate ? "candidate"
+                                      : n.what == SearchNews::of_kernel  ? "kernel"
+                                                                         : "line"},
+                            {"of", n.of},
+                            {"candidate", n.candidate},
+                            {"share", n.share},
+                            {"ratio", n.ratio},
+                            {"refused", n.refused},
+                            {"known", n.known},
+                            {"taken", n.taken},
+                            {"left_s", std::max(0.0, seconds_left())}}
+                           .dump(-1, ' ', false, json::error_handler_t::replace));
+        const std::string left = clock_text(std::max(0.0, seconds_left()));
+        if (n.what == SearchNews::of_candidate)
+            return progress_.busy(
+                fmt::format("{} ({:.1f} %): {} tried, {} left, {} refused; {} -> {}; {} left", n.of, 100 * n.share,
+                            n.tried, n.left, n.refusals, n.candidate,
+                            n.refused.empty() ? fmt::format("{:.3f} of the time", n.ratio) : "refused", left));
+        if (!header_) progress_.say("   share  tried  refused   time      left  kernel or line");
+        header_ = true;
+        const std::string outcome = !n.refused.empty()     ? "refused: " + n.refused.substr(0, n.refused.find('\n'))
+                                    : n.taken              ? "taken " + n.candidate
+                                    : !n.candidate.empty() ? "not faster as a step: " + n.candidate
+                                                           : "";
+        progress_.say(fmt::format("{:7.1f}% {:6} {:8}  {:5.3f} {:>9}  {}{}{}", 100 * n.share, n.tried, n.refusals,
+                                  n.ratio > 0 ? n.ratio : 1.0, left, without_tail(n.of), outcome.empty() ? "" : "  ",
+                                  outcome));
+    }
+    static std::string without_tail(const std::string &name) {
+        return name.size() > 60 ? name.substr(0, 57) + "..." : name;
+    }
+};
+
+}  // namespace
+
+int run_tune(const std::vector<std::string> &arguments) {
+    if (arguments.size() == 2 && arguments[0] == "--measure") {  // a measurement, which is a child of the search
+        fmt::print("{}\n", measure(read_file(arguments[1])));
+        return 0;
+    }
+    return Tune(arguments).run();
+}
+
+}  // namespace cryolite

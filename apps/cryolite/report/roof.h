@@ -1,0 +1,22 @@
+#pragma once
+
+#include <algorithm>
+
+#include "runtime/plan/plan.h"
+
+namespace cryolite {
+
+/// What the machine can do: 1e9 operations and bytes a second.
+struct Roof {
+    double peak = 0, bandwidth = 0;
+
+    /// The least time a call can take, and whether computing or memory decides that.
+    double seconds(const PlanCall &c) const {
+        return std::max(c.flops / (peak * 1e9), double(c.bytes) / (bandwidth * 1e9));
+    }
+    const char *bound(const PlanCall &c) const {
+        return c.flops / peak > double(c.bytes) / bandwidth ? "compute" : "memory";
+    }
+};
+
+}  // namespace cryolite

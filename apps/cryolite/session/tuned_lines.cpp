@@ -1,0 +1,55 @@
+#include "apps/cryolite/session/tuned_lines.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/session/session.h"
+#include "runtime/collective/processes.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+SearchMachine search_machine(int threads) {
+    std::string text = machine_id();
+    for (int cache = 0;; cache++) {
+        std::ifstream in(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", cache));
+        std::string size;
+        if (!(in >> size)) break;
+        text += "|" + size;
+    }
+    return {sha256_hex(text).substr(0, 16), threads};
+}
+
+std::string step_digest(const TrainSettings &s, const Request &request, const Cache &cache) {
+    json parts = json::parse(bundle_parts(request.program, bundle_request(s), cache));
+    for (const char *part : {"program", "machine", "tuned"}) parts.erase(part);
+    parts["app"] = request.app;
+    return sha256_hex(parts.dump()).substr(0, 32);
+}
+
+void take_tuned_lines(TrainSettings &s, const Request &request, const Cache &cache, int threads, Progress &progress) {
+    if (s.tuned != "auto") return;
+    s.tuned = "none";
+    Processes &all = known_processes();
+    std::string lines;
+    if (all.rank() == 0 && s.device == "cpu" && fs::exists(SearchRecords::file(cache.folder()))) {
+        const SearchRecords records(cache.folder(), search_machine(threads));
+        if (const auto found = records.choice(step_digest(s, request, cache)); found && !found->lines.empty()) {
+            lines = found->lines;
+            progress.say(fmt::format("tuned: {} line{} that `cryolite tune` found for this step, {:.2f} ms instead of "
+                                     "{:.2f}{}; --tuned none does without",
+                                     1 + std::ranges::count(lines, ';'),
+                                     lines.find(';') == std::string::npos ? "" : "s", 1e3 * found->after,
+                                     1e3 * found->before, found->same_bits ? ", with the same bits" : ""));
+        }
+    }
+    uint64_t size = lines.size();
+    all.broadcast(std::as_writable_bytes(std::span(&size, 1)));
+    lines.resize(size);
+    all.broadcast(std::as_writable_bytes(std::span(lines)));
+    if (!lines.empty()) s.tuned = lines;
+}
+
+}  // namespace cryolite

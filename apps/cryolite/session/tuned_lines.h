@@ -1,0 +1,23 @@
+#pragma once
+// What `tune` found for a step, and how a step is known by.
+
+#include "apps/cryolite/report/progress.h"
+#include "apps/cryolite/session/settings.h"
+#include "client/programs.h"
+#include "runtime/cache/search_records.h"
+
+namespace cryolite {
+
+/// This machine: its processor with all features, and the sizes of its caches.
+SearchMachine search_machine(int threads);
+
+/// A digest of what the bundle of these settings depends on, but for the program's code and the lines that a search may
+/// find: a program that is compiled again keeps its choice.
+std::string step_digest(const TrainSettings &settings, const Request &request, const Cache &cache);
+
+/// Where --tuned is auto: the lines that were found for this step with so many threads, with a word; none where there
+/// are none. Processes of one run take what rank 0 finds.
+void take_tuned_lines(TrainSettings &settings, const Request &request, const Cache &cache, int threads,
+                      Progress &progress);
+
+}  // namespace cryolite

@@ -1,0 +1,166 @@
+#include "apps/cryolite/tune/kernel_run.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/io/error.h"
+#include "runtime/io/rng.h"
+
+namespace cryolite {
+
+namespace {
+
+constexpr size_t guard = 256;  ///< bytes on either side of an array, of which a kernel writes none
+constexpr unsigned char untouched = 0xa5;
+
+int bits_of(const std::string &type) { return type.ends_with("16") ? 16 : type.ends_with("64") ? 64 : 32; }
+
+halide_type_t halide_type(const std::string &type) {
+    const auto code = type == "int32"      ? halide_type_int
+                      : type == "uint16"   ? halide_type_uint
+                      : type == "bfloat16" ? halide_type_bfloat
+                                           : halide_type_float;
+    return {code, uint8_t(bits_of(type)), 1};
+}
+
+double element(const std::string &type, const char *data, size_t i) {
+    auto as = [&](auto x) { return std::memcpy(&x, data + i * sizeof x, sizeof x), x; };
+    if (type == "float32") return double(as(0.0f));
+    if (type == "float64") return as(0.0);
+    if (type == "int32") return double(as(int32_t(0)));
+    const uint32_t high = uint32_t(as(uint16_t(0))) << 16;
+    float x = 0;
+    std::memcpy(&x, &high, sizeof x);
+    return type == "bfloat16" ? double(x) : 0;  // low halves are far below what the high ones may differ by
+}
+
+}  // namespace
+
+LoadedKernel::LoadedKernel(const fs::path &folder, const std::string &symbol)
+    : library_(OpenFile::at(fs::absolute(folder) / "kernels.so"), "the candidate") {
+    function_ = reinterpret_cast<Bundle::Function>(library_.symbol(symbol + "_argv"));
+    if (!function_) fail("{} has no kernel {}", folder.string(), symbol);
+}
+
+KernelRun::KernelRun(const Plan &plan, const std::string &symbol, Device &device) : plan_(plan), device_(device) {
+    const PlanCall *call = nullptr;
+    for (const auto &[name, calls] : plan.plans)
+        for (const PlanCall &c : calls)
+            if (!call && c.kernel >= 0 && plan.kernels[size_t(c.kernel)].symbol == symbol) call = &c;
+    if (!call) fail("the plan has no call of {}", symbol);
+    const PlanKernel &k = plan.kernels[size_t(call->kernel)];
+    for (size_t i = 0; i < k.args.size(); i++) {
+        Argument &a = arguments_.emplace_back();
+        a.buffer = &plan.buffers[size_t(call->args[i].buffer)], a.shape = &k.args[i];
+        a.elements = 1;
+        for (int e : a.shape->extents) {
+            a.dimensions.emplace_back(0, e, int(a.elements));
+            a.elements *= size_t(e);
+        }
+        a.view.type = halide_type(a.shape->type);
+        a.view.dimensions = int(a.dimensions.size()), a.view.dim = a.dimensions.data();
+        a.bytes = a.elements * size_t(bits_of(a.shape->type) / 8);
+        a.memory = device.allocate(a.bytes + 2 * guard, a.buffer->name);
+        device.bind(a.view, a.memory, guard);
+    }
+}
+
+KernelRun::~KernelRun() {
+    for (Argument &a : arguments_) device_.release(a.memory);
+}
+
+void KernelRun::fill() {
+    uint64_t seed = 0;
+    for (Argument &a : arguments_) fill(a, ++seed);
+}
+
+void KernelRun::fill(Argument &a, uint64_t seed) {
+    auto *data = static_cast<unsigned char *>(device_.host_address(a.view));
+    std::memset(data - guard, untouched, guard);
+    std::memset(data + a.bytes, untouched, guard);
+    const Rng rng(seed, "tune");
+    const std::string &role = a.buffer->role, &type = a.shape->type;
+    const bool positive = role == "state" || role == "norms" || role == "scale" || a.buffer->of_layer;
+    auto put = [&](size_t i, auto x) { std::memcpy(data + i * sizeof x, &x, sizeof x); };
+    for (size_t i = 0; i < a.elements; i++) {
+        const double u = rng.uniform(i), x = positive ? u + 0.1 : 2 * u - 1;
+        if (i < a.buffer->constant.size() && type == "float32") {
+            put(i, a.buffer->constant[i]);
+        } else if (type == "float32") {
+            put(i, float(x));
+        } else if (type == "float64") {
+            const bool scalar = role == "scalars" && i < plan_.scalar_values.size();
+            const bool rate = scalar && (plan_.scalar_names[i] == "step" || plan_.scalar_names[i] == "clip");
+            put(i, rate ? 1.0 : scalar ? plan_.scalar_values[i] : x);
+        } else if (type == "int32") {
+            put(i, role == "count" ? int32_t(3) : int32_t(u * 2));  // a row of any table
+        } else {
+            const auto single = float(x);
+            uint32_t bits = 0;
+            std::memcpy(&bits, &single, sizeof bits);
+            put(i, uint16_t(bits >> 16));
+        }
+    }
+}
+
+void KernelRun::call(Bundle::Function kernel, Device *device) {
+    void *context = device ? device->context() : nullptr;
+    std::vector<void *> argv = {&context};
+    for (Argument &a : arguments_) argv.push_back(&a.view);
+    int code = 0;
+    if (device) {
+        const KernelCall one{kernel, argv.data()};
+        const CallFailure failure = device->run({&one, 1});
+        if (failure.call >= 0) code = failure.code;
+    } else {
+        code = kernel(argv.data());
+    }
+    if (code) fail("it fails with code {}: {}", code, device ? device->last_error() : "");
+}
+
+std::string KernelRun::outputs(Bundle::Function kernel, Device *device, bool backwards) {
+    fill();
+    run_serial_loops_backwards(backwards);
+    call(kernel, device);
+    run_serial_loops_backwards(false);
+    std::string bytes;
+    for (const Argument &a : arguments_) {
+        const auto *data = static_cast<const unsigned char *>(device_.host_address(a.view));
+        for (size_t i = 0; i < guard; i++)
+            if (data[-1 - ptrdiff_t(i)] != untouched || data[a.bytes + i] != untouched)
+                fail("it writes outside of the array of {}", a.buffer->name);
+        if (a.shape->written) bytes.append(reinterpret_cast<const char *>(data), a.bytes);
+    }
+    return bytes;
+}
+
+double KernelRun::seconds(Bundle::Function kernel, int times) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < times; i++) call(kernel, &device_);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double KernelRun::distance(const std::string &expected, const std::string &got) const {
+    double worst = 0;
+    size_t at = 0;
+    for (const Argument &a : arguments_) {
+        if (!a.shape->written) continue;
+        const char *e = expected.data() + at, *g = got.data() + at;
+        double largest = 1e-30;
+        for (size_t i = 0; i < a.elements; i++)
+            if (const double x = std::abs(element(a.shape->type, e, i)); std::isfinite(x))
+                largest = std::max(largest, x);
+        for (size_t i = 0; i < a.elements; i++) {
+            const double x = element(a.shape->type, e, i), y = element(a.shape->type, g, i);
+            if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+            const double d = std::abs(x - y) / largest;
+            worst = std::max(worst, std::isfinite(d) ? d : INFINITY);
+        }
+        at += a.bytes;
+    }
+    return worst;
+}
+
+}  // namespace cryolite

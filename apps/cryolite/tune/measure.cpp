@@ -1,0 +1,195 @@
+#include "apps/cryolite/tune/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/inputs/random_batches.h"
+#include "apps/cryolite/session/session.h"
+#include "apps/cryolite/tune/kernel_run.h"
+#include "runtime/device/make_device.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double median(std::vector<double> list) {
+    std::ranges::sort(list);
+    return list.empty() ? 0 : list[list.size() / 2];
+}
+
+/// Rounds of two that were timed in turn.
+class Rounds {
+public:
+    void add(double before, double after) { before_.push_back(before), after_.push_back(after); }
+    size_t count() const { return before_.size(); }
+    /// The machine became faster or slower meanwhile: the rounds say nothing.
+    bool drifted() const {
+        const size_t third = before_.size() / 3;
+        const double first = median({before_.begin(), before_.begin() + long(third)}),
+                     last = median({before_.end() - long(third), before_.end()});
+        return std::max(first, last) > 1.25 * std::min(first, last);
+    }
+    Timing timing() const {
+        std::vector<double> ratios, off;
+        for (size_t i = 0; i < count(); i++) ratios.push_back(after_[i] / before_[i]);
+        const double middle = median(ratios);
+        for (double r : ratios) off.push_back(std::abs(r - middle));
+        // Of a median: 1.25 standard deviations over the root of the count; that is 1.48 median deviations.
+        const double noise = 2 * 1.25 * 1.48 * median(off) / std::sqrt(double(count()));
+        const double before = median(before_);
+        return {.before = before, .after = before * middle, .noise = noise};
+    }
+
+private:
+    std::vector<double> before_, after_;
+};
+
+/// Times in turn, for so long; again where the machine drifts.
+Timing timed(const std::function<double()> &before, const std::function<double()> &after, double seconds,
+             size_t least) {
+    for (int attempt = 0; attempt < 3; attempt++) {
+        Rounds rounds;
+        const auto start = Clock::now();
+        while (rounds.count() < least || since(start) < seconds) {
+            const bool turned = rounds.count() % 2;  // whoever is second finds the caches as the first left them
+            const double first = turned ? after() : before(), second = turned ? before() : after();
+            rounds.add(turned ? second : first, turned ? first : second);
+        }
+        if (!rounds.drifted()) return rounds.timing();
+    }
+    return {.busy = true};
+}
+
+json json_of(const Timing &t) {
+    return {{"before", t.before}, {"after", t.after}, {"noise", t.noise}, {"same_bits", t.same_bits}, {"busy", t.busy}};
+}
+
+json measure_kernel(const json &job) {
+    const fs::path folder = job.at("bundle").get<std::string>();
+    const Plan plan = Plan::parse(read_file(folder / "plan.json"), "plan.json");
+    const std::unique_ptr<Device> device = make_device("cpu", job.at("threads"));
+    auto load = [&](const char *which) {
+        return LoadedKernel(job.at(which).at("folder").get<std::string>(), job.at(which).at("symbol"));
+    };
+    const LoadedKernel before = load("before"), after = load("after");
+    KernelRun run(plan, job.at("kernel"), *device);
+    return json_of(compare_kernels(run, before.function(), after.function(), *device, job.at("seconds")));
+}
+
+/// A bundle that trains on random batches.
+class StepRun {
+public:
+    StepRun(const fs::path &folder, const json &job)
+        : bundle_(std::make_shared<Bundle>(folder)), accumulate_(job.at("accumulate")) {
+        std::vector<Device *> list;
+        for (int w = 0; w < bundle_->plan.workers; w++)
+            devices_.push_back(make_device("cpu", job.at("threads"))), list.push_back(devices_.back().get());
+        trainer_ = std::make_unique<Trainer>(bundle_, list, known_processes());
+        trainer_->initialise(1);
+        for (auto &[name, value] : job.at("scalars").items()) trainer_->set(name, value);
+        loader_ = std::make_unique<Loader>(random_batches(bundle_->plan, 1));
+    }
+    double step() {
+        const auto start = Clock::now();
+        losses_.push_back(trainer_->step([&]() -> const Batch & { return loader_->next(); }, accumulate_));
+        return since(start);
+    }
+    const std::vector<double> &losses() const { return losses_; }
+    /// All bits that training has made.
+    std::vector<float> numbers() {
+        trainer_->flush();
+        std::vector<float> all;
+        for (size_t b = 0; b < trainer_->plan().buffers.size(); b++) {
+            const PlanBuffer &w = trainer_->plan().buffers[b];
+            if (w.role != "parameter") continue;
+            std::vector<float> values(size_t(w.elements()));
+            trainer_->get(int(b), values);
+            all.insert(all.end(), values.begin(), values.end());
+        }
+        return all;
+    }
+    Trainer &trainer() { return *trainer_; }
+
+private:
+    std::shared_ptr<const Bundle> bundle_;
+    int accumulate_;
+    std::vector<std::unique_ptr<Device>> devices_;
+    std::unique_ptr<Trainer> trainer_;
+    std::unique_ptr<Loader> loader_;
+    std::vector<double> losses_;
+};
+
+json measure_step(const json &job) {
+    StepRun before(job.at("before").get<std::string>(), job), after(job.at("after").get<std::string>(), job);
+    for (int k = 0; k < 3; k++) before.step(), after.step();
+    double off = 0;
+    for (int k = 0; k < 3; k++)
+        off = std::max(off, std::abs(before.losses()[size_t(k)] - after.losses()[size_t(k)]) /
+                                std::abs(before.losses()[size_t(k)]));
+    const double allowed = 1e-2;
+    if (!(off <= allowed)) fail("the losses of its first three steps are off by {:.2g} of themselves", off);
+    const std::vector<float> b = before.numbers(), a = after.numbers();
+    const bool same = before.losses() == after.losses() && a.size() == b.size() &&
+                      std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+    Timing t = timed([&] { return before.step(); }, [&] { return after.step(); }, job.at("seconds"), 9);
+    t.same_bits = same;
+    return json_of(t);
+}
+
+json profile(const json &job) {
+    constexpr int steps = 6;
+    StepRun run(job.at("bundle").get<std::string>(), job);
+    for (int k = 0; k < 2; k++) run.step();
+    std::vector<double> step, seconds;
+    for (int k = 0; k < steps; k++) step.push_back(run.step());
+    run.trainer().profile(&seconds);
+    for (int k = 0; k < steps; k++) run.step();
+    const Plan &plan = run.trainer().plan();
+    const std::vector<const PlanCall *> calls = step_calls(plan, job.at("accumulate"));
+    json kernels = json::object();
+    for (size_t i = 0; i < calls.size() && i < seconds.size(); i++)
+        if (const int k = calls[i]->kernel; k >= 0) {
+            const std::string &symbol = plan.kernels[size_t(k)].symbol;
+            kernels[symbol] = kernels.value(symbol, 0.0) + seconds[i] / steps;
+        }
+    return {{"step", median(step)}, {"kernels", kernels}};
+}
+
+}  // namespace
+
+Timing compare_kernels(KernelRun &run, Bundle::Function before, Bundle::Function after, Device &device,
+                       double seconds) {
+    constexpr double allowed = 2e-2;  // of the largest element: a wrong loop is off by whole terms
+    const std::string expected = run.outputs(before, &device), got = run.outputs(after, nullptr);
+    if (got != run.outputs(after, nullptr, true)) fail("its result depends on the order of its parallel iterations");
+    for (int times = 0; times < 2; times++)
+        if (got != run.outputs(after, &device)) fail("its result is another one on {} threads", device.threads());
+    const double off = run.distance(expected, got);
+    if (!(off <= allowed))
+        fail("its result is off by {:.2g} of the largest element from the one that it replaces", off);
+    run.fill();
+    const int times = int(std::clamp(2e-3 / std::max(1e-7, run.seconds(before, 1)), 1.0, 2000.0));
+    Timing t = timed([&] { return run.seconds(before, times) / times; },
+                     [&] { return run.seconds(after, times) / times; }, seconds, 9);
+    if (got != run.outputs(after, &device)) fail("its result is another one after it was timed");
+    t.same_bits = expected == got;
+    return t;
+}
+
+std::string measure(const std::string &text) {
+    const json job = json::parse(text);
+    const std::string what = job.at("what");
+    return (what == "kernel" ? measure_kernel(job) : what == "step" ? measure_step(job) : profile(job)).dump();
+}
+
+}  // namespace cryolite

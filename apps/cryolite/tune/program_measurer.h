@@ -1,0 +1,44 @@
+#pragma once
+// Candidates through the generator program, which compiles and compares them, and through this command as a child,
+// which times them.
+
+#include "apps/cryolite/session/settings.h"
+#include "apps/cryolite/tune/search.h"
+#include "client/programs.h"
+
+namespace cryolite {
+
+class ProgramMeasurer : public Measurer {
+public:
+    /// `work`: a folder that is gone after the search.
+    ProgramMeasurer(const Program &program, const TrainSettings &settings, const Cache &cache, fs::path work,
+                    int threads);
+
+    /// The kernels of the step that have numbers, with their shares; `step_seconds` is the step's time.
+    std::vector<SearchKernel> kernels(double &step_seconds);
+    /// Lines of the step schedule that may be legal: what is placed elsewhere, in its own kernel, and the other way
+    /// round; other panels. The compiler judges them.
+    std::vector<std::string> moves();
+
+    std::vector<MadeKernel> make(const SearchKernel &kernel, const std::vector<std::string> &numbers) override;
+    Timing time_kernel(const SearchKernel &kernel, const MadeKernel &before, const MadeKernel &after) override;
+    Timing time_step(const std::string &before, const std::string &after) override;
+
+private:
+    const Program &program_;
+    const TrainSettings &settings_;
+    const Cache &cache_;
+    const fs::path work_, self_;
+    const int threads_;
+    fs::path bundle_;  ///< with none of the search's lines
+    int made_ = 0;
+
+    BundleRequest request(const std::string &lines) const;
+    std::string ask_child(const std::string &job, double seconds, std::string &refused) const;
+    Timing timing_of(const std::string &job, double seconds) const;
+};
+
+/// The moves of a plan.
+std::vector<std::string> moves_of(const Plan &plan);
+
+}  // namespace cryolite

@@ -1,0 +1,96 @@
+#include "runtime/cache/search_records.h"
+
+#include <ctime>
+
+#include "runtime/io/error.h"
+#include "runtime/io/streams.h"
+
+namespace cryolite {
+
+namespace {
+
+constexpr Database::Form searches_form = {
+    "searches.sqlite", 1,
+    "CREATE TABLE candidates (machine TEXT, threads INTEGER, algorithm TEXT, base TEXT, candidate TEXT, "
+    "ratio REAL NOT NULL, noise REAL NOT NULL, same_bits INTEGER NOT NULL, refused TEXT NOT NULL, "
+    "date INTEGER NOT NULL, PRIMARY KEY (machine, threads, algorithm, base, candidate)) WITHOUT ROWID; "
+    "CREATE TABLE choices (machine TEXT, threads INTEGER, step TEXT, app TEXT NOT NULL, lines TEXT NOT NULL, "
+    "same_bits INTEGER NOT NULL, before REAL NOT NULL, after REAL NOT NULL, candidates INTEGER NOT NULL, "
+    "refused INTEGER NOT NULL, date INTEGER NOT NULL, PRIMARY KEY (machine, threads, step)) WITHOUT ROWID",
+    "SELECT candidates.ratio, candidates.refused, choices.lines FROM candidates, choices LIMIT 0"};
+
+Database::Statement &bind(Database::Statement &s, const SearchMachine &m, const CandidateKey &k) {
+    return s.bind(m.id).bind(m.threads).bind(k.algorithm).bind(k.base).bind(k.candidate);
+}
+
+/// What cannot be read is not there, with a word.
+template <typename Read> auto read_or_none(Read read) -> decltype(read()) {
+    try {
+        return read();
+    } catch (const Error &e) {
+        tell("cache: searches.sqlite: {}", e.what());
+        return std::nullopt;
+    }
+}
+
+}  // namespace
+
+fs::path SearchRecords::file(const fs::path &folder) { return folder / searches_form.name; }
+std::string SearchRecords::damage(const fs::path &folder) { return Database::damage(folder, searches_form); }
+void SearchRecords::remove(const fs::path &folder) { Database::remove(folder, searches_form); }
+
+SearchRecords::SearchRecords(const fs::path &folder, SearchMachine machine)
+    : database_(folder, searches_form), machine_(std::move(machine)) {}
+
+std::optional<CandidateRecord> SearchRecords::find(const CandidateKey &key) const {
+    if (!database_) return std::nullopt;
+    return read_or_none([&]() -> std::optional<CandidateRecord> {
+        Database::Statement s(database_,
+                              "SELECT ratio, noise, same_bits, refused FROM candidates WHERE machine = ? AND "
+                              "threads = ? AND algorithm = ? AND base = ? AND candidate = ?");
+        if (!bind(s, machine_, key).step()) return std::nullopt;
+        return CandidateRecord{s.real(0), s.real(1), s.whole(2) != 0, s.text(3)};
+    });
+}
+
+void SearchRecords::remember(const CandidateKey &key, const CandidateRecord &r) {
+    if (!database_) fail("{}", hindrance());
+    Database::Statement s(database_, "INSERT OR REPLACE INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    bind(s, machine_, key).bind(r.ratio).bind(r.noise).bind(int(r.same_bits)).bind(r.refused);
+    s.bind(int64_t(time(nullptr))).step();
+}
+
+std::optional<SearchChoice> SearchRecords::choice(const std::string &step) const {
+    if (!database_) return std::nullopt;
+    return read_or_none([&]() -> std::optional<SearchChoice> {
+        Database::Statement s(database_,
+                              "SELECT app, lines, same_bits, before, after, candidates, refused, date FROM choices "
+                              "WHERE machine = ? AND threads = ? AND step = ?");
+        if (!s.bind(machine_.id).bind(machine_.threads).bind(step).step()) return std::nullopt;
+        return SearchChoice{s.text(0), s.text(1),       s.whole(2) != 0, s.real(3),
+                            s.real(4), int(s.whole(5)), int(s.whole(6)), s.whole(7)};
+    });
+}
+
+void SearchRecords::choose(const std::string &step, const SearchChoice &c) {
+    if (!database_) fail("{}", hindrance());
+    Database::Statement s(database_, "INSERT OR REPLACE INTO choices VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    s.bind(machine_.id).bind(machine_.threads).bind(step).bind(c.app).bind(c.lines).bind(int(c.same_bits));
+    s.bind(c.before).bind(c.after).bind(c.candidates).bind(c.refused).bind(int64_t(time(nullptr))).step();
+}
+
+bool SearchRecords::forget(const std::string &step) {
+    if (!database_) fail("{}", hindrance());
+    const bool there = choice(step).has_value();
+    Database::Statement s(database_, "DELETE FROM choices WHERE machine = ? AND threads = ? AND step = ?");
+    s.bind(machine_.id).bind(machine_.threads).bind(step).step();
+    return there;
+}
+
+int SearchRecords::count() const {
+    if (!database_) return 0;
+    Database::Statement s(database_, "SELECT count(*) FROM candidates");
+    return s.step() ? int(s.whole()) : 0;
+}
+
+}  // namespace cryolite

@@ -1,0 +1,111 @@
+// Kernels that a search times, here functions: what is wrong is refused whatever its time.
+
+#include <atomic>
+#include <cmath>
+
+#include "apps/cryolite/tune/measure.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/io/error.h"
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+namespace {
+
+constexpr int n = 64;
+
+/// y(i) = 2 x(i), a task an element.
+Plan plan() {
+    Plan p;
+    p.buffers = {{.name = "x", .role = "activation", .type = "float32", .shape = {n}, .bytes = 4 * n},
+                 {.name = "y", .role = "activation", .type = "float32", .shape = {n}, .bytes = 4 * n}};
+    p.kernels = {{.symbol = "twice", .args = {{"float32", {n}, false}, {"float32", {n}, true}}}};
+    p.plans["forward"] = {{.kernel = 0, .name = "twice", .args = {{0, 0}, {1, 0}}}};
+    return p;
+}
+
+struct Arrays {
+    float *x, *y;
+    explicit Arrays(void **argv)
+        : x(reinterpret_cast<float *>(static_cast<halide_buffer_t *>(argv[1])->host)),
+          y(reinterpret_cast<float *>(static_cast<halide_buffer_t *>(argv[2])->host)) {}
+};
+
+using Task = int (*)(void *, int, uint8_t *);
+int loop(void **argv, Task task) {
+    Arrays a(argv);
+    return halide_do_par_for(*static_cast<void **>(argv[0]), task, 0, n, reinterpret_cast<uint8_t *>(&a));
+}
+Arrays &arrays(uint8_t *closure) { return *reinterpret_cast<Arrays *>(closure); }
+
+int twice(void **argv) {
+    return loop(argv, [](void *, int i, uint8_t *c) { return arrays(c).y[i] = 2 * arrays(c).x[i], 0; });
+}
+int by_adding(void **argv) {  // another order of additions, say
+    return loop(argv, [](void *, int i, uint8_t *c) {
+        const float x = arrays(c).x[i];
+        return arrays(c).y[i] = std::nextafter(x + x, 9.0f), 0;
+    });
+}
+int shifted(void **argv) {
+    return loop(argv, [](void *, int i, uint8_t *c) { return arrays(c).y[i] = 2 * arrays(c).x[(i + 1) % n], 0; });
+}
+int wrong_tail(void **argv) {
+    return loop(argv, [](void *, int i, uint8_t *c) { return i < n - 1 ? arrays(c).y[i] = 2 * arrays(c).x[i] : 0, 0; });
+}
+int racing(void **argv) {  // each iteration writes the next one's element, too
+    return loop(argv, [](void *, int i, uint8_t *c) {
+        if (i + 1 < n) arrays(c).y[i + 1] = 0;
+        return arrays(c).y[i] = 2 * arrays(c).x[i], 0;
+    });
+}
+int beyond(void **argv) {
+    return loop(argv,
+                [](void *, int i, uint8_t *c) { return arrays(c).y[i + 1] = arrays(c).y[i] = 2 * arrays(c).x[i], 0; });
+}
+std::atomic<int> calls{0};
+int sometimes(void **argv) {
+    if (++calls > 6) return shifted(argv);
+    return twice(argv);
+}
+int not_finite(void **argv) {
+    return loop(argv, [](void *, int i, uint8_t *c) { return arrays(c).y[i] = i ? 2 * arrays(c).x[i] : NAN, 0; });
+}
+int failing(void **) { return -7; }
+
+std::string why_not(Bundle::Function candidate, Timing *timing = nullptr) {
+    const Plan p = plan();
+    const std::unique_ptr<Device> device = make_cpu_device(2);
+    KernelRun run(p, "twice", *device);
+    try {
+        const Timing t = compare_kernels(run, twice, candidate, *device, 0.01);
+        if (timing) *timing = t;
+    } catch (const Error &e) {
+        return e.what();
+    }
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("candidates: one with the same bits, and one that adds otherwise") {
+    Timing t;
+    CHECK(why_not(twice, &t) == "");
+    CHECK(t.same_bits);
+    CHECK((t.busy || (t.before > 0 && t.after > 0)));
+    CHECK(why_not(by_adding, &t) == "");
+    CHECK(!t.same_bits);
+}
+
+TEST_CASE("candidates: what computes something else is refused") {
+    CHECK(why_not(shifted).starts_with("its result is off by"));
+    CHECK(why_not(wrong_tail) != "");
+    CHECK(why_not(racing) == "its result depends on the order of its parallel iterations");
+    CHECK(why_not(beyond) != "");
+    CHECK(why_not(not_finite).starts_with("its result is off by inf"));
+    CHECK(why_not(failing).starts_with("it fails with code -7"));
+    calls = 0;
+    CHECK(why_not(sometimes) != "");
+}
+
+}  // namespace cryolite::test

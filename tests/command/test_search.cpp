@@ -1,0 +1,232 @@
+// The search itself, with a stand-in for what compiles and times.
+
+#include "apps/cryolite/tune/search.h"
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/io/process.h"
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+namespace {
+
+using Strings = std::vector<std::string>;
+
+/// Kernels whose time is a function of their numbers; what some do is told by their text.
+class StandIn : public Measurer {
+public:
+    std::map<std::string, double> times;       ///< of a kernel with these numbers; 1: not here
+    std::map<std::string, std::string> wrong;  ///< why one is refused, when it is made or run
+    std::set<std::string> other_bits, lucky;   ///< lucky: fast once
+    bool busy = false;                         ///< the machine
+    std::map<std::string, double> steps;       ///< of lines
+    std::map<std::string, std::string> refused_lines;
+    Strings made, timed, stepped;
+    std::function<void()> before_timing = [] {};
+
+    std::vector<MadeKernel> make(const SearchKernel &k, const std::vector<std::string> &numbers) override {
+        std::vector<MadeKernel> list;
+        for (const std::string &n : numbers) {
+            made.push_back(n);
+            const bool dies = wrong.count(n) && wrong.at(n).starts_with("compiler");
+            list.push_back({"folder", k.symbol + " " + n, dies ? wrong.at(n) : ""});
+        }
+        return list;
+    }
+    Timing time_kernel(const SearchKernel &, const MadeKernel &before, const MadeKernel &after) override {
+        before_timing();
+        auto numbers = [](const MadeKernel &m) { return m.symbol.substr(m.symbol.find(' ') + 1); };
+        const std::string n = numbers(after);
+        timed.push_back(n);
+        Timing t{.before = of(numbers(before)), .after = of(n), .noise = 0.02, .same_bits = !other_bits.count(n)};
+        if (lucky.erase(n)) t.after /= 2;
+        t.busy = busy;
+        if (wrong.count(n)) t.refused = wrong.at(n);
+        return t;
+    }
+    Timing time_step(const std::string &before, const std::string &after) override {
+        stepped.push_back(after);
+        auto of_lines = [&](const std::string &l) { return steps.count(l) ? steps.at(l) : 1.0; };
+        Timing t{.before = of_lines(before), .after = of_lines(after), .noise = 0.01, .same_bits = true};
+        for (const auto &[line, why] : refused_lines)
+            if (after.ends_with(line)) t.refused = why;
+        return t;
+    }
+
+private:
+    double of(const std::string &numbers) const { return times.count(numbers) ? times.at(numbers) : 1.0; }
+};
+
+SearchKernel product() {
+    return {.name = "h.0.up",
+            .symbol = "cryolite_1",
+            .algorithm = "product",
+            .loops_of = {"h.0.up, forward", "h.1.up, forward"},
+            .numbers = {{"columns", 48, 48, {16, 48}, true},
+                        {"rows", 8, 8, {2, 4, 6, 8}, true},
+                        {"parts", 4, 4, {2, 4}, false}},
+            .share = 0.5};
+}
+
+struct Done {
+    SearchResult result;
+    std::vector<SearchNews> news;
+    const SearchNews &of(const std::string &candidate) const {
+        return *std::ranges::find(news, candidate, &SearchNews::candidate);
+    }
+};
+
+struct Fixture {
+    Scratch folder;
+    StandIn measurer;
+    bool same_bits = false;
+    double left = 1e9;
+    bool stopped = false;
+    Done run(std::vector<SearchKernel> kernels = {product()}, Strings moves = {}) {
+        SearchRecords records(folder.path, {"a machine", 2});
+        Done done;
+        Search search(measurer, records,
+                      {.same_bits = same_bits,
+                       .step = "a step",
+                       .seconds_left = [this] { return left -= 1; },
+                       .stopped = [this] { return stopped; },
+                       .tell = [&](const SearchNews &n) { done.news.push_back(n); }});
+        try {
+            search.run(std::move(kernels), std::move(moves));
+        } catch (const Interrupted &) {
+        }
+        done.result = search.result();
+        return done;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("search: the fastest numbers win, one after another, as one line for all blocks") {
+    Fixture f;
+    f.measurer.times = {
+        {"columns=16", 0.9}, {"columns=16 rows=4", 0.6}, {"columns=16 parts=2 rows=4", 0.5}, {"rows=2", 0.8}};
+    const Done d = f.run();
+    CHECK(d.result.lines == Strings{"loops(h.*.up, forward): columns=16 parts=2 rows=4"});
+    CHECK(d.news.back().taken);
+    CHECK(d.news.back().ratio == doctest::Approx(0.5));
+    CHECK(d.result.refused == 0);
+    CHECK(f.measurer.stepped == Strings{"loops(h.*.up, forward): columns=16 parts=2 rows=4"});
+}
+
+TEST_CASE("search: nothing is measured twice, by this search or by a later one") {
+    Fixture f;
+    f.measurer.times = {{"rows=4", 0.7}};
+    f.run();
+    const Strings first = f.measurer.timed;
+    CHECK(std::set<std::string>(first.begin(), first.end()).size() == first.size() - 1);  // the winner, again
+    f.measurer.timed.clear();
+    const Done again = f.run();
+    CHECK(again.result.lines == Strings{"loops(h.*.up, forward): rows=4"});
+    CHECK(f.measurer.timed == Strings{"rows=4"});  // confirmed, not believed
+    CHECK(again.result.known > 0);
+    CHECK(again.of("rows=2").known);
+}
+
+TEST_CASE("search: what is wrong, hangs, aborts, eats memory or races is refused and recorded, and costs no more") {
+    Fixture f;
+    f.measurer.times = {{"rows=2", 0.1}, {"rows=4", 0.1}, {"rows=6", 0.1}, {"columns=16", 0.1}, {"parts=2", 0.8}};
+    f.measurer.wrong = {{"rows=2", "its result is off by 1"},
+                        {"rows=4", "it ran longer than the limit of 60 s"},
+                        {"rows=6", "its result depends on the order of its parallel iterations"},
+                        {"columns=16", "compiler: it ran out of memory"}};
+    const Done d = f.run();
+    CHECK(d.result.lines == Strings{"loops(h.*.up, forward): parts=2"});
+    CHECK(d.result.refused >= 4);
+    for (const auto &[numbers, why] : f.measurer.wrong) CHECK(d.of(numbers).refused == why);
+    f.measurer.timed.clear(), f.measurer.made.clear();
+    f.run();
+    for (const auto &[numbers, why] : f.measurer.wrong) {
+        CHECK(std::ranges::count(f.measurer.timed, numbers) == 0);
+        CHECK(std::ranges::count(f.measurer.made, numbers) == 0);
+    }
+}
+
+TEST_CASE("search: a winner wins by more than the noise, twice, and slows no whole step") {
+    Fixture f;
+    f.measurer.times = {{"rows=4", 0.985}};
+    CHECK(f.run().result.lines.empty());
+    Fixture once;
+    once.measurer.lucky = {"rows=4"};
+    CHECK(once.run().result.lines.empty());
+    Fixture slow;
+    slow.measurer.times = {{"rows=4", 0.5}};
+    slow.measurer.steps = {{"loops(h.*.up, forward): rows=4", 1.2}};
+    const Done d = slow.run();
+    CHECK(d.result.lines.empty());
+    CHECK(!d.news.back().taken);
+}
+
+TEST_CASE("search: what was measured while the machine was too busy is neither believed nor kept") {
+    Fixture f;
+    f.measurer.times = {{"rows=4", 0.5}};
+    f.measurer.busy = true;
+    CHECK(f.run().result.lines.empty());
+    f.measurer.busy = false;
+    CHECK(f.run().result.lines == Strings{"loops(h.*.up, forward): rows=4"});
+}
+
+TEST_CASE("search: with the same bits, what adds in another order is not tried, and what has others not taken") {
+    Fixture f;
+    f.same_bits = true;
+    f.measurer.times = {{"parts=2", 0.2}, {"rows=4", 0.4}, {"rows=6", 0.6}};
+    f.measurer.other_bits = {"rows=4"};
+    const Done d = f.run();
+    CHECK(d.result.lines == Strings{"loops(h.*.up, forward): rows=6"});
+    CHECK(std::ranges::count(f.measurer.timed, "parts=2") == 0);
+}
+
+TEST_CASE("search: kernels by their share; a star only where no other kernel is meant by it") {
+    Fixture f;
+    SearchKernel other = product();
+    other.name = "h.2.up", other.symbol = "cryolite_2", other.algorithm = "another", other.share = 0.9;
+    other.loops_of = {"h.2.up, forward"};
+    f.measurer.times = {{"rows=4", 0.5}};
+    const Done d = f.run({product(), other});
+    CHECK(d.result.lines == Strings{"loops(h.2.up, forward): rows=4", "loops(h.0.up, forward): rows=4",
+                                    "loops(h.1.up, forward): rows=4"});
+}
+
+TEST_CASE("search: lines of the step schedule, each on what was best before, and the nearest legal one") {
+    Fixture f;
+    f.measurer.steps = {{"s(a).compute_root()", 0.9},
+                        {"s(a).compute_root(); s(b).compute_with(c)", 0.8},
+                        {"s(a).compute_root(); s(d).compute_root()", 1.1}};
+    f.measurer.refused_lines = {{"s(b).compute_at(c)", "s(b).compute_at(c) is refused: it is stored; the nearest legal "
+                                                       "line is s(b).compute_with(c)"}};
+    const Done d = f.run({}, {"s(a).compute_root()", "s(b).compute_at(c)", "s(d).compute_root()"});
+    CHECK(d.result.lines == Strings{"s(a).compute_root()", "s(b).compute_with(c)"});
+    CHECK(d.result.refused == 1);
+    f.measurer.stepped.clear();
+    CHECK(f.run({}, {"s(a).compute_root()", "s(b).compute_at(c)", "s(d).compute_root()"}).result.lines ==
+          d.result.lines);
+    CHECK(f.measurer.stepped.size() == 2);  // the winners, confirmed
+}
+
+TEST_CASE("search: when time is out or Ctrl-C comes, the best so far stays") {
+    SearchKernel second = product();
+    second.name = "down", second.symbol = "cryolite_2", second.algorithm = "another", second.share = 0.1;
+    second.loops_of = {"down, forward"};
+    Fixture f;
+    f.measurer.times = {{"rows=4", 0.5}};
+    f.measurer.before_timing = [&] {
+        if (f.measurer.stepped.size() == 1) throw Interrupted("interrupted");  // during the second kernel
+    };
+    CHECK(f.run({product(), second}).result.lines == Strings{"loops(h.*.up, forward): rows=4"});
+    Fixture late;
+    late.measurer.times = {{"rows=4", 0.5}};
+    late.left = 0;
+    CHECK(late.run().result.candidates == 0);
+    Fixture stopped;
+    stopped.stopped = true;
+    CHECK(stopped.run({product()}, {"s(a).compute_root()"}).result.candidates == 0);
+}
+
+}  // namespace cryolite::test

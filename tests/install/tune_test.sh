@@ -1,0 +1,60 @@
+#!/bin/bash
+# A search from its first candidate to a run that takes what it found; and what it refuses. usage: tune_test.sh SOURCE BUILD
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
+export TMPDIR=$work
+model=(--layers 1 --heads 2 --width 64 --context 32 --batch 4 --cache "$work/cache" --threads 2)
+tune() { timeout 400 "$command" tune "$@" < /dev/null > out 2> err; }
+train() { timeout 300 "$command" train gpt "${model[@]}" --steps 5 --json "$@" < /dev/null > out 2> err; }
+losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' out; }
+
+for wrong in 'nonsense --for 10s:there is no app' 'gpt:needs --for TIME' 'gpt --for soon:expected' \
+    'gpt --for 10s --device opencl:only steps of the CPU' 'gpt --for 10s --nonsense:is not a flag'; do
+    tune ${wrong%%:*} --cache "$work/cache"
+    [ $? = 2 ] && grep -q "${wrong#*:}" err || fail "$wrong: $(cat err)"
+done
+tune gpt "${model[@]}" --show
+[ $? = 1 ] && grep -q "no search for this step" err || fail "--show of nothing: $(cat err)"
+
+mkdir -p locked/searches.sqlite/x && chmod 700 locked
+tune gpt "${model[@]}" --cache "$work/locked" --for 5s
+[ $? = 1 ] && grep -q "which cannot be used: .*; name another --cache DIR" err || fail "a cache it cannot keep: $(cat err)"
+
+train --out plain --tuned none || fail "a plain run: $(cat err)"
+losses > plain.losses
+tune gpt "${model[@]}" --for 60s --same-bits --json || fail "the search: $(cat err)"
+grep -q '"event":"candidate"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[' || fail "events: $(tail -3 out)"
+grep -qv '^{' out && fail "not JSON lines alone"
+tune gpt "${model[@]}" --export my.schedule --show || fail "--export: $(cat err)"
+cmp -s out my.schedule || fail "--show and --export differ"
+
+# Whatever was found in this time: a line that a search might find.
+if ! grep -q '^[^/]' my.schedule; then
+    echo 'loops(h.*.mlp.c_fc, forward): rows=3;' >> my.schedule
+    train --out scheduled --schedule my.schedule || fail "lines that were exported: $(cat err)"
+else
+    train --out tuned || fail "a run that takes what was found: $(cat err)"
+    grep -q "tuned: [0-9]* line" err && grep -q '^tuned = "[ls]' tuned/config.toml || fail "it does not say so: $(cat err)"
+    train --out tuned --resume --steps 8 || fail "its resume: $(cat err)"
+    grep -q "tuned: " err && fail "a resume looks again"
+    train --out scheduled --tuned none --schedule my.schedule || fail "lines that were exported: $(cat err)"
+fi
+losses > scheduled.losses
+cmp -s plain.losses scheduled.losses || fail "--same-bits has other losses: $(paste plain.losses scheduled.losses)"
+train --out unknown --tuned 'loops(h.7.up, forward): rows=4' && fail "a line that the model has not is taken"
+grep -q "tuned:1:7: the model has no 'h.7.up'" err || fail "a line of an older version: $(cat err)"
+
+echo 's(d(h.*.mlp.c_fc.weight)).compute_root();' > stored.schedule
+echo 's(d(h.*.mlp.c_fc.weight)).compute_at(next(h.*.mlp.c_fc.weight));' > fused.schedule
+timeout 100 "$command" explain gpt "${model[@]}" --clip 0 --diff stored.schedule fused.schedule > out 2> err || fail "--diff: $(cat err)"
+grep -q 'next(h.\*.mlp.c_fc.weight)' out && tail -1 out | grep -q 'the whole step' || fail "what a line buys: $(cat out)"
+
+"$command" tune gpt "${model[@]}" --for 300s < /dev/null > out 2> err &
+sleep 15
+kill -INT $!
+wait $!
+[ $? = 130 ] || fail "an interrupt has another status than 130: $(tail -3 err)"
+tune gpt "${model[@]}" --show || fail "what a search that is interrupted found is kept: $(cat err)"
+tune gpt "${model[@]}" --forget && grep -q forgotten err || fail "--forget: $(cat err)"
+tune gpt "${model[@]}" --show && fail "it is not forgotten"
+ls -d cryolite-tune-* 2> /dev/null && fail "a folder is left behind"
+exit $((failures > 0))
