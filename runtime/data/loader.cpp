@@ -2,6 +2,7 @@
 
 #include "runtime/io/error.h"
 #include "runtime/io/threads.h"
+#include "runtime/io/trace.h"
 
 namespace cryolite {
 
@@ -46,6 +47,7 @@ void Loader::seek(uint64_t position) {
 
 /// Makes batch after batch while there is a free slot; the only writer of made_.
 void Loader::run() {
+    name_thread("loader");
     for (uint64_t n = 0;; ++n) {
         uint64_t wanted = wanted_;
         while (wanted != stopped && n >= wanted) {
@@ -54,6 +56,7 @@ void Loader::run() {
         }
         if (wanted == stopped) return;
         try {
+            const TraceSpan span("loader", "micro-batch", int64_t(first_ + n));
             source_->fill(first_ + n, slots_[n % slots_.size()]);
         } catch (...) {
             failure_ = std::current_exception();
@@ -70,7 +73,10 @@ const Batch &Loader::next() {
     // Only now is the batch given before free, so that its slot may be filled again.
     wanted_ = n + slots_.size();
     wanted_.notify_one();
-    for (uint64_t made = made_; made <= n; made = made_) made_.wait(made);
+    if (made_ <= n) {
+        const TraceSpan span("wait", "wait for the loader");
+        for (uint64_t made = made_; made <= n; made = made_) made_.wait(made);
+    }
     if (failed_ && made_ == n + 1) std::rethrow_exception(failure_);
     ++position_;
     return slots_[n % slots_.size()];

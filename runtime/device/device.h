@@ -9,7 +9,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "runtime/io/trace.h"
 
 namespace cryolite {
 
@@ -29,7 +32,14 @@ struct KernelCall {
     int waits = 0;                 ///< for how many earlier calls it waits
     std::vector<int> next{};       ///< later calls that wait for it
     std::function<Gate()> gate{};  ///< where given, asked by one thread at a time until it is not closed
+    std::string_view name{};       ///< in a trace; empty: too short to be shown
 };
+
+/// Runs it; what it returns.
+inline int run_call(const KernelCall &call) {
+    const TraceSpan span("kernel", call.name);
+    return call.function(call.argv);
+}
 
 /// What a call returns whose gate is broken.
 constexpr int gate_broken = -1000;

@@ -83,12 +83,26 @@ void Executor::place(int buffer, DeviceMemory &memory, size_t &offset) const {
     offset = in_arena ? size_t(b.offset) : 0;
 }
 
+namespace {
+
+/// "h.0.mlp.c_fc: root, h.0.mlp.gelu: with(h.0.mlp.c_fc)"
+std::string stages_in_words(const PlanCall &c) {
+    std::string words;
+    for (const PlanCall::Stage &s : c.stages)
+        words += fmt::format("{}{}: {}", words.empty() ? "" : ", ", s.name, s.placed);
+    return words;
+}
+
+}  // namespace
+
 void Executor::resolve() {
     for (auto &[name, calls] : plan().plans) {
         Line &line = lines_[name];
         line.context = device_.context();
         for (size_t i = 0; i < calls.size(); i++) resolve(line, calls[i], collective_ ? shared_[name][i] : -1);
         order(line);
+        if (tracing())
+            for (const PlanCall &c : calls) trace_note(c.name, stages_in_words(c));
     }
 }
 
@@ -189,6 +203,9 @@ int publish(void **argv) {
 }
 int nothing(void **) { return 0; }
 
+/// Whether it is more than a word to other workers.
+bool computes(int (*function)(void **)) { return function != offer && function != publish && function != nothing; }
+
 std::function<Gate()> when(bool (Collective::*ready)(int), const End &end) {
     return [ready, c = end.collective, n = end.number] {
         return (c->*ready)(n) ? Gate::open : c->broken() ? Gate::broken : Gate::closed;
@@ -250,7 +267,12 @@ void Executor::order(Line &line) const {
         return false;
     };
     auto add_ready = [&](int call, int (*function)(void **), void **argv, std::function<Gate()> gate = {}) {
-        line.ready.push_back({function, argv, 0, {}, std::move(gate)});
+        line.ready.push_back({function,
+                              argv,
+                              0,
+                              {},
+                              std::move(gate),
+                              computes(function) ? std::string_view(line.calls[size_t(call)].plan->name) : ""});
         line.call_of.push_back(call);
         return int(line.ready.size()) - 1;
     };
@@ -319,11 +341,10 @@ void Executor::run(const Line &line, std::span<double> seconds) {
 }
 
 void Executor::run_each(const Line &line, const Around &around) {
-    KernelCall alone;
     for (size_t i = 0; i < line.ready.size(); i++) {
-        alone.function = line.ready[i].function, alone.argv = line.ready[i].argv, alone.gate = line.ready[i].gate;
-        const bool computes = alone.function != offer && alone.function != publish && alone.function != nothing;
-        around(size_t(line.call_of[i]), computes, [&] {
+        const KernelCall &call = line.ready[i];
+        const KernelCall alone{call.function, call.argv, 0, {}, call.gate, call.name};
+        around(size_t(line.call_of[i]), computes(call.function), [&] {
             check(line, device_.run({&alone, 1}), i);
             device_.finish();
         });

@@ -4,6 +4,7 @@
 
 #include "runtime/io/error.h"
 #include "runtime/io/threads.h"
+#include "runtime/io/trace.h"
 
 namespace cryolite {
 
@@ -31,6 +32,7 @@ void WorkerThreads::stop() {
 }
 
 void WorkerThreads::serve(int worker) {
+    name_thread(fmt::format("worker {}", worker));
     for (uint64_t done = 0;; done++) {
         round_.wait(done);
         if (stop_) return;
@@ -62,6 +64,7 @@ bool WorkerThreads::only_lost(const std::function<bool(int)> &lost) const {
 void WorkerThreads::run(const std::function<void(int)> &work, const std::function<void()> &failed,
                         const std::function<bool(int)> &lost) {
     if (threads_.empty()) return work(0);
+    const TraceSpan span("wait", "wait for the workers");
     work_ = &work, failed_ = &failed, failing_ = has_failed_ = false;
     for (size_t w = 0; w < threads_.size(); w++) working_[w] = true;
     left_ += int(threads_.size());

@@ -5,7 +5,7 @@
 
 namespace cryolite {
 
-/// Text as an SVG document has it.
+/// Text as an SVG document or an HTML page has it, also within the quotes of an attribute.
 inline std::string svg_text(const std::string &text) {
     std::string out;
     for (unsigned char c : text) {
@@ -19,8 +19,11 @@ inline std::string svg_text(const std::string &text) {
         case '>':
             out += "&gt;";
             break;
+        case '"':
+            out += "&quot;";
+            break;
         default:
-            out += c < 0x20 ? ' ' : static_cast<char>(c);  // XML knows no control characters
+            out += c < 0x20 && c != '\n' ? ' ' : static_cast<char>(c);  // XML knows no control characters
         }
     }
     return out;

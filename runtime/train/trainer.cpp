@@ -177,6 +177,7 @@ void Trainer::feed(int worker, const Batch &batch, int part) {
 }
 
 void Trainer::run(int worker, const char *name, size_t &call) {
+    const TraceSpan span("pass", name);
     const Executor::Line &line = executors_[size_t(worker)]->line(name);
     if (!watches_.empty()) return watches_[size_t(worker)].run(name);
     std::span<double> seconds;
@@ -193,6 +194,7 @@ void Trainer::run(int worker, const char *name, size_t &call) {
 
 /// A plan whose calls are not timed.
 void Trainer::run_all(int worker, const char *name) {
+    const TraceSpan span("pass", name);
     if (!watches_.empty()) return watches_[size_t(worker)].run(name);
     executors_[size_t(worker)]->run(executors_[size_t(worker)]->line(name));
 }
@@ -224,6 +226,7 @@ bool Trainer::any(bool here) {
 }
 
 double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
+    const TraceSpan span("step", "step", int64_t(steps_) + 1);
     set("step", double(steps_ + 1));
     set("loss_scale", 1.0 / accumulate / workers());
     const size_t terms = 1 + plan().terms.size();

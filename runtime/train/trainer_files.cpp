@@ -126,6 +126,7 @@ void Trainer::load_parameters(const fs::path &path, const std::function<std::str
 
 std::string Trainer::write(const fs::path &path, const std::string &role) {
     flush();
+    const TraceSpan span("checkpoint", role == "state" ? "write optimizer state" : "write parameters");
     const bool weights = role == "parameter";
     std::vector<TensorSpec> specs;
     std::vector<std::pair<int, std::vector<TensorSpec>>> buffers;

@@ -100,6 +100,34 @@ cryolite explain gpt "${tiny[@]}" 2> err >&7
 if grep -q "Broken pipe" err; then fail "explain to a closed pipe says so"; fi
 exec 7>&-
 
+# --- What threads do over time ------------------------------------------------------------------------
+train --steps 3 --trace t.json --out traced --threads 2 > out 2> err || fail "train --trace: $(cat err)"
+grep -q "trace: t.json: [0-9]* events; ui.perfetto.dev opens it" err || fail "train --trace says: $(cat err)"
+cryolite bench "${tiny[@]}" --clip 1 --steps 3 --trace b.json > out 2> err || fail "bench --trace: $(cat err)"
+cryolite explain "${tiny[@]}" --json > plan.json 2> err || fail "explain --json: $(cat err)"
+python3 - << 'END' || fail "a trace is not of what was run"
+import json
+from collections import Counter
+plans = json.load(open("plan.json"))["plans"]
+for name, steps in (("t.json", 3), ("b.json", 5)):  # bench has two untimed ones
+    events = json.load(open(name))["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    threads = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert {"main", "loader"} <= threads, threads
+    step = [e for e in spans if e["cat"] == "step"]
+    assert [e["args"]["number"] for e in step] == list(range(1, steps + 1)), step
+    inside = lambda e: any(s["ts"] <= e["ts"] <= s["ts"] + s["dur"] for s in step)
+    ran = Counter(e["name"] for e in spans if e["cat"] == "kernel" and inside(e))
+    assert ran == Counter(c["name"] for p in ("forward", "step") for c in plans[p] for _ in range(steps)), ran
+    assert any(e["cat"] == "loader" for e in spans)
+names = {e["name"] for e in json.load(open("t.json"))["traceEvents"]}
+assert {"checkpoint", "write parameters", "write optimizer state", "evaluate", "wait for threads"} <= names, names
+END
+refused 1 'nowhere/t.json' train "${tiny[@]}" --trace nowhere/t.json --out untraced
+refused 1 'is there and is no trace' train "${tiny[@]}" --trace whole/model.safetensors --out untraced
+[ ! -e untraced ] || fail "a run has begun whose trace cannot be written"
+refused 2 '--trace and --ablate' bench "${tiny[@]}" --ablate --trace t.json
+
 # --- Bad input -------------------------------------------------------------------------------------
 printf '' > empty.txt
 printf 'short' > short.txt

@@ -138,6 +138,8 @@ public:
                             "compiled")
                 ->type_name("A.schedule B.schedule")
                 ->expected(2);
+            app_.add_option("--html", html_, "a page of the step with pictures, which a browser opens")
+                ->type_name("FILE");
         }
         for (const Flag &flag : all_flags(request.program.description, request.app))
             if (flag.taken_by(request.command)) add(flag);
@@ -152,6 +154,7 @@ private:
     std::map<std::string, std::string> texts_;
     std::map<std::string, bool> switches_;
     CLI::Option *ir_ = nullptr;
+    std::string html_;
 
     void add(const Flag &flag) {
         const std::string name = "--" + flag.name,
@@ -175,6 +178,7 @@ private:
         for (auto &[name, on] : switches_)
             if (on) request_.values.give(name, {"true", Origin::command_line});
         if (words_.size() > 1) request_.kernel = words_[1];
+        request_.html = html_;
         if (ir_ && ir_->count() && (request_.ir.empty() || request_.ir == "true")) request_.ir = "all";
     }
     [[noreturn]] void refuse_extras() const {

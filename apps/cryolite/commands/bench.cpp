@@ -40,6 +40,7 @@ public:
             fail_usage("--peers under mpirun: PyTorch would run in every process; use --workers N without mpirun");
         processes().set_patience(s_.patience);
         s_.validation.clear();
+        trace_ = begin_trace(s_);
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
     }
 
@@ -60,6 +61,7 @@ private:
     using Clock = std::chrono::steady_clock;
     Request request_;
     TrainSettings s_;
+    std::unique_ptr<Trace> trace_;
     RunData data_;
     Progress progress_;
     std::unique_ptr<Session> session_;
@@ -88,6 +90,7 @@ private:
         const double loss = trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         if (index == 0) first_step_s_ = since_start();
+        if (trace_) trace_->keep_up();
         if (!timed) return;
         times_.add(seconds);
         const StepEvent e{times_.count(), loss, work_.tokens / seconds, seconds, lr, trainer().withheld_in_a_row()};
@@ -116,6 +119,7 @@ private:
     }
 
     void finish() {
+        if (trace_) progress_.say(trace_->finish());
         peak_ = std::max(peak_, session_->measure_peak(s_));
         if (s_.profile)
             progress_.say(

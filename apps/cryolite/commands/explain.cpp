@@ -7,11 +7,13 @@
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/explain/explain_diff.h"
 #include "apps/cryolite/explain/explain_formats.h"
+#include "apps/cryolite/explain/arena_json.h"
 #include "apps/cryolite/explain/explain_loops.h"
+#include "apps/cryolite/explain/step_page.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/report/kernel_times.h"
 #include "apps/cryolite/report/roof.h"
 #include "apps/cryolite/session/memory_choice.h"
-#include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/step_questions.h"
 #include "apps/cryolite/session/tuned_lines.h"
@@ -36,7 +38,10 @@ std::string placed_words(const PlanCall::Stage &stage) {
 
 json stage_json(const PlanCall &c) {
     json list = json::array();
-    for (const PlanCall::Stage &s : c.stages) list.push_back({{"name", s.name}, {"placed", s.placed}});
+    for (const PlanCall::Stage &s : c.stages) {
+        list.push_back({{"name", s.name}, {"placed", s.placed}});
+        if (!s.why.empty()) list.back()["why"] = s.why;
+    }
     return list;
 }
 
@@ -74,6 +79,9 @@ public:
             for (const PlanCall &c : calls)
                 if (chosen(c)) j["plans"][name].push_back(call_json(c));
         }
+        j["title"] = fmt::format("A step of {}", model_name(r_));
+        j["summary"] = summary();
+        j["arena"] = arena_json(plan_);
         j["saved"] = json::array();
         for (auto &[name, bytes] : saved()) j["saved"].push_back({{"name", name}, {"bytes", bytes}});
         j["memory"] = plan_.memory();
@@ -100,14 +108,7 @@ public:
     }
 
     void print() const {
-        fmt::print(
-            "{}, {}{}{}: {} parameters, {:.3f} GFLOP a step; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s\n",
-            model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ",
-            s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
-            plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers)
-                              : "",
-            grouped(uint64_t(plan_.parameters())), 1e-9 * step_flops(plan_, s_.accumulate), roof_.peak,
-            roof_.bandwidth);
+        fmt::print("{}\n", summary());
         for (const char *pass : {"forward", "first", "accumulate", "step", "deferred", "flush"})
             if (plan_.plans.count(pass)) print_pass(pass);
         fmt::print("\nMFLOP and MB: of one call. share: of the pass, were every call as fast as the machine; bound: "
@@ -130,6 +131,17 @@ private:
     const Request &r_;
     Roof roof_;
     LoopReport *loops_;
+
+    std::string summary() const {
+        return fmt::format(
+            "{}, {}{}{}: {} parameters, {:.3f} GFLOP a step; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s",
+            model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ",
+            s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
+            plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers)
+                              : "",
+            grouped(uint64_t(plan_.parameters())), 1e-9 * step_flops(plan_, s_.accumulate), roof_.peak,
+            roof_.bandwidth);
+    }
 
     bool chosen(const PlanCall &c) const {
         // Also as the list of all writes it: equal blocks in one line.
@@ -362,10 +374,14 @@ int run_explain(const std::vector<std::string> &arguments) {
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress);
     const int threads = s.threads ? s.threads : usable_cores();
     std::optional<LoopReport> loops;
-    if (!request.kernel.empty()) loops.emplace(bundle->library());
+    if (!request.kernel.empty() || !request.html.empty()) loops.emplace(bundle->library());
     const Explanation explanation(bundle->plan, s, request, {measure_peak(s, threads), measure_bandwidth(threads)},
                                   loops ? &*loops : nullptr);
-    if (as_json)
+    if (!request.html.empty()) {
+        progress.busy("looking at inner loops");
+        write_file_atomic(request.html, step_page(explanation.to_json()));
+        progress.say(fmt::format("the step is in {}", request.html.string()));
+    } else if (as_json)
         fmt::print("{}\n", explanation.to_json().dump(2));
     else
         explanation.print();

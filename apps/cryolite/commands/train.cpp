@@ -26,8 +26,8 @@ namespace {
 class Training {
 public:
     Training(Request request, TrainSettings settings)
-        : request_(std::move(request)), s_(std::move(settings)), data_(open_data(s_, request_)),
-          folder_(s_, processes().rank() == 0) {
+        : request_(std::move(request)), s_(std::move(settings)), trace_(begin_trace(s_)),
+          data_(open_data(s_, request_)), folder_(s_, processes().rank() == 0) {
         processes().set_patience(s_.patience);
     }
 
@@ -54,6 +54,7 @@ private:
         }
         if (last_.step != step) save(step);
         folder_.write_plot(title());
+        if (trace_) progress_.say(trace_->finish());
         if (stopped()) return end_early(step);
         finish(step);
         return 0;
@@ -62,6 +63,7 @@ private:
     using Clock = std::chrono::steady_clock;
     Request request_;
     TrainSettings s_;
+    std::unique_ptr<Trace> trace_;
     RunData data_;
     RunFolder folder_;
     Progress progress_;
@@ -198,6 +200,7 @@ private:
         if (s_.give_up_after && withheld >= s_.give_up_after) give_up(step);
         if (s_.give_up_after && trainer().low_scale_in_a_row() >= s_.give_up_after) give_up_scaling(step);
         if (must_evaluate(step)) validate(step);
+        if (trace_) trace_->keep_up();
         // While updates are withheld, the weights stay what they were.
         if (s_.checkpoint_every && step % s_.checkpoint_every == 0 && withheld == 0) save(step);
         stopping_ = trainer().any(interrupted());
@@ -205,6 +208,7 @@ private:
 
     /// Where the line cannot be written, what was trained is kept nevertheless.
     void record(const StepEvent &e) {
+        const TraceSpan span("run", "write metrics", int64_t(e.step));
         try {
             folder_.record(e);
         } catch (const Error &) {
@@ -273,6 +277,7 @@ private:
     }
 
     void validate(uint64_t step) {
+        const TraceSpan span("run", "evaluate", int64_t(step));
         progress_.busy(fmt::format("step {}: evaluating", step));
         std::optional<EvalEvent> e;
         auto measure = [&] { e = evaluate(trainer(), data_, s_, step, [this] { return stopped(); }); };
@@ -299,6 +304,7 @@ private:
     }
 
     void save(uint64_t step) {
+        const TraceSpan span("checkpoint", "checkpoint", int64_t(step));
         const uint64_t withheld = trainer().withheld_in_a_row();
         const std::optional<uint64_t> good = withheld == 0 ? step : last_.good;
         std::optional<Checkpoint> written;

@@ -130,6 +130,8 @@ void run_group(const std::vector<std::string> &arguments, const Group &g, const 
 }  // namespace
 
 int run_ablation(const std::vector<std::string> &arguments) {
+    if (!understand(read_request(Command::bench, arguments)).trace.empty())
+        fail_usage("--trace and --ablate: choose one, as many programs take turns there");
     Progress progress;
     defer_signals();
     fmt::print("{:>5}  {:18}  {:22} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9}\n", "rows", "format", "directive", "best ms",

@@ -125,7 +125,18 @@ double measure_peak(const TrainSettings &s, int threads) {
     return s.precision == "bf16" ? measure_dot_peak(threads) : measure_fma_peak(threads);
 }
 
+std::unique_ptr<Trace> begin_trace(const TrainSettings &s) {
+    if (s.trace.empty()) return nullptr;
+    const int rank = known_processes().rank(), ranks = known_processes().size();
+    Trace::Options options{.process = rank};
+    if (ranks > 1) options.name = fmt::format("cryolite, rank {} of {}", rank, ranks);
+    fs::path file = s.trace;
+    if (rank > 0) file += fmt::format(".rank{}", rank);
+    return std::make_unique<Trace>(file, options);
+}
+
 std::unique_ptr<Session> open_session(TrainSettings &s, const Request &request, Progress &progress, const Emit &emit) {
+    const TraceSpan span("run", "open the bundle");
     auto session = std::make_unique<Session>(open_bundle(s, request, progress, true, emit), s,
                                              request.program.description.weights);
     for (auto &[name, value] : s.numbers) session->trainer->set(name, value);

@@ -8,6 +8,7 @@
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/session/settings.h"
 #include "runtime/device/device.h"
+#include "runtime/io/trace.h"
 #include "runtime/train/trainer.h"
 
 namespace cryolite {
@@ -42,6 +43,10 @@ struct Session {
 /// the seed of steps.
 std::unique_ptr<Session> open_session(TrainSettings &settings, const Request &request, Progress &progress,
                                       const Emit &emit = print_line);
+
+/// Begins the trace that --trace asks for, before anything else is done; null: none is wanted. Each rank of mpirun has
+/// a file, FILE and FILE.rank1, ... Errors: as `Trace`.
+std::unique_ptr<Trace> begin_trace(const TrainSettings &settings);
 
 /// FLOPs of a step of the model, of all workers: what a fraction of the machine's peak is of.
 double step_flops(const Plan &plan, int accumulate);

@@ -28,7 +28,7 @@ struct TrainSettings : StepConfig {
     std::string launch;                  ///< what starts the workers as processes, with {workers} for their number
     double patience = default_patience;  ///< seconds that a worker may give no sign of life
     uint64_t seed = 1;
-    fs::path data, validation, init, schedule, out, cache;
+    fs::path data, validation, init, schedule, out, cache, trace;
     std::string tokenizer = "char", rename = "none";
     int shift = 0;      ///< of images that are trained on, in pixels
     bool flip = false;  ///< of half of them

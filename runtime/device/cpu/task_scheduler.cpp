@@ -16,8 +16,9 @@ namespace {
 constexpr int begun = -1, asked = -2;  // in place of the number of needs
 
 thread_local int own_index = 0, own_call = 0;
-thread_local int calls_in = 0;      // calls that this thread is in
-thread_local bool in_loop = false;  // a loop inside a loop runs on the thread that meets it
+thread_local int calls_in = 0;              // calls that this thread is in
+thread_local bool in_loop = false;          // a loop inside a loop runs on the thread that meets it
+thread_local bool met_closed_gate = false;  // since this thread began to wait
 
 void pause() {
 #if defined(__x86_64__)
@@ -52,6 +53,7 @@ public:
     void turn() {
         if (turns_ == 0) {
             began_ = Clock::now();
+            met_closed_gate = false;
             diary_.waiting.store(true, std::memory_order_relaxed);
         }
         if (++turns_ < 4000)
@@ -64,6 +66,7 @@ public:
         auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count();
         diary_.idle.store(diary_.idle.load(std::memory_order_relaxed) + passed, std::memory_order_relaxed);
         diary_.waiting.store(false, std::memory_order_relaxed);
+        if (tracing()) trace_since("wait", met_closed_gate ? "wait for another worker" : "wait for threads", began_);
         turns_ = 0;
     }
 
@@ -127,7 +130,7 @@ CallFailure TaskScheduler::run(std::span<const KernelCall> calls) {
     const bool gated = std::ranges::any_of(calls, [](const KernelCall &c) { return bool(c.gate); });
     if (threads == 1 && !gated) {
         for (size_t i = 0; i < calls.size(); i++)
-            if (int code = calls[i].function(calls[i].argv)) return {int(i), code};
+            if (int code = run_call(calls[i])) return {int(i), code};
         return {};
     }
     require_threads(threads);
@@ -137,7 +140,11 @@ CallFailure TaskScheduler::run(std::span<const KernelCall> calls) {
     if (threads == 1) {
         serve(0);
     } else {
-        on_threads(threads, [this](int index) {
+        const std::string *leader = tracing() ? &thread_name() : nullptr;
+        on_threads(threads, [this, leader](int index) {
+            if (leader && index > 0)
+                name_thread(*leader == "main" ? fmt::format("thread {}", index)
+                                              : fmt::format("{}, thread {}", *leader, index));
             pin(index);
             serve(index);
         });
@@ -190,6 +197,7 @@ int TaskScheduler::begin_call() {
 bool TaskScheduler::ask(size_t call) {
     const Gate gate = calls_[call].gate();
     waits_[call].store(gate == Gate::open ? begun : 0, std::memory_order_release);
+    if (gate == Gate::closed) met_closed_gate = true;
     if (gate == Gate::broken) {
         int none = -1;
         if (failed_.compare_exchange_strong(none, int(call))) failed_code_ = gate_broken;
@@ -201,7 +209,7 @@ void TaskScheduler::lead(int call) {
     const int outer = std::exchange(own_call, call);
     const KernelCall &c = calls_[size_t(call)];
     calls_in++;
-    const int code = c.function(c.argv);
+    const int code = run_call(c);
     calls_in--, own_call = outer;
     note_done();
     if (code) {
@@ -231,7 +239,11 @@ TaskScheduler::Iteration TaskScheduler::claim_any() {
 
 void TaskScheduler::run(const Iteration &i) {
     in_loop = true;
+    const int call = i.loop->call();  // before it may be another's
+    const auto began = tracing() ? TraceClock::now() : TraceClock::time_point();
     const int code = i.claimed.task(this, i.claimed.index, i.claimed.closure);
+    if (call != own_call && tracing()) [[unlikely]]  // a thread that leads a call is in its span
+        trace_since("loop", calls_[size_t(call)].name, began, true);
     if (code) i.loop->code.store(code, std::memory_order_relaxed);
     in_loop = false;
     note_done();

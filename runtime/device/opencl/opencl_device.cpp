@@ -111,13 +111,14 @@ public:
     }
     CallFailure run(std::span<const KernelCall> calls) override {
         for (size_t i = 0; i < calls.size(); i++)
-            if (int code = calls[i].function(calls[i].argv)) return {int(i), code};
+            if (int code = run_call(calls[i])) return {int(i), code};
         return {};
     }
     double idle_seconds() const override { return 0; }
     int threads() const override { return 1; }
     void *context() override { return &scheduler_; }
     void finish() override {
+        const TraceSpan span("wait", "wait for the device");
         check(cl_.finish(queue_), "waiting for the device");
         staging_.reuse();
     }

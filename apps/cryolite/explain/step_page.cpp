@@ -1,0 +1,238 @@
+#include "apps/cryolite/explain/step_page.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/explain/inner_loops.h"
+#include "apps/cryolite/report/kernel_times.h"
+#include "apps/cryolite/explain/step_pictures.h"
+#include "runtime/formats/svg.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char *style = R"(
+:root { color-scheme: light dark; --ground: #fff; --text: #1f2328; --dim: #59636e; --rule: #d9dee3; --panel: #f6f8fa;
+  --saved: #2b6cb0; --passing: #a9cbe8; --adjoint: #e0894a; --compute: #2b6cb0; --memory: #d9622b; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #11151a; --text: #dfe5eb; --dim: #96a1ac; --rule: #2d343c; --panel: #191f26; --saved: #5b9bdc;
+    --passing: #2f4f70; --adjoint: #d98b4f; --compute: #5b9bdc; --memory: #e08a54; } }
+* { box-sizing: border-box; }
+body { background: var(--ground); color: var(--text); font: 15px/1.5 system-ui, sans-serif; margin: 0 auto;
+  max-width: 1120px; padding: 28px 24px 60px; }
+h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 40px 0 8px; }
+p { margin: 6px 0 10px; max-width: 78ch; } .dim, figcaption { color: var(--dim); }
+figure { background: var(--panel); border: 1px solid var(--rule); border-radius: 8px; margin: 12px 0; padding: 12px; }
+figcaption { font-size: 13px; margin-top: 6px; } svg { display: block; height: auto; width: 100%; }
+svg text { fill: var(--dim); font: 12px system-ui, sans-serif; } svg .grid { stroke: var(--rule); }
+svg .line { stroke: var(--dim); stroke-dasharray: 3 3; } svg .roof { fill: none; stroke: var(--dim); stroke-width: 2; }
+svg rect { stroke: var(--panel); stroke-width: .6; } .saved { fill: var(--saved); background: var(--saved); }
+.passing { fill: var(--passing); background: var(--passing); }
+.adjoint { fill: var(--adjoint); background: var(--adjoint); }
+.compute { fill: var(--compute); background: var(--compute); }
+.memory { fill: var(--memory); background: var(--memory); }
+svg circle { fill-opacity: .78; } td.n:first-child { width: 3em; }
+.key { border-radius: 3px; display: inline-block; height: 11px; margin: 0 5px 0 12px; width: 11px; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; width: 100%; }
+th { color: var(--dim); font-weight: 600; text-align: left; } th, td { border-bottom: 1px solid var(--rule);
+  padding: 5px 8px; vertical-align: top; } .n { font-variant-numeric: tabular-nums; text-align: right;
+  white-space: nowrap; } td.bar { min-width: 110px; } td.bar div { border-radius: 2px; height: 9px; margin-top: 5px; }
+code, pre { font: 12.5px/1.45 ui-monospace, monospace; } .stages { color: var(--dim); margin: 2px 0 0 14px; }
+details { border-bottom: 1px solid var(--rule); padding: 5px 0; } summary { cursor: pointer; }
+pre { background: var(--panel); border-radius: 6px; overflow-x: auto; padding: 10px; }
+)";
+
+std::string text_in(const json &j, const char *key) { return j.contains(key) ? j.at(key).get<std::string>() : ""; }
+
+/// Lines of a table: the calls of an entry that have one kernel in equal blocks.
+struct Row {
+    KernelLine line;
+    const json *call;
+};
+
+std::string key_of(const json &call) {
+    return text_in(call, "kernel") + " " + without_numbers(call.at("name").get<std::string>());
+}
+
+class StepPage {
+public:
+    explicit StepPage(const json &step) : step_(step) {
+        for (const auto &[entry, calls] : step_.at("plans").items())
+            if (entry == "forward" || entry == "deferred" || entry == "step")
+                for (const json &c : calls) seconds_ += c.at("roof_s").get<double>();
+        if (step_.at("plans").contains("deferred") && step_["plans"].contains("forward"))
+            for (const json &c : step_["plans"]["forward"]) seconds_ -= c.at("roof_s").get<double>();
+    }
+
+    std::string html() const {
+        std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
+                          "content=\"width=device-width\"/>\n<title>" +
+                          svg_text(text_in(step_, "title")) + "</title><style>" + style + "</style></head><body>\n";
+        out += "<h1>" + svg_text(text_in(step_, "title")) + "</h1>\n<p class=\"dim\">" +
+               svg_text(text_in(step_, "summary")) + "</p>\n" + memory() + roofline();
+        for (const char *entry : {"forward", "deferred", "first", "accumulate", "step", "flush"})
+            if (step_.at("plans").contains(entry) && !step_["plans"][entry].empty()) out += operations(entry);
+        return out + parameters() + loops() + "</body></html>\n";
+    }
+
+private:
+    const json &step_;
+    double seconds_ = 0;  ///< of a step, were every call as fast as the machine
+
+    std::vector<Row> rows_of(const std::string &entry) const {
+        std::vector<Row> rows;
+        for (const json &c : step_.at("plans").at(entry)) {
+            auto at = std::ranges::find_if(rows, [&](const Row &r) { return key_of(*r.call) == key_of(c); });
+            if (at == rows.end())
+                at = rows.insert(rows.end(), {{without_numbers(c.at("name").get<std::string>()), c.at("flops"),
+                                               c.at("bytes"), 0, 0, c.at("bound") == "memory"},
+                                              &c});
+            at->line.calls++;
+            at->line.share += seconds_ > 0 ? c.at("roof_s").get<double>() / seconds_ : 0;
+        }
+        return rows;
+    }
+
+    std::string memory() const {
+        const auto bytes = [&](const char *key) { return human_bytes(step_.at(key).get<uint64_t>()); };
+        std::string roles;
+        for (const auto &[role, n] : step_.at("memory").items())
+            roles += fmt::format("{}{} {}", roles.empty() ? "" : ", ", role, human_bytes(n.get<uint64_t>()));
+        return fmt::format(
+            "<h2>Memory over the step</h2>\n<p>Activations share one arena of {}; without sharing they would take {}. "
+            "Each rectangle is an activation: as wide as the calls that need it, as high as its bytes.</p>\n"
+            "<figure>{}<figcaption><span class=\"key saved\"></span>saved for the backward pass"
+            "<span class=\"key passing\"></span>of the forward pass alone<span class=\"key adjoint\"></span>of the "
+            "backward pass. Point at one for its name.</figcaption></figure>\n<p class=\"dim\">All of a step: "
+            "{}.</p>\n",
+            bytes("arena_bytes"), bytes("arena_unshared_bytes"), memory_picture(step_.at("arena")), svg_text(roles));
+    }
+
+    std::string roofline() const {
+        constexpr size_t numbered = 8;
+        std::vector<KernelLine> lines;
+        for (const char *entry : {step_["plans"].contains("deferred") ? "deferred" : "forward", "step"})
+            if (step_["plans"].contains(entry))
+                for (const Row &r : rows_of(entry)) lines.push_back(r.line);
+        std::ranges::stable_sort(lines, std::ranges::greater{}, &KernelLine::share);
+        std::string list;
+        for (size_t i = 0; i < std::min(numbered, lines.size()); i++)
+            list += fmt::format("<tr><td class=\"n\">{}</td><td><code>{}</code></td><td class=\"n\">{:.1f} %</td>"
+                                "<td>{}</td></tr>\n",
+                                i + 1, svg_text(lines[i].name), 100 * lines[i].share,
+                                lines[i].by_memory ? "memory" : "compute");
+        return fmt::format(
+            "<h2>What limits each kernel</h2>\n<p>A kernel with many operations for each byte can be as fast as the "
+            "cores compute, one with few as fast as memory delivers. The larger a circle, the more of the step it "
+            "takes, were every call as fast as the machine.</p>\n<figure>{}<figcaption><span class=\"key compute\">"
+            "</span>limited by computing<span class=\"key memory\"></span>limited by memory</figcaption></figure>\n"
+            "<div class=\"scroll\"><table><tr><th class=\"n\">no.</th><th>kernel</th><th class=\"n\">share</th>"
+            "<th>bound</th></tr>\n{}</table></div>\n",
+            roofline_picture(lines, numbered, step_.at("peak_gflops"), step_.at("bandwidth_gb_s")), list);
+    }
+
+    std::string operations(const char *entry) const {
+        const std::vector<Row> rows = rows_of(entry);
+        double most = 1e-9;
+        for (const Row &r : rows) most = std::max(most, r.line.share);
+        std::string table;
+        for (const Row &r : rows) {
+            const KernelLine &l = r.line;
+            table += fmt::format(
+                "<tr><td class=\"n\">{}</td><td><code>{}</code>{}</td><td>{}</td><td class=\"n\">{:.2f}</td>"
+                "<td class=\"n\">{:.3f}</td><td class=\"n\">{:.1f}</td><td class=\"n\">{:.1f} %</td><td class=\"bar\">"
+                "<div class=\"{}\" style=\"width: {:.1f}%\"></div></td><td>{}</td></tr>\n",
+                l.calls, svg_text(l.name), stages(*r.call), svg_text(text_in(*r.call, "loops")), 1e-6 * l.flops,
+                1e-6 * l.bytes, l.bytes > 0 ? l.flops / l.bytes : 0, 100 * l.share, l.by_memory ? "memory" : "compute",
+                100 * l.share / most, l.by_memory ? "memory" : "compute");
+        }
+        return fmt::format(
+            "<h2>Operations: {}</h2>\n<p class=\"dim\">{} kernel calls; those of equal blocks are one line. MFLOP and "
+            "MB are of one call, the share is of the step. compute_at: within those loops and never stored; "
+            "compute_with: stored in the same loops.</p>\n<div class=\"scroll\"><table><tr><th class=\"n\">calls"
+            "</th><th>operations</th><th>loops</th><th class=\"n\">MFLOP</th><th class=\"n\">MB</th><th class=\"n\">"
+            "FLOP/byte</th><th class=\"n\">share</th><th></th><th>bound</th></tr>\n{}</table></div>\n",
+            entry, step_["plans"][entry].size(), table);
+    }
+
+    /// What one kernel computes, where each of it is, and why.
+    static std::string stages(const json &call) {
+        std::string out;
+        const json &list = call.at("stages");
+        for (const json &s : list) {
+            const std::string where = text_in(s, "placed"), why = text_in(s, "why");
+            if (list.size() == 1 && where == "root" && why.empty()) continue;
+            const std::string placed = where == "rematerialised" ? where : "compute_" + without_numbers(where);
+            out += fmt::format("<div class=\"stages\"><code>{}</code>: {}{}</div>",
+                               svg_text(without_numbers(text_in(s, "name"))), svg_text(placed),
+                               why.empty() ? "" : " (" + svg_text(without_numbers(why)) + ")");
+        }
+        if (const std::string why = text_in(call, "why"); !why.empty() && why != "the default")
+            out +=
+                fmt::format("<div class=\"stages\">by {}: {}</div>", svg_text(text_in(call, "dialect")), svg_text(why));
+        return out;
+    }
+
+    std::string parameters() const {
+        std::vector<std::pair<std::string, std::pair<int, const json *>>> groups;
+        for (const json &p : step_.at("parameters")) {
+            const std::string name = without_numbers(p.at("name").get<std::string>());
+            auto at = std::ranges::find(groups, name, [](const auto &g) { return g.first; });
+            if (at == groups.end()) at = groups.insert(groups.end(), {name, {0, &p}});
+            at->second.first++;
+        }
+        std::string table;
+        for (const auto &[name, g] : groups) {
+            std::string shape;
+            for (int e : g.second->at("shape")) shape += fmt::format("{}{}", shape.empty() ? "" : " x ", e);
+            table += fmt::format("<tr><td class=\"n\">{}</td><td><code>{}</code></td><td class=\"n\">{}</td><td>{}</td>"
+                                 "<td>{}</td><td>{}</td><td class=\"dim\">{}</td></tr>\n",
+                                 g.first, svg_text(name), shape, svg_text(text_in(*g.second, "type")),
+                                 svg_text(text_in(*g.second, "layout")), svg_text(text_in(*g.second, "update")),
+                                 svg_text(text_in(*g.second, "why")));
+        }
+        return "<h2>Parameters, and where each is updated</h2>\n<div class=\"scroll\"><table><tr><th class=\"n\">of "
+               "them</th><th>parameter</th><th class=\"n\">shape</th><th>type</th><th>layout</th><th>update</th><th>"
+               "why</th></tr>\n" +
+               table + "</table></div>\n";
+    }
+
+    /// Of each kernel once.
+    std::string loops() const {
+        std::string out;
+        std::vector<std::string> seen;
+        for (const auto &[entry, calls] : step_.at("plans").items())
+            for (const json &c : calls) {
+                const std::string symbol = text_in(c, "kernel");
+                if (!c.contains("inner_loops") || c["inner_loops"].is_null() || std::ranges::count(seen, symbol))
+                    continue;
+                seen.push_back(symbol);
+                for (const json &l : c["inner_loops"]) out += loop(without_numbers(c.at("name").get<std::string>()), l);
+            }
+        const char *none = "<p class=\"dim\">Not known here: the package llvm-19 has the tools that show them.</p>\n";
+        return "<h2>Inner loops</h2>\n<p class=\"dim\">Where a kernel's products are summed, and how long one turn "
+               "takes "
+               "beside what the ports of its multiply-adds allow, as llvm-mca predicts it.</p>\n" +
+               (out.empty() ? none : out);
+    }
+    static std::string loop(const std::string &name, const json &l) {
+        std::string code;
+        for (const std::string &line : shortened(l.at("code").get<std::vector<std::string>>())) code += line + "\n";
+        return fmt::format("<details><summary><code>{}</code>: {} multiply-adds in {} instructions, {} spills; {}: "
+                           "{:.1f} cycles, {:.0f} % of its ports</summary><pre>{}</pre></details>\n",
+                           svg_text(name), l.at("fmas").get<int>(), l.at("code").size(), l.at("spills").get<int>(),
+                           svg_text(text_in(l, "processor")), l.at("cycles").get<double>(),
+                           100 * l.at("share_of_fma_ports").get<double>(), svg_text(code));
+    }
+};
+
+}  // namespace
+
+std::string step_page(const json &step) { return StepPage(step).html(); }
+
+}  // namespace cryolite

@@ -1,0 +1,142 @@
+// The page of `explain --html`: well-formed, alone, and with names as they are.
+
+#include "apps/cryolite/explain/step_page.h"
+
+#include <cctype>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/explain/arena_json.h"
+#include "tests/runtime/scratch.h"
+
+namespace cryolite::test {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char *hostile = "h.0.<script src=\"x\">&'";
+
+json step_of(const std::string &name) {
+    const json call = {{"name", name},
+                       {"flops", 2e6},
+                       {"bytes", 1000},
+                       {"roof_s", 1e-5},
+                       {"bound", "compute"},
+                       {"loops", name},
+                       {"dialect", name},
+                       {"why", name},
+                       {"kernel", "k"},
+                       {"stages", {{{"name", name}, {"placed", "with(" + name + ")"}, {"why", name}}}},
+                       {"inner_loops",
+                        {{{"fmas", 8},
+                          {"spills", 0},
+                          {"processor", name},
+                          {"cycles", 4.0},
+                          {"share_of_fma_ports", 0.9},
+                          {"code", {"vfmadd " + name}}}}}};
+    return {
+        {"title", name},
+        {"summary", name},
+        {"peak_gflops", 300.0},
+        {"bandwidth_gb_s", 30.0},
+        {"arena_bytes", 1 << 20},
+        {"arena_unshared_bytes", 1 << 21},
+        {"memory", {{"parameter", 4096}}},
+        {"arena",
+         {{"calls", 2},
+          {"forward", 1},
+          {"buffers", {{{"name", name}, {"offset", 0}, {"bytes", 64}, {"first", 0}, {"last", 1}, {"saved", true}}}}}},
+        {"parameters",
+         {{{"name", name},
+           {"shape", {2, 3}},
+           {"type", "float32"},
+           {"layout", name},
+           {"update", "separate"},
+           {"why", name}}}},
+        {"plans", {{"forward", {call}}, {"step", {call}}, {"flush", json::array()}}}};
+}
+
+/// The names of the elements in their order; every one has to end within the one that it began in.
+std::vector<std::string> elements(const std::string &page) {
+    std::vector<std::string> all, open;
+    for (size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
+        const size_t end = page.find('>', at);
+        REQUIRE(end != std::string::npos);
+        const std::string tag = page.substr(at + 1, end - at - 1);
+        CAPTURE(tag);
+        CHECK(tag.find('<') == std::string::npos);
+        CHECK(std::ranges::count(tag, '"') % 2 == 0);
+        if (tag.starts_with("!")) continue;
+        const std::string name = tag.substr(tag[0] == '/', tag.find_first_of(" /", 1) - (tag[0] == '/'));
+        if (tag[0] == '/') {
+            REQUIRE(!open.empty());
+            CHECK(open.back() == tag.substr(1));
+            open.pop_back();
+            continue;
+        }
+        all.push_back(name);
+        if (!tag.ends_with("/")) open.push_back(name);
+    }
+    CHECK(open.empty());
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("step page: well-formed, loads nothing, and what names hold is text") {
+    const std::string page = step_page(step_of(hostile));
+    const auto names = elements(page);
+    CHECK(std::ranges::count(names, "svg") == 2);
+    CHECK(std::ranges::count(names, "rect") == 1);
+    CHECK(std::ranges::count(names, "circle") == 2);
+    CHECK(std::ranges::count(names, "details") == 1);  // of a kernel that two entries call
+    for (const char *loads : {"script", "link", "img", "iframe", "object", "use", "image"})
+        CHECK(std::ranges::count(names, loads) == 0);
+    for (const char *outside : {"http", "url(", "@import", " src=\"", "href"}) {
+        CAPTURE(outside);
+        CHECK(!contains(page, outside));
+    }
+    CHECK(contains(page, "h.0.&lt;script src=&quot;x&quot;&gt;&amp;"));
+    CHECK(contains(page, "prefers-color-scheme: dark"));
+    CHECK(contains(page, "2 x 3"));
+    CHECK(names == elements(step_page(step_of("plain"))));
+}
+
+TEST_CASE("step page: without kernels that compute, without inner loops, without activations") {
+    json step = step_of("plain");
+    for (auto &[entry, calls] : step["plans"].items())
+        for (json &c : calls) c["flops"] = 0, c["roof_s"] = 0, c["inner_loops"] = nullptr;
+    step["arena"]["buffers"] = json::array();
+    const std::string page = step_page(step);
+    elements(page);
+    CHECK(contains(page, "the package llvm-19"));
+    CHECK(!contains(page, "nan"));
+    CHECK(!contains(page, "inf"));
+}
+
+TEST_CASE("arena: an activation is there from its first call to its last") {
+    Plan plan;
+    for (const char *name : {"a", "b", "w"}) {
+        PlanBuffer &b = plan.buffers.emplace_back();
+        b.name = name, b.role = *name == 'w' ? "parameter" : "activation", b.bytes = 64,
+        b.offset = *name == 'b' ? 64 : 0;
+    }
+    auto call = [](std::vector<int> buffers) {
+        PlanCall c;
+        for (int b : buffers) c.args.push_back({b, 0});
+        return c;
+    };
+    plan.plans["forward"] = {call({2, 0}), call({0, 1})};
+    plan.plans["step"] = {call({2}), call({0}), call({2})};
+    const json j = arena_json(plan);
+    CHECK(j["calls"] == 5);
+    CHECK(j["forward"] == 2);
+    REQUIRE(j["buffers"].size() == 2);
+    CHECK(j["buffers"][0] ==
+          json({{"name", "a"}, {"offset", 0}, {"bytes", 64}, {"first", 0}, {"last", 3}, {"saved", true}}));
+    CHECK(j["buffers"][1] ==
+          json({{"name", "b"}, {"offset", 64}, {"bytes", 64}, {"first", 1}, {"last", 1}, {"saved", false}}));
+}
+
+}  // namespace cryolite::test
