@@ -67,9 +67,9 @@ only generators/fuzz generators/fuzz/ dsl/ schedules/
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/
 forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
 only runtime/tokenizer runtime/tokenizer/ runtime/io/error.h runtime/io/files.h
-only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/io/rng.h runtime/io/threads.h
+only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/io/rng.h runtime/io/threads.h runtime/io/trace.h
 only runtime/collective runtime/collective/ runtime/io/error.h runtime/io/streams.h
-only runtime/device runtime/device/ runtime/io/error.h runtime/io/threads.h
+only runtime/device runtime/device/ runtime/io/error.h runtime/io/threads.h runtime/io/trace.h
 forbid "a device knows of the CPU's task scheduler and of no other device" '# *include *"runtime/device/[a-z]+/' \
     '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/task_scheduler\.h)|make_device\.cpp:)' runtime/device
 forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
