@@ -6,11 +6,11 @@ cd "$1" || exit 2
 source=$PWD
 build=$(cd "$2" && pwd)
 tidy=
-for name in clang-tidy-14 clang-tidy; do
-    if "$name" --version 2> /dev/null | grep -q 'version 14\.'; then tidy=$name; break; fi
+for name in clang-tidy-19 clang-tidy; do # older ones cannot read C++20 as GCC's library has it
+    if "$name" --version 2> /dev/null | grep -q 'version 19\.'; then tidy=$name; break; fi
 done
 if [ -z "$tidy" ]; then
-    echo "skipped: there is no clang-tidy 14 here: install the package 'clang-tidy-14'"
+    echo "skipped: there is no clang-tidy 19 here: install the package 'clang-tidy-19'"
     exit 0
 fi
 work=$(mktemp -d)

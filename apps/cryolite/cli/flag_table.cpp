@@ -1,8 +1,4 @@
-// The table of flags, and what a program adds to it.
-
-#include <algorithm>
-
-#include <fmt/ranges.h>
+// The table of flags.
 
 #include "apps/cryolite/session/settings.h"
 #include "runtime/io/error.h"
@@ -11,7 +7,6 @@ namespace cryolite {
 
 namespace {
 
-constexpr uint64_t largest_param = 1 << 24;  // as generator programs have it
 constexpr uint64_t many = 1'000'000'000;
 
 template <typename T, typename Of> std::function<ValueRef(TrainSettings &)> at(T Of::*member) {
@@ -335,21 +330,6 @@ std::vector<Flag> run_flags() {
     };
 }
 
-/// Numbers that any of the optimizers has, each once: the program's own optimizer speaks first.
-std::vector<Flag> number_flags(const ProgramDescription &program) {
-    std::vector<Flag> flags;
-    auto add = [&](const ProgramDescription::Rule &rule, bool own) {
-        for (const ProgramDescription::Number &n : rule.numbers) {
-            if (std::ranges::any_of(flags, [&](const Flag &f) { return f.name == n.name; })) continue;
-            flags.push_back(number_flag(n));
-            if (!own) flags.back().otherwise = fmt::format("{}: {}", rule.name, n.value);
-        }
-    };
-    if (const auto *own = program.rule(program.optimizer)) add(*own, true);
-    for (const ProgramDescription::Rule &rule : program.optimizers) add(rule, false);
-    return flags;
-}
-
 }  // namespace
 
 const std::vector<Flag> &flag_table() {
@@ -370,63 +350,6 @@ const Flag *find_flag(const std::string &name) {
 char list_mark(const std::string &name) {
     const Flag *flag = find_flag(name);
     return flag && flag->list ? flag->list : ',';
-}
-
-Flag param_flag(const ProgramDescription::Param &p) {
-    const bool whole = p.type == "int", choice = p.type == "bool";
-    constexpr double most = std::numeric_limits<float>::max();
-    Flag f{{.name = p.name,
-            .value = choice  ? "true|false"
-                     : whole ? "N"
-                             : "X",
-            .group = "Model",
-            .help = p.help,
-            .otherwise = p.help.empty() ? "-" : p.value},
-           {.commands = 127},
-           {}};
-    if (choice)
-        f.words = {{"true"}, {"false"}};
-    else if (whole)
-        f.range = WholeRange{1, largest_param};
-    else
-        f.range = RealRange{-most, most};
-    return f;
-}
-
-Flag number_flag(const ProgramDescription::Number &n) {
-    const bool rate = n.name == "lr";  // a run may take another course
-    return {{.name = n.name,
-             .value = rate ? "RATE" : "X",
-             .group = "Step",
-             .help = n.help,
-             .range = n.range,
-             .on_resume = rate ? OnResume::free : OnResume::fixed,
-             .otherwise = fmt::format("{}", n.value)},
-            {.commands = 63 - 8 - 4, .of_optimizer = true},
-            {}};
-}
-
-std::vector<Flag> all_flags(const ProgramDescription &program, const std::string &app) {
-    std::vector<Flag> flags;
-    auto add = [&](const char *what, Flag f) {
-        if (std::ranges::any_of(flags, [&](const Flag &g) { return g.name == f.name; }) || (*what && find_flag(f.name)))
-            fail_usage("the {} '{}' of {} has the name of a flag of cryolite; give it another", what, f.name,
-                       app.empty() ? program.name : app);
-        flags.push_back(std::move(f));
-    };
-    for (const auto &p : program.params) add("GeneratorParam", param_flag(p));
-    for (Flag f : flag_table()) {
-        const bool names_optimizer = f.name == "optimizer";
-        if (names_optimizer) {
-            f.range = Setting::Words{};
-            for (const std::string &name : program.optimizer_names()) f.words.push_back({name});
-            f.help = fmt::format("{}: {}", f.help, fmt::join(program.optimizer_names(), ", "));
-        }
-        add("", std::move(f));
-        if (names_optimizer)
-            for (Flag &n : number_flags(program)) add("Scalar", std::move(n));
-    }
-    return flags;
 }
 
 }  // namespace cryolite

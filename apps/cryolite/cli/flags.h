@@ -56,7 +56,7 @@ struct Request {
     std::string
         ir;  ///< of explain: after which pass of the compiler to show the step, or "all"; empty: it shows the plan
     std::vector<std::string> diff;  ///< of explain: two files of lines to compare; empty: it shows the plan
-    fs::path html;  ///< of explain: the file of a page; empty: none
+    fs::path html;                  ///< of explain: the file of a page; empty: none
     Program program;
     Values values;  ///< flags and the model's parameters
 };

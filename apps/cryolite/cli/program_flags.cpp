@@ -1,0 +1,91 @@
+// Flags that a program adds to the table: its model's parameters, its optimizers' numbers.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "apps/cryolite/cli/flags.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+constexpr uint64_t largest_param = 1 << 24;  // as generator programs have it
+
+Flag param_flag(const ProgramDescription::Param &p) {
+    const bool whole = p.type == "int", choice = p.type == "bool";
+    constexpr double most = std::numeric_limits<float>::max();
+    Flag f{{.name = p.name,
+            .value = choice  ? "true|false"
+                     : whole ? "N"
+                             : "X",
+            .group = "Model",
+            .help = p.help,
+            .otherwise = p.help.empty() ? "-" : p.value},
+           {.commands = 127},
+           {}};
+    if (choice)
+        f.words = {{"true"}, {"false"}};
+    else if (whole)
+        f.range = WholeRange{1, largest_param};
+    else
+        f.range = RealRange{-most, most};
+    return f;
+}
+
+Flag number_flag(const ProgramDescription::Number &n) {
+    const bool rate = n.name == "lr";  // a run may take another course
+    return {{.name = n.name,
+             .value = rate ? "RATE" : "X",
+             .group = "Step",
+             .help = n.help,
+             .range = n.range,
+             .on_resume = rate ? OnResume::free : OnResume::fixed,
+             .otherwise = fmt::format("{}", n.value)},
+            {.commands = 63 - 8 - 4, .of_optimizer = true},
+            {}};
+}
+
+namespace {
+
+/// Numbers that any of the optimizers has, each once: the program's own optimizer speaks first.
+std::vector<Flag> number_flags(const ProgramDescription &program) {
+    std::vector<Flag> flags;
+    auto add = [&](const ProgramDescription::Rule &rule, bool own) {
+        for (const ProgramDescription::Number &n : rule.numbers) {
+            if (std::ranges::any_of(flags, [&](const Flag &f) { return f.name == n.name; })) continue;
+            flags.push_back(number_flag(n));
+            if (!own) flags.back().otherwise = fmt::format("{}: {}", rule.name, n.value);
+        }
+    };
+    if (const auto *own = program.rule(program.optimizer)) add(*own, true);
+    for (const ProgramDescription::Rule &rule : program.optimizers) add(rule, false);
+    return flags;
+}
+
+}  // namespace
+
+std::vector<Flag> all_flags(const ProgramDescription &program, const std::string &app) {
+    std::vector<Flag> flags;
+    auto add = [&](const char *what, Flag f) {
+        if (std::ranges::any_of(flags, [&](const Flag &g) { return g.name == f.name; }) || (*what && find_flag(f.name)))
+            fail_usage("the {} '{}' of {} has the name of a flag of cryolite; give it another", what, f.name,
+                       app.empty() ? program.name : app);
+        flags.push_back(std::move(f));
+    };
+    for (const auto &p : program.params) add("GeneratorParam", param_flag(p));
+    for (Flag f : flag_table()) {
+        const bool names_optimizer = f.name == "optimizer";
+        if (names_optimizer) {
+            f.range = Setting::Words{};
+            for (const std::string &name : program.optimizer_names()) f.words.push_back({name});
+            f.help = fmt::format("{}: {}", f.help, fmt::join(program.optimizer_names(), ", "));
+        }
+        add("", std::move(f));
+        if (names_optimizer)
+            for (Flag &n : number_flags(program)) add("Scalar", std::move(n));
+    }
+    return flags;
+}
+
+}  // namespace cryolite
