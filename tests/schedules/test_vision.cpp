@@ -9,6 +9,7 @@
 #include "dsl/layers/reshape.h"
 #include "dsl/layers/resize.h"
 #include "tests/support/kernels.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -53,14 +54,12 @@ const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", "3
 
 }  // namespace
 
-TEST_CASE("schedules: convolutions, pools and norms of images") {
-    check_kernels(Compiled<Vision>(arguments));
+TEST_CASE("schedules: convolutions, pools and norms of images") { check_kernels(Compiled<Vision>(arguments)); }
+TEST_CASE("schedules: images, accumulating over micro-batches" * slow()) {
     check_kernels(Compiled<Vision>(arguments, {}, {.accumulate = true}));
-}
-
-TEST_CASE("schedules: transposed convolutions and bilinear resizing") {
-    check_kernels(Compiled<Decoder>(arguments));
     check_kernels(Compiled<Decoder>(arguments, {}, {.accumulate = true}));
 }
+
+TEST_CASE("schedules: transposed convolutions and bilinear resizing") { check_kernels(Compiled<Decoder>(arguments)); }
 
 }  // namespace cryolite::test
