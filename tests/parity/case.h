@@ -7,22 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/device/make_device.h"
-#include "runtime/io/rng.h"
 #include "runtime/plan/layout.h"
 #include "runtime/train/trainer.h"
+#include "tests/runtime/formula.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {
 
 using nlohmann::json;
-
-/// splitmix64 from the FNV-1a hash of the name.
-inline uint64_t formula_bits(const std::string &name, uint64_t i) {
-    uint64_t z = stream_named(name) + (i + 1) * 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 inline float formula_weight(const std::string &name, uint64_t i) {
     bool gain = name.find("ln_") != std::string::npos && name.ends_with("weight");

@@ -6,19 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/formats/safetensors.h"
-#include "runtime/io/rng.h"
+#include "tests/runtime/formula.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {
 
 using nlohmann::json;
-
-inline uint64_t formula_bits(const std::string &name, uint64_t i) {
-    uint64_t z = stream_named(name) + (i + 1) * 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 /// Held by bf16, fp16 and fp32 exactly.
 inline float formula_value(const std::string &name, uint64_t i) {
