@@ -151,11 +151,19 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "device",
           .value = "NAME",
           .group = schedule,
-          .help = "cpu, opencl, or cuda, for which kernels are compiled only",
+          .help = "cpu, opencl, or cuda, which is compiled and tested, and never ran on a GPU",
           .words = {{"cpu"}, {"opencl"}, {"cuda"}},
           .on_resume = free,
           .in_bundle = value},
          &S::device},
+        {{.name = "target",
+          .value = "NAME",
+          .group = schedule,
+          .help = "of --device cuda: the GPU, sm_80, sm_86 or sm_90, whose PTX is sm_86's; auto: sm_80 and newer",
+          .words = {{"auto"}, {"sm_80"}, {"sm_86"}, {"sm_90"}},
+          .on_resume = free,
+          .in_bundle = InBundle::where_given},
+         &S::target},
         {{.name = "workers",
           .value = "N",
           .group = schedule,
@@ -308,6 +316,8 @@ std::string why_not(const StepConfig &c) {
          c.loss_scale_backoff != plain.loss_scale_backoff || c.loss_scale_interval != plain.loss_scale_interval))
         return fmt::format("--loss-scale and its growth, backoff and interval are for --precision fp16, not for {}",
                            c.precision);
+    if (c.target != plain.target && c.device != "cuda")
+        return fmt::format("--target {} is for --device cuda, not for {}", c.target, c.device);
     if (c.device == "cpu") return "";
     if (c.precision != "fp32")
         return fmt::format("--precision {0} is for --device cpu: kernels for {1} have no {0} yet; use fp32",

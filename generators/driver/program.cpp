@@ -58,7 +58,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false, any_size = false;
-    std::string bundle, store, plan_only, ir, reference, loops, candidates, target = "host";
+    std::string bundle, store, plan_only, ir, reference, loops, candidates, halide_target = "host";
     std::vector<std::string> params;
     std::vector<ParamGroup> param_groups;  ///< of the program
     StepConfig step;
@@ -89,15 +89,21 @@ int describe(const ProgramInfo &info, Model &model) {
     return 0;
 }
 
-Halide::Target kernel_target(const std::string &text, const std::string &device) {
+/// The PTX of an older GPU is compiled for a newer one where it is loaded; Halide 21 writes none newer than 8.6.
+Halide::Target::Feature cuda_capability(const std::string &gpu) {
+    return gpu == "sm_86" || gpu == "sm_90" ? Halide::Target::CUDACapability86 : Halide::Target::CUDACapability80;
+}
+
+Halide::Target kernel_target(const std::string &text, const StepConfig &c) {
     using Halide::Target;
-    static const std::map<std::string, std::vector<Target::Feature>> devices = {
-        {"cpu", {}},
-        {"opencl", {Target::OpenCL, Target::CLDoubles}},
-        {"cuda", {Target::CUDA, Target::CUDACapability80}},
-    };
+    const std::string &device = c.device;
     Target t(text);
-    for (Target::Feature f : devices.at(device)) t.set_feature(f);
+    if (device == "opencl") t.set_features({Target::OpenCL, Target::CLDoubles});
+    if (device == "cuda") {
+        // What the host does of a kernel is to launch it: any processor can, so that a bundle may be carried elsewhere.
+        if (text == "host") t = Target(t.os, t.arch, t.bits);
+        t.set_features({Target::CUDA, cuda_capability(c.target)});
+    }
     for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery}) t.set_feature(f);
     // On a device, what its runtime answers is an assertion too: that there is memory for a temporary.
     t.set_feature(Target::NoAsserts, device == "cpu");
@@ -173,7 +179,7 @@ StepOptions options_of(const Request &r) {
 
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     const StepConfig &c = r.step;
-    Machine machine = Machine::of(kernel_target(r.target, c.device));
+    Machine machine = Machine::of(kernel_target(r.halide_target, c));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
     if (c.averages()) optimizer = std::make_unique<Averaged>(std::move(optimizer));
     const StepOptions options = options_of(r);
@@ -302,7 +308,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--candidates", r.candidates,
                    "file of a kernel's name and of numbers for its loops: each is compiled into --bundle");
     app.add_option("--store", r.store, "folder of compiled kernels");
-    app.add_option("--target", r.target, "Halide target");
+    app.add_option("--halide-target", r.halide_target, "what Halide calls the processor");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
     const StepArguments step(app);
     app.add_option("--fit", r.fit, "bytes that a run may take: print as JSON how the step fits; nothing is compiled");

@@ -115,6 +115,8 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
               {"output", p.output.index},
               {"scalars", p.scalar_names},
               {"scalar_values", p.scalar_values}};
+    if (const Machine &m = p.schedule->machine; m.device == "cuda")
+        j["capability"] = m.target.get_cuda_capability_lower_bound();
     if (p.evaluation.loss)
         j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
     else

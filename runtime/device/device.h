@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/io/error.h"
 #include "runtime/io/trace.h"
 
 namespace cryolite {
@@ -49,10 +50,25 @@ struct CallFailure {
     int call = -1, code = 0;
 };
 
+/// There is no memory for what was asked for: its message says what, how much, and how much is free.
+struct OutOfMemory : Error {
+    using Error::Error;
+};
+
+/// What a device keeps of calls that are run again and again, in one order: on CUDA, a graph of their launches.
+class Replay {
+public:
+    Replay() = default;
+    Replay(const Replay &) = delete;
+    virtual ~Replay() = default;
+};
+
 class Device {
 public:
     virtual ~Device() = default;
     virtual std::string name() const = 0;
+    /// Whether it can run kernels of this compute capability (Plan::capability). Errors: what helps, where it cannot.
+    virtual void check_capability(int) const {}
 
     /// Zeroed memory, aligned to 64 bytes at least. Errors: how much was asked for and is not there.
     virtual DeviceMemory allocate(size_t bytes, const std::string &what) = 0;
@@ -69,8 +85,11 @@ public:
     virtual void *host_address(const halide_buffer_t &) const { return nullptr; }
     /// Points an argument at the host's memory of another worker; only where `host_address` knows addresses.
     virtual void bind_host(halide_buffer_t &, const void *) const {}
-    /// Starts every call once, each after those it waits for; may return before they are done.
-    virtual CallFailure run(std::span<const KernelCall> calls) = 0;
+    /// For calls that will be run again; null: the device keeps nothing of them.
+    virtual std::unique_ptr<Replay> make_replay() { return nullptr; }
+    /// Starts every call once, each after those it waits for; may return before they are done. `replay`: of these
+    /// calls, or null.
+    virtual CallFailure run(std::span<const KernelCall> calls, Replay *replay = nullptr) = 0;
     /// Seconds that the device's threads have waited for each other so far, added over `threads()`.
     virtual double idle_seconds() const = 0;
     virtual int threads() const = 0;
@@ -81,6 +100,12 @@ public:
     virtual void *context() = 0;
     /// Waits until everything that was started is done; throws the first error that was met.
     virtual void finish() = 0;
+    /// Whether the host may start a step before it has read what came of the one before.
+    virtual bool runs_ahead() const { return false; }
+    /// A point after all that was started so far.
+    virtual uint64_t mark() { return 0; }
+    /// Waits until what was started before the mark is done; its downloads are there then.
+    virtual void await(uint64_t) { finish(); }
     /// The message of the last kernel that failed.
     virtual std::string last_error() = 0;
 };

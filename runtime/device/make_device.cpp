@@ -1,6 +1,7 @@
 #include "runtime/device/make_device.h"
 
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/opencl/opencl_device.h"
 #include "runtime/io/error.h"
 
@@ -9,7 +10,12 @@ namespace cryolite {
 std::unique_ptr<Device> make_device(const std::string &name, int threads, std::vector<int> cores) {
     if (name == "cpu") return make_cpu_device(threads, std::move(cores));
     if (name == "opencl") return make_opencl_device();
-    fail("there is no device {}: expected cpu or opencl", shown(name));
+    if (name == "cuda") return make_cuda_device();
+    fail("there is no device {}: expected cpu, opencl or cuda", shown(name));
+}
+
+void check_device(const std::string &name) {
+    if (name == "cuda") check_cuda_driver();
 }
 
 }  // namespace cryolite

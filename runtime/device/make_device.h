@@ -4,8 +4,11 @@
 
 namespace cryolite {
 
-/// The device of this name, cpu or opencl; `threads` of a CPU and the `cores` they stay on, as of `make_cpu_device`.
-/// Errors: what to install where there is none.
+/// The device of this name, cpu, opencl or cuda; `threads` of a CPU and the `cores` they stay on, as of
+/// `make_cpu_device`. Errors: what to install where there is none.
 std::unique_ptr<Device> make_device(const std::string &name, int threads, std::vector<int> cores = {});
+
+/// Before its kernels are compiled: errors, where it is known already that there is no device of this name here.
+void check_device(const std::string &name);
 
 }  // namespace cryolite

@@ -4,6 +4,7 @@
 
 #include "runtime/collective/sum.h"
 #include "runtime/io/error.h"
+#include "runtime/plan/memory_need.h"
 
 namespace cryolite {
 
@@ -27,18 +28,28 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
     if (plan().device != device_.name())
         fail("the kernels were compiled for the device {}, not for {}: compile them with --device {}", plan().device,
              device_.name(), device_.name());
+    device_.check_capability(plan().capability);
     if (plan().workers != (collective ? collective->workers : 1))
         fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
     if (collective && device_.name() != "cpu")
         fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker",
              device_.name());
-    allocate();
+    try {
+        allocate();
+    } catch (const OutOfMemory &e) {
+        release();
+        fail("{}. The step holds there:{}\nUse a smaller batch, context or model, or --recompute BYTES, which trades "
+             "time for memory",
+             e.what(), MemoryNeed{plan().memory(1)}.table_of_arrays());
+    }
     if (!collective_) return;
     collective_->signs.works = [&device] { return device.works(); };
     declare();
 }
 
-Executor::~Executor() {
+Executor::~Executor() { release(); }
+
+void Executor::release() {
     device_.release(arena_);
     for (size_t b = 0; b < memory_.size(); b++)
         if (!leader_ || !shared(plan().buffers[b])) device_.release(memory_[b]);
@@ -101,6 +112,7 @@ void Executor::resolve() {
         line.context = device_.context();
         for (size_t i = 0; i < calls.size(); i++) resolve(line, calls[i], collective_ ? shared_[name][i] : -1);
         order(line);
+        line.replay = device_.make_replay();
         if (tracing())
             for (const PlanCall &c : calls) trace_note(c.name, stages_in_words(c));
     }
@@ -331,7 +343,7 @@ void Executor::check(const Line &line, const CallFailure &failure, size_t first)
 
 void Executor::run(const Line &line, std::span<double> seconds) {
     const AtWork at_work(collective_);
-    if (seconds.empty()) return check(line, device_.run(line.ready), 0);
+    if (seconds.empty()) return check(line, device_.run(line.ready, line.replay.get()), 0);
     using Clock = std::chrono::steady_clock;
     run_each(line, [&](size_t call, bool, const std::function<void()> &work) {
         const auto start = Clock::now();

@@ -59,6 +59,7 @@ private:
     std::map<std::string, Line> lines_;
 
     void allocate();
+    void release();
     void declare();
     int declare(const PlanCall &c);
     void resolve(Line &line, const PlanCall &c, int shared);
@@ -93,8 +94,9 @@ struct Executor::Line {
     };
     std::deque<Call> calls;  ///< as the plan lists them
     std::deque<End> ends;
-    std::vector<KernelCall> ready;  ///< for the device: calls, and what tells other workers and waits for them
-    std::vector<int> call_of;       ///< by `ready`
+    std::vector<KernelCall> ready;   ///< for the device: calls, and what tells other workers and waits for them
+    std::vector<int> call_of;        ///< by `ready`
+    std::unique_ptr<Replay> replay;  ///< what the device keeps of `ready`
     void *context = nullptr;
 };
 

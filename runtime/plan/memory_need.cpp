@@ -12,27 +12,29 @@ int64_t MemoryNeed::bytes() const {
     return all;
 }
 
+namespace {
+
+std::string line(const char *holder, int64_t bytes) {
+    return fmt::format("\n  {:<37}{:>9}", holder, human_bytes(uint64_t(bytes)));
+}
+
+}  // namespace
+
 std::string MemoryNeed::table() const {
-    struct Holder {
-        const char *name;
-        int64_t bytes;
-    };
+    return table_of_arrays() + line("staging: loading, checkpoint buffers", staging) +
+           line("threads, kernels, page tables", process);
+}
+
+std::string MemoryNeed::table_of_arrays() const {
     auto of = [&](const char *role) {
         const auto at = roles.find(role);
         return at == roles.end() ? int64_t{0} : at->second;
     };
-    std::vector<Holder> holders = {{"weights", of("parameter") + of("master_low") + of("master")},
-                                   {"optimizer state", of("state")},
-                                   {"gradients", of("gradient")},
-                                   {"activations", of("activation")}};
-    int64_t named = 0;
-    for (const Holder &h : holders) named += h.bytes;
-    holders.push_back({"batches, norms, numbers", bytes() - staging - process - named});
-    holders.push_back({"staging: loading, checkpoint buffers", staging});
-    holders.push_back({"threads, kernels, page tables", process});
-    std::string text;
-    for (const Holder &h : holders) text += fmt::format("\n  {:<37}{:>9}", h.name, human_bytes(uint64_t(h.bytes)));
-    return text;
+    const int64_t weights = of("parameter") + of("master_low") + of("master"), state = of("state"),
+                  gradients = of("gradient"), activations = of("activation");
+    return line("weights", weights) + line("optimizer state", state) + line("gradients", gradients) +
+           line("activations", activations) +
+           line("batches, norms, numbers", bytes() - staging - process - weights - state - gradients - activations);
 }
 
 MemoryNeed memory_need(const Plan &plan, bool one_of_several) {

@@ -18,6 +18,8 @@ struct MemoryNeed {
     int64_t bytes() const;
     /// A line for each: "\n  weights    6.2 GB"
     std::string table() const;
+    /// The same of `roles` alone.
+    std::string table_of_arrays() const;
 };
 
 /// Of a plan whose workers are all in this process, or one of them is this one of several; without `process`.

@@ -118,6 +118,7 @@ Plan Plan::parse(const std::string &text, const std::string &origin) {
                  j["format"].dump(), format);
         p.workers = whole(j, "workers", 1);
         p.device = j.value("device", p.device);
+        p.capability = whole(j, "capability", 0);
         p.task = j.at("task"), p.arena = whole<int64_t>(j.at("arena")),
         p.arena_unshared = whole<int64_t>(j.at("arena_unshared"));
         p.loss = whole<int>(j.at("loss")), p.output = whole<int>(j.at("output"));

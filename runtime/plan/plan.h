@@ -108,6 +108,7 @@ struct DialectChoice {
 
 struct Plan {
     std::string device = "cpu";  ///< what its kernels were compiled for
+    int capability = 0;          ///< of the device cuda: what a GPU has to have at least, 80 for 8.0
     std::string task;            ///< "tokens" or "features"
     int workers = 1;             ///< data-parallel replicas; batches are those of one
     int64_t arena = 0, arena_unshared = 0;

@@ -188,6 +188,8 @@ void check_groups(const Plan &p) {
 
 void check_plan(const Plan &p) {
     if (p.workers < 1 || p.workers > 1 << 16) fail("it is for {} workers", p.workers);
+    if (p.capability < 0 || (p.device == "cuda") != (p.capability > 0))
+        fail("it is for the device {} with the compute capability {}", p.device, p.capability);
     if (!counts(p.arena) || !counts(p.arena_unshared)) fail("its arena has {} bytes", p.arena);
     if (p.scalar_names.size() != p.scalar_values.size())
         fail("it has {} numbers of {} names", p.scalar_values.size(), p.scalar_names.size());

@@ -227,10 +227,25 @@ bool Trainer::any(bool here) {
 
 double Trainer::step(const std::function<const Batch &()> &next, int accumulate) {
     const TraceSpan span("step", "step", int64_t(steps_) + 1);
+    start_step(next, accumulate);
+    while (unread_) read_step();
+    return result_.loss;
+}
+
+const StepResult *Trainer::advance(const std::function<const Batch &()> &next, int accumulate) {
+    const TraceSpan span("step", "step", int64_t(steps_) + 1);
+    start_step(next, accumulate);
+    return executor().device().runs_ahead() && unread_ == 1 ? nullptr : read_step();
+}
+
+const StepResult *Trainer::rest() { return unread_ ? read_step() : nullptr; }
+
+void Trainer::start_step(const std::function<const Batch &()> &next, int accumulate) {
     set("step", double(steps_ + 1));
     set("loss_scale", 1.0 / accumulate / workers());
     const size_t terms = 1 + plan().terms.size();
-    losses_.resize(executors_.size() * size_t(accumulate) * terms);
+    Started &s = started_[steps_ % 2];
+    s.losses.resize(executors_.size() * size_t(accumulate) * terms);
     const bool ahead = draw_ahead(next, accumulate);
     size_t begun = 0;
     for (int k = 0; k < accumulate; k++) {
@@ -249,19 +264,31 @@ double Trainer::step(const std::function<const Batch &()> &next, int accumulate)
                                               scalars_.size() * sizeof(double));
             bool last = k == accumulate - 1;
             run(w, last ? "step" : k == 0 ? "first" : "accumulate", call);
-            fetch_losses(w, &losses_[size_t(w * accumulate + k) * terms]);
+            fetch_losses(w, &s.losses[size_t(w * accumulate + k) * terms]);
             if (w == 0) ended = call;
         });
         begun = ended;
         pending_ = false;
     }
-    for (auto &e : executors_) e->device().finish();  // the only time that a step waits for its devices
-    steps_++;
-    count_withheld();
+    if (count_ >= 0) executor().fetch(s.updates.data(), count_, sizeof s.updates);
+    s.step = ++steps_, s.accumulate = accumulate, s.mark = executor().device().mark();
+    unread_++;
     pending_ = executor().has("deferred");
-    terms_.resize(terms - 1);
-    for (size_t t = 1; t < terms; t++) terms_[t - 1] = mean_of(t, accumulate);
-    return mean_of(0, accumulate);
+}
+
+/// The oldest that is not read. This is the only time that a step waits for its devices.
+const StepResult *Trainer::read_step() {
+    const Started &s = started_[(steps_ - uint64_t(unread_)) % 2];
+    for (auto &e : executors_) e->device().await(s.mark);
+    unread_--;
+    const uint64_t withheld = uint64_t(s.updates[1]);  // every worker withholds the same updates
+    result_.step = s.step;
+    result_.withheld_in_a_row = withheld == withheld_ ? 0 : result_.withheld_in_a_row + 1;
+    withheld_ = withheld;
+    result_.terms.resize(plan().terms.size());
+    for (size_t t = 0; t < result_.terms.size(); t++) result_.terms[t] = mean_of(s, t + 1);
+    result_.loss = mean_of(s, 0);
+    return &result_;
 }
 
 void Trainer::fetch_losses(int worker, float *to) {
@@ -269,13 +296,14 @@ void Trainer::fetch_losses(int worker, float *to) {
     for (const Plan::Term &t : plan().terms) executors_[size_t(worker)]->fetch(++to, t.buffer, sizeof(float));
 }
 
-/// Of the last step's losses: over micro-batches and all workers.
-double Trainer::mean_of(size_t term, int accumulate) {
+/// Of a step's losses: over micro-batches and all workers.
+double Trainer::mean_of(const Started &s, size_t term) {
+    const int accumulate = s.accumulate;
     const size_t terms = 1 + plan().terms.size();
     std::ranges::fill(values_, 0.0);
     for (size_t w = 0; w < executors_.size(); w++)
         for (size_t k = 0; k < size_t(accumulate); k++)
-            values_[size_t(first()) + w] += losses_[(w * size_t(accumulate) + k) * terms + term];
+            values_[size_t(first()) + w] += s.losses[(w * size_t(accumulate) + k) * terms + term];
     return workers() == 1 ? values_[0] / accumulate : summed(values_) / workers() / accumulate;
 }
 

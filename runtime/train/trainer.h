@@ -29,6 +29,14 @@ struct TensorPart {
     int64_t share = 1;
 };
 
+/// What a step came to.
+struct StepResult {
+    uint64_t step = 0;               ///< its number, from 1
+    double loss = 0;                 ///< the mean loss
+    std::vector<double> terms;       ///< what each of `Plan::terms` was: as the model's loss has it before it weighs it
+    uint64_t withheld_in_a_row = 0;  ///< updates up to this one, because a gradient was not finite
+};
+
 class Trainer {
 public:
     Trainer(std::shared_ptr<const Bundle> bundle, Device &device)
@@ -63,8 +71,14 @@ public:
     /// count
     /// differently, that of all rows of the step. Errors: TargetError; no weight has changed then.
     double step(const std::function<const Batch &()> &next, int accumulate);
-    /// Of the last step, what each of `plan().terms` was: as the model's loss has it before it weighs it.
-    const std::vector<double> &terms() const { return terms_; }
+    /// As `step`, but where the device runs ahead of the host's reading, the step is only started, and this is what the
+    /// one before came to; null: there is none. Valid until the next call.
+    const StepResult *advance(const std::function<const Batch &()> &next, int accumulate);
+    /// What the last step came to, where `advance` has not said so; null: it has. Waits for that step.
+    const StepResult *rest();
+    int unread() const { return unread_; }  ///< steps that were started and not read
+    /// StepResult::terms of the last step that was read.
+    const std::vector<double> &terms() const { return result_.terms; }
     uint64_t steps() const { return steps_; }
     void set_steps(uint64_t n) { steps_ = n; }
 
@@ -110,8 +124,8 @@ public:
     /// Updates that were withheld, in the life of the weights, because a gradient was not finite.
     uint64_t withheld();
     /// Those of the last steps, in a row, up to now; `set_withheld_in_a_row` goes on with the number of a checkpoint.
-    uint64_t withheld_in_a_row() const { return in_a_row_; }
-    void set_withheld_in_a_row(uint64_t n) { in_a_row_ = n; }
+    uint64_t withheld_in_a_row() const { return result_.withheld_in_a_row; }
+    void set_withheld_in_a_row(uint64_t n) { result_.withheld_in_a_row = n; }
 
     /// The factor of the loss in the next step; 1 where a plan has none.
     double loss_scale() { return scaler_ < 0 ? 1 : double(loss_scaler().scale); }
@@ -158,15 +172,23 @@ private:
     RowWeights weights_;       ///< of the step, or of the batch that is evaluated
     std::vector<Batch> held_;  ///< the micro-batches of a step, where all are counted first
     std::vector<float> output_, row_major_, storage_;
-    std::vector<float> losses_;  ///< of a step: by worker of this process, micro-batch, the loss and its terms
-    std::vector<double> terms_;
+    /// A step whose results are on their way.
+    struct Started {
+        uint64_t step = 0, mark = 0;
+        int accumulate = 0;
+        std::vector<float> losses;            ///< by worker of this process, micro-batch, the loss and its terms
+        std::array<int32_t, 2> updates = {};  ///< done and withheld
+    };
+    std::array<Started, 2> started_;  ///< by the step's number: the last one, and that before
+    int unread_ = 0;                  ///< of them
+    StepResult result_;
     std::vector<uint16_t> high_, low_;
     std::function<std::vector<TensorPart>(const std::string &)> file_names_;
     void drop_staging();
     bool is_whole_master(int buffer) const;
     std::vector<double> *profile_ = nullptr;
     std::vector<FiniteWatch> watches_;  ///< by worker of this process, where values are watched
-    uint64_t steps_ = 0, withheld_ = 0, in_a_row_ = 0, seed_ = 0;
+    uint64_t steps_ = 0, withheld_ = 0, seed_ = 0;
     bool pending_ = false;  ///< updates wait for the next forward pass
     int input_ = -1, targets_ = -1;
     int count_ = -1;   ///< updates done and withheld; -1: none can be
@@ -199,10 +221,11 @@ private:
     void run(int worker, const char *plan, size_t &call);
     void run_all(int worker, const char *plan);
     void run_head(int worker, const char *head);
-    void count_withheld();
+    void start_step(const std::function<const Batch &()> &next, int accumulate);
+    const StepResult *read_step();
     double loss(int worker, int buffer);
     void fetch_losses(int worker, float *to);
-    double mean_of(size_t term, int accumulate);
+    double mean_of(const Started &s, size_t term);
     /// Of so many examples, those of a worker's part of the batch.
     int examples_of(int part, int examples) const;
     void weigh_rows(int worker, int examples);

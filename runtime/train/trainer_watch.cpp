@@ -13,13 +13,6 @@ uint64_t Trainer::withheld() {
     return uint64_t(count[1]);
 }
 
-/// Every worker withholds the same updates.
-void Trainer::count_withheld() {
-    const uint64_t now = withheld();
-    in_a_row_ = now == withheld_ ? 0 : in_a_row_ + 1;
-    withheld_ = now;
-}
-
 Trainer::LossScaler Trainer::loss_scaler() {
     LossScaler s;
     executor().download(&s.scale, scaler_, sizeof s.scale);
@@ -55,7 +48,7 @@ void Trainer::forget_steps() {
     for (auto &e : executors_)
         if (count_ >= 0) e->upload(count_, none, sizeof none);
     if (scaler_ >= 0) put_loss_scaler({float(first_scale_)});
-    steps_ = withheld_ = in_a_row_ = 0;
+    steps_ = withheld_ = result_.withheld_in_a_row = 0;
 }
 
 void Trainer::watch_values() {

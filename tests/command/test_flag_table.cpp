@@ -8,6 +8,7 @@
 #include "apps/cryolite/run/resume.h"
 #include "apps/cryolite/session/session.h"
 #include "client/nearest_bundle.h"
+#include "tests/cuda/use_recorder.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {
@@ -113,6 +114,7 @@ Request request_with(const Flag &f, const std::string *text) {
     if (f.name == "min-lr") line.push_back({"lr", "0.5"});
     if (f.name.ends_with("-ema")) line.push_back({"ema", "0.5"});
     if (f.name.starts_with("loss-scale")) line.push_back({"precision", "fp16"});
+    if (f.name == "target") line.push_back({"device", "cuda"});
     if (f.name == "rename") line.push_back({"init", "/some/file"});
     line.push_back({f.name, text ? *text : another(f)});
     Request r = request(line);
@@ -126,6 +128,7 @@ TrainSettings settings_with(const Flag &f, const std::string &text) { return und
 
 TEST_CASE("flags: a value goes by config.toml and comes back, whatever the flag") {
     const Scratch scratch;
+    const UseRecorder gpu;
     for (const Flag &f : rows(request().program.description)) {
         CAPTURE(f.name);
         const std::string text = another(f);
@@ -212,6 +215,7 @@ TEST_CASE("flags: patterns of what is not trained, and of a setting at its defau
 }
 
 TEST_CASE("flags: a run that goes on may change those that say so, and no other") {
+    const UseRecorder gpu;
     for (const Flag &f : rows(request().program.description)) {
         if (!f.recorded || f.on_resume == OnResume::by_content) continue;
         CAPTURE(f.name);

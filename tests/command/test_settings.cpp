@@ -131,7 +131,10 @@ TEST_CASE("bad values are refused by name") {
         {{{"patience", "9999h"}}, "--patience is \"9999h\""},
         {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or halide or onednn"},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
-        {{{"device", "cuda"}}, "--device cuda: kernels are compiled for it, and `explain` shows them"},
+        {{{"device", "cuda"}}, "--device cuda: CRYOLITE_CUDA_DRIVER names /nowhere/libcuda.so, which cannot be loaded"},
+        {{{"device", "cuda"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},
+        {{{"device", "cuda"}, {"target", "sm_70"}}, "--target is \"sm_70\", expected auto or sm_80 or sm_86 or sm_90"},
+        {{{"target", "sm_80"}}, "--target sm_80 is for --device cuda, not for cpu"},
         {{{"device", "opencl"}, {"workers", "2"}}, "--device opencl has one worker yet, not 2"},
         {{{"device", "opencl"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},
         {{{"order", "backwards"}}, "--order is \"backwards\", expected random or sequential"},
@@ -144,10 +147,12 @@ TEST_CASE("bad values are refused by name") {
         {{{"evaluate-ema", "true"}, {"ema", "0"}}, "--evaluate-ema needs --ema DECAY"},
         {{{"eval-every", "-1"}}, "--eval-every is \"-1\""},
     };
+    setenv("CRYOLITE_CUDA_DRIVER", "/nowhere/libcuda.so", 1);  // a machine without one
     for (const Bad &bad : table) {
         CHECK_ERROR(settings(bad.line), bad.message);
         CHECK_THROWS_AS(settings(bad.line), UsageError);
     }
+    unsetenv("CRYOLITE_CUDA_DRIVER");
 }
 
 TEST_CASE("a budget may have a unit, as sizes are printed") {

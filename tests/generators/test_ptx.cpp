@@ -30,16 +30,19 @@ std::string ptx_of(const std::string &object) {
     return bytes.substr(begin, end - begin);
 }
 
-/// Compiles one kernel and assembles it for both architectures; returns the number of entries.
+/// Compiles one kernel and assembles it for those architectures that its PTX is for; returns the number of entries.
 std::string assemble(const BuiltKernel &built, const Machine &m) {
     char folder[] = "/tmp/cryolite-test-XXXXXX";
     if (!mkdtemp(folder)) fail("no folder");
     const std::string path = folder, object = path + "/k.o", ptx = path + "/k.ptx";
     compile_kernel(built, m, object);
     const std::string text = ptx_of(object);
-    if (text.find(".target sm_80") == std::string::npos) fail("the PTX is not for sm_80: {}", text.substr(0, 200));
+    const int capability = m.target.get_cuda_capability_lower_bound();
+    if (text.find(fmt::format(".target sm_{}\n", capability)) == std::string::npos)
+        fail("the PTX is not for sm_{}: {}", capability, text.substr(0, 200));
     write_whole(ptx, text);
     for (const char *arch : {"sm_80", "sm_90"}) {
+        if (capability > 80 && arch == std::string("sm_80")) continue;
         const std::string command =
             fmt::format("'{}' -arch={} -o '{}/k.cubin' '{}' > '{}/words' 2>&1", ptxas, arch, path, ptx, path);
         if (std::system(command.c_str()) != 0) fail("ptxas -arch={}: {}", arch, read_whole(path + "/words"));
@@ -51,9 +54,9 @@ std::string assemble(const BuiltKernel &built, const Machine &m) {
 }
 
 template <typename M> int assemble_all(std::vector<std::pair<std::string, std::string>> arguments,
-                                       typename Compiled<M>::Schedule schedule, const StepOptions &options) {
-    Compiled<M> c(std::move(arguments), schedule, options, fp32,
-                  test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80}));
+                                       typename Compiled<M>::Schedule schedule, const StepOptions &options,
+                                       Halide::Target::Feature capability = Halide::Target::CUDACapability80) {
+    Compiled<M> c(std::move(arguments), schedule, options, fp32, test_target({Halide::Target::CUDA, capability}));
     std::set<std::string> seen;
     std::vector<int> list;
     const std::vector<std::string> keys = c.keys();
@@ -87,6 +90,12 @@ TEST_CASE("ptx: every kernel of nano assembles for sm_80 and sm_90" * slow()) {
         options.update = update;
         CHECK(assemble_all<Gpt>(nano, schedule_gpt, options) > 20);
     }
+}
+
+TEST_CASE("ptx: every kernel of a small GPT, with the PTX of --target sm_90" * slow()) {
+    if (!ptxas_is_here()) return;
+    CHECK(assemble_all<Gpt>({{"layers", "1"}, {"heads", "2"}, {"width", "16"}, {"context", "8"}, {"batch", "2"}},
+                            schedule_gpt, {.clip = true}, Halide::Target::CUDACapability86) > 20);
 }
 
 TEST_CASE("ptx: every kernel of the digits model does") {

@@ -151,7 +151,7 @@ public:
     void bind(halide_buffer_t &b, const DeviceMemory &m, size_t offset) override { cpu_->bind(b, m, offset); }
     void *host_address(const halide_buffer_t &b) const override { return cpu_->host_address(b); }
     void bind_host(halide_buffer_t &b, const void *address) const override { cpu_->bind_host(b, address); }
-    CallFailure run(std::span<const KernelCall> calls) override {
+    CallFailure run(std::span<const KernelCall> calls, Replay *) override {
         if (runs_++ == hangs_at_) std::latch(1).wait();
         return cpu_->run(calls);
     }

@@ -50,7 +50,7 @@ std::optional<LlvmTools> tools() {
 Plan compile(const Processor &p, const Model &model, const std::vector<std::string> &flags, const fs::path &bundle) {
     const std::string build = CRYOLITE_BINARY_DIR;
     ProcessOptions options{.argv = {build + "/generators/gpt", "--bundle", bundle, "--store", build + "/test_kernels",
-                                    "--target", p.target}};
+                                    "--halide-target", p.target}};
     std::istringstream sizes(model.sizes);
     for (std::string size; sizes >> size;) options.argv.insert(options.argv.end(), {"--param", size});
     options.argv.insert(options.argv.end(), flags.begin(), flags.end());

@@ -44,13 +44,14 @@ for folder in layers schedules generators error support; do
     only tests/$folder dsl/ schedules/ generators/ dialects/dialect.h bundle/ tests/support/
 done
 for folder in runtime parity; do
-    only tests/$folder bundle/ runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/ \
+    only tests/$folder bundle/ runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/ tests/cuda/ \
         tests/support/slow.h
 done
 for folder in command speed; do
-    only tests/$folder runtime/ client/ apps/cryolite/ bundle/ tests/runtime/ tests/faults/ tests/support/slow.h
+    only tests/$folder runtime/ client/ apps/cryolite/ bundle/ tests/runtime/ tests/faults/ tests/cuda/ tests/support/slow.h
 done
 only tests/faults tests/faults/
+only tests/cuda tests/cuda/
 only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
 only tests/programs generators/cryolite.h tests/support/curves.h
 
@@ -71,7 +72,7 @@ only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io
 only runtime/collective runtime/collective/ runtime/io/error.h runtime/io/streams.h
 only runtime/device runtime/device/ runtime/io/error.h runtime/io/threads.h runtime/io/trace.h
 forbid "a device knows of the CPU's task scheduler and of no other device" '# *include *"runtime/device/[a-z]+/' \
-    '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/task_scheduler\.h)|make_device\.cpp:)' runtime/device
+    '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/task_scheduler\.h)|cuda/[^:]*:.*device/(cuda/|cpu/task_scheduler\.h)|make_device\.cpp:)' runtime/device
 forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
     '/(local/[^:]*:.*collective/local/|mpi/[^:]*:.*collective/mpi/)' runtime/collective
 
@@ -82,7 +83,7 @@ forbid "users' programs see nothing of the compiler" '# *include *"generators/' 
 # Headers of others.
 halide='# *include *[<"]Halide'
 forbid "the compiler's half sees Halide.h alone of Halide" "$halide" '<Halide\.h>' dsl schedules generators
-forbid "of Halide, the runtime sees its runtime's header" "$halide" '<HalideRuntime\.h>|^runtime/device/opencl/.*<HalideRuntimeOpenCL\.h>' runtime
+forbid "of Halide, the runtime sees its runtime's header" "$halide" '<HalideRuntime\.h>|^runtime/device/opencl/.*<HalideRuntimeOpenCL\.h>|^runtime/device/cuda/.*<HalideRuntimeCuda\.h>' runtime
 forbid "the step as data sees nothing of Halide" "$halide" '^$' generators/ir dsl/shape.h dsl/nature.h dsl/error.h bundle/param_group.h schedules/layout.h
 forbid "an app sees nothing of Halide" "$halide" '^$' client apps
 forbid "an app links client/, and nothing of the command" '# *include *"apps/cryolite/' '^apps/cryolite/' apps

@@ -5,8 +5,8 @@
 walls=$1/tests/walls
 
 # A tree that keeps all rules, as empty as can be.
-mkdir -p bundle dialects/onednn dsl/layers client schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,checks,driver,fuzz,programs} runtime/{data,tokenizer,train,halide,collective/{local,mpi},device/{cpu,opencl}} \
-    apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs,faults,fuzz}
+mkdir -p bundle dialects/onednn dsl/layers client schedules/{cpu,gpu} generators/{ir,passes,lowering,codegen,checks,driver,fuzz,programs} runtime/{data,tokenizer,train,halide,collective/{local,mpi},device/{cpu,opencl,cuda}} \
+    apps/{cryolite,gpt,digits} tests/{layers,schedules,generators,error,support,runtime,parity,command,speed,programs,faults,fuzz,cuda}
 touch generators/{cryolite,driver/program}.h dsl/{shape,nature,error}.h bundle/param_group.h schedules/layout.h
 "$walls/includes.sh" "$work" > out || fail "a tree without a line is refused: $(cat out)"
 
@@ -62,13 +62,17 @@ broken runtime/collective/a.cpp '#include "runtime/device/device.h"' "runtime/co
 broken runtime/device/a.cpp '#include "runtime/plan/plan.h"' "runtime/device $only"
 broken runtime/device/cpu/a.cpp '#include "runtime/device/opencl/opencl_api.h"' 'of no other device'
 broken runtime/device/opencl/a.cpp '#include "runtime/device/cpu/cpu_device.h"' 'of no other device'
+broken runtime/device/cuda/a.cpp '#include "runtime/device/opencl/opencl_api.h"' 'of no other device'
 kept runtime/device/opencl/a.cpp '#include "runtime/device/cpu/task_scheduler.h"'
+kept runtime/device/cuda/a.cpp '#include "runtime/device/cpu/task_scheduler.h"'
 kept runtime/device/make_device.cpp '#include "runtime/device/opencl/opencl_device.h"'
 broken runtime/collective/local/a.cpp '#include "runtime/collective/mpi/a.h"' 'through one interface'
 broken generators/a.cpp '#include <HalideBuffer.h>' 'sees Halide.h alone'
 broken runtime/a.cpp '#include <Halide.h>' "its runtime's header"
 broken runtime/a.cpp '#include <HalideRuntimeOpenCL.h>' "its runtime's header"
+broken runtime/device/opencl/a.cpp '#include <HalideRuntimeCuda.h>' "its runtime's header"
 kept runtime/device/opencl/a.cpp '#include <HalideRuntimeOpenCL.h>'
+kept runtime/device/cuda/a.cpp '#include <HalideRuntimeCuda.h>'
 broken dialects/a.cpp '#include "runtime/plan/plan.h"' "dialects $only"
 broken dialects/a.h '#include <Halide.h>' "a dialect sees its runtime's header"
 broken runtime/a.cpp '#include <oneapi/dnnl/dnnl.h>' 'known to its dialect alone'

@@ -96,7 +96,7 @@ private:
         const StepEvent e{times_.count(), loss, work_.tokens / seconds, seconds, lr, trainer().withheld_in_a_row()};
         if (s_.json) print_line(to_json(e));
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
-        progress_.step({e, s_.steps(), work_.flops / seconds / (peak_ * 1e9),
+        progress_.step({e, s_.steps(), peak_ > 0 ? work_.flops / seconds / (peak_ * 1e9) : 0,
                         passed / double(e.step) * double(s_.steps() - e.step), s_.text ? "tok" : "rows"});
     }
 
@@ -127,11 +127,11 @@ private:
                 fmt::format("\nof the median step, threads waited for each other {:.1f} %, of the best {:.1f} %",
                             100 * waits_.median(), 100 * waits_.best()));
         const DoneEvent done = done_event(times_, first_step_s_, work_, peak_);
-        progress_.say(fmt::format("cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s, {:.0f} % "
-                                  "of {:.0f} GFLOP/s, {:.0f} MB",
-                                  1e3 * done.best_s, 1e3 * done.median_s, grouped(uint64_t(done.tok_s)),
-                                  s_.text ? "tokens" : "rows", 100 * done.fraction_of_peak, peak_,
-                                  1e-6 * double(peak_memory())));
+        progress_.say(fmt::format(
+            "cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s{}, {:.0f} MB", 1e3 * done.best_s, 1e3 * done.median_s,
+            grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
+            peak_ > 0 ? fmt::format(", {:.0f} % of {:.0f} GFLOP/s", 100 * done.fraction_of_peak, peak_) : "",
+            1e-6 * double(peak_memory())));
         if (s_.json) print_line(to_json(done));
     }
 

@@ -46,6 +46,7 @@ private:
         try {
             if (evaluate_first_) validate(step);
             while (step < s_.steps() && !stopped()) one_step(step++);
+            if (const StepResult *last = trainer().rest()) report(*last);
             if (!stopped() && must_evaluate(step)) validate(step);
         } catch (const DataError &e) {
             data_failed(e, "Once the data are what they were, go on: ");
@@ -77,6 +78,7 @@ private:
     StepWork work_;
     double peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_;
+    std::optional<Clock::time_point> reported_;  ///< since when the step that is reported next is timed
 
     Trainer &trainer() { return *session_->trainer; }
     /// Whether an evaluation belongs after this step, and was not made.
@@ -175,13 +177,29 @@ private:
     void one_step(uint64_t index) {
         const double lr = s_.rate.at(index);
         trainer().set("lr", lr, lr / s_.rate.high);
-        const auto start = Clock::now();
-        const double loss = trainer().step([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
-        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        position_ = loader_->position();
-        if (times_.empty()) first_step_s_ = since_start();
         const uint64_t step = index + 1;
-        const uint64_t withheld = trainer().withheld_in_a_row();
+        const bool must_save = s_.checkpoint_every && step % s_.checkpoint_every == 0;
+        if (!reported_) reported_ = Clock::now();
+        const StepResult *result = trainer().advance([&]() -> const Batch & { return loader_->next(); }, s_.accumulate);
+        position_ = loader_->position();
+        if (result) report(*result);
+        if (must_evaluate(step) || must_save)
+            if (const StepResult *last = trainer().rest()) report(*last);
+        if (must_evaluate(step)) validate(step);
+        if (trace_) trace_->keep_up();
+        // While updates are withheld, the weights stay what they were.
+        if (must_save && trainer().withheld_in_a_row() == 0) save(step);
+        stopping_ = trainer().any(interrupted());
+    }
+
+    /// What a step came to, where the device runs ahead when the next has been started.
+    void report(const StepResult &result) {
+        const auto now = Clock::now();
+        const double seconds = std::chrono::duration<double>(now - *reported_).count();
+        reported_ = trainer().unread() ? std::optional(now) : std::nullopt;
+        if (times_.empty()) first_step_s_ = since_start();
+        const uint64_t step = result.step, withheld = result.withheld_in_a_row;
+        const double loss = result.loss, lr = s_.rate.at(step - 1);
         if (!std::isfinite(loss)) diverged(step, "loss", loss);
         if (withheld == 1)
             progress_.say(fmt::format("step {}: a gradient is not finite; the update is withheld, and no checkpoint is "
@@ -189,8 +207,8 @@ private:
                                       step));
         times_.add(seconds);
         StepEvent e{step, loss, work_.tokens / seconds, seconds, lr, withheld};
-        for (size_t t = 0; t < trainer().terms().size(); t++)
-            e.losses.emplace_back(trainer().plan().terms[t].loss, trainer().terms()[t]);
+        for (size_t t = 0; t < result.terms.size(); t++)
+            e.losses.emplace_back(trainer().plan().terms[t].loss, result.terms[t]);
         if (s_.scales_loss()) e.loss_scale = trainer().loss_scale();
         record(e);
         emit(to_json(e));
@@ -199,11 +217,6 @@ private:
         show(e);
         if (s_.give_up_after && withheld >= s_.give_up_after) give_up(step);
         if (s_.give_up_after && trainer().low_scale_in_a_row() >= s_.give_up_after) give_up_scaling(step);
-        if (must_evaluate(step)) validate(step);
-        if (trace_) trace_->keep_up();
-        // While updates are withheld, the weights stay what they were.
-        if (s_.checkpoint_every && step % s_.checkpoint_every == 0 && withheld == 0) save(step);
-        stopping_ = trainer().any(interrupted());
     }
 
     /// Where the line cannot be written, what was trained is kept nevertheless.
@@ -212,7 +225,7 @@ private:
         try {
             folder_.record(e);
         } catch (const Error &) {
-            if (processes().size() == 1) save(e.step);
+            if (processes().size() == 1) save(trainer().steps());
             throw;
         }
     }
@@ -220,7 +233,7 @@ private:
     void show(const StepEvent &e) {
         Progress::Step p{e, s_.steps()};
         p.event.step_s = times_.recent(), p.event.tok_s = work_.tokens / p.event.step_s;
-        p.fraction = work_.flops / p.event.step_s / (peak_ * 1e9);
+        p.fraction = peak_ > 0 ? work_.flops / p.event.step_s / (peak_ * 1e9) : 0;
         const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
         p.left_s = passed / double(e.step - start_) * double(s_.steps() - e.step);
         p.unit = s_.text ? "tok" : "rows";
@@ -297,6 +310,7 @@ private:
     /// Nothing more can be learned from the data; what was learned from them is kept. Other ranks
     /// may have their data still: without them no checkpoint can be written.
     [[noreturn]] void data_failed(const Error &e, const char *then) {
+        if (const StepResult *last = trainer().rest()) report(*last);
         const uint64_t done = trainer().steps();
         if (processes().size() == 1 && last_.step != done) save(done);
         folder_.write_plot(title());
@@ -353,11 +367,12 @@ private:
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else
-            progress_.say(fmt::format("done: {} step{} in {}, {:.1f} ms a step, {} {}/s, {:.0f} % of peak, {} at most",
-                                      times_.count(), times_.count() == 1 ? "" : "s",
+            progress_.say(fmt::format("done: {} step{} in {}, {:.1f} ms a step, {} {}/s{}, {} at most", times_.count(),
+                                      times_.count() == 1 ? "" : "s",
                                       clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
                                       1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
-                                      100 * done.fraction_of_peak, human_bytes(peak_memory())));
+                                      peak_ > 0 ? fmt::format(", {:.0f} % of peak", 100 * done.fraction_of_peak) : "",
+                                      human_bytes(peak_memory())));
         if (const uint64_t withheld = trainer().withheld_in_a_row())
             progress_.say(fmt::format("warning: the last {} updates were withheld, as gradients were not finite; the "
                                       "weights are those of step {}",

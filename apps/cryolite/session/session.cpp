@@ -117,6 +117,7 @@ std::string Session::threads_in_words() const {
 }
 
 double Session::measure_peak(const TrainSettings &s) const {
+    if (bundle->plan.device == "cuda") return 0;                // of a GPU nothing is known
     const int cores = std::min(own_threads(), usable_cores());  // more threads than cores have no more of a roof
     return cryolite::measure_peak(s, cores) * known_processes().size();
 }

@@ -6,6 +6,7 @@
 #include "apps/cryolite/inputs/init_file.h"
 #include "dialects/dialect.h"
 #include "runtime/collective/processes.h"
+#include "runtime/device/make_device.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
 
@@ -146,10 +147,13 @@ void set_tuned(TrainSettings &s, const Request &r) {
 void check_machine(const TrainSettings &s, Command command) {
     if (find_dialect(s.dialect) && !load_dialect(s.dialect))
         fail_usage("--dialect {}: this build does not have it; {}", s.dialect, how_to_get(s.dialect));
-    if (s.device == "cuda" && command != Command::explain)
-        fail_usage("--device cuda: kernels are compiled for it, and `explain` shows them, but nothing runs them yet; "
-                   "use cpu or opencl");
     if (const std::string why = why_not(s); !why.empty()) fail_usage("{}", why);
+    if (command != Command::train && command != Command::bench) return;
+    try {
+        check_device(s.device);
+    } catch (const Error &e) {
+        throw UsageError(e.what());
+    }
 }
 
 /// Under mpirun every process is a worker.

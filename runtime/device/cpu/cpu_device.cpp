@@ -61,7 +61,7 @@ public:
     void bind(halide_buffer_t &argument, const DeviceMemory &m, size_t offset) override {
         argument.host = static_cast<uint8_t *>(m.address) + offset;
     }
-    CallFailure run(std::span<const KernelCall> calls) override { return scheduler_.run(calls); }
+    CallFailure run(std::span<const KernelCall> calls, Replay *) override { return scheduler_.run(calls); }
     double idle_seconds() const override { return scheduler_.idle_seconds(); }
     int threads() const override { return scheduler_.threads; }
     bool works() override { return scheduler_.works(); }

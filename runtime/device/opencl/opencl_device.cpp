@@ -109,7 +109,7 @@ public:
         argument.host = nullptr;
         argument.device = part.device, argument.device_interface = part.device_interface;
     }
-    CallFailure run(std::span<const KernelCall> calls) override {
+    CallFailure run(std::span<const KernelCall> calls, Replay *) override {
         for (size_t i = 0; i < calls.size(); i++)
             if (int code = run_call(calls[i])) return {int(i), code};
         return {};

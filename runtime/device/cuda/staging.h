@@ -1,0 +1,63 @@
+#pragma once
+// Copies between the host and a GPU that nobody waits for. What is uploaded goes through pinned memory and a place on
+// the GPU on a stream of its own, so that a batch arrives while the step before it still computes; the compute stream
+// then takes it from that place, in the order of its calls.
+
+#include <cstdint>
+#include <list>
+
+#include "runtime/device/cuda/cuda_api.h"
+
+namespace cryolite {
+
+class CudaStaging {
+public:
+    CudaStaging(const CudaApi &api, CudaApi::Object compute);
+    ~CudaStaging();
+    CudaStaging(const CudaStaging &) = delete;
+
+    /// False: it is too much to be kept aside, and nothing was done.
+    bool upload(CudaApi::Address to, const void *from, size_t bytes);
+    /// `to` has it after `deliver` of a mark that came later. False: as above.
+    bool download(void *to, CudaApi::Address from, size_t bytes);
+    /// A point after all that was started so far on the compute stream.
+    uint64_t mark();
+    /// Waits, where it is not done yet, for what was started before the mark, and hands out what was downloaded.
+    void await(uint64_t mark);
+    /// The compute stream has nothing left to do.
+    void all_done();
+    /// What was downloaded and is not handed out yet has no place any more.
+    void forget();
+
+private:
+    struct Place {
+        void *pinned = nullptr;
+        CudaApi::Address on_device = 0;  ///< 0: of a download
+        CudaApi::Object copied = nullptr, done = nullptr;
+        size_t bytes = 0;
+        bool upload = true;
+        void *to = nullptr;  ///< of a download that is not delivered
+        size_t wanted = 0;   ///< bytes of it
+        uint64_t mark = 0;   ///< the first after it
+    };
+    struct Mark {
+        uint64_t number;
+        CudaApi::Object event;
+    };
+    const CudaApi &api_;
+    const CudaApi::Object compute_;
+    CudaApi::Object copies_ = nullptr;
+    std::list<Place> places_;
+    std::list<Mark> marks_;              ///< that were not awaited, the oldest first
+    std::list<CudaApi::Object> events_;  ///< free ones
+    size_t held_ = 0;                    ///< bytes of all places
+    uint64_t marked_ = 0;
+
+    void drop(const Place &p);
+    Place *take(size_t bytes, bool upload);
+    bool is_free(const Place &p) const;
+    CudaApi::Object new_event();
+    void deliver(uint64_t mark);
+};
+
+}  // namespace cryolite

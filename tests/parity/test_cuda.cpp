@@ -1,0 +1,132 @@
+// Whole steps on the device cuda, compiled by Halide to PTX, against a driver that writes down its calls. It computes
+// nothing: the order of calls, what is waited for and what is refused are tested here.
+
+#include "tests/cuda/use_recorder.h"
+#include "tests/parity/case.h"
+
+namespace cryolite::test {
+
+namespace {
+
+const json sizes = {{"layers", 1}, {"heads", 2},  {"width", 16}, {"context", 8},
+                    {"batch", 2},  {"vocab", 19}, {"lr", 1e-2},  {"clip", 1.0}};
+
+/// Steps as `train` takes them; how many results they gave.
+int advance(TrainingCase &c, int steps) {
+    int results = 0;
+    uint64_t at = 0;
+    for (int s = 0; s < steps; s++)
+        if (const StepResult *r = c.trainer.advance([&]() -> const Batch & { return c.batch(at++); }, 1)) {
+            results++;
+            CHECK(r->step == c.trainer.steps() - 1);
+        }
+    return results;
+}
+
+}  // namespace
+
+TEST_CASE("cuda: a step is two graphs, launched again and again, and the host waits for none") {
+    UseRecorder use;
+    for (const char *update : {"separate", "backward", "forward"}) {
+        CAPTURE(update);
+        TrainingCase c(sizes, fmt::format("--update {}", update), "cuda");
+        CHECK(advance(c, 3) == 2);  // the first runs, the second is captured; what waits for the first comes later
+        use.recorder.calls.clear();
+        for (int s = 0; s < 4; s++) CHECK(advance(c, 1) == 1);
+        CHECK(use.recorder.waits() == 0);
+        CHECK(use.recorder.count("cuGraphLaunch") == 8);
+        for (const char *name : {"cuLaunchKernel", "cuStreamBeginCapture", "cuMemAlloc", "cuMemHostAlloc",
+                                 "cuModuleLoadDataEx", "cuEventCreate"}) {
+            CAPTURE(name);
+            CHECK(use.recorder.count(name) == 0);
+        }
+        // Batch, targets, then the forward pass; numbers of the step, then the backward pass; the loss.
+        std::string step = use.recorder.text();
+        step.resize(step.size() / 4);
+        CHECK(step.find("cuMemcpyHtoDAsync") < step.find("cuGraphLaunch"));
+        CHECK(step.find("cuGraphLaunch") < step.rfind("cuMemcpyHtoDAsync"));
+        CHECK(step.rfind("cuMemcpyHtoDAsync") < step.rfind("cuGraphLaunch"));
+        CHECK(step.rfind("cuGraphLaunch") < step.rfind("cuMemcpyDtoHAsync"));
+        REQUIRE(c.trainer.unread() == 1);
+        CHECK(c.trainer.rest()->step == 7);
+        CHECK(c.trainer.rest() == nullptr);
+        CHECK(use.recorder.waits() == 0);
+        c.step();  // and one that is waited for
+        CHECK(c.trainer.steps() == 8);
+    }
+}
+
+TEST_CASE("cuda: a GPU that is behind is waited for by the step before the last") {
+    UseRecorder use;
+    TrainingCase c(sizes, "--update separate", "cuda");
+    advance(c, 3);
+    use.recorder.slow = true, use.recorder.calls.clear();
+    advance(c, 4);
+    CHECK(use.recorder.count("cuStreamSynchronize") == 0);
+    CHECK(use.recorder.count("cuEventSynchronize") == 3);  // the step before had been done at once
+    c.trainer.rest();
+}
+
+TEST_CASE("cuda: weights go there and back") {
+    UseRecorder use;
+    TrainingCase c(sizes, "", "cuda");
+    for (const std::string &name : c.parameters()) {
+        std::vector<float> values = c.values("parameter", name);
+        for (size_t i = 0; i < values.size(); i++) {
+            CHECK(values[i] == formula_weight(name, i));
+            values[i] += 1;
+        }
+        c.set_values(name, values);
+        CHECK(c.values("parameter", name) == values);
+    }
+}
+
+TEST_CASE("cuda: a bundle for another GPU, and for another device") {
+    UseRecorder use;
+    Scratch folder;
+    const std::shared_ptr<Bundle> newer = compile_gpt(sizes, "--device cuda --target sm_90", folder / "newer");
+    CHECK(newer->plan.capability == 86);  // what its PTX asks for
+    auto refusal = [](std::shared_ptr<Bundle> bundle, const char *name) -> std::string {
+        const auto device = make_device(name, 1);
+        try {
+            Trainer trainer(std::move(bundle), *device);
+        } catch (const Error &e) {
+            return e.what();
+        }
+        return "";
+    };
+    CHECK(refusal(newer, "cuda") == "");
+    CHECK(refusal(newer, "cpu") ==
+          "the kernels were compiled for the device cuda, not for cpu: compile them with --device cpu");
+    use.recorder.capability = 80;
+    CHECK(refusal(newer, "cuda").find("8.6 and newer, and the Recorder has 8.0: compile them with --target sm_80") !=
+          std::string::npos);
+    CHECK(refusal(compile_gpt(sizes, "--device cuda --target sm_80", folder / "older"), "cuda") == "");
+    CHECK(refusal(compile_gpt(sizes, "", folder / "cpu"), "cuda") ==
+          "the kernels were compiled for the device cpu, not for cuda: compile them with --device cuda");
+}
+
+TEST_CASE("cuda: where there is no memory, the plan says who holds it") {
+    UseRecorder use;
+    Scratch folder;
+    const std::shared_ptr<Bundle> bundle = compile_gpt(sizes, "--device cuda", folder / "bundle");
+    const size_t before = use.recorder.allocated;
+    use.recorder.memory = before + 30000;
+    std::string said;
+    {
+        const auto device = make_device("cuda", 1);
+        try {
+            Trainer trainer(bundle, *device);
+        } catch (const Error &e) {
+            said = e.what();
+        }
+    }
+    CAPTURE(said);
+    CHECK(said.find("the Recorder has no memory for ") != std::string::npos);
+    CHECK(said.find(". The step holds there:\n  weights     ") != std::string::npos);
+    CHECK(said.find("\n  activations ") != std::string::npos);
+    CHECK(said.find("\nUse a smaller batch, context or model, or --recompute BYTES") != std::string::npos);
+    CHECK(use.recorder.allocated == before);
+}
+
+}  // namespace cryolite::test
