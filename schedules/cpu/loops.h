@@ -49,7 +49,10 @@ void reduce(Group &g, const Machine &m);
 /// What goes along a sequence place by place, out(i, place, sequence), and its gradients.
 void scan(Group &g, const Machine &m);
 
-/// Convolutions and pools over [channels, width, height, batch], forward and both gradients.
+/// Convolutions over [channels, width, height, batch], transposed ones too, forward and both gradients.
+void convolution(Group &g, const Machine &m);
+
+/// Pools over [channels, width, height, batch], and convolutions in groups.
 void windows(Group &g, const Machine &m);
 
 /// n() += g(i)^2: the same order of additions for any number of threads.

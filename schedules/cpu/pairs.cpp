@@ -63,12 +63,16 @@ void accumulate_pairs_by_lane(Func s, const Machine &m) {
     across_pairs(sums, q, p, m);
 }
 
-void pack_rows(Group &g, const Machine &m) {
+void pack_rows(Group &g, const Machine &m, const std::optional<LoopLevel> &level) {
     Func b = g.func("b_pairs");
     if (is_stored(b) && terms(g) % 2 == 0) return;
     Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
     const int lanes = lanes_within(reduction_extent(g.anchor, 1), m);
-    b.compute_root().reorder_storage(p, k, y).reorder(p, k, y).vectorize(k, lanes).unroll(p).parallel(y);
+    b.reorder_storage(p, k, y).reorder(p, k, y).vectorize(k, lanes).unroll(p);
+    if (level)
+        b.compute_at(*level);
+    else
+        b.compute_root().parallel(y);
 }
 
 void turn_pairs(Group &g, const Machine &m) {
@@ -77,7 +81,8 @@ void turn_pairs(Group &g, const Machine &m) {
     b.compute_root().reorder_storage(p, y, k).reorder(p, y, k).vectorize(y, m.vector).unroll(p).parallel(k, 16);
 }
 
-void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &m) {
+void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &m,
+                const std::optional<LoopLevel> &rows) {
     Func a = g.func("a_pairs"), b = g.func("b_pairs");
     Var p = a.args()[0], x = a.args()[1], k = a.args()[2];
     // A panel is stored to its end, beyond the last column; before the first one there is nothing.
@@ -88,7 +93,7 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     if (!pairs_are_bf16(g)) a.reorder_storage(x, p, k);  // whole vectors of one term
     a.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
-    if (g.form != Form::d_parameter) return pack_rows(g, m);
+    if (g.form != Form::d_parameter) return pack_rows(g, m, rows);
     // Pairs of rows: nowhere stored so.
     b.compute_root().reorder(q, y, l).vectorize(y, lanes_within(g.extent(1), m)).unroll(q).parallel(l);
 }

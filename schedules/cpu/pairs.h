@@ -2,6 +2,8 @@
 // Products of bf16 factors: C(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), two terms an instruction; and of fp16 ones,
 // in float32 since they were rounded, a term an instruction.
 
+#include <optional>
+
 #include "schedules/cpu/idioms.h"
 
 namespace cryolite::cpu {
@@ -28,14 +30,16 @@ void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko,
 /// The loops of s(u, v, q), where a sum of `q` lanes of pairs stands for each element (u, v) of a tile.
 void accumulate_pairs_by_lane(Func s, const Machine &m);
 
-/// Packs the factor that is broadcast elsewhere, b(p, y, k), once for all, where it is not stored in pairs already.
-void pack_rows(Group &g, const Machine &m);
+/// Packs the factor that is broadcast elsewhere, b(p, y, k), where it is not stored in pairs already: at `level`, where
+/// a prologue makes its rows there, else once for all.
+void pack_rows(Group &g, const Machine &m, const std::optional<LoopLevel> &level = {});
 
 /// Packs that factor once for all with its rows innermost, for lanes to hold them.
 void turn_pairs(Group &g, const Machine &m);
 
 /// Packs the factor across lanes at `level`, in vectors of the tile, as wider ones would reach out of the factor, and
-/// the other one once for all.
-void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &m);
+/// the other one as `pack_rows` does.
+void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &m,
+                const std::optional<LoopLevel> &rows = {});
 
 }  // namespace cryolite::cpu

@@ -140,7 +140,11 @@ void forward(Group &g, const Machine &m) {
     // Of known extent, else its accumulators would be in memory.
     if (ragged && !masked) y.bound_extent(y.args()[0], t.columns);
     accumulate(y, t, m, masked ? TailStrategy::GuardWithIf : TailStrategy::Auto);
-    if (in_pairs(g)) pack_pairs(g, staged ? LoopLevel(out, ot) : LoopLevel(out, task), t, m);
+    if (!in_pairs(g)) return;
+    if (staged)
+        pack_pairs(g, LoopLevel(out, ot), t, m, LoopLevel(out, rb));
+    else
+        pack_pairs(g, LoopLevel(out, task), t, m);
 }
 
 /// dX: the forward product with W transposed by each task, which its rows pay for. Reductions too

@@ -93,6 +93,16 @@ TEST_CASE("placements: epilogues, prologues and updates, one at a time") {
     }
 }
 
+// The rows of such a product are packed where its prologue makes them.
+TEST_CASE("placements: a prologue of a product in bf16 and in fp16") {
+    for (const Format &format : {bf16, fp16}) {
+        CAPTURE(format);
+        check_kernels(Compiled<Chain>(
+                          {{"batch", "11"}}, [](Chain &c, Step &s) { s(c.norm).compute_at(c.down); }, {}, format),
+                      4e-3);
+    }
+}
+
 TEST_CASE("placements: convolutions") { check_kernels(Compiled<Digits>({{"batch", "5"}, {"channels", "5"}})); }
 
 }  // namespace cryolite::test

@@ -50,6 +50,18 @@ struct Decoder : Classifier {
     Tensor forward(Tensor x) override { return head(mean(dilated(resize(strided(stem(x)))))); }
 };
 
+/// Strides and dilations of more channels than a vector has lanes, and fewer than two.
+struct Strides : Classifier {
+    Conv2D one{"one", 3, 17, 5, {.stride = 2}}, two{"two", 17, 33, 3, {.dilation = 2, .bias = false}},
+        three{"three", 33, 19, 2, {.stride = 3, .padding = 1}}, four{"four", 19, 16, 1};
+    Relu relu{"relu"}, last{"last"};
+    MeanPool mean{"mean"};
+    Linear head{"head", 16, classes};
+
+    Shape features() const override { return {3, 14, 11}; }
+    Tensor forward(Tensor x) override { return head(mean(last(four(three(relu(two(one(x)))))))); }
+};
+
 const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", "3"}};
 
 }  // namespace
@@ -58,6 +70,10 @@ TEST_CASE("schedules: convolutions, pools and norms of images") { check_kernels(
 TEST_CASE("schedules: images, accumulating over micro-batches" * slow()) {
     check_kernels(Compiled<Vision>(arguments, {}, {.accumulate = true}));
     check_kernels(Compiled<Decoder>(arguments, {}, {.accumulate = true}));
+}
+
+TEST_CASE("schedules: convolutions with strides, their updates where their gradients are made") {
+    check_kernels(Compiled<Strides>({{"batch", "5"}}, {}, {.update = "backward"}));
 }
 
 TEST_CASE("schedules: transposed convolutions and bilinear resizing") { check_kernels(Compiled<Decoder>(arguments)); }
