@@ -62,7 +62,7 @@ std::string changed_header(const CacheEntry &entry) {
     const json about = json::parse(entry.about, nullptr, false);
     if (!about.is_object() || !about.contains("includes")) return "what it includes";
     for (const auto &[path, digest] : about["includes"].items())
-        if (digest_or_nothing(path) != digest) return path;
+        if (json(digest_or_nothing(path)) != digest) return path;
     return "";
 }
 

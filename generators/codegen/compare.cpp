@@ -32,9 +32,12 @@ struct Memory {
             std::memcpy(data - guard + i, &poison, 4), std::memcpy(data + size + i, &poison, 4);
     }
     bool whole() const {
-        float poison = NAN;
+        const float poison = NAN;
+        char bytes[4];
+        std::memcpy(bytes, &poison, 4);
+        auto poisoned = [&](const auto *at) { return std::memcmp(at, bytes, 4) == 0; };
         for (int64_t i = 0; i < guard; i += 4)
-            if (std::memcmp(data - guard + i, &poison, 4) || std::memcmp(data + size + i, &poison, 4)) return false;
+            if (!poisoned(data - guard + i) || !poisoned(data + size + i)) return false;
         return true;
     }
 };

@@ -87,7 +87,7 @@ std::string files_damage(const json &files, const Descriptor &folder, CacheEntry
         const auto content = std::make_shared<const OpenFile>(entry.folder / name, std::move(trusted.descriptor));
         const uint64_t size = file.at("bytes"), found = content->size();
         if (found != size) return fmt::format("{} has {} bytes, not {}", name, found, size);
-        if (content->sha256() != file.at("sha256")) return name + " has changed";
+        if (json(content->sha256()) != file.at("sha256")) return name + " has changed";
         entry.bytes += size;
         entry.files[name] = content;
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "runtime/formats/svg.h"
@@ -16,7 +17,7 @@ namespace {
 std::string square_colour(double share, bool right) {
     const double full[2][3] = {{176, 32, 16}, {33, 90, 160}};
     int c[3];
-    for (int k = 0; k < 3; k++) c[k] = int(255 + share * (full[right][k] - 255) + 0.5);
+    for (int k = 0; k < 3; k++) c[k] = int(std::lround(255 + share * (full[right][k] - 255)));
     return fmt::format("#{:02x}{:02x}{:02x}", c[0], c[1], c[2]);
 }
 

@@ -119,9 +119,9 @@ private:
     /// The largest smaller number that divides the batch.
     int fewer(int workers) const {
         const int batch = s_.param("batch", 1);
-        while (workers > 1 && batch % --workers != 0) {
-        }
-        return workers;
+        do workers--;
+        while (workers > 1 && batch % workers != 0);
+        return std::max(workers, 1);
     }
     std::vector<std::string> words(int workers, bool resume) const {
         std::vector<std::string> all;

@@ -19,8 +19,6 @@
 #include "runtime/io/error.h"
 #include "runtime/io/process.h"
 
-extern char **environ;
-
 namespace cryolite {
 
 /// A running script: it reads a number of steps from its stdin and answers with a line of JSON.

@@ -30,7 +30,9 @@ size_t terminal_width() {
 }
 
 /// 24312.3 -> "24,312", 3.21 -> "3.21"
-std::string rate_text(double rate) { return rate >= 100 ? grouped(uint64_t(rate + 0.5)) : fmt::format("{:.2f}", rate); }
+std::string rate_text(double rate) {
+    return rate >= 100 ? grouped(uint64_t(std::llround(rate))) : fmt::format("{:.2f}", rate);
+}
 
 }  // namespace
 
@@ -38,7 +40,7 @@ uint64_t peak_memory() { return status_kb("VmHWM") * 1024; }
 uint64_t resident_bytes() { return status_kb("VmRSS") * 1024; }
 
 std::string clock_text(double seconds) {
-    const auto s = uint64_t(std::clamp(seconds, 0.0, 1e9) + 0.5);
+    const auto s = uint64_t(std::llround(std::clamp(seconds, 0.0, 1e9)));
     if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
     return fmt::format("{}:{:02}", s / 60, s % 60);
 }
