@@ -63,6 +63,29 @@ TEST_CASE("--init FOLDER: sizes come from config.json") {
     CHECK(f.read().params.at("rope-base") == "500000");
 }
 
+TEST_CASE("--init FOLDER: GPT-2's own config.json, as it is published") {
+    const Scratch scratch;
+    json config = json::parse(R"({
+        "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+        "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+        "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12,
+        "n_positions": 1024, "resid_pdrop": 0.1, "summary_activation": null, "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true,
+        "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}, "vocab_size": 50257})");
+    auto read = [&] {
+        write_plainly(scratch / "config.json", config.dump());
+        return understand(read_request(Command::train, {"gpt", "--init", scratch.path, "--cache", scratch / "cache"}));
+    };
+    const TrainSettings s = read();
+    for (auto &[name, text] : std::map<std::string, std::string>{
+             {"layers", "12"}, {"heads", "12"}, {"width", "768"}, {"positions", "1024"}, {"vocab", "50257"}}) {
+        CAPTURE(name);
+        CHECK(s.params.at(name) == text);
+    }
+    config["scale_attn_by_inverse_layer_idx"] = true;
+    CHECK_ERROR(read(), "scale_attn_by_inverse_layer_idx");
+}
+
 TEST_CASE("--init FOLDER: a flag or a preset that contradicts config.json is refused") {
     Folder f;
     CHECK_ERROR(f.read({"--layers", "3"}), "--layers is \"3\", but --init has a model of 2 (" +

@@ -53,6 +53,19 @@ TEST_CASE("a resume may not change the model, the rule or what the data are") {
     refused([](TrainSettings &s) { s.seed = 5; }, "--seed is 5");
 }
 
+TEST_CASE("a run goes on with its own copy of a tokenizer that is gone") {
+    const Scratch scratch;
+    TrainSettings s;
+    fs::create_directories(scratch / "run"), fs::create_directories(scratch / "init");
+    s.out = scratch / "run", s.tokenizer = (scratch / "init/tokenizer.json").string();
+    write_plainly(s.out / "tokenizer.json", "{}");
+    CHECK(s.tokenizer_file() == fs::path(s.tokenizer));  // a new run
+    s.resume = true;
+    CHECK(s.tokenizer_file() == s.out / "tokenizer.json");
+    write_plainly(s.tokenizer, "{}");
+    CHECK(s.tokenizer_file() == fs::path(s.tokenizer));
+}
+
 TEST_CASE("a run of an older release goes on, and what it did not say is not asked for") {
     TrainSettings s = plain();
     s.params = {{"batch", "12"}, {"layers", "4"}};

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "dsl/layers/conv_transpose.h"
+#include "dsl/layers/convolution.h"
+#include "dsl/layers/recurrence.h"
 #include "dsl/layers/resize.h"
 #include "dsl/losses/binary_cross_entropy.h"
 #include "dsl/losses/cross_entropy.h"
@@ -72,6 +74,30 @@ TEST_CASE("ConvTranspose2D: PyTorch's values; gradients; what does not fit is re
                 "[up] a padding of 3 leaves nothing of input [3, 2, 2, 2]");
     CHECK_ERROR(ConvTranspose2D("up", 3, 5, 3, {.stride = 2, .output_padding = 2}),
                 "[up] has an output padding of 2, expected 0 to less than the stride 2");
+}
+
+TEST_CASE("Conv2D: PyTorch's values") {
+    struct Way {
+        const char *name;
+        int size;
+        Conv2DOptions options;
+    };
+    for (const Way &w : {Way{"convolution", 3, {}}, Way{"convolution strided", 4, {.stride = 3, .padding = 2}},
+                         Way{"convolution dilated", 3, {.stride = 2, .padding = 3, .dilation = 2}}}) {
+        CAPTURE(w.name);
+        Conv2D layer("conv", 3, 5, w.size, w.options);
+        const Shape x{3, 7, 5, 2};
+        check_golden(w.name, LayerTester(layer)
+                                 .input(x, formula("x", x.size()))
+                                 .weight("weight", formula("w", layer.W.shape().size()))
+                                 .weight("bias", formula("b", 5)));
+    }
+}
+
+TEST_CASE("LinearRecurrence: PyTorch's values") {
+    LinearRecurrence layer("scan");
+    const Shape s{5, 7, 2};
+    check_golden("recurrence", LayerTester(layer).input(s, formula("a", s.size())).input(s, formula("x", s.size())));
 }
 
 TEST_CASE("BilinearResize: PyTorch's values; gradients") {

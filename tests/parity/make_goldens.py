@@ -171,6 +171,15 @@ def layers():
         # Ours: out innermost, then in, x, y.
         w = values('w', size, size, 3, 5).permute(2, 3, 0, 1)
         result[name] = ours(F.conv_transpose2d(image, w, values('b', 5), **o))
+    for name, size, o in (('convolution', 3, dict(padding=1)), ('convolution strided', 4, dict(stride=3, padding=2)),
+                          ('convolution dilated', 3, dict(stride=2, padding=3, dilation=2))):
+        w = values('w', size, size, 3, 5).permute(3, 2, 0, 1)
+        result[name] = ours(F.conv2d(image, w, values('b', 5), **o))
+    a, b = values('a', 2, 7, 5), values('x', 2, 7, 5)  # batch, place, channel
+    h = [b[:, 0]]
+    for t in range(1, 7):
+        h.append(a[:, t] * h[-1] + b[:, t])
+    result['recurrence'] = torch.stack(h, 1).flatten().tolist()
     for factor in (1, 2, 3):
         result[f'bilinear {factor}'] = ours(F.interpolate(image, scale_factor=factor, mode='bilinear',
                                                           align_corners=False))

@@ -139,7 +139,7 @@ void RunFolder::begin(const TrainSettings &s, const RunData &data, const std::op
     update("config.toml", config_toml(s));
     if (data.tokenizer) update("vocab.json", data.tokenizer->to_json() + "\n");
     // What transformers opens a run with: of a model that it has saved, what it had beside the weights.
-    if (fs::path(s.tokenizer).is_absolute()) update("tokenizer.json", read_file(s.tokenizer));
+    if (fs::path(s.tokenizer).is_absolute()) update("tokenizer.json", read_file(s.tokenizer_file()));
     const fs::path config = point ? point->checkpoint.path / "config.json" : fs::path();
     begun_ = point && is_there(config) ? read_file(config) : config_of_init(s);
     metrics_.emplace(path_ / "metrics.jsonl", point ? point->checkpoint.step : 0);

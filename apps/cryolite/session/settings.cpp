@@ -12,6 +12,11 @@
 
 namespace cryolite {
 
+fs::path TrainSettings::tokenizer_file() const {
+    const fs::path kept = out / "tokenizer.json";
+    return resume && !is_there(tokenizer) && is_there(kept) ? kept : fs::path(tokenizer);
+}
+
 int TrainSettings::param(const std::string &name, int otherwise) const {
     auto at = params.find(name);
     if (at == params.end()) return otherwise;

@@ -45,6 +45,8 @@ struct TrainSettings : StepConfig {
     uint64_t steps() const { return rate.steps; }
     /// A parameter of the model as a number; `otherwise` where the model has none of this name.
     int param(const std::string &name, int otherwise) const;
+    /// A file's tokenizer: where a run goes on and it is gone, the run's own copy.
+    fs::path tokenizer_file() const;
 };
 
 /// The text of `schedule`'s file becomes `lines`. Throws UsageError: it cannot be read, or is no text of lines.
