@@ -15,9 +15,10 @@ if [ -z "$tidy" ]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
-# GCC's header of OpenMP, alone: its others are not for clang. The precompiled header is GCC's, too: clang reads the source.
+# GCC's header of OpenMP, alone and without an attribute that clang has not: its others are not for clang. The precompiled
+# header is GCC's, too: clang reads the source.
 mkdir "$work/openmp"
-cp "$(gcc -print-file-name=include/omp.h)" "$work/openmp"
+sed 's/__malloc__ (omp_free)/__malloc__/' "$(gcc -print-file-name=include/omp.h)" > "$work/openmp/omp.h"
 while read -r header; do
     cp "$header" "$work/$(echo "$header" | tr / _)"
 done < <(grep -o '[^ "]*cmake_pch.hxx ' "$build/compile_commands.json" | sort -u)
