@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <limits>
 
 #include "generators/codegen/child.h"
 
@@ -21,23 +22,20 @@ constexpr int64_t most_bytes = int64_t(512) << 20;
 /// Memory of an argument between two guards. A tile may read past the end, never use or write it.
 struct Memory {
     static constexpr int64_t guard = 256;
+    static constexpr uint32_t poison = std::bit_cast<uint32_t>(std::numeric_limits<float>::quiet_NaN());
     std::vector<uint8_t> bytes;
     uint8_t *data;
     int64_t size;
 
     explicit Memory(int64_t size) : bytes(size_t(size + 2 * guard + 64)), size(size) {
         data = reinterpret_cast<uint8_t *>((uintptr_t(bytes.data()) + guard + 63) / 64 * 64);
-        float poison = NAN;
         for (int64_t i = 0; i < guard; i += 4)
             std::memcpy(data - guard + i, &poison, 4), std::memcpy(data + size + i, &poison, 4);
     }
     bool whole() const {
-        const float poison = NAN;
-        char bytes[4];
-        std::memcpy(bytes, &poison, 4);
-        auto poisoned = [&](const auto *at) { return std::memcmp(at, bytes, 4) == 0; };
         for (int64_t i = 0; i < guard; i += 4)
-            if (!poisoned(data - guard + i) || !poisoned(data + size + i)) return false;
+            if (std::memcmp(data - guard + i, &poison, 4) != 0 || std::memcmp(data + size + i, &poison, 4) != 0)
+                return false;
         return true;
     }
 };

@@ -113,8 +113,11 @@ void places(Group &g, const Func &image, const Sum &sum, const Machine &m) {
     across_lanes(y, y.args()[0], t.lanes);
     Var c = y.args()[0], x = y.args()[1], lane("lane");
     Stage sums = y.update();
-    sums.split(c, c, lane, t.lanes).reorder({lane, c, x, k[0], k[1], k[2]}).vectorize(lane).unroll(c).unroll(x);
-    if (s > 1) sums.unroll(k[1]).unroll(k[2]).reorder({lane, c, x, k[1], k[2], k[0]});
+    sums.split(c, c, lane, t.lanes).vectorize(lane).unroll(c).unroll(x);
+    if (s == 1)
+        sums.reorder({lane, c, x, k[0], k[1], k[2]});
+    else
+        sums.reorder({lane, c, x, k[1], k[2], k[0]}).unroll(k[1]).unroll(k[2]);
 }
 
 /// dW: sums over some images each, then over these. A task has a tile of channels by channels at every place of the

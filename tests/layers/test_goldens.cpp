@@ -46,6 +46,15 @@ void check_golden(const std::string &name, const LayerTester &tester) {
     for (size_t i = 0; i < found.size(); i++) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-8));
 }
 
+/// A convolution of 3 channels into 5, on images of 7 x 5.
+template <typename L> void check_golden_images(const std::string &name, L &layer) {
+    const Shape x{3, 7, 5, 2};
+    check_golden(name, LayerTester(layer)
+                           .input(x, formula("x", x.size()))
+                           .weight("weight", formula("w", layer.W.shape().size()))
+                           .weight("bias", formula("b", 5)));
+}
+
 }  // namespace
 
 TEST_CASE("ConvTranspose2D: PyTorch's values; gradients; what does not fit is refused") {
@@ -59,11 +68,7 @@ TEST_CASE("ConvTranspose2D: PyTorch's values; gradients; what does not fit is re
           Way{"transposed dilated", 3, {.stride = 3, .padding = 2, .dilation = 2, .output_padding = 1}}}) {
         CAPTURE(w.name);
         ConvTranspose2D layer("up", 3, 5, w.size, w.options);
-        const Shape x{3, 7, 5, 2};
-        check_golden(w.name, LayerTester(layer)
-                                 .input(x, formula("x", x.size()))
-                                 .weight("weight", formula("w", layer.W.shape().size()))
-                                 .weight("bias", formula("b", 5)));
+        check_golden_images(w.name, layer);
         check_gradients(LayerTester(layer).input({3, 5, 3, 2}));
     }
     ConvTranspose2D layer("up", 3, 5, 4, {.stride = 2, .padding = 1, .bias = false});
@@ -86,11 +91,7 @@ TEST_CASE("Conv2D: PyTorch's values") {
                          Way{"convolution dilated", 3, {.stride = 2, .padding = 3, .dilation = 2}}}) {
         CAPTURE(w.name);
         Conv2D layer("conv", 3, 5, w.size, w.options);
-        const Shape x{3, 7, 5, 2};
-        check_golden(w.name, LayerTester(layer)
-                                 .input(x, formula("x", x.size()))
-                                 .weight("weight", formula("w", layer.W.shape().size()))
-                                 .weight("bias", formula("b", 5)));
+        check_golden_images(w.name, layer);
     }
 }
 

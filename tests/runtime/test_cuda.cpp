@@ -11,6 +11,7 @@
 #include <set>
 
 #include "tests/cuda/use_recorder.h"
+#include "tests/runtime/scratch.h"
 
 // What a bundle brings of Halide's runtime; the functions that kernels call of it are those of the device.
 extern "C" {
@@ -25,15 +26,6 @@ int halide_cuda_device_free(void *context, halide_buffer_t *temporary);
 namespace cryolite::test {
 
 namespace {
-
-template <typename Action> std::string error_of(Action &&action) {
-    try {
-        action();
-    } catch (const Error &e) {
-        return e.what();
-    }
-    return "";
-}
 
 constexpr const char *ptx = ".version 7.0\n.target sm_80\n.entry add_one\n.entry twice\n";
 
