@@ -9,6 +9,7 @@
 
 #include "bundle/loss_scale.h"
 #include "bundle/param_group.h"
+#include "bundle/target.h"
 
 namespace cryolite {
 
@@ -49,6 +50,7 @@ std::string range_text(const Setting &s) {
             [](Setting::Seconds) { return std::string("a time from 0.1s to 1000h, such as 90s, 1.5m or 2h"); },
             [](Setting::Words) { return std::string(); },
             [](Setting::Groups) { return ParamGroup::expected; },
+            [](Setting::Targets) { return expected_targets(); },
             [](auto) { return std::string("a value"); },
         },
         s.range);
@@ -138,6 +140,7 @@ bool read_value(const Setting &s, const std::string &text, ValueRef into) {
                                          [](const std::string &item) { return ParamGroup::parse(item).has_value(); }) &&
                                      put(std::optional(0), text, into);
                           },
+                          [&](Setting::Targets) { return targets_of(text) && put(std::optional(0), text, into); },
                           [&](auto) { return some && put(std::optional(0), text, into); },
                       },
                       s.range);

@@ -40,8 +40,10 @@ struct Setting {
     struct Seconds {};  ///< with a unit if need be: 90s, 1.5m
     struct Text {};     ///< not empty
     struct Groups {};   ///< of parameters (param_group.h)
+    struct Targets {};  ///< of kernels (target.h)
     struct File {};     ///< a path
-    using Range = std::variant<Words, Switch, WholeRange, RealRange, PowerOfTwo, Bytes, Seconds, Text, Groups, File>;
+    using Range =
+        std::variant<Words, Switch, WholeRange, RealRange, PowerOfTwo, Bytes, Seconds, Text, Groups, Targets, File>;
     /// What may stand for a value.
     struct Word {
         std::string text;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bundle/target.h"
 #include "dialects/table.h"
 
 namespace cryolite {
@@ -159,10 +160,12 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "target",
           .value = "NAME",
           .group = schedule,
-          .help = "of --device cuda: the GPU, sm_80, sm_86 or sm_90, whose PTX is sm_86's; auto: sm_80 and newer",
-          .words = {{"auto"}, {"sm_80"}, {"sm_86"}, {"sm_90"}},
-          .on_resume = free,
-          .in_bundle = InBundle::where_given},
+           .help = "what kernels are compiled for; auto: this processor, or with --device cuda sm_80 and newer GPUs",
+           .range = Setting::Targets{},
+           .words = {{"auto"}},
+           .on_resume = free,
+           .in_bundle = InBundle::where_given,
+           .list = ','},
          &S::target},
         {{.name = "workers",
           .value = "N",
@@ -316,8 +319,10 @@ std::string why_not(const StepConfig &c) {
          c.loss_scale_backoff != plain.loss_scale_backoff || c.loss_scale_interval != plain.loss_scale_interval))
         return fmt::format("--loss-scale and its growth, backoff and interval are for --precision fp16, not for {}",
                            c.precision);
-    if (c.target != plain.target && c.device != "cuda")
-        return fmt::format("--target {} is for --device cuda, not for {}", c.target, c.device);
+    if (c.target != plain.target)
+        for (const TargetLine *t : targets_of(c.target).value())
+            if (t->device != c.device)
+                return fmt::format("--target {} is for --device {}, not for {}", t->name, t->device, c.device);
     if (c.device == "cpu") return "";
     if (c.precision != "fp32")
         return fmt::format("--precision {0} is for --device cpu: kernels for {1} have no {0} yet; use fp32",

@@ -25,7 +25,7 @@ struct StepConfig {
     uint64_t budget = 0;             ///< bytes that a step may take, which follow from that; 0: any
     std::string dialect = "halide";
     std::string device = "cpu";
-    std::string target = "auto";       ///< the GPU that kernels of the device cuda are compiled for
+    std::string target = "auto";       ///< what kernels are compiled for (target.h); `export` takes several
     std::string lines = "none";        ///< of the step schedule, as text, after the program's own
     std::string tuned = "none";        ///< lines that a search found, before those of `lines`; auto: to be looked up
     int workers = 1;                   ///< whose gradients are added

@@ -90,14 +90,17 @@ missing_packages() {
     done
 }
 
-# What is used where it is there: oneDNN for a dialect; MPI where somebody has mpirun, and for the tests; OpenCL on the CPU
-# and what shows inner loops for the tests.
+# What is used where it is there: oneDNN for a dialect; MPI where somebody has mpirun, and for the tests; OpenCL on the CPU,
+# what shows inner loops, and what compiles and runs C for another processor for the tests.
 optional_packages() { # optional_packages tests|command
     if [ "$1" = tests ] || [ -n "${OMPI_COMM_WORLD_SIZE-}" ] || command -v mpirun > /dev/null; then
         command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin '
     fi
     have_header dnnl.hpp || printf 'libdnnl-dev '
     if [ "$1" = tests ]; then
+        [ -e /usr/aarch64-linux-gnu/include/stdio.h ] && command -v aarch64-linux-gnu-gcc > /dev/null ||
+            printf 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross '
+        command -v qemu-aarch64 > /dev/null && command -v qemu-x86_64 > /dev/null || printf 'qemu-user '
         command -v clang-format-14 > /dev/null || printf 'clang-format-14 '
         compgen -G '/etc/OpenCL/vendors/*.icd' > /dev/null || printf 'ocl-icd-libopencl1 pocl-opencl-icd '
         if ! compgen -c llvm-mca- | grep -qE '^llvm-mca-(19|[2-9][0-9])$' && apt-cache show llvm-19 > /dev/null 2>&1; then

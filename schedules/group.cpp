@@ -29,7 +29,7 @@ Machine Machine::of(const Halide::Target &target) {
                   target.has_feature(Halide::Target::AVX512_Zen4) ||
                   target.has_feature(Halide::Target::AVX512_SapphireRapids);
     m.vector = avx512 ? 16 : target.has_feature(Halide::Target::AVX2) ? 8 : 4;
-    m.registers = avx512 ? 32 : 16;
+    m.registers = avx512 || (target.arch == Halide::Target::ARM && target.bits == 64) ? 32 : 16;
     m.dot_products =
         target.has_feature(Halide::Target::AVX512_Zen4) || target.has_feature(Halide::Target::AVX512_SapphireRapids);
     if (target.has_gpu_feature()) {

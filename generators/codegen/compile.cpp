@@ -12,6 +12,7 @@
 #include "generators/passes/placement/dialects.h"
 #include "generators/passes/pipeline.h"
 #include "generators/lowering/hash.h"
+#include "generators/lowering/temporaries.h"
 #include "generators/codegen/kernel_store.h"
 
 namespace cryolite::compiler {
@@ -89,6 +90,27 @@ public:
         progress();
         while (!missing.empty()) missing = compile(missing);
         return std::move(report);
+    }
+    std::map<std::string, int64_t> temporaries() {
+        store.emplace(options.store);
+        std::vector<Task> list = tasks();
+        for (Task &t : list)
+            if (!found(t)) fail("kernel '{}' is not compiled yet", kernel(t).name);
+        std::map<std::string, int64_t> bytes;
+        run_children(
+            int(list.size()), options.jobs, options.time_limit,
+            [&](int n) {
+                BuiltKernel built = build_kernel(p, kernel(list[size_t(n)]), m);
+                if (const Task &t = list[size_t(n)]; !t.automatic_keys.empty())
+                    apply_automatic(built, *p.schedule, m, t.way);
+                return std::to_string(temporaries_of(built, m));
+            },
+            [&](int n, const ChildResult &r) {
+                const Task &t = list[size_t(n)];
+                if (!r.error.empty()) kernel_error(kernel(t), r.error + blame(r, p, kernel(t)));
+                bytes[result(t.kernels[0]).key] = std::stoll(r.output);
+            });
+        return bytes;
     }
 
 private:
@@ -266,6 +288,11 @@ Product with_arguments(Product q, const std::vector<KernelArgument> &arguments) 
 
 CompileReport describe_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options) {
     return Compiler(p, m, options).describe();
+}
+
+std::map<std::string, int64_t> temporaries_of_kernels(const StepProgram &p, const Machine &m,
+                                                      const CompileOptions &options) {
+    return Compiler(p, m, options).temporaries();
 }
 
 CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options) {

@@ -3,6 +3,7 @@
 // every process, and a compiler that aborts is an error message.
 
 #include <functional>
+#include <map>
 
 #include "dialects/product.h"
 #include "generators/lowering/kernel_builder.h"
@@ -40,6 +41,10 @@ Product with_arguments(Product product, const std::vector<KernelArgument> &argum
 /// The keys of all kernels and what they read and write, from building each: nothing is compiled. Errors: a line
 /// names a number that no kernel's loops have.
 CompileReport describe_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
+
+/// Bytes of temporaries (temporaries.h) by key, of kernels that are in the store already. Errors: one is not.
+std::map<std::string, int64_t> temporaries_of_kernels(const StepProgram &p, const Machine &m,
+                                                      const CompileOptions &options);
 
 /// Throws where a kernel cannot be built or compiled, naming it and the reason. Loops that nobody wrote are taken only
 /// if they compute what the unscheduled kernel computes; a note on stderr names those that are refused.

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "bundle/target.h"
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/averaged.h"
 #include "dsl/optimizers/lars.h"
@@ -58,7 +59,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false, any_size = false;
-    std::string bundle, store, plan_only, ir, reference, loops, candidates, halide_target = "host";
+    std::string bundle, store, plan_only, ir, reference, loops, candidates, temporaries, halide_target;
     std::vector<std::string> params;
     std::vector<ParamGroup> param_groups;  ///< of the program
     StepConfig step;
@@ -87,6 +88,14 @@ int describe(const ProgramInfo &info, Model &model) {
     for (const Arguments::Known &k : Arguments::current().known) d.params.push_back({k.name, k.type, k.value, k.help});
     fmt::print("{}\n", description_json(d));
     return 0;
+}
+
+/// What a bundle is compiled for, as Halide spells it.
+std::string halide_target(const Request &r) {
+    if (!r.halide_target.empty()) return r.halide_target;
+    const std::vector<const TargetLine *> targets = targets_of(r.step.target).value();
+    if (targets.size() > 1) throw UsageError(fmt::format("--target {}: a bundle is for one of them", r.step.target));
+    return targets[0]->halide;
 }
 
 /// The PTX of an older GPU is compiled for a newer one where it is loaded; Halide 21 writes none newer than 8.6.
@@ -179,7 +188,7 @@ StepOptions options_of(const Request &r) {
 
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     const StepConfig &c = r.step;
-    Machine machine = Machine::of(kernel_target(r.halide_target, c));
+    Machine machine = Machine::of(kernel_target(halide_target(r), c));
     std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
     if (c.averages()) optimizer = std::make_unique<Averaged>(std::move(optimizer));
     const StepOptions options = options_of(r);
@@ -239,6 +248,8 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
         return fmt::print("{}", texts->text), 0;
     }
     if (!r.loops.empty()) return write_whole(r.loops, loops_json(p, describe_kernels(p, machine, how))), 0;
+    if (!r.temporaries.empty())
+        return write_whole(r.temporaries, json(temporaries_of_kernels(p, machine, how)).dump()), 0;
     if (!r.candidates.empty()) return try_loops(p, step, machine, how, read_whole(r.candidates), r.bundle), 0;
     CompileReport compiled = r.plan_only.empty() ? compile_kernels(p, machine, how) : describe_kernels(p, machine, how);
     const ir::MemoryPlan memory = plan_compiled(p, compiled);
@@ -277,7 +288,8 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         if (r.step.precision == format_name(f)) model->numerics(f);
     if (r.describe) return describe(info, *model);
     if (r.check) return check_gradients(*model);
-    const bool compiles = r.plan_only.empty() && r.ir.empty() && r.reference.empty() && r.loops.empty() && !r.fit;
+    const bool compiles = r.plan_only.empty() && r.ir.empty() && r.reference.empty() && r.loops.empty() &&
+                          r.temporaries.empty() && !r.fit;
     if (compiles && (r.bundle.empty() || r.store.empty())) fail("--bundle and --store name the folders to write to");
     return build(r, *model, schedule);
 }
@@ -308,7 +320,9 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     app.add_option("--candidates", r.candidates,
                    "file of a kernel's name and of numbers for its loops: each is compiled into --bundle");
     app.add_option("--store", r.store, "folder of compiled kernels");
-    app.add_option("--halide-target", r.halide_target, "what Halide calls the processor");
+    app.add_option("--temporaries", r.temporaries,
+                   "file to write the bytes of temporaries of each kernel to, as JSON: all are compiled already");
+    app.add_option("--halide-target", r.halide_target, "as Halide spells it, instead of --target");
     app.add_option("--param", r.params, "NAME=VALUE of a generator parameter");
     const StepArguments step(app);
     app.add_option("--fit", r.fit, "bytes that a run may take: print as JSON how the step fits; nothing is compiled");

@@ -37,7 +37,7 @@ cc -std=c11 -O1 -Wall -Wextra -DWRAPPED -I gptlib -o checks "$checks" gptlib/lib
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free || fail "the checks do not build"
 ./checks gptlib/gpt_weights.safetensors || fail "a promise"
 sanitize="-std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -I gptlib"
-cc $sanitize -o sanitized "$checks" gptlib/src/*.c gptlib/src/kernels.o -lm -lpthread || fail "the sources do not build again"
+cc $sanitize -o sanitized "$checks" gptlib/src/*.c gptlib/src/kernels_host.o -lm -lpthread || fail "the sources do not build again"
 ./sanitized gptlib/gpt_weights.safetensors || fail "a promise, under sanitizers"
 
 # --- Other steps ------------------------------------------------------------------------------------

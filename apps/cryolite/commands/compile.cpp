@@ -1,8 +1,10 @@
 // cryolite compile APP --out DIR: the bundle of a training step in a folder of its own.
 
 #include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/target_choice.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -28,8 +30,9 @@ int run_compile(const std::vector<std::string> &arguments) {
     check_bundle_folder(s.out);
     open_data(s, request);  // as train does: it decides the vocabulary
     Progress progress;
-    open_bundle(s, request, progress);
-    const BundleResult built = get_bundle(request.program, bundle_request(s), Cache(s.cache), {});
+    if (what_lacks_here(*targets_of(s.target)->front()).empty()) open_bundle(s, request, progress);
+    const BundleResult built = compile_bundle(bundle_request(s), request, Cache(s.cache), progress);
+    stop_deferring();
     fs::create_directories(s.out);
     // The plan comes last: a folder that has it has all.
     const auto put = [&](const std::string &name, const OpenFile &file) {

@@ -53,11 +53,12 @@ std::string quoted(const std::string &text) {
 
 class Tables {
 public:
-    Tables(const Plan &plan, const LibraryFacts &facts) : p(plan), facts(facts), at(places(plan, bytes)) {}
+    Tables(const Plan &plan, const VariantFacts &facts) : p(plan), facts(facts), at(places(plan, bytes)) {}
 
     std::string text() {
-        out = "/* The plan of the step: buffers, kernels and their calls. Generated. */\n#include \"internal.h\"\n\n"
-              "#include <string.h>\n\n";
+        out = fmt::format("/* The plan of the step for {}: buffers, kernels and their calls. Generated. */\n"
+                          "#include \"internal.h\"\n\n#include <string.h>\n\n",
+                          facts.name);
         add_buffers();
         add_plans();
         add_tensors();
@@ -65,15 +66,16 @@ public:
         add_ranges();
         add_constants();
         add_processor();
+        add_variant();
         return out;
     }
 
 private:
     const Plan &p;
-    const LibraryFacts &facts;
+    const VariantFacts &facts;
     int64_t bytes = 0;
     const std::vector<int64_t> at;
-    std::string out;
+    std::string out, fields;  ///< fields: of the variant
 
     template <typename... T> void add(fmt::format_string<T...> text, T &&...values) {
         out += fmt::format(text, std::forward<T>(values)...);
@@ -81,16 +83,10 @@ private:
     int input(const std::string &name) const { return p.find("input", name); }
 
     void add_buffers() {
-        add("const buffer buffers[] = {{\n");
+        add("static const buffer buffers[] = {{\n");
         for (size_t b = 0; b < p.buffers.size(); b++)
             add("    {{{}, {}}}, /* {} {} */\n", at[b], p.buffers[b].bytes, p.buffers[b].role, p.buffers[b].name);
-        add("}};\nconst int input_buffer = {}, target_buffer = {}, scalar_buffer = {}, loss_buffer = {}, output_buffer "
-            "= {},\n"
-            "          row_weight_buffer = {}, evaluation_loss_buffer = {};\n",
-            input(p.task), input("targets"), p.find("scalars"), p.loss, p.output,
-            p.evaluation.loss < 0 ? -1 : p.evaluation.row_weights, p.evaluation.loss);
-        add("const int input_classes = {};\nconst size_t state_bytes = {}, scratch_bytes = {};\n\n",
-            facts.input_classes, bytes, facts.scratch);
+        add("}};\n\n");
     }
 
     void add_plans() {
@@ -110,10 +106,10 @@ private:
                 call++;
             }
         }
-        add("\nconst argument arguments[] = {{\n{}}};\n\nstatic const call calls[] = {{\n{}}};\n", arguments, calls);
+        add("\nstatic const argument arguments[] = {{\n{}}};\n\nstatic const call calls[] = {{\n{}}};\n\n", arguments,
+            calls);
         for (const char *name : plan_names)
-            add("const plan plan_{} = {{calls + {}, {}}};\n", name, begins[name].first, begins[name].second);
-        add("\n");
+            fields += fmt::format("    .{} = {{calls + {}, {}}},\n", name, begins[name].first, begins[name].second);
     }
     std::string argument_text(const PlanCall::Bound &a, const PlanArgument &of) const {
         const auto [code, bits] = type_of(of.type);
@@ -123,11 +119,12 @@ private:
 
     void add_tensors() {
         int count = 0;
-        add("const tensor tensors[] = {{\n");
+        add("static const tensor tensors[] = {{\n");
         for (const char *role : {"parameter", "state"})
             for (size_t b = 0; b < p.buffers.size(); b++)
                 if (p.buffers[b].role == role) add_tensor(int(b), role), count++;
-        add("}};\nconst int tensor_count = {};\n\n", count);
+        add("}};\n\n");
+        fields += fmt::format("    .tensor_count = {},\n", count);
     }
     void add_tensor(int b, const std::string &role) {
         const PlanBuffer &t = p.buffers[size_t(b)];
@@ -147,15 +144,15 @@ private:
         std::vector<std::string> names, values;
         for (const std::string &name : p.scalar_names) names.push_back(quoted(name));
         for (const double value : p.scalar_values) values.push_back(fmt::format("{:.17g}", value));
-        const int buffer = p.find("scalars");
-        add("const char *const scalar_names[] = {{{}}};\nconst double scalar_values[] = {{{}}};\n",
+        add("static const char *const scalar_names[] = {{{}}};\nstatic const double scalar_values[] = {{{}}};\n",
             fmt::join(names, ", "), fmt::join(values, ", "));
-        add("const int scalar_count = {}, scalar_space = {};\n", names.size(), p.buffers[size_t(buffer)].elements());
         int count = 0;
-        add("const group_scalar group_scalars[] = {{\n");
+        add("static const group_scalar group_scalars[] = {{\n");
         for (const PlanGroup &g : p.groups)
             for (size_t s = 0; s < names.size(); s++, count++) add_group_scalar(g, int(s));
-        add("    {{-1, 0, 0, false, false}},\n}};\nconst int group_scalar_count = {};\n\n", count);
+        add("    {{-1, 0, 0, false, false}},\n}};\n\n");
+        fields += fmt::format("    .scalar_count = {}, .scalar_space = {}, .group_scalar_count = {},\n", names.size(),
+                              p.buffers[size_t(p.find("scalars"))].elements(), count);
     }
     void add_group_scalar(const PlanGroup &g, int scalar) {
         const PlanGroup::Setting *own = nullptr;
@@ -167,13 +164,14 @@ private:
 
     void add_ranges() {
         int count = 0;
-        add("const id_range target_ranges[] = {{\n");
+        add("static const id_range target_ranges[] = {{\n");
         for (const PlanIds &ids : p.ids) {
             if (ids.input != input("targets")) continue;
             add("    {{{}, {}, {}}},\n", ids.classes, ids.ignored.has_value(), ids.ignored.value_or(0));
             count++;
         }
-        add("    {{0, false, 0}},\n}};\nconst int target_range_count = {};\n\n", count);
+        add("    {{0, false, 0}},\n}};\n\n");
+        fields += fmt::format("    .target_range_count = {},\n", count);
     }
 
     void add_constants() {
@@ -185,14 +183,33 @@ private:
             add("}};\n");
             copies += fmt::format("    memcpy(base + {}, constant_{}, sizeof constant_{});\n", at[b], b, b);
         }
-        add("void fill_constants(uint8_t *base) {{\n    (void)base;\n{}}}\n\n", copies);
+        add("static void fill_constants(uint8_t *base) {{\n    (void)base;\n{}}}\n\n", copies);
     }
 
     void add_processor() {
-        add("const char *lacking_feature(void) {{\n");
+        add("static const char *lacks(void) {{\n");
         for (const std::string &f : facts.features)
             add("    if (!__builtin_cpu_supports(\"{}\")) return \"{}\";\n", f, f);
-        add("    return NULL;\n}}\n");
+        add("    return NULL;\n}}\n\n");
+    }
+
+    void add_variant() {
+        add("const variant variant_{} = {{\n    .name = {},\n    .lacks = lacks, .fill_constants = fill_constants,\n",
+            c_name(facts.name), quoted(facts.name));
+        for (const char *table :
+             {"buffers", "arguments", "tensors", "scalar_names", "scalar_values", "group_scalars", "target_ranges"})
+            add("    .{} = {},\n", table, table);
+        add("{}", fields);
+        for (auto [field, buffer] : {std::pair{"input", input(p.task)},
+                                     {"target", input("targets")},
+                                     {"scalar", p.find("scalars")},
+                                     {"loss", p.loss},
+                                     {"output", p.output},
+                                     {"row_weight", p.evaluation.loss < 0 ? -1 : p.evaluation.row_weights},
+                                     {"evaluation_loss", p.evaluation.loss}})
+            add("    .{}_buffer = {},\n", field, buffer);
+        add("    .input_classes = {},\n    .state_bytes = {}, .scratch_bytes = {},\n}};\n", facts.input_classes, bytes,
+            facts.scratch);
     }
 };
 
@@ -225,6 +242,12 @@ void check_exportable(const Plan &p) {
             fail_usage("'{}' has {} dimensions: a library knows tensors of at most 4", b.name, b.shape.size());
 }
 
-std::string library_tables(const Plan &plan, const LibraryFacts &facts) { return Tables(plan, facts).text(); }
+std::string c_name(std::string name) {
+    for (char &c : name)
+        if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+    return name;
+}
+
+std::string variant_tables(const Plan &plan, const VariantFacts &facts) { return Tables(plan, facts).text(); }
 
 }  // namespace cryolite

@@ -7,9 +7,9 @@
 
 namespace cryolite {
 
-/// What beside the plan decides the library.
-struct LibraryFacts {
-    std::string name;                   ///< of the library: gpt
+/// What beside its plan a library's code for one target is made of.
+struct VariantFacts {
+    std::string name;                   ///< of the target: avx2
     int input_classes = 0;              ///< ids of the input are below it; 0: its inputs are numbers
     int64_t scratch = 0;                ///< bytes of temporaries of one thread
     std::vector<std::string> features;  ///< of the processor, by the names of __builtin_cpu_supports
@@ -18,7 +18,10 @@ struct LibraryFacts {
 /// Throws UsageError for a step that the library cannot run, naming the flag that makes one it can.
 void check_exportable(const Plan &plan);
 
-/// tables.c
-std::string library_tables(const Plan &plan, const LibraryFacts &facts);
+/// "arm_64_linux"
+std::string c_name(std::string name);
+
+/// tables_avx2.c
+std::string variant_tables(const Plan &plan, const VariantFacts &facts);
 
 }  // namespace cryolite

@@ -45,6 +45,17 @@ int threads_of_worker(const TrainSettings &s, const std::vector<int> &cores) {
     return std::max(1, int(cores.size()) / (known_processes().size() > 1 ? 1 : s.workers));
 }
 
+BundleResult compile_bundle(const BundleRequest &wanted, const Request &request, const Cache &cache,
+                            Progress &progress) {
+    defer_signals();
+    BundleResult built = get_bundle(
+        request.program, wanted, cache,
+        [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
+        [&](const std::string &words) { progress.preparing(words); });
+    if (interrupted()) throw Interrupted("interrupted");
+    return built;
+}
+
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress, bool trains,
                                           const Emit &emit) {
     // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
@@ -59,11 +70,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     // All ranks ask together which cores are theirs.
     const int threads = s.dialect == "auto" ? threads_of_worker(s, all.cores(core_numbers())) : 0;
     if (all.rank() > 0) all.barrier();  // rank 0 compiles, the others find it in the cache
-    const BundleResult built = get_bundle(
-        request.program, wanted, cache,
-        [&](int done, int total, int cached) { progress.compiling(done, total, cached); },
-        [&](const std::string &words) { progress.preparing(words); });
-    if (interrupted()) throw Interrupted("interrupted");
+    const BundleResult built = compile_bundle(wanted, request, cache, progress);
     auto bundle = std::make_shared<const Bundle>(built.files);
     if (threads > 0)  // and rank 0 measures
         bundle = std::make_shared<const Bundle>(built.files, faster_dialects(*bundle, cache, threads, progress));

@@ -13,6 +13,11 @@
 
 namespace cryolite {
 
+/// The files of a bundle, compiled now or found in the cache: of another processor, too. Ctrl-C ends the compiler
+/// first, and what it half wrote is removed; signals stay deferred.
+BundleResult compile_bundle(const BundleRequest &wanted, const Request &request, const Cache &cache,
+                            Progress &progress);
+
 /// The bundle of these settings, compiled now or found in the cache, with the compile event.
 /// `trains`: with what fits into memory (memory_choice.h) and with what the plan lacks, for people. `emit` gets the
 /// event where there is --json.

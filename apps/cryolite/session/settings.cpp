@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/cryolite/inputs/init_file.h"
+#include "apps/cryolite/session/target_choice.h"
 #include "dialects/dialect.h"
 #include "runtime/collective/processes.h"
 #include "runtime/device/make_device.h"
@@ -142,10 +143,12 @@ void read_lines(TrainSettings &s) {
 
 namespace {
 
-/// A run that goes on keeps what it began with, and one of a time without `tune` began with none.
+/// A run that goes on keeps what it began with, and one of a time without `tune` began with none. What was found is for
+/// this processor.
 void set_tuned(TrainSettings &s, const Request &r) {
-    const bool looks = r.command != Command::check && r.command != Command::tune;
-    if (!r.values.given("tuned")) s.tuned = looks && !s.resume ? "auto" : "none";
+    const bool looks = r.command != Command::check && r.command != Command::tune && !s.resume;
+    const bool here = targets_of(s.target)->front()->name == "host";
+    if (!r.values.given("tuned")) s.tuned = looks && here ? "auto" : "none";
 }
 
 /// What is named has to be there before anything is compiled.
@@ -153,6 +156,7 @@ void check_machine(const TrainSettings &s, Command command) {
     if (find_dialect(s.dialect) && !load_dialect(s.dialect))
         fail_usage("--dialect {}: this build does not have it; {}", s.dialect, how_to_get(s.dialect));
     if (const std::string why = why_not(s); !why.empty()) fail_usage("{}", why);
+    check_target(s, command);
     if (command != Command::train && command != Command::bench) return;
     try {
         check_device(s.device);

@@ -1,5 +1,6 @@
 #include "apps/cryolite/session/step_questions.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/run/work_folder.h"
@@ -39,6 +40,17 @@ Plan step_plan(const Program &program, const BundleRequest &request) {
     const fs::path file = work.path / "plan.json";
     ask_of_step(program, request, {"--plan-only", file.string()});
     return Plan::parse(read_file(file), "plan.json");
+}
+
+int64_t kernel_temporaries(const Program &program, const BundleRequest &request, const Cache &cache) {
+    const WorkFolder work("cryolite-temporaries");
+    const fs::path file = work.path / "temporaries.json";
+    const CacheLock kernels = cache.lock_kernels(true);
+    ask_of_step(program, request, {"--temporaries", file.string(), "--store", cache.kernels().string()});
+    int64_t most = 0;
+    const json by_kernel = json::parse(read_file(file));
+    for (const auto &[key, bytes] : by_kernel.items()) most = std::max(most, bytes.get<int64_t>());
+    return most;
 }
 
 std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {

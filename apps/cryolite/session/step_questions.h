@@ -41,6 +41,10 @@ StepFit fit_step(const Program &program, const BundleRequest &request, const Fit
 /// program's own message; no such pass (names those there are).
 std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass);
 
+/// Bytes of temporaries that a thread needs for any one kernel of a step, which the cache has compiled. Errors: the
+/// program's own message.
+int64_t kernel_temporaries(const Program &program, const BundleRequest &request, const Cache &cache);
+
 /// The plan of a step. Nothing is compiled. Errors: the program's own message.
 Plan step_plan(const Program &program, const BundleRequest &request);
 

@@ -1,0 +1,33 @@
+#pragma once
+// The C compiler and its tools that make a library from its sources and kernels.
+
+#include <string>
+#include <vector>
+
+#include "runtime/cache/cache.h"
+#include "runtime/plan/plan.h"
+
+namespace cryolite {
+
+/// This machine's tools, or Debian's that cross compile.
+class Toolchain {
+public:
+    /// For a machine as `uname -m` calls it. Errors: its compiler or the C library is not here (names the packages).
+    explicit Toolchain(const std::string &machine);
+
+    /// "CC = ..." of a Makefile; empty: make's own will do.
+    std::string make_variables() const;
+    /// The kernels of a plan as one object that shows nothing but them.
+    void link_kernels(const Plan &plan, const Cache &cache, const fs::path &object) const;
+    /// FOLDER/libNAME.a and libNAME.so of FOLDER/src: one object of which all but the library's own functions are
+    /// local, so that several libraries go into one program.
+    void build_library(const fs::path &folder, const std::string &name) const;
+
+private:
+    std::string prefix_, packages_;  ///< "aarch64-linux-gnu-"; empty: this machine's
+    std::string compiler() const { return prefix_.empty() ? "cc" : prefix_ + "gcc"; }
+    void run(std::vector<std::string> argv, const std::string &packages) const;
+    void show_only(const std::string &pattern, const fs::path &from, const fs::path &to) const;
+};
+
+}  // namespace cryolite

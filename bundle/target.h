@@ -1,0 +1,29 @@
+#pragma once
+// What kernels may be compiled for, by the names of --target: a table that both halves read.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cryolite {
+
+struct TargetLine {
+    std::string name;                   ///< "avx2"
+    std::string halide;                 ///< as Halide spells it
+    std::string machine;                ///< what `uname -m` calls such a processor; empty: any, it is this one
+    std::vector<std::string> features;  ///< that kernels use, by the names of gcc's __builtin_cpu_supports
+    std::string device = "cpu";         ///< --device; a GPU's kernels are started by any processor
+};
+
+/// Of one machine's those with fewer instructions come first.
+const std::vector<TargetLine> &target_table();
+
+/// The targets in a flag's text, "avx2" or "baseline,avx2", in the table's order; "x86-64" is all of that machine, "auto"
+/// is "host".
+/// Nothing: a name is none of the table's, or there twice.
+std::optional<std::vector<const TargetLine *>> targets_of(const std::string &text);
+
+/// "host, baseline, ...": what a flag expects.
+std::string expected_targets();
+
+}  // namespace cryolite

@@ -1,0 +1,36 @@
+/* Trains an exported library (gpt) with one of its instruction sets, or the one that it chooses: prints its name, then the losses
+ * of 20 steps. usage: train_with FOLDER [INSTRUCTIONS]. Exit status: minus the error that gpt_create returns. */
+#include "gpt.h"
+
+#include <stdio.h>
+
+enum { steps = 20 };
+static uint16_t file[steps * GPT_TOKENS + 1];
+static int32_t tokens[GPT_TOKENS], targets[GPT_TOKENS];
+
+static const char *in(const char *folder, const char *name) {
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+int main(int argc, char **argv) {
+    const gpt_options options = {.instructions = argc > 2 ? argv[2] : NULL};
+    gpt *m;
+    const int code = argc > 1 ? gpt_create(&options, &m) : GPT_EARGUMENT;
+    if (code) return fprintf(stderr, "train_with: %s\n", gpt_meaning(code)), -code;
+    FILE *f = fopen(in(argv[1], "example_tokens.bin"), "rb");
+    if (!f || fread(file, sizeof file, 1, f) != 1) return 20;
+    fclose(f);
+    if (gpt_load(m, in(argv[1], "gpt_weights.safetensors"))) return fprintf(stderr, "%s\n", gpt_message(m)), 21;
+    printf("%s\n", gpt_instructions(m));
+    for (int i = 0; i < steps; i++) {
+        for (int k = 0; k < GPT_TOKENS; k++) tokens[k] = file[i * GPT_TOKENS + k], targets[k] = file[i * GPT_TOKENS + k + 1];
+        double loss;
+        gpt_set(m, "lr", 1e-3);
+        if (gpt_step(m, tokens, targets, 1, &loss)) return fprintf(stderr, "%s\n", gpt_message(m)), 22;
+        printf("step %d  loss %.9g\n", i + 1, loss);
+    }
+    gpt_destroy(m);
+    return 0;
+}
