@@ -67,7 +67,8 @@ SearchKernel product() {
             .numbers = {{"columns", 48, 48, {16, 48}, true},
                         {"rows", 8, 8, {2, 4, 6, 8}, true},
                         {"parts", 4, 4, {2, 4}, false}},
-            .share = 0.5};
+            .share = 0.5,
+            .roof = 0.3};
 }
 
 struct Done {
@@ -112,6 +113,9 @@ TEST_CASE("search: the fastest numbers win, one after another, as one line for a
     CHECK(d.result.lines == Strings{"loops(h.*.up, forward): columns=16 parts=2 rows=4"});
     CHECK(d.news.back().taken);
     CHECK(d.news.back().ratio == doctest::Approx(0.5));
+    CHECK(d.news.front().roof_now == doctest::Approx(0.3));
+    CHECK(d.news.back().roof == doctest::Approx(0.3));
+    CHECK(d.news.back().roof_now == doctest::Approx(0.6));
     CHECK(d.result.refused == 0);
     CHECK(f.measurer.stepped == Strings{"loops(h.*.up, forward): columns=16 parts=2 rows=4"});
 }
@@ -204,6 +208,8 @@ TEST_CASE("search: lines of the step schedule, each on what was best before, and
     const Done d = f.run({}, {"s(a).compute_root()", "s(b).compute_at(c)", "s(d).compute_root()"});
     CHECK(d.result.lines == Strings{"s(a).compute_root()", "s(b).compute_with(c)"});
     CHECK(d.result.refused == 1);
+    CHECK(d.news.front().step == doctest::Approx(0.9));
+    CHECK(d.news.back().step == doctest::Approx(0.8));
     f.measurer.stepped.clear();
     CHECK(f.run({}, {"s(a).compute_root()", "s(b).compute_at(c)", "s(d).compute_root()"}).result.lines ==
           d.result.lines);

@@ -2,12 +2,11 @@
 
 #include "apps/cryolite/explain/step_page.h"
 
-#include <cctype>
-
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/explain/arena_json.h"
 #include "tests/runtime/scratch.h"
+#include "tests/support/html_elements.h"
 
 namespace cryolite::test {
 
@@ -57,50 +56,20 @@ json step_of(const std::string &name) {
         {"plans", {{"forward", {call}}, {"step", {call}}, {"flush", json::array()}}}};
 }
 
-/// The names of the elements in their order; every one has to end within the one that it began in.
-std::vector<std::string> elements(const std::string &page) {
-    std::vector<std::string> all, open;
-    for (size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
-        const size_t end = page.find('>', at);
-        REQUIRE(end != std::string::npos);
-        const std::string tag = page.substr(at + 1, end - at - 1);
-        CAPTURE(tag);
-        CHECK(tag.find('<') == std::string::npos);
-        CHECK(std::ranges::count(tag, '"') % 2 == 0);
-        if (tag.starts_with("!")) continue;
-        const std::string name = tag.substr(tag[0] == '/', tag.find_first_of(" /", 1) - (tag[0] == '/'));
-        if (tag[0] == '/') {
-            REQUIRE(!open.empty());
-            CHECK(open.back() == tag.substr(1));
-            open.pop_back();
-            continue;
-        }
-        all.push_back(name);
-        if (!tag.ends_with("/")) open.push_back(name);
-    }
-    CHECK(open.empty());
-    return all;
-}
-
 }  // namespace
 
 TEST_CASE("step page: well-formed, loads nothing, and what names hold is text") {
     const std::string page = step_page(step_of(hostile));
-    const auto names = elements(page);
+    const auto names = html_elements(page);
     CHECK(std::ranges::count(names, "svg") == 2);
     CHECK(std::ranges::count(names, "rect") == 1);
     CHECK(std::ranges::count(names, "circle") == 2);
     CHECK(std::ranges::count(names, "details") == 1);  // of a kernel that two entries call
-    for (const char *loads : {"script", "link", "img", "iframe", "object", "use", "image"})
-        CHECK(std::ranges::count(names, loads) == 0);
-    for (const char *outside : {"http", "url(", "@import", " src=\"", "href"}) {
-        CAPTURE(outside);
-        CHECK(!contains(page, outside));
-    }
+    check_loads_nothing(page, names);
     CHECK(contains(page, "h.0.&lt;script src=&quot;x&quot;&gt;&amp;"));
     CHECK(contains(page, "prefers-color-scheme: dark"));
     CHECK(contains(page, "2 x 3"));
-    CHECK(names == elements(step_page(step_of("plain"))));
+    CHECK(names == html_elements(step_page(step_of("plain"))));
 }
 
 TEST_CASE("step page: without kernels that compute, without inner loops, without activations") {
@@ -109,7 +78,7 @@ TEST_CASE("step page: without kernels that compute, without inner loops, without
         for (json &c : calls) c["flops"] = 0, c["roof_s"] = 0, c["inner_loops"] = nullptr;
     step["arena"]["buffers"] = json::array();
     const std::string page = step_page(step);
-    elements(page);
+    html_elements(page);
     CHECK(contains(page, "the package llvm-19"));
     CHECK(!contains(page, "nan"));
     CHECK(!contains(page, "inf"));

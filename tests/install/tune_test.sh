@@ -8,6 +8,7 @@ train() { timeout 300 "$command" train gpt "${model[@]}" --steps 5 --json "$@" <
 losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' out; }
 
 for wrong in 'nonsense --for 10s:there is no app' 'gpt:needs --for TIME' 'gpt --for soon:expected' \
+    'gpt --for 10s --report none/r.html:there is no such folder' 'gpt --show --report r.html:is of a search' \
     'gpt --for 10s --device opencl:only steps of the CPU' 'gpt --for 10s --nonsense:is not a flag'; do
     tune ${wrong%%:*} --cache "$work/cache"
     [ $? = 2 ] && grep -q "${wrong#*:}" err || fail "$wrong: $(cat err)"
@@ -21,7 +22,8 @@ tune gpt "${model[@]}" --cache "$work/locked" --for 5s
 
 train --out plain --tuned none || fail "a plain run: $(cat err)"
 losses > plain.losses
-tune gpt "${model[@]}" --for 60s --same-bits --json || fail "the search: $(cat err)"
+tune gpt "${model[@]}" --for 60s --same-bits --json --report search.html || fail "the search: $(cat err)"
+grep -q '<h2>What was refused, and why</h2>' search.html && grep -q 'class="curve"' search.html || fail "--report"
 grep -q '"event":"candidate"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[' || fail "events: $(tail -3 out)"
 grep -qv '^{' out && fail "not JSON lines alone"
 tune gpt "${model[@]}" --export my.schedule --show || fail "--export: $(cat err)"

@@ -14,6 +14,7 @@
 #include "apps/cryolite/session/tuned_lines.h"
 #include "apps/cryolite/tune/measure.h"
 #include "apps/cryolite/tune/program_measurer.h"
+#include "apps/cryolite/tune/search_page.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
 #include "runtime/io/process.h"
@@ -48,8 +49,11 @@ public:
           threads_(threads_of_worker(s_, core_numbers())) {
         const bool asks = s_.show || s_.forget || !s_.export_lines.empty();
         if (!asks && !(s_.search_seconds > 0)) fail_usage("tune needs --for TIME: how long to search, as in --for 15m");
+        if (asks && !s_.report.empty()) fail_usage("--report is of a search: it needs --for TIME");
         if (s_.device != "cpu") fail_usage("--device {}: only steps of the CPU are searched yet", s_.device);
         if (request_.program.path.empty()) fail_usage("tune compiles candidates, and this build has no compiler");
+        if (std::error_code e; !s_.report.empty() && !fs::is_directory(fs::absolute(s_.report).parent_path(), e))
+            fail_usage("--report {}: there is no such folder", s_.report.string());
         if (processes().size() > 1) fail_usage("tune runs without mpirun: --workers N is a step of N workers");
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
     }
@@ -80,11 +84,11 @@ private:
     std::string step_;
     Clock::time_point began_ = Clock::now();
     bool header_ = false;
+    SearchReport report_;
 
     void choose_step() { step_ = step_digest(s_, request_, cache_); }
-    double seconds_left() const {
-        return s_.search_seconds - std::chrono::duration<double>(Clock::now() - began_).count();
-    }
+    double seconds_gone() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+    double seconds_left() const { return s_.search_seconds - seconds_gone(); }
 
     /// --show, --export and --forget.
     int answer(SearchRecords &records) {
@@ -139,12 +143,15 @@ private:
             progress_.say(fmt::format("{}: {:.2f} ms a step on {} thread{}, {} kernels with numbers",
                                       model_name(request_), 1e3 * choice.before, threads_, threads_ == 1 ? "" : "s",
                                       kernels.size()));
+            report_.title = fmt::format("{}: a search for a faster step", model_name(request_));
+            if (!s_.report.empty()) report_.before = measurer.profile("");
             search.run(kernels, measurer.moves());
         } catch (const Interrupted &) {
         } catch (const Error &e) {  // a full disk, say: what is found so far is kept, or printed
             failure = e.what();
         }
         const int status = finish(records, measurer, choice, search.result(), interrupted());
+        write_report(measurer, choice, search.result());
         if (!failure.empty()) fail("the search ended before its time: {}", failure);
         return status;
     }
@@ -165,6 +172,7 @@ private:
                         : !bits            ? "its bits are others"
                         : t.busy           ? "the machine is too busy to see whether it is faster"
                                            : "it is not faster as a whole";
+                report_.not_taken = words;
                 progress_.say(fmt::format("what was found is not taken: {}:\n{}", words, file_of(choice)));
                 choice.lines.clear();
             }
@@ -182,6 +190,19 @@ private:
                         1e3 * choice.after, 1e3 * choice.before, choice.candidates, result.known, choice.refused));
         if (!s_.json) fmt::print("{}", file_of(choice));
         return stopped ? interrupted_status : 0;
+    }
+    void write_report(ProgramMeasurer &measurer, const SearchChoice &choice, const SearchResult &result) {
+        if (s_.report.empty()) return;
+        report_.lines = lines_of(choice);
+        report_.after = choice.lines.empty() ? report_.before : measurer.profile(choice.lines);
+        report_.summary = fmt::format(
+            "{:.3f} ms a step instead of {:.3f}, timed in turn on {} thread{}; {} candidates in {}, {} of them known "
+            "from before, {} refused{}",
+            1e3 * choice.after, 1e3 * choice.before, threads_, threads_ == 1 ? "" : "s", choice.candidates,
+            clock_text(seconds_gone()), result.known, choice.refused,
+            s_.same_bits ? "; only what changes no bit of the training" : "");
+        write_file_atomic(s_.report, search_page(report_));
+        progress_.say(fmt::format("the search is in {}", s_.report.string()));
     }
     /// Ctrl-C ends the search, not this measurement.
     static Timing whole(ProgramMeasurer &measurer, const std::string &lines) {
@@ -203,6 +224,7 @@ private:
     }
 
     void tell_news(const SearchNews &n) {
+        report_.moments.push_back({seconds_gone(), n});
         if (s_.json)
             print_line(json{{"event", n.what == SearchNews::of_candidate ? "candidate"
                                       : n.what == SearchNews::of_kernel  ? "kernel"
@@ -210,28 +232,43 @@ private:
                             {"of", n.of},
                             {"candidate", n.candidate},
                             {"share", n.share},
+                            {"roof", n.roof},
+                            {"roof_now", n.roof_now},
+                            {"step", n.step},
                             {"ratio", n.ratio},
                             {"refused", n.refused},
                             {"known", n.known},
                             {"taken", n.taken},
                             {"left_s", std::max(0.0, seconds_left())}}
                            .dump(-1, ' ', false, json::error_handler_t::replace));
-        const std::string left = clock_text(std::max(0.0, seconds_left()));
-        if (n.what == SearchNews::of_candidate)
-            return progress_.busy(
-                fmt::format("{} ({:.1f} %): {} tried, {} left, {} refused; {} -> {}; {} left", n.of, 100 * n.share,
-                            n.tried, n.left, n.refusals, n.candidate,
-                            n.refused.empty() ? fmt::format("{:.3f} of the time", n.ratio) : "refused", left));
-        if (!header_) progress_.say("   share  tried  refused   time      left  kernel or line");
+        if (n.what == SearchNews::of_candidate) return progress_.busy(live_line(n));
+        if (!header_) progress_.say("  share   roof    now  tried  refused   step      left  kernel or line");
         header_ = true;
-        const std::string outcome = !n.refused.empty()     ? "refused: " + n.refused.substr(0, n.refused.find('\n'))
+        const std::string outcome = !n.refused.empty()     ? "refused: " + first_line(n.refused)
                                     : n.taken              ? "taken " + n.candidate
                                     : !n.candidate.empty() ? "not faster as a step: " + n.candidate
                                                            : "";
-        progress_.say(fmt::format("{:7.1f}% {:6} {:8}  {:5.3f} {:>9}  {}{}{}", 100 * n.share, n.tried, n.refusals,
-                                  n.ratio > 0 ? n.ratio : 1.0, left, without_tail(n.of), outcome.empty() ? "" : "  ",
-                                  outcome));
+        const bool kernel = n.what == SearchNews::of_kernel;
+        const auto percent = [&](double x) { return kernel ? fmt::format("{:.1f}%", 100 * x) : ""; };
+        progress_.say(fmt::format("{:>7} {:>6} {:>6} {:>6} {:>8} {:>+5.1f}% {:>9}  {}{}{}", percent(n.share),
+                                  percent(n.roof), percent(n.roof_now), kernel ? std::to_string(n.tried) : "",
+                                  kernel ? std::to_string(n.refusals) : "", gain(n), time_left(), without_tail(n.of),
+                                  outcome.empty() ? "" : "  ", outcome));
     }
+    /// What goes on now: the candidate, and what is known of its kernel so far.
+    std::string live_line(const SearchNews &n) const {
+        return fmt::format("{} ({:.1f} % of the step, {:.0f} % of the roofline, now {:.0f} %): {} tried, {} left, {} "
+                           "refused; {} -> {}; step {:+.1f} %; {} left",
+                           without_tail(n.of), 100 * n.share, 100 * n.roof, 100 * n.roof_now, n.tried, n.left,
+                           n.refusals, n.candidate,
+                           n.refused.empty() ? fmt::format("{:.3f} of the time", n.ratio)
+                                             : "refused: " + without_tail(first_line(n.refused)),
+                           gain(n), time_left());
+    }
+    std::string time_left() const { return clock_text(std::max(0.0, seconds_left())); }
+    /// Of the whole step, in percent.
+    static double gain(const SearchNews &n) { return n.step > 0 ? 100 / n.step - 100 : 0; }
+    static std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }
     static std::string without_tail(const std::string &name) {
         return name.size() > 60 ? name.substr(0, 57) + "..." : name;
     }

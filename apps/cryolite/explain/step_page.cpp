@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/explain/inner_loops.h"
-#include "apps/cryolite/report/kernel_times.h"
 #include "apps/cryolite/explain/step_pictures.h"
-#include "runtime/formats/svg.h"
+#include "apps/cryolite/report/kernel_times.h"
+#include "apps/cryolite/report/page.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -15,37 +15,6 @@ namespace cryolite {
 using nlohmann::json;
 
 namespace {
-
-constexpr const char *style = R"(
-:root { color-scheme: light dark; --ground: #fff; --text: #1f2328; --dim: #59636e; --rule: #d9dee3; --panel: #f6f8fa;
-  --saved: #2b6cb0; --passing: #a9cbe8; --adjoint: #e0894a; --compute: #2b6cb0; --memory: #d9622b; }
-@media (prefers-color-scheme: dark) {
-  :root { --ground: #11151a; --text: #dfe5eb; --dim: #96a1ac; --rule: #2d343c; --panel: #191f26; --saved: #5b9bdc;
-    --passing: #2f4f70; --adjoint: #d98b4f; --compute: #5b9bdc; --memory: #e08a54; } }
-* { box-sizing: border-box; }
-body { background: var(--ground); color: var(--text); font: 15px/1.5 system-ui, sans-serif; margin: 0 auto;
-  max-width: 1120px; padding: 28px 24px 60px; }
-h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 40px 0 8px; }
-p { margin: 6px 0 10px; max-width: 78ch; } .dim, figcaption { color: var(--dim); }
-figure { background: var(--panel); border: 1px solid var(--rule); border-radius: 8px; margin: 12px 0; padding: 12px; }
-figcaption { font-size: 13px; margin-top: 6px; } svg { display: block; height: auto; width: 100%; }
-svg text { fill: var(--dim); font: 12px system-ui, sans-serif; } svg .grid { stroke: var(--rule); }
-svg .line { stroke: var(--dim); stroke-dasharray: 3 3; } svg .roof { fill: none; stroke: var(--dim); stroke-width: 2; }
-svg rect { stroke: var(--panel); stroke-width: .6; } .saved { fill: var(--saved); background: var(--saved); }
-.passing { fill: var(--passing); background: var(--passing); }
-.adjoint { fill: var(--adjoint); background: var(--adjoint); }
-.compute { fill: var(--compute); background: var(--compute); }
-.memory { fill: var(--memory); background: var(--memory); }
-svg circle { fill-opacity: .78; } td.n:first-child { width: 3em; }
-.key { border-radius: 3px; display: inline-block; height: 11px; margin: 0 5px 0 12px; width: 11px; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; width: 100%; }
-th { color: var(--dim); font-weight: 600; text-align: left; } th, td { border-bottom: 1px solid var(--rule);
-  padding: 5px 8px; vertical-align: top; } .n { font-variant-numeric: tabular-nums; text-align: right;
-  white-space: nowrap; } td.bar { min-width: 110px; } td.bar div { border-radius: 2px; height: 9px; margin-top: 5px; }
-code, pre { font: 12.5px/1.45 ui-monospace, monospace; } .stages { color: var(--dim); margin: 2px 0 0 14px; }
-details { border-bottom: 1px solid var(--rule); padding: 5px 0; } summary { cursor: pointer; }
-pre { background: var(--panel); border-radius: 6px; overflow-x: auto; padding: 10px; }
-)";
 
 std::string text_in(const json &j, const char *key) { return j.contains(key) ? j.at(key).get<std::string>() : ""; }
 
@@ -70,14 +39,10 @@ public:
     }
 
     std::string html() const {
-        std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
-                          "content=\"width=device-width\"/>\n<title>" +
-                          svg_text(text_in(step_, "title")) + "</title><style>" + style + "</style></head><body>\n";
-        out += "<h1>" + svg_text(text_in(step_, "title")) + "</h1>\n<p class=\"dim\">" +
-               svg_text(text_in(step_, "summary")) + "</p>\n" + memory() + roofline();
+        std::string body = memory() + roofline();
         for (const char *entry : {"forward", "deferred", "first", "accumulate", "step", "flush"})
-            if (step_.at("plans").contains(entry) && !step_["plans"][entry].empty()) out += operations(entry);
-        return out + parameters() + loops() + "</body></html>\n";
+            if (step_.at("plans").contains(entry) && !step_["plans"][entry].empty()) body += operations(entry);
+        return html_page(text_in(step_, "title"), text_in(step_, "summary"), body + parameters() + loops());
     }
 
 private:

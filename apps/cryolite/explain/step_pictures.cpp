@@ -5,22 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/formats/svg.h"
+#include "apps/cryolite/report/page.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
 
 namespace {
-
-constexpr double svg_width = 1000, svg_height = 340;
-
-std::string svg_begin(const char *words) {
-    return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", svg_width, svg_height, words);
-}
-
-std::string label_at(double x, double y, const std::string &text, const char *anchor = "start") {
-    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, svg_text(text));
-}
 
 /// Powers of ten from a to b.
 std::vector<double> decades(double a, double b) {

@@ -40,7 +40,7 @@ struct TrainSettings : StepConfig {
     bool profile = false, peers = false;  ///< bench
     double search_seconds = 0;            ///< tune
     bool same_bits = false, show = false, forget = false;
-    fs::path export_lines;
+    fs::path export_lines, report;
 
     uint64_t steps() const { return rate.steps; }
     /// A parameter of the model as a number; `otherwise` where the model has none of this name.

@@ -7,6 +7,7 @@
 #include "apps/cryolite/report/kernel_times.h"
 #include "apps/cryolite/session/session.h"
 #include "client/user_program.h"
+#include "runtime/exec/peak.h"
 #include "runtime/io/process.h"
 
 namespace cryolite {
@@ -35,7 +36,8 @@ ProgramMeasurer::ProgramMeasurer(const Program &program, const TrainSettings &se
                                  fs::path work, int threads)
     : program_(program), settings_(settings), cache_(cache), work_(std::move(work)),
       self_(fs::read_symlink("/proc/self/exe")), threads_(threads),
-      bundle_(get_bundle(program, request(""), cache, {}).folder) {}
+      bundle_(get_bundle(program, request(""), cache, {}).folder), roof_{measure_peak(settings, threads),
+                                                                         measure_bandwidth(threads)} {}
 
 BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     BundleRequest r = bundle_request(settings_);
@@ -53,19 +55,12 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(double &seconds) {
     add_request(options.argv, request(""));
     const ProcessResult r = run_process(options);
     if (!r.ok()) fail("{} did not say which numbers its loops have: {}", program_.app, reason_of(r));
-    std::string refused;
-    const std::string answer = ask_child(json{{"what", "profile"},
-                                              {"bundle", bundle_.string()},
-                                              {"threads", threads_},
-                                              {"accumulate", settings_.accumulate},
-                                              {"scalars", scalars_of(settings_)}}
-                                             .dump(),
-                                         0, refused);
-    if (!refused.empty()) fail("the step could not be timed: {}", refused);
-    const json profile = json::parse(answer), times = profile.at("kernels");
-    seconds = profile.at("step");
+    SymbolTimes times = time_calls(bundle_);
+    seconds = times.step;
     double all = 0;
-    for (const auto &[symbol, time] : times.items()) all += time.get<double>();
+    for (const auto &[symbol, time] : times.seconds) all += time;
+    const Plan plan = Plan::parse(read_file(bundle_ / "plan.json"), "plan.json");
+    std::map<std::string, double> roof = roof_of_symbols(plan);
     std::vector<SearchKernel> kernels;
     for (const json &k : json::parse(read_file(file))) {
         const std::string symbol = k.at("symbol");
@@ -77,12 +72,54 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(double &seconds) {
                        .symbol = symbol,
                        .algorithm = k.at("algorithm"),
                        .loops_of = {k.at("loops_of").get<std::string>()},
-                       .share = all > 0 ? times.value(symbol, 0.0) / all : 0};
+                       .share = all > 0 ? times.seconds[symbol] / all : 0};
+        if (s.share > 0) s.roof = roof[symbol] / times.seconds[symbol];
         for (const json &n : k.at("tunables"))
             s.numbers.push_back({n.at("name"), n.at("value"), n.at("usual"), n.at("legal"), n.at("same_order")});
         if (s.share > 0) kernels.push_back(s);  // others are of evaluation alone
     }
     return kernels;
+}
+
+ProgramMeasurer::SymbolTimes ProgramMeasurer::time_calls(const fs::path &bundle) const {
+    std::string refused;
+    const std::string answer = ask_child(json{{"what", "profile"},
+                                              {"bundle", bundle.string()},
+                                              {"threads", threads_},
+                                              {"accumulate", settings_.accumulate},
+                                              {"scalars", scalars_of(settings_)}}
+                                             .dump(),
+                                         0, refused);
+    if (!refused.empty()) fail("the step could not be timed: {}", refused);
+    const json profile = json::parse(answer);
+    return {profile.at("step"), profile.at("kernels")};
+}
+
+/// Seconds of a step that the roofline allows.
+std::map<std::string, double> ProgramMeasurer::roof_of_symbols(const Plan &plan) const {
+    std::map<std::string, double> roof;
+    for (const PlanCall *c : step_calls(plan, settings_.accumulate))
+        if (c->kernel >= 0) roof[plan.kernels[size_t(c->kernel)].symbol] += roof_.seconds(*c);
+    return roof;
+}
+
+StepProfile ProgramMeasurer::profile(const std::string &lines) {
+    const fs::path bundle = lines.empty() ? bundle_ : get_bundle(program_, request(lines), cache_, {}).folder;
+    const SymbolTimes times = time_calls(bundle);
+    const Plan plan = Plan::parse(read_file(bundle / "plan.json"), "plan.json");
+    std::map<std::string, double> roof = roof_of_symbols(plan);
+    std::map<std::string, KernelTime> by_name;  // calls of one symbol share its time
+    for (const PlanCall *c : step_calls(plan, settings_.accumulate)) {
+        if (c->kernel < 0) continue;
+        const std::string name = without_numbers(c->name), &symbol = plan.kernels[size_t(c->kernel)].symbol;
+        const auto time = times.seconds.find(symbol);
+        const double part = roof[symbol] > 0 ? roof_.seconds(*c) / roof[symbol] : 0;
+        KernelTime &k = by_name.try_emplace(name, KernelTime{.name = name}).first->second;
+        k.seconds += part * (time == times.seconds.end() ? 0 : time->second), k.roof_seconds += roof_.seconds(*c);
+    }
+    StepProfile profile{.seconds = times.step, .kernels = {}};
+    for (const auto &[name, k] : by_name) profile.kernels.push_back(k);
+    return profile;
 }
 
 std::vector<std::string> ProgramMeasurer::moves() {

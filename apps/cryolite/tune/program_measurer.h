@@ -3,7 +3,8 @@
 // which times them.
 
 #include "apps/cryolite/session/settings.h"
-#include "apps/cryolite/tune/search.h"
+#include "apps/cryolite/report/roof.h"
+#include "apps/cryolite/tune/search_page.h"
 #include "client/programs.h"
 
 namespace cryolite {
@@ -16,6 +17,8 @@ public:
 
     /// The kernels of the step that have numbers, with their shares; `step_seconds` is the step's time.
     std::vector<SearchKernel> kernels(double &step_seconds);
+    /// The step with these lines, timed by itself. Errors: it cannot be compiled, or timed.
+    StepProfile profile(const std::string &lines);
     /// Lines of the step schedule that may be legal: what is placed elsewhere, in its own kernel, and the other way
     /// round; other panels. The compiler judges them.
     std::vector<std::string> moves();
@@ -31,9 +34,16 @@ private:
     const fs::path work_, self_;
     const int threads_;
     fs::path bundle_;  ///< with none of the search's lines
+    const Roof roof_;
     int made_ = 0;
 
+    struct SymbolTimes {
+        double step = 0;
+        std::map<std::string, double> seconds;  ///< by symbol
+    };
     BundleRequest request(const std::string &lines) const;
+    SymbolTimes time_calls(const fs::path &bundle) const;
+    std::map<std::string, double> roof_of_symbols(const Plan &plan) const;
     std::string ask_child(const std::string &job, double seconds, std::string &refused) const;
     Timing timing_of(const std::string &job, double seconds) const;
 };

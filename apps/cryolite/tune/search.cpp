@@ -49,6 +49,11 @@ Search::Search(Measurer &measurer, SearchRecords &records, SearchOptions options
 
 bool Search::over() const { return options_.stopped() || options_.seconds_left() <= 0; }
 
+void Search::tell(SearchNews news) const {
+    news.step = result_.step;
+    options_.tell(news);
+}
+
 bool Search::wins(const CandidateRecord &r) const {
     return r.refused.empty() && (r.same_bits || !options_.same_bits) && r.ratio < 1 - std::max(worth, r.noise);
 }
@@ -85,12 +90,13 @@ std::vector<LoopNumbers> Search::neighbours(const SearchKernel &k, const LoopNum
 
 void Search::kernel(const SearchKernel &k, const std::vector<SearchKernel> &all) {
     std::vector<MadeKernel> usual = measurer_.make(k, {""});
-    SearchNews news{.what = SearchNews::of_candidate, .of = k.name, .share = k.share};
+    SearchNews news{
+        .what = SearchNews::of_candidate, .of = k.name, .share = k.share, .roof = k.roof, .roof_now = k.roof};
     LoopNumbers best;
     double gain = 1;
     if (!usual.at(0).refused.empty()) {
         news.what = SearchNews::of_kernel, news.refused = usual[0].refused;
-        return options_.tell(news);
+        return tell(news);
     }
     MadeKernel incumbent = usual[0];
     std::vector<LoopNumber> numbers = k.numbers;
@@ -108,12 +114,13 @@ void Search::kernel(const SearchKernel &k, const std::vector<SearchKernel> &all)
             std::ranges::sort(trials, {}, [](const Trial &t) { return t.record.ratio; });
             const auto winner = std::ranges::find_if(trials, [&](const Trial &t) { return wins(t.record); });
             if (winner == trials.end() || over() || !wins_again(k, incumbent, *winner)) continue;
-            gain *= winner->record.ratio, best = winner->numbers, incumbent = winner->made, improved = true;
+            gain *= winner->record.ratio, news.roof_now = k.roof / gain, best = winner->numbers,
+                                          incumbent = winner->made, improved = true;
         }
     }
     news.what = SearchNews::of_kernel, news.ratio = gain, news.candidate = text_of(best), news.left = 0;
     news.taken = !best.empty() && take_lines(loop_lines(k, best, all));
-    options_.tell(news);
+    tell(news);
 }
 
 std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKernel &incumbent,
@@ -148,7 +155,7 @@ std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKern
         const bool refused = !t.record.refused.empty();
         result_.refused += refused, news.refusals += refused;
         news.candidate = text, news.ratio = t.record.ratio, news.refused = t.record.refused;
-        options_.tell(news);
+        tell(news);
     }
     return trials;
 }
@@ -167,7 +174,7 @@ bool Search::take_lines(const std::vector<std::string> &lines) {
     const Timing t = measurer_.time_step(joined(result_.lines), joined(with));
     const bool bits = t.same_bits || !options_.same_bits;
     if (!t.refused.empty() || t.busy || !bits || t.ratio() > 1 + t.noise) return false;
-    result_.lines = with;
+    result_.lines = with, result_.step *= t.ratio();
     return true;
 }
 
@@ -186,8 +193,11 @@ void Search::move(const std::string &line, std::vector<std::string> &more) {
         if (!t.busy) records_.remember(key, r);
     }
     result_.candidates++, result_.known += news.known, result_.refused += !r.refused.empty();
-    if (wins(r) && !over()) news.taken = wins(record_of(measurer_.time_step(before, joined(with))));
-    if (news.taken) result_.lines = with;
+    if (wins(r) && !over()) {
+        const CandidateRecord again = record_of(measurer_.time_step(before, joined(with)));
+        news.taken = wins(again);
+        if (news.taken) result_.lines = with, result_.step *= again.ratio;
+    }
     // What is refused names the line that is legal and nearest.
     constexpr std::string_view nearest = "the nearest legal line is ";
     if (const size_t at = r.refused.rfind(nearest); at != std::string::npos) {
@@ -195,7 +205,7 @@ void Search::move(const std::string &line, std::vector<std::string> &more) {
         more.push_back(text.substr(0, text.find_first_of("\n;")));
     }
     news.ratio = r.ratio, news.refused = r.refused;
-    options_.tell(news);
+    tell(news);
 }
 
 }  // namespace cryolite

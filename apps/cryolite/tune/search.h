@@ -30,6 +30,7 @@ struct SearchKernel {
     std::vector<std::string> loops_of;  ///< "h.0.mlp.c_fc, forward"
     std::vector<LoopNumber> numbers;
     double share = 0;  ///< of the step's time
+    double roof = 0;   ///< its part of what the machine's roofline allows
 };
 
 /// The lines that give a kernel such numbers. Stages whose names differ in a block's number are one line, with a star,
@@ -71,6 +72,8 @@ struct SearchNews {
     std::string of;         ///< the kernel, or the line
     std::string candidate;  ///< the numbers
     double share = 0, ratio = 0;
+    double roof = 0, roof_now = 0;  ///< of the kernel: as it was shipped, and as it is best
+    double step = 1;                ///< the step's time with all that was taken, as part of the shipped one's
     std::string refused;
     bool known = false;  ///< it was measured by an earlier search
     bool taken = false;
@@ -88,6 +91,7 @@ struct SearchOptions {
 struct SearchResult {
     std::vector<std::string> lines;  ///< in the order in which they were found
     int candidates = 0, refused = 0, known = 0;
+    double step = 1;  ///< as SearchNews has it
 };
 
 /// "a; b"
@@ -116,6 +120,7 @@ private:
     SearchResult result_;
 
     bool over() const;
+    void tell(SearchNews news) const;
     void kernel(const SearchKernel &k, const std::vector<SearchKernel> &all);
     std::vector<LoopNumbers> neighbours(const SearchKernel &k, const LoopNumbers &from, const LoopNumber &of) const;
     std::vector<Trial> try_all(const SearchKernel &k, const MadeKernel &incumbent,

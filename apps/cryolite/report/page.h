@@ -1,0 +1,21 @@
+#pragma once
+// Pages that a browser opens: one HTML file each, well-formed as XML, which loads nothing and is light or dark as the
+// browser is.
+
+#include <string>
+
+#include "runtime/formats/svg.h"
+
+namespace cryolite {
+
+/// `body`: HTML after the title and the summary, which are text.
+std::string html_page(const std::string &title, const std::string &summary, const std::string &body);
+
+constexpr double svg_width = 1000, svg_height = 340;  ///< of a picture, in its own units
+
+/// The begin of a picture; `words` for those who do not see it.
+std::string svg_begin(const char *words);
+/// Text within a picture; `anchor` as SVG has it.
+std::string label_at(double x, double y, const std::string &text, const char *anchor = "start");
+
+}  // namespace cryolite
