@@ -160,12 +160,12 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "target",
           .value = "NAME",
           .group = schedule,
-           .help = "what kernels are compiled for; auto: this processor, or with --device cuda sm_80 and newer GPUs",
-           .range = Setting::Targets{},
-           .words = {{"auto"}},
-           .on_resume = free,
-           .in_bundle = InBundle::where_given,
-           .list = ','},
+          .help = "what kernels are compiled for; auto: this processor, or with --device cuda sm_80 and newer GPUs",
+          .range = Setting::Targets{},
+          .words = {{"auto"}},
+          .on_resume = free,
+          .in_bundle = InBundle::where_given,
+          .list = ','},
          &S::target},
         {{.name = "workers",
           .value = "N",
@@ -319,10 +319,10 @@ std::string why_not(const StepConfig &c) {
          c.loss_scale_backoff != plain.loss_scale_backoff || c.loss_scale_interval != plain.loss_scale_interval))
         return fmt::format("--loss-scale and its growth, backoff and interval are for --precision fp16, not for {}",
                            c.precision);
-    if (c.target != plain.target)
-        for (const TargetLine *t : targets_of(c.target).value())
-            if (t->device != c.device)
-                return fmt::format("--target {} is for --device {}, not for {}", t->name, t->device, c.device);
+    const std::vector<const TargetLine *> targets = targets_of(c.target).value();
+    for (const TargetLine *t : targets)
+        if (c.target != plain.target && t->device != c.device)
+            return fmt::format("--target {} is for --device {}, not for {}", t->name, t->device, c.device);
     if (c.device == "cpu") return "";
     if (c.precision != "fp32")
         return fmt::format("--precision {0} is for --device cpu: kernels for {1} have no {0} yet; use fp32",

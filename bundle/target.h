@@ -18,8 +18,8 @@ struct TargetLine {
 /// Of one machine's those with fewer instructions come first.
 const std::vector<TargetLine> &target_table();
 
-/// The targets in a flag's text, "avx2" or "baseline,avx2", in the table's order; "x86-64" is all of that machine, "auto"
-/// is "host".
+/// The targets in a flag's text, "avx2" or "baseline,avx2", in the table's order; "x86-64" is all of that machine,
+/// "auto" is "host".
 /// Nothing: a name is none of the table's, or there twice.
 std::optional<std::vector<const TargetLine *>> targets_of(const std::string &text);
 

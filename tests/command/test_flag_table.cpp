@@ -50,6 +50,7 @@ std::string another(const Flag &f) {
     if (std::holds_alternative<Setting::File>(f.range)) return "/some/file";
     if (std::holds_alternative<Setting::Text>(f.range)) return "some,other";
     if (std::holds_alternative<Setting::Groups>(f.range)) return "wte=lr:0.1x,decay:0;h.*=lr:2";
+    if (std::holds_alternative<Setting::Targets>(f.range)) return "host";
     if (f.is_switch()) return "true";
     const std::string first = f.words.at(0).text;  // of a device, what runs beside all else
     return f.words.at(1).text == "halide" ? first : f.words.at(1).text;
@@ -59,7 +60,7 @@ std::string another(const Flag &f) {
 void change(const StepSetting &s, StepConfig &config) {
     REQUIRE((read_value(s, "3", s.of(config)) || read_value(s, "4", s.of(config)) ||
              read_value(s, "0.5", s.of(config)) || read_value(s, "0.25", s.of(config)) ||
-             read_value(s, "wte=lr:3", s.of(config)) ||
+             read_value(s, "wte=lr:3", s.of(config)) || read_value(s, "host", s.of(config)) ||
              read_value(s, s.is_switch() ? "true" : s.words.back().text, s.of(config))));
 }
 
@@ -114,7 +115,6 @@ Request request_with(const Flag &f, const std::string *text) {
     if (f.name == "min-lr") line.push_back({"lr", "0.5"});
     if (f.name.ends_with("-ema")) line.push_back({"ema", "0.5"});
     if (f.name.starts_with("loss-scale")) line.push_back({"precision", "fp16"});
-    if (f.name == "target") line.push_back({"device", "cuda"});
     if (f.name == "rename") line.push_back({"init", "/some/file"});
     line.push_back({f.name, text ? *text : another(f)});
     Request r = request(line);

@@ -133,7 +133,9 @@ TEST_CASE("bad values are refused by name") {
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: CRYOLITE_CUDA_DRIVER names /nowhere/libcuda.so, which cannot be loaded"},
         {{{"device", "cuda"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},
-        {{{"device", "cuda"}, {"target", "sm_70"}}, "--target is \"sm_70\", expected auto or host, baseline, avx2, avx512, arm-64-linux, sm_80, sm_86, sm_90, x86-64 ("},
+        {{{"device", "cuda"}, {"target", "sm_70"}},
+         "--target is \"sm_70\", expected auto or host, baseline, avx2, avx512, arm-64-linux, sm_80, sm_86, sm_90, "
+         "x86-64 ("},
         {{{"target", "sm_80"}}, "--target sm_80 is for --device cuda, not for cpu"},
         {{{"target", "avx2"}, {"device", "cuda"}}, "--target avx2 is for --device cpu, not for cuda"},
         {{{"target", "avx2,avx2"}}, "--target is \"avx2,avx2\", expected auto or host"},
