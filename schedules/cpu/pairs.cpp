@@ -87,15 +87,21 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     Var p = a.args()[0], x = a.args()[1], k = a.args()[2];
     // A panel is stored to its end, beyond the last column; before the first one there is nothing.
     const TailStrategy tail = g.panel ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
-    // The gradient of a table in rows is stored with the rows of the product as columns, of which `x` may have fewer.
+    // The gradient of a table in rows may be stored with the rows of the product as columns: either factor may be the
+    // narrower one.
     const bool turned = g.form == Form::d_parameter && !g.panel;
-    const int lanes = turned ? std::min(t.lanes, lanes_within(std::min(g.extent(0), g.extent(1)), m)) : t.lanes;
+    const int of_either = lanes_within(std::min(g.extent(0), g.extent(1)), m);
+    const int lanes = turned ? std::min(t.lanes, of_either) : t.lanes;
     if (!pairs_are_bf16(g)) a.reorder_storage(x, p, k);  // whole vectors of one term
     a.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
     if (g.form != Form::d_parameter) return pack_rows(g, m, rows);
     // Pairs of rows: nowhere stored so.
-    b.compute_root().reorder(q, y, l).vectorize(y, lanes_within(g.extent(1), m)).unroll(q).parallel(l);
+    b.compute_root()
+        .reorder(q, y, l)
+        .vectorize(y, turned ? of_either : lanes_within(g.extent(1), m))
+        .unroll(q)
+        .parallel(l);
 }
 
 }  // namespace cryolite::cpu
