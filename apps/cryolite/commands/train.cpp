@@ -102,14 +102,7 @@ private:
         processes().barrier();  // rank 0 has the folder
         if (s_.resume) {
             point = folder_.resume_point([&](const std::string &why) { progress_.say(why); });
-            if (!point)
-                progress_.say(fmt::format(
-                    "warning: --resume found no checkpoint in {}: beginning at step 0{}; if the run is elsewhere, "
-                    "interrupt this one and name its folder with --out",
-                    folder_.path().string(),
-                    is_there(folder_.path() / "model.safetensors") ? ", whose first checkpoint replaces the "
-                                                                     "model.safetensors there"
-                                                                   : ""));
+            if (!point) progress_.say(no_checkpoint_words(folder_.path()));
             if (point) check_same(s_, data_, *point);
             if (point && point->checkpoint.step > s_.steps())
                 fail_usage("--steps {} is less than the {} steps that the run in {} has done", s_.steps(),

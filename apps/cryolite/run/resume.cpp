@@ -78,6 +78,14 @@ std::vector<Change> changes(const TrainSettings &s, const ResumePoint &point) {
 
 }  // namespace
 
+std::string no_checkpoint_words(const fs::path &run) {
+    return fmt::format(
+        "warning: --resume found no checkpoint in {}: beginning at step 0{}; if the run is elsewhere, "
+        "interrupt this one and name its folder with --out",
+        run.string(),
+        is_there(run / "model.safetensors") ? ", whose first checkpoint replaces the model.safetensors there" : "");
+}
+
 void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &point) {
     for (const Change &c : changes(s, point))
         if (c.on_resume == OnResume::fixed)

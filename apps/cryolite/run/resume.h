@@ -33,6 +33,9 @@ using Skipped = std::function<void(const Checkpoint &, const std::string &why)>;
 /// Errors: it has some and none is whole, which names each; one cannot be read, be it whole or not.
 std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped &skipped);
 
+/// What is said where the run has none: a resume begins at step 0, and what that replaces.
+std::string no_checkpoint_words(const fs::path &run);
+
 /// Throws UsageError naming the first flag that a resume may not change (OnResume) and whose value is not the one that
 /// the run was made with.
 void check_same(const TrainSettings &settings, const RunData &data, const ResumePoint &point);
