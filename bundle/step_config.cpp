@@ -40,8 +40,8 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "precision",
           .value = "FORMAT",
           .group = step,
-          .help = "fp32, or bf16 or fp16: products and what they read; sums and masters fp32",
-          .words = {{"fp32"}, {"bf16"}, {"fp16"}},
+          .help = "fp32; bf16 or fp16: products and what they read, sums and masters fp32; tf32: factors of cuBLASLt",
+          .words = {{"fp32"}, {"bf16"}, {"fp16"}, {"tf32"}},
           .on_resume = fixed,
           .in_bundle = value},
          &S::precision},
@@ -144,7 +144,8 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "dialect",
           .value = "NAME",
           .group = schedule,
-          .help = "what computes products: halide, onednn where it can, or auto: what is faster here",
+          .help =
+              "what computes products: halide, onednn or (of cuda) cublaslt where they can, or auto: what is faster",
           .words = dialects(),
           .on_resume = free,
           .in_bundle = value},
@@ -323,12 +324,15 @@ std::string why_not(const StepConfig &c) {
     for (const TargetLine *t : targets)
         if (c.target != plain.target && t->device != c.device)
             return fmt::format("--target {} is for --device {}, not for {}", t->name, t->device, c.device);
+    const DialectLine *dialect = find_dialect(c.dialect);
+    if (const std::string on = dialect ? dialect->device : "cpu"; c.dialect != "halide" && c.device != on)
+        return fmt::format("--dialect {} is for --device {}, not for {}; use halide", c.dialect, on, c.device);
+    if (c.precision == "tf32" && c.dialect != "cublaslt")
+        return "--precision tf32 is how cuBLASLt multiplies, with --device cuda --dialect cublaslt; use fp32";
     if (c.device == "cpu") return "";
-    if (c.precision != "fp32")
+    if (c.narrow())
         return fmt::format("--precision {0} is for --device cpu: kernels for {1} have no {0} yet; use fp32",
                            c.precision, c.device);
-    if (c.dialect != "halide")
-        return fmt::format("--dialect {} is for --device cpu, not for {}; use halide", c.dialect, c.device);
     if (c.workers > 1)
         return fmt::format("--device {} has one worker yet, not {}: workers add gradients in the host's memory",
                            c.device, c.workers);

@@ -34,6 +34,8 @@ struct StepConfig {
     std::string param_group = "none";  ///< texts of groups of parameters, with semicolons between
 
     bool clips() const { return clip > 0; }
+    /// Whether values of 16 bits are stored.
+    bool narrow() const { return precision == "bf16" || precision == "fp16"; }
     bool scales_loss() const { return precision == "fp16"; }
     bool accumulates() const { return accumulate > 1; }
     bool averages() const { return ema > 0; }

@@ -12,5 +12,6 @@ struct DialectName {
 /// The implementation that is always there: the kernel's own loops.
 inline constexpr DialectName halide{"halide"};
 inline constexpr DialectName onednn{"onednn"};
+inline constexpr DialectName cublaslt{"cublaslt"};
 
 }  // namespace cryolite

@@ -36,6 +36,8 @@ const std::vector<std::string> epilogue_ops = {"bias",     "add",    "relu",    
 void to_json(json &j, const Product &p) {
     j = {{"form", forms[p.form]}, {"type", p.type},   {"rows", p.rows},    {"in", p.in},
          {"out", p.out},          {"panel", p.panel}, {"stores", p.stores}};
+    if (p.result != "float32") j["result"] = p.result;
+    if (p.bias_gradient >= 0) j["bias_gradient"] = p.bias_gradient;
     if (p.accumulate) j["accumulate"] = true;
     for (auto [name, argument] : {std::pair{"weight", p.weight}, {"x", p.x}, {"dy", p.dy}})
         if (argument >= 0) j[name] = argument;
@@ -47,36 +49,42 @@ void from_json(const json &j, Product &p) {
     const auto form = std::ranges::find(forms, j.at("form").get<std::string>());
     if (form == std::end(forms)) refuse("a product has the form {}", j["form"].dump());
     p.form = Product::Form(form - forms);
-    p.type = j.at("type"), p.rows = whole(j.at("rows")), p.in = whole(j.at("in")), p.out = whole(j.at("out"));
+    p.type = j.at("type"), p.result = j.value("result", "float32"), p.rows = whole(j.at("rows")),
+    p.in = whole(j.at("in")), p.out = whole(j.at("out"));
     p.panel = whole(j.at("panel")), p.stores = whole(j.at("stores"));
     p.accumulate = j.value("accumulate", false);
+    p.bias_gradient = whole(j, "bias_gradient", -1);
     p.weight = whole(j, "weight", -1), p.x = whole(j, "x", -1), p.dy = whole(j, "dy", -1);
     p.then.clear();
     for (const json &t : j.at("then")) p.then.push_back({t.at("op"), whole(t.at("reads")), whole(t.at("stores"))});
 }
 
-void Product::check(std::span<const int64_t> elements, const std::vector<bool> &written) const {
+void Product::check(std::span<const Argument> arguments) const {
     if (rows < 1 || in < 1 || out < 1 || panel < 0 || panel > 1 << 16)
         refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
     const int64_t weights = panel ? (int64_t(out) + panel - 1) / panel * panel * in : int64_t(out) * in;
-    auto need = [&](const char *what, int argument, int64_t n, bool writes) {
-        if (argument < 0 || size_t(argument) >= elements.size()) refuse("a product names no argument as its {}", what);
-        if (elements[size_t(argument)] != n || written[size_t(argument)] != writes)
-            refuse("argument {} of a product is no {} of {} elements", argument, what, n);
+    auto need = [&](const char *what, int argument, int64_t n, bool writes, const std::string &of) {
+        if (argument < 0 || size_t(argument) >= arguments.size()) refuse("a product names no argument as its {}", what);
+        const Argument &a = arguments[size_t(argument)];
+        if (a.elements != n || a.written != writes || a.type != of)
+            refuse("argument {} of a product is no {} of {} elements of {}", argument, what, n, of);
     };
-    const int64_t result = form == forward ? int64_t(rows) * out : form == d_input ? int64_t(rows) * in : weights;
-    if (form != d_parameter) need("weight", weight, weights, false);
-    if (form != d_input) need("x", x, int64_t(rows) * in, false);
-    if (form != forward) need("dy", dy, int64_t(rows) * out, false);
-    if (stores >= 0) need("result", stores, result, true);
+    const std::string factors = type == "tfloat32" ? "float32" : type;
+    const int64_t elements = form == forward ? int64_t(rows) * out : form == d_input ? int64_t(rows) * in : weights;
+    if (form != d_parameter) need("weight", weight, weights, false, factors);
+    if (form != d_input) need("x", x, int64_t(rows) * in, false, factors);
+    if (form != forward) need("dy", dy, int64_t(rows) * out, false, factors);
+    if (stores >= 0) need("result", stores, elements, true, result);
+    if (bias_gradient >= 0 && form != d_parameter) refuse("a product of this form has no gradient of a bias");
+    if (bias_gradient >= 0) need("gradient of the bias", bias_gradient, out, true, result);
     for (const Then &t : then) {
         if (std::ranges::find(epilogue_ops, t.op) == epilogue_ops.end())
             refuse("a product has the epilogue '{}'", t.op);
         if (form == d_parameter || (t.op == "bias" && form != forward))
             refuse("a product of this form has no epilogue '{}'", t.op);
         const bool reads = t.op == "bias" || t.op == "add" || t.op.starts_with("d_");
-        if (reads) need("array of an epilogue", t.reads, t.op == "bias" ? out : result, false);
-        if (t.stores >= 0) need("result", t.stores, result, true);
+        if (reads) need("array of an epilogue", t.reads, t.op == "bias" ? out : elements, false, result);
+        if (t.stores >= 0) need("result", t.stores, elements, true, result);
     }
     if (then.empty() ? stores < 0 : then.back().stores < 0) refuse("a product stores nothing");
 }

@@ -28,12 +28,15 @@ struct Product {
     };
 
     Form form = forward;
-    std::string type = "float32";  ///< of the factors
+    /// Of the factors; tfloat32: they are float32, and are multiplied with 10 bits of their fractions.
+    std::string type = "float32";
+    std::string result = "float32";  ///< of what is stored, and of what epilogues read
     int rows = 0, in = 0, out = 0;
     int panel = 0;  ///< width of the panels of `out` that W and dW are stored in; 0: row-major, `out` innermost
     bool accumulate = false;
     int weight = -1, x = -1, dy = -1;  ///< arguments; those that the form reads
     int stores = -1;                   ///< argument that holds the product itself; -1: only what comes after it
+    int bias_gradient = -1;            ///< of d_parameter: argument that gets sum_r dy(o, r)
     std::vector<Then> then = {};
 
     /// Multiply-adds, twice.
@@ -45,8 +48,13 @@ struct Product {
             if (then[i].stores >= 0) return then[i].stores;
         return -1;
     }
-    /// Throws where it is no product of arguments with so many elements, of which some are written.
-    void check(std::span<const int64_t> elements, const std::vector<bool> &written) const;
+    struct Argument {
+        std::string type;
+        int64_t elements;
+        bool written;
+    };
+    /// Throws where it is no product of these arguments.
+    void check(std::span<const Argument> arguments) const;
     bool operator==(const Product &) const = default;
 };
 

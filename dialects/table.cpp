@@ -12,7 +12,8 @@ namespace cryolite {
 
 const std::vector<DialectLine> &dialect_table() {
     static const std::vector<DialectLine> table = {
-        {"onednn", "libdnnl-dev", of_onednn::why_not},
+        {"cublaslt", "cuda", "", of_cublaslt::why_not, of_cublaslt::workspace},
+        {"onednn", "cpu", "libdnnl-dev", of_onednn::why_not},
     };
     return table;
 }
@@ -53,6 +54,7 @@ const Dialect *load_dialect(const std::string &name) {
 
 std::string how_to_get(const std::string &name) {
     const DialectLine *d = find_dialect(name);
+    if (d && d->package.empty()) return "build again with ./cryolite: it needs nothing that could be missing";
     return fmt::format("install the package '{}', remove build/.configured and run ./cryolite again",
                        d ? d->package : name);
 }

@@ -9,7 +9,9 @@ namespace cryolite::of_onednn {
 inline std::string why_not(const Product &p) {
     // Its bf16 products take the pairs of a reduction side by side;
     // weights are panels of halves that an update streams.
-    return p.type == "float32" ? "" : "onednn has it in float32 only, and its factors are " + p.type;
+    if (p.type != "float32") return "onednn has it in float32 only, and its factors are " + p.type;
+    if (p.result != "float32") return "onednn has it in float32 only, and its results are " + p.result;
+    return p.bias_gradient < 0 ? "" : "onednn makes no gradient of a bias beside it";
 }
 
 }  // namespace cryolite::of_onednn

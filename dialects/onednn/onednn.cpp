@@ -236,8 +236,8 @@ public:
         const dnnl_version_t *v = dnnl_version();
         return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
     }
-    std::unique_ptr<Ready> prepare(const Product &p, const std::vector<void *> &arguments) const override {
-        return std::make_unique<ReadyProduct>(p, arguments);
+    std::unique_ptr<Ready> prepare(const Product &p, const ProductPlace &place) const override {
+        return std::make_unique<ReadyProduct>(p, place.arguments);
     }
 };
 

@@ -130,9 +130,10 @@ std::vector<std::string> model_sizes() {
 /// Where activations are, from what the kernels really read and write.
 ir::MemoryPlan plan_compiled(const StepProgram &p, const CompileReport &compiled) {
     std::vector<std::vector<ValueId>> touched;
-    for (const CompiledKernel &k : compiled.kernels) {
+    for (KernelId id : p.kernels.ids()) {
         touched.emplace_back();
-        for (const KernelArgument &a : k.arguments) touched.back().push_back(a.value);
+        for (const KernelArgument &a : compiled.kernels[size_t(id.index)].arguments) touched.back().push_back(a.value);
+        if (const ValueId workspace = p.kernels[id].workspace) touched.back().push_back(workspace);
     }
     return place_activations(p, touched);
 }
@@ -180,6 +181,7 @@ StepOptions options_of(const Request &r) {
                         .groups = c.group == "auto",
                         .head_rows = c.head_rows,
                         .dialect = c.dialect,
+                        .tfloat32 = c.precision == "tf32",
                         .freeze = c.freeze_patterns()};
     options.param_groups = r.param_groups;
     for (const ParamGroup &g : c.param_groups()) options.param_groups.push_back(g);

@@ -97,6 +97,7 @@ json call_json(const StepProgram &p, const ir::Kernel &kernel, const CompiledKer
     json j = {{"kernel", symbol}, {"name", kernel.name}, {"pass", kernel.pass}, {"stages", stages},
               {"args", args},     {"flops", flops},      {"bytes", bytes}};
     if (extra > 0) j["extra_flops"] = extra;
+    if (kernel.workspace) j["workspace"] = kernel.workspace.index;
     if (!kernel.dialect_why.empty()) j["why"] = kernel.dialect_why;
     if (int worker = ir::shard_of(p.ops[kernel.ops[0]]).worker; worker >= 0) j["worker"] = worker;
     return j;

@@ -76,6 +76,7 @@ struct Kernel {
     std::vector<OpId> side_products = {};              ///< its other operations that alone would own a loop nest
     std::string dialect = "halide", dialect_why = {};  ///< of a product: what computes it, and why
     std::vector<std::string> dialects = {};  ///< of a product of Halide's: those that could compute it instead
+    ValueId workspace = {};                  ///< memory of its dialect's, while it runs
 };
 
 /// What a line of the schedule names: a layer's output h, its adjoint d(h), d(w), next(w), or a pass.

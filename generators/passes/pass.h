@@ -22,6 +22,7 @@ struct StepProgram : ir::Program {
     Optimizer *optimizer = nullptr;
     const Step *schedule = nullptr;
     Format format = fp32;
+    bool tfloat32 = false;  ///< as StepOptions have it
 
     const std::string &traced_name(ValueId v) const { return graph.values()[size_t(v.index)].name; }
     Layer &source(CallId c) const { return *graph.calls()[size_t(c.index)].layer; }
@@ -37,6 +38,7 @@ struct StepOptions {
     bool groups = true;  ///< layers share kernels
     int head_rows = -1;  ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
     std::string dialect = "halide";             ///< what computes products where no line says it and it can
+    bool tfloat32 = false;                      ///< a dialect may round the factors of products to 10 bits
     std::vector<std::string> freeze = {};       ///< patterns of parameters that are not trained: "h.*.mlp.*"
     std::vector<ParamGroup> param_groups = {};  ///< of the program, then of the command
     std::set<CallId> remat = {};  ///< calls whose output is materialised again, beside those that the schedule names

@@ -176,6 +176,7 @@ StepProgram trace(const Context &cx) {
     StepProgram p;
     p.optimizer = &cx.optimizer, p.schedule = &cx.schedule;
     p.format = cx.model.format(), p.guarded = p.format != fp32, p.workers = cx.options.workers;
+    p.tfloat32 = cx.options.tfloat32;
     Tensor x = cx.model.input(p.graph), t = cx.model.targets(p.graph);
     Tensor y = cx.model.forward(x), loss = cx.model.loss(y, t);
     if (loss.shape().size() != 1) fail("the model's loss has shape {}, expected one number", loss.shape().str());

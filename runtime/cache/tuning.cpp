@@ -16,8 +16,11 @@ constexpr Database::Form tuning_form = {
     "PRIMARY KEY (target, machine, threads, operation, dialect)) WITHOUT ROWID",
     "SELECT seconds, date FROM tuning WHERE implementation = ''"};
 
+Database::Statement &bind_place(Database::Statement &s, const TuningKey &k) {
+    return s.bind(k.target).bind(k.machine).bind(k.threads).bind(k.operation).bind(k.dialect);
+}
 Database::Statement &bind(Database::Statement &s, const TuningKey &k) {
-    return s.bind(k.target).bind(k.machine).bind(k.threads).bind(k.operation).bind(k.dialect).bind(k.implementation);
+    return bind_place(s, k).bind(k.implementation);
 }
 
 }  // namespace
@@ -38,6 +41,18 @@ std::optional<double> Tuning::seconds(const TuningKey &key) const {
         tell("cache: tuning.sqlite: {}", e.what());
     }
     return std::nullopt;
+}
+
+std::string Tuning::implementation(const TuningKey &key) const {
+    if (!database_) return "";
+    try {
+        Database::Statement s(database_, "SELECT implementation FROM tuning WHERE target = ? AND machine = ? AND "
+                                         "threads = ? AND operation = ? AND dialect = ?");
+        if (bind_place(s, key).step()) return s.text();
+    } catch (const Error &e) {
+        tell("cache: tuning.sqlite: {}", e.what());
+    }
+    return "";
 }
 
 void Tuning::remember(const TuningKey &key, double seconds) {

@@ -26,6 +26,8 @@ public:
     explicit Tuning(const fs::path &folder);
 
     std::optional<double> seconds(const TuningKey &key) const;
+    /// Which implementation is remembered, whatever the key's is; empty: none.
+    std::string implementation(const TuningKey &key) const;
     void remember(const TuningKey &key, double seconds);
     int count() const;
 

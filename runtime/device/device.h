@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dialects/gpu_stream.h"
 #include "runtime/io/error.h"
 #include "runtime/io/trace.h"
 
@@ -80,6 +81,12 @@ public:
 
     /// Points a kernel's argument at a place in memory, until that is released.
     virtual void bind(halide_buffer_t &argument, const DeviceMemory &memory, size_t offset) = 0;
+    /// What an argument is bound to as libraries know it, which compute on the device: its own address.
+    virtual void *address(const halide_buffer_t &argument) const { return host_address(argument); }
+    /// Where libraries put what they compute on a GPU; null: the device is none of CUDA's.
+    virtual GpuStream *gpu() { return nullptr; }
+    /// Where libraries find, and leave, which of their algorithms was the fastest.
+    virtual void use_records(std::shared_ptr<AlgorithmRecords>) {}
     /// The host's address of what an argument is bound to, for workers that add each other's gradients; null:
     /// there is none.
     virtual void *host_address(const halide_buffer_t &) const { return nullptr; }

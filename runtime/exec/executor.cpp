@@ -152,14 +152,12 @@ int Executor::declare(const PlanCall &c) {
 namespace {
 
 /// The call runs what a dialect makes of it now, where its arguments are.
-void use_dialect(Executor::Line::Call &call, const PlanKernel::Dialect &d, const Device &device) {
+void use_dialect(Executor::Line::Call &call, const PlanKernel::Dialect &d, const ProductPlace &place) {
     const std::string &name = call.plan->name;
     const Dialect *dialect = load_dialect(d.name);
     if (!dialect) fail("'{}' is a product by {}, which this build does not have; {}", name, d.name, how_to_get(d.name));
-    std::vector<void *> addresses;
-    for (const halide_buffer_t &b : call.arguments) addresses.push_back(device.host_address(b));
     try {
-        call.ready = dialect->prepare(d.product, addresses);
+        call.ready = dialect->prepare(d.product, place);
     } catch (const std::exception &e) {
         fail("'{}': {} cannot compute it: {}", name, d.name, e.what());
     }
@@ -193,7 +191,14 @@ void Executor::resolve(Line &line, const PlanCall &c, int shared) {
             device_.bind_host(b, collective_->shares(shared)[size_t(whose.worker)]);
         call.argv.push_back(&b);
     }
-    if (k.chosen >= 0) use_dialect(call, k.dialects[size_t(k.chosen)], device_);
+    if (k.chosen < 0) return;
+    ProductPlace at{.arguments = {}, .gpu = device_.gpu()};
+    for (const halide_buffer_t &b : call.arguments) at.arguments.push_back(device_.address(b));
+    if (c.workspace >= 0) {
+        at.workspace = device_.address(bound({c.workspace, 0}, "uint8"));
+        at.workspace_bytes = size_t(plan().buffers[size_t(c.workspace)].bytes);
+    }
+    use_dialect(call, k.dialects[size_t(k.chosen)], at);
 }
 
 namespace {

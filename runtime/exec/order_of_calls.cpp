@@ -65,6 +65,12 @@ void Executor::order(Line &line) const {
             const size_t bytes = element * size_t(plan().elements(*c.plan, i));
             ranges.push_back({memory.address, offset, offset + bytes, plan().writes(*c.plan, i)});
         }
+        if (c.plan->workspace < 0) continue;
+        DeviceMemory memory;
+        size_t offset;
+        place(c.plan->workspace, memory, offset);
+        const size_t bytes = size_t(plan().buffers[size_t(c.plan->workspace)].bytes);
+        ranges.push_back({memory.address, offset, offset + bytes, true});
     }
     auto conflict = [](const std::vector<Range> &a, const std::vector<Range> &b) {
         for (const Range &x : a)

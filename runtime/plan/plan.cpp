@@ -67,6 +67,7 @@ PlanCall call_of(const json &j) {
     c.kernel = whole<int>(j.at("kernel")), c.name = j.at("name"), c.pass = j.at("pass");
     c.flops = j.at("flops"), c.extra_flops = j.value("extra_flops", 0.0), c.bytes = whole<int64_t>(j.at("bytes")),
     c.why = j.value("why", "");
+    c.workspace = whole(j, "workspace", -1);
     c.worker = whole(j, "worker", -1), c.sum = whole(j, "sum", int64_t{0});
     for (const json &s : j.at("stages")) c.stages.push_back({s.at("name"), s.at("placed"), s.value("why", "")});
     for (const json &a : j.at("args")) c.args.push_back({whole<int>(a.at(0)), whole<int64_t>(a.at(1))});

@@ -71,6 +71,7 @@ struct PlanCall {
         int64_t offset;  ///< elements
     };
     std::vector<Bound> args;
+    int workspace = -1;  ///< a buffer of the arena for what a dialect keeps meanwhile; -1: none
     double flops = 0;
     double extra_flops =
         0;  ///< of them, those that the plan adds to the algorithm: values rematerialised, norms of factors

@@ -81,13 +81,12 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
 void check_kernel(const PlanKernel &k) {
     const std::string whose = "a kernel of " + k.layer;
     if (k.symbol.empty() && k.dialects.empty()) fail("a kernel of layer '{}' has neither code nor a dialect", k.layer);
-    std::vector<int64_t> elements;
-    std::vector<bool> written;
+    std::vector<Product::Argument> arguments;
     for (const PlanArgument &a : k.args) {
         bytes_of(a.type, whose);
-        elements.push_back(elements_of(a.extents, whose)), written.push_back(a.written);
+        arguments.push_back({a.type, elements_of(a.extents, whose), a.written});
     }
-    for (const PlanKernel::Dialect &d : k.dialects) d.product.check(elements, written);
+    for (const PlanKernel::Dialect &d : k.dialects) d.product.check(arguments);
 }
 
 void check_sum(const Plan &p, const PlanCall &c) {
@@ -110,6 +109,14 @@ void check_argument(const Plan &p, const PlanCall &c, const PlanCall::Bound &bou
         fail("'{}' lies outside of the arena", b.name);
 }
 
+/// What a dialect writes meanwhile lies in the arena.
+void check_workspace(const Plan &p, const PlanCall &c) {
+    if (c.workspace == -1) return;
+    const PlanBuffer &b = buffer_at(p, c.workspace, c.name);
+    if (b.role != "activation" || b.offset < 0 || b.bytes > p.arena - b.offset)
+        fail("'{}' has no workspace in '{}'", c.name, b.name);
+}
+
 void check_call(const Plan &p, const PlanCall &c) {
     if (c.worker < -1 || c.worker >= p.workers) fail("'{}' is for worker {} of {}", c.name, c.worker, p.workers);
     if (c.sum > 0) return check_sum(p, c);
@@ -118,6 +125,7 @@ void check_call(const Plan &p, const PlanCall &c) {
     if (c.args.size() != k.args.size())
         fail("'{}' has {} arguments, its kernel {}", c.name, c.args.size(), k.args.size());
     for (size_t i = 0; i < c.args.size(); i++) check_argument(p, c, c.args[i], k.args[i]);
+    check_workspace(p, c);
 }
 
 /// The weights of rows are written, and the loss is read, by what is said of them here alone.

@@ -129,13 +129,21 @@ TEST_CASE("bad values are refused by name") {
         {{{"patience", "soon"}}, "--patience is \"soon\""},
         {{{"patience", "10 s"}}, "--patience is \"10 s\""},
         {{{"patience", "9999h"}}, "--patience is \"9999h\""},
-        {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or halide or onednn"},
+        {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or cublaslt or halide or onednn"},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: CRYOLITE_CUDA_DRIVER names /nowhere/libcuda.so, which cannot be loaded"},
         {{{"device", "cuda"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},
         {{{"device", "cuda"}, {"target", "sm_70"}},
          "--target is \"sm_70\", expected auto or host, baseline, avx2, avx512, arm-64-linux, sm_80, sm_86, sm_90, "
          "x86-64 ("},
+        {{{"dialect", "cublaslt"}}, "--dialect cublaslt is for --device cuda, not for cpu; use halide"},
+        {{{"device", "cuda"}, {"dialect", "onednn"}}, "--dialect onednn is for --device cpu, not for cuda; use halide"},
+        {{{"device", "cuda"}, {"dialect", "auto"}}, "--dialect auto is for --device cpu, not for cuda; use halide"},
+        {{{"device", "cuda"}, {"dialect", "cublaslt"}},
+         "--dialect cublaslt: CRYOLITE_CUBLASLT names /nowhere/libcublasLt.so, which cannot be loaded"},
+        {{{"precision", "tf32"}},
+         "--precision tf32 is how cuBLASLt multiplies, with --device cuda --dialect cublaslt; use fp32"},
+        {{{"device", "cuda"}, {"precision", "tf32"}}, "--precision tf32 is how cuBLASLt multiplies"},
         {{{"target", "sm_80"}}, "--target sm_80 is for --device cuda, not for cpu"},
         {{{"target", "avx2"}, {"device", "cuda"}}, "--target avx2 is for --device cpu, not for cuda"},
         {{{"target", "avx2,avx2"}}, "--target is \"avx2,avx2\", expected auto or host"},
@@ -152,6 +160,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"eval-every", "-1"}}, "--eval-every is \"-1\""},
     };
     setenv("CRYOLITE_CUDA_DRIVER", "/nowhere/libcuda.so", 1);  // a machine without one
+    setenv("CRYOLITE_CUBLASLT", "/nowhere/libcublasLt.so", 1);
     for (const Bad &bad : table) {
         CHECK_ERROR(settings(bad.line), bad.message);
         CHECK_THROWS_AS(settings(bad.line), UsageError);

@@ -16,6 +16,7 @@ using Work = std::function<void()>;
 
 struct Event {
     std::shared_ptr<bool> done = std::make_shared<bool>(true);
+    std::shared_ptr<double> time = std::make_shared<double>(0);
     struct Stream *of = nullptr;
 };
 
@@ -81,6 +82,12 @@ bool is_memory(uint64_t address, size_t bytes) {
 }  // namespace
 
 CudaRecorder &CudaRecorder::get() { return state; }
+
+void CudaRecorder::put_into(void *stream, std::function<void()> work) { put(stream, std::move(work)); }
+
+bool CudaRecorder::is_memory(const void *address, size_t bytes) {
+    return test::is_memory(reinterpret_cast<uint64_t>(address), bytes);
+}
 
 void CudaRecorder::reset() {
     const size_t kept = allocated;
@@ -213,8 +220,14 @@ int cuEventDestroy_v2(void *event) { return delete static_cast<Event *>(event), 
 int cuEventRecord(void *event, void *stream) {
     if (const int code = enter_context("cuEventRecord")) return code;
     auto &e = *static_cast<Event *>(event);
-    e.done = std::make_shared<bool>(false), e.of = static_cast<Stream *>(stream);
-    return put(stream, [done = e.done] { *done = true; });
+    e.done = std::make_shared<bool>(false), e.time = std::make_shared<double>(0), e.of = static_cast<Stream *>(stream);
+    return put(stream, [done = e.done, time = e.time] { *done = true, *time = state.clock; });
+}
+int cuEventElapsedTime(float *milliseconds, void *before, void *after) {
+    if (const int code = enter_context("cuEventElapsedTime")) return code;
+    const auto &a = *static_cast<Event *>(before), &b = *static_cast<Event *>(after);
+    if (!*a.done || !*b.done) return not_ready;
+    return *milliseconds = float(1e3 * (*b.time - *a.time)), success;
 }
 int cuEventQuery(void *event) {
     if (const int code = enter_context("cuEventQuery")) return code;

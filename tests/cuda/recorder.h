@@ -19,6 +19,7 @@ struct CudaRecorder {
     bool slow = false;
     /// What entries of PTX do, with the values of their arguments.
     std::map<std::string, std::function<void(const std::vector<const void *> &)>> kernels;
+    std::vector<int> host_kernels;  ///< of the library of host kernels: their arguments
     // Which call fails: the n-th of this name from now on, from 1, with this code.
     std::string fails;
     int fails_at = 0, code = 999;
@@ -28,6 +29,13 @@ struct CudaRecorder {
     size_t allocated = 0;            ///< bytes of the GPU now
 
     static CudaRecorder &get();
+    /// As a kernel that this stream is given, or into the graph that is captured from it; for doubles of libraries.
+    static void put_into(void *stream, std::function<void()> work);
+    /// Whether these bytes are the GPU's.
+    static bool is_memory(const void *address, size_t bytes);
+
+    double clock = 0;  ///< seconds that the GPU has computed; doubles of libraries move it on
+
     /// As at the start; what is allocated stays.
     void reset();
     /// Calls of this name, or of this name and kernel.

@@ -51,7 +51,8 @@ TEST_CASE("dialects: a line is for a product") {
           "nearest legal "
           "line is s(next(up.weight)).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(c.up).dialect({"cublas"}); }) ==
-          "s(up).dialect(cublas) is refused: there is no dialect 'cublas', expected halide or onednn; the nearest "
+          "s(up).dialect(cublas) is refused: there is no dialect 'cublas', expected halide or cublaslt or onednn; the "
+          "nearest "
           "legal line is "
           "s(up).dialect(halide)");
     Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) {
@@ -87,6 +88,30 @@ TEST_CASE("dialects: what else is in the loops, the format, the layout, the devi
           }).find("the weight 'down.weight' is stored with the product's inputs innermost") != std::string::npos);
     CHECK(message_of([](Chain &c, Step &s) { s.layout(c.down.W, panels(4, 0)), s(c.down).dialect(onednn); }) == "");
     CHECK(message_of([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.up).dialect(onednn); }) == "");
+}
+
+TEST_CASE("dialects: cublaslt on a GPU: what it takes, what not, and its workspace") {
+    const Halide::Target cuda = test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80});
+    CHECK(message_of([](Chain &c, Step &s) { s(c.down).dialect(cublaslt); }) ==
+          "s(down).dialect(cublaslt) is refused: cublaslt runs on cuda, and the step on cpu; the nearest legal line is "
+          "s(down).dialect(halide)");
+    CHECK(message_of([](Chain &c, Step &s) { s(c.down).dialect(onednn); }, {}, fp32, cuda) ==
+          "s(down).dialect(onednn) is refused: onednn runs on the CPU, and the step on cuda; the nearest legal line is "
+          "s(down).dialect(halide)");
+    CHECK(message_of([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.up).dialect(cublaslt); }, {}, fp32,
+                     cuda) ==
+          "s(up).dialect(cublaslt) is refused: cublaslt stores no value before its 'relu'; the nearest legal line is "
+          "s(up).dialect(halide)");
+    const Compiled<Chain> c(
+        {{"batch", "3"}}, [](Chain &c, Step &s) { s(c.up).dialect(cublaslt); }, {.tfloat32 = true}, fp32, cuda);
+    CHECK(dialect_of(c, "up") == "cublaslt: a line of the step schedule");
+    CHECK(dialect_of(c, "down") == "halide: the default");
+    const ir::Kernel &up = c.program.kernels[c.kernel("forward", "up")];
+    CHECK(product_of(c.program, up).type == "tfloat32");
+    CHECK(up.dialects.empty());
+    REQUIRE(up.workspace);
+    CHECK(c.program.values[up.workspace].bytes() == 16 * 4 * 3 * 7 + (64 << 10));
+    CHECK(c.program.memory.offset.count(up.workspace) == 1);
 }
 
 TEST_CASE("dialects: --dialect keeps updates out of products that it computes, but for a line of the schedule") {

@@ -42,8 +42,9 @@ struct Trained {
 };
 
 /// What three steps leave, on tokens from a formula.
-inline Trained train_bundle(std::shared_ptr<Bundle> bundle, int accumulate = 1, double clip = 0) {
-    std::unique_ptr<Device> device = make_device("cpu", 2);
+inline Trained train_bundle(std::shared_ptr<Bundle> bundle, int accumulate = 1, double clip = 0,
+                            const std::string &on = "cpu") {
+    std::unique_ptr<Device> device = make_device(on, 2);
     Trainer t(std::move(bundle), *device);
     t.initialise(7);
     t.set("lr", 1e-2), t.set("clip", clip);

@@ -1,6 +1,9 @@
 // Whole steps on the device cuda, compiled by Halide to PTX, against a driver that writes down its calls. It computes
 // nothing: the order of calls, what is waited for and what is refused are tested here.
 
+#include <set>
+
+#include "tests/cuda/use_cublaslt_recorder.h"
 #include "tests/cuda/use_recorder.h"
 #include "tests/parity/case.h"
 
@@ -53,6 +56,37 @@ TEST_CASE("cuda: a step is two graphs, launched again and again, and the host wa
         CHECK(use.recorder.waits() == 0);
         c.step();  // and one that is waited for
         CHECK(c.trainer.steps() == 8);
+    }
+}
+
+TEST_CASE("cuda: products of --dialect cublaslt are in the graphs, each with a workspace in the arena") {
+    UseRecorder use;
+    UseCublasLtRecorder lt;
+    for (const char *precision : {"fp32", "tf32"}) {
+        CAPTURE(precision);
+        lt.recorder.calls.clear();
+        TrainingCase c(sizes, fmt::format("--update separate --dialect cublaslt --precision {}", precision), "cuda");
+        const Plan &plan = c.trainer.plan();
+        std::set<std::string> forms;
+        for (auto &[name, calls] : plan.plans)
+            for (const PlanCall &call : calls) {
+                const PlanKernel &k = plan.kernels[size_t(call.kernel)];
+                CHECK((k.chosen >= 0) == (call.workspace >= 0));
+                if (k.chosen < 0) continue;
+                forms.insert(k.form);
+                CHECK(plan.buffers[size_t(call.workspace)].offset + plan.buffers[size_t(call.workspace)].bytes <=
+                      plan.arena);
+            }
+        CHECK(forms == std::set<std::string>{"forward", "d_input", "d_parameter"});
+        CHECK(lt.recorder.calls.front().compute == (precision == std::string("tf32") ? 77 : 68));
+        CHECK(advance(c, 3) == 2);
+        use.recorder.calls.clear();
+        CHECK(advance(c, 4) == 4);
+        CHECK(use.recorder.waits() == 0);
+        CHECK(use.recorder.count("cuGraphLaunch") == 8);
+        CHECK(use.recorder.count("cublasLtMatmul") == 0);  // not apart from them
+        for (const std::string &wrong : lt.recorder.wrong) CHECK(wrong == "");
+        c.trainer.rest();
     }
 }
 

@@ -38,15 +38,14 @@ void check_dialect(const Compiled<M> &c, const std::string &name, Compared &comp
             const ir::Kernel &k = c.program.kernels[list[i]];
             const BuiltKernel built = build_kernel(c.program, k, c.machine);
             const Product product = with_arguments(product_of(c.program, k), built.arguments);
-            std::vector<int64_t> elements;
-            std::vector<bool> written;
+            std::vector<Product::Argument> arguments;
             for (const KernelArgument &a : built.arguments)
-                elements.push_back(Shape(a.extents).size()), written.push_back(a.written);
-            product.check(elements, written);
+                arguments.push_back({data_type(a.type).str(), Shape(a.extents).size(), a.written});
+            product.check(arguments);
             KernelTrial trial = KernelTrial::unscheduled(c.program, k, c.machine);
             const std::string expected = trial.run();
             const std::string got = trial.run([&](const std::vector<void *> &addresses) {
-                const auto ready = load_dialect(name)->prepare(product, addresses);
+                const auto ready = load_dialect(name)->prepare(product, {addresses});
                 for (int twice = 0; twice < (product.accumulate ? 1 : 2);
                      twice++)  // scratch of the first run is used again
                     if (int code = ready->run(nullptr)) fail("{} ends with code {}", name, code);

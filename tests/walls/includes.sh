@@ -37,14 +37,14 @@ only dsl dsl/ bundle/
 only schedules dsl/ schedules/ dialects/names.h bundle/
 only generators dsl/ schedules/ generators/ dialects/product.h dialects/table.h bundle/
 only client client/ runtime/ bundle/
-only runtime runtime/ dialects/product.h dialects/dialect.h bundle/
+only runtime runtime/ dialects/product.h dialects/dialect.h dialects/gpu_stream.h bundle/
 only apps apps/ client/ runtime/ dialects/dialect.h bundle/
 only dialects dialects/
 for folder in layers schedules generators error support; do
     only tests/$folder dsl/ schedules/ generators/ dialects/dialect.h bundle/ tests/support/
 done
 for folder in runtime parity; do
-    only tests/$folder bundle/ runtime/ dialects/dialect.h tests/runtime/ tests/parity/ tests/faults/ tests/cuda/ \
+    only tests/$folder bundle/ runtime/ dialects/dialect.h dialects/cublaslt/api.h tests/runtime/ tests/parity/ tests/faults/ tests/cuda/ \
         tests/support/slow.h
 done
 for folder in command speed; do
@@ -71,7 +71,7 @@ forbid "the loops of the CPU know nothing of those of a device" '# *include *"sc
 only runtime/tokenizer runtime/tokenizer/ runtime/io/error.h runtime/io/files.h
 only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/io/rng.h runtime/io/threads.h runtime/io/trace.h
 only runtime/collective runtime/collective/ runtime/io/error.h runtime/io/streams.h
-only runtime/device runtime/device/ runtime/io/error.h runtime/io/threads.h runtime/io/trace.h
+only runtime/device runtime/device/ dialects/gpu_stream.h runtime/io/error.h runtime/io/threads.h runtime/io/trace.h
 forbid "a device knows of the CPU's task scheduler and of no other device" '# *include *"runtime/device/[a-z]+/' \
     '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/task_scheduler\.h)|cuda/[^:]*:.*device/(cuda/|cpu/task_scheduler\.h)|make_device\.cpp:)' runtime/device
 forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
@@ -93,7 +93,7 @@ forbid "of Halide, a dialect sees its runtime's header" "$halide" '<HalideRuntim
 forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' bundle dsl schedules generators runtime client apps
 forbid "OpenMP is known to the task scheduler of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
     '^runtime/(device/cpu/|exec/peak\.cpp|io/rng\.cpp)' dsl schedules generators runtime client apps
-forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl)' '^dialects/onednn/' bundle dsl schedules generators dialects runtime client apps
+forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl|cublas)' '^dialects/onednn/' bundle dsl schedules generators dialects runtime client apps
 forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl)' '^runtime/device/' dsl schedules generators runtime client apps
 
 # What may be said.

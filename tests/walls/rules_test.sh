@@ -77,6 +77,9 @@ broken dialects/a.cpp '#include "runtime/plan/plan.h"' "dialects $only"
 broken dialects/a.h '#include <Halide.h>' "a dialect sees its runtime's header"
 broken runtime/a.cpp '#include <oneapi/dnnl/dnnl.h>' 'known to its dialect alone'
 kept dialects/onednn/a.cpp '#include <oneapi/dnnl/dnnl.h>'
+broken runtime/a.cpp '#include <cublasLt.h>' 'a library of products is known to its dialect alone'
+kept runtime/device/cuda/a.h '#include "dialects/gpu_stream.h"'
+broken runtime/device/cuda/a.h '#include "dialects/dialect.h"' "runtime/device $only"
 broken apps/cryolite/a.cpp '#include <HalideRuntime.h>' 'an app sees nothing of Halide'
 broken runtime/collective/a.cpp '#include <mpi.h>' 'MPI is known'
 broken runtime/train/trainer.cpp '#pragma omp parallel' 'OpenMP is known'

@@ -44,7 +44,7 @@ public:
             addresses.push_back(device.host_address(b));
             compiled_argv_.push_back(&b);
         }
-        ready_ = dialect.prepare(d.product, addresses);
+        ready_ = dialect.prepare(d.product, {addresses});
         ready_argv_ = {&context_, ready_.get()};
         compiled_ = bundle.kernel(kernel);
     }

@@ -98,7 +98,7 @@ std::optional<FittingWay> fitting_way(TrainSettings &s, const Request &request, 
         need = bound.need(Plan::parse(known->files.at("plan.json")->read(), "plan.json"));
     if (need && bound.fits(*need)) return std::nullopt;
     if (request.program.path.empty()) return need ? refuse(refusal(*need, bound, s, nullptr)) : std::nullopt;
-    const int64_t staging = staging_bytes(s.precision != "fp32");
+    const int64_t staging = staging_bytes(s.narrow());
     StepFit fit;
     try {
         fit = fit_step(request.program, wanted,

@@ -9,6 +9,7 @@
 #include "apps/cryolite/session/dialects.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/tuned_lines.h"
+#include "runtime/cache/tuned_algorithms.h"
 #include "runtime/collective/processes.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/make_device.h"
@@ -101,6 +102,8 @@ Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s, const 
     for (int w = 0; w < here; w++) {
         const auto begin = cores.begin() + (apart ? w * threads : 0);
         devices.push_back(make_device(bundle->plan.device, threads, {begin, begin + (apart ? threads : 0)}));
+        if (devices.back()->gpu())
+            devices.back()->use_records(std::make_shared<TunedAlgorithms>(Cache(s.cache).folder()));
         list.push_back(devices.back().get());
     }
     trainer = std::make_unique<Trainer>(bundle, list, all, s.patience);

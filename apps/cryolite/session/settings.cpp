@@ -158,6 +158,9 @@ void check_machine(const TrainSettings &s, Command command) {
     if (const std::string why = why_not(s); !why.empty()) fail_usage("{}", why);
     check_target(s, command);
     if (command != Command::train && command != Command::bench) return;
+    if (find_dialect(s.dialect))
+        if (const std::string missing = load_dialect(s.dialect)->missing(); !missing.empty())
+            fail_usage("--dialect {}: {}", s.dialect, missing);
     try {
         check_device(s.device);
     } catch (const Error &e) {

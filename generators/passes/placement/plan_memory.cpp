@@ -113,6 +113,7 @@ void plan_memory(StepProgram &p, const Context &) {
             for (auto *refs : {&p.ops[id].reads, &p.ops[id].writes})
                 for (const ir::Ref &r : *refs)
                     if (p.values[r.value].stored) list.push_back(r.value);
+        if (k.workspace) list.push_back(k.workspace);
     }
     p.memory = place_activations(p, touched);
 }

@@ -1,6 +1,7 @@
 // What computes each product: Halide's loops, or a dialect that a line or the command asks for.
 
 #include <algorithm>
+#include <optional>
 
 #include "generators/passes/placement/dialects.h"
 #include "generators/passes/legality.h"
@@ -68,13 +69,15 @@ public:
         now = anchor.writes[0].value;
         q.stores = stored(now);
         if (q.form == Product::forward && layer.bias)
-            q.then.push_back({"bias", p.parameters[layer.bias].value.index, -1});
+            q.then.push_back({"bias", bias(p.parameters[layer.bias].value), -1});
         // The product's own value is that with its bias and what is added: the last step of those stores it.
         add(ir::addends_of(anchor));
         if (!q.then.empty()) q.then.back().stores = q.stores, q.stores = -1;
         follow();
         for (OpId id : k.ops)
             if (id != k.anchor && !taken.count(id)) fail("'{}' is in its loops", p.ops[id].name);
+        q.type = factors.value_or("float32"), q.result = result.value_or("float32");
+        if (p.tfloat32 && q.type == "float32") q.type = "tfloat32";
         return q;
     }
 
@@ -84,22 +87,32 @@ private:
     const ir::Op &anchor;
     Product q;
     ValueId now;  ///< the value so far
+    std::optional<std::string> factors, result;
     std::set<OpId> taken;
 
+    /// What all of some values are elements of.
+    void note(std::optional<std::string> &known, ValueId v) const {
+        const std::string type = p.values[v].type.str();
+        known = !known || *known == type ? type : *known + " and " + type;
+    }
     int stored(ValueId v) {
         if (!p.values[v].stored) return -1;
-        if (p.values[v].type != ir::float32) q.type = p.values[v].type.str();
+        note(result, v);
         return v.index;
     }
-    int factor(ValueId v) {
+    int bias(ValueId v) { return note(result, v), v.index; }
+    /// A value that is stored before the kernel begins.
+    int whole(ValueId v) const {
         if (!p.values[v].stored) fail("'{}' is computed in its loops, which then have a prologue", p.values[v].name);
         for (OpId id : k.ops)
             if (ir::writes(p.ops[id], v))
                 fail("'{}' is computed in its loops, which then have a prologue", p.ops[id].name);
-        return stored(v);
+        return v.index;
     }
+    int factor(ValueId v) { return note(factors, v), whole(v); }
+    int beside(ValueId v) { return note(result, v), whole(v); }
     void add(std::span<const ValueId> values) {
-        for (ValueId v : values) q.then.push_back({"add", factor(v), -1});
+        for (ValueId v : values) q.then.push_back({"add", beside(v), -1});
     }
     /// Each operation of the kernel that takes the value so far, element by element.
     void follow() {
@@ -119,11 +132,11 @@ private:
         if (forward && p.is_sum(*call) && inputs.size() == 2) {
             const ValueId a = p.operand(op, inputs[0]), b = p.operand(op, inputs[1]);
             if (a == b || (a != now && b != now)) return false;
-            q.then.push_back({"add", factor(a == now ? b : a), -1});
+            q.then.push_back({"add", beside(a == now ? b : a), -1});
         } else if (forward && !word.empty() && p.operand(op, inputs[0]) == now) {
             q.then.push_back({word, -1, -1});
         } else if (g && !word.empty() && g->dy == now) {
-            q.then.push_back({"d_" + word, factor(p.operand(op, inputs[0])), -1});
+            q.then.push_back({"d_" + word, beside(p.operand(op, inputs[0])), -1});
             add(g->addends);
         } else {
             return false;
@@ -162,6 +175,7 @@ void select(StepProgram &p, const StepOptions &options, ir::Kernel &k) {
     if (why.empty()) k.dialect = asked.dialect;
     if (asked.why == "the default" && k.dialect == "halide")
         for (const DialectLine &d : dialect_table()) {
+            if (d.device != p.schedule->machine.device) continue;
             const std::string not_this = why_not(p, k, d.name);
             if (not_this.empty())
                 k.dialects.push_back(d.name);
@@ -169,6 +183,10 @@ void select(StepProgram &p, const StepOptions &options, ir::Kernel &k) {
                 why += (why.empty() ? "" : "; ") + not_this;
         }
     k.dialect_why = why.empty() ? asked.why : why;
+    if (const DialectLine *line = find_dialect(k.dialect); line && line->workspace) {
+        const int64_t elements = (line->workspace(product_of(p, k)) + 3) / 4;
+        k.workspace = add_activation(p, "workspace of " + k.name, Shape{int(elements)}, ir::float32);
+    }
 }
 
 }  // namespace
@@ -183,8 +201,9 @@ Product product_of(const StepProgram &p, const ir::Kernel &k) {
 std::string why_not(const StepProgram &p, const ir::Kernel &k, const std::string &dialect) {
     const DialectLine *line = find_dialect(dialect);
     if (!line) return fmt::format("there is no dialect '{}', expected {}", dialect, dialect_names());
-    if (p.schedule->machine.gpu())
-        return fmt::format("{} runs on the CPU, and the step on {}", dialect, p.schedule->machine.device);
+    if (const std::string &device = p.schedule->machine.device; line->device != device)
+        return fmt::format("{} runs on {}, and the step on {}", dialect,
+                           line->device == "cpu" ? "the CPU" : line->device, device);
     try {
         return line->why_not(product_of(p, k));
     } catch (const Error &e) {

@@ -68,6 +68,7 @@ CudaApi CudaApi::load() {
     driver.find(a.wait_for_stream, "cuStreamSynchronize").find(a.stream_waits, "cuStreamWaitEvent");
     driver.find(a.create_event, "cuEventCreate").find(a.destroy_event, "cuEventDestroy_v2");
     driver.find(a.record, "cuEventRecord").find(a.is_done, "cuEventQuery");
+    driver.find(a.elapsed, "cuEventElapsedTime");
     driver.find(a.wait_for_event, "cuEventSynchronize").find(a.load_module, "cuModuleLoadDataEx");
     driver.find(a.unload_module, "cuModuleUnload").find(a.get_function, "cuModuleGetFunction");
     driver.find(a.launch, "cuLaunchKernel").find(a.begin_capture, "cuStreamBeginCapture_v2");

@@ -39,6 +39,7 @@ struct CudaApi {
     Code (*destroy_event)(Object event);
     Code (*record)(Object event, Object stream);
     Code (*is_done)(Object event);
+    Code (*elapsed)(float *milliseconds, Object before, Object after);
     Code (*wait_for_event)(Object event);
     Code (*load_module)(Object *module, const void *ptx, unsigned options, int *option, void **values);
     Code (*unload_module)(Object module);
@@ -59,7 +60,7 @@ struct CudaApi {
     static constexpr Code out_of_memory = 2, no_device = 100, not_ready = 600;
     static constexpr int capability_major = 75, capability_minor = 76;  ///< attributes of a device
     static constexpr unsigned stream_apart = 1;                         ///< not ordered with the default stream
-    static constexpr unsigned event_without_time = 2;
+    static constexpr unsigned event_with_time = 0, event_without_time = 2;
     static constexpr int capture_relaxed = 2;  ///< the calls may allocate
     static constexpr int option_error_log = 5, option_error_log_bytes = 6;
 

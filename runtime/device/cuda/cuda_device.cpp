@@ -4,6 +4,7 @@
 
 #include "runtime/device/cuda/kernel_launcher.h"
 #include "runtime/device/cuda/staging.h"
+#include "runtime/device/cuda/timed_stream.h"
 
 namespace cryolite {
 
@@ -85,7 +86,7 @@ const halide_device_interface_t *halide_interface() {
 class CudaDevice : public Device {
 public:
     CudaDevice() : api_(CudaApi::load()), gpu_(api_), launcher_(api_, stream_.stream, halide_interface()) {}
-    ~CudaDevice() override { gpu_.enter(), api_.wait_for_stream(stream_.stream); }
+    ~CudaDevice() override { gpu_.enter(), api_.wait_for_stream(stream_.stream), timed_.forget(); }
 
     std::string name() const override { return "cuda"; }
     void check_capability(int needed) const override {
@@ -139,6 +140,9 @@ public:
         argument.host = nullptr;
         argument.device = address_of(m) + offset, argument.device_interface = launcher_.interface();
     }
+    void *address(const halide_buffer_t &argument) const override { return reinterpret_cast<void *>(argument.device); }
+    GpuStream *gpu() override { return &timed_; }
+    void use_records(std::shared_ptr<AlgorithmRecords> records) override { timed_.records = std::move(records); }
     std::unique_ptr<Replay> make_replay() override { return std::make_unique<Graph>(api_); }
     CallFailure run(std::span<const KernelCall> calls, Replay *replay) override {
         gpu_.use();
@@ -176,6 +180,7 @@ private:
     const Gpu gpu_;
     const Stream stream_{api_};
     CudaStaging staging_{api_, stream_.stream};
+    TimedStream timed_{api_, stream_.stream, gpu_.name, [this] { gpu_.use(); }};
     KernelLauncher launcher_;
 
     static CudaApi::Address address_of(const DeviceMemory &m) { return reinterpret_cast<CudaApi::Address>(m.address); }

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <algorithm>
+
+#include "dialects/product.h"
+
+namespace cryolite::of_cublaslt {
+
+/// What a product and the epilogue of one call are, as arguments; -1: none.
+struct Epilogue {
+    int bias = -1, add = -1;
+    int argument = -1;     ///< of GELU: where it is stored, of its slope: where it is read
+    std::string function;  ///< relu, gelu_tanh, d_gelu_tanh; empty: none
+    int result = -1;
+};
+
+/// Reads the epilogue of a product; returns why there is none like it, or nothing.
+inline std::string read_epilogue(const Product &p, Epilogue &e) {
+    int stored = p.stores;  // the value so far
+    for (const Product::Then &t : p.then) {
+        const bool gelu = t.op == "gelu_tanh", function = gelu || t.op == "relu" || t.op == "d_gelu_tanh";
+        if (!e.function.empty()) return "cublaslt has nothing after '" + e.function + "', and '" + t.op + "' follows";
+        if (t.op == "bias")
+            e.bias = t.reads;
+        else if (t.op == "add" && e.add < 0)
+            e.add = t.reads;
+        else if (t.op == "add")
+            return "cublaslt adds one array, and it has several";
+        else if (function)
+            e.function = t.op;
+        else
+            return "cublaslt has no '" + t.op + "'";
+        if (stored >= 0 && !gelu) return "cublaslt stores no value before its '" + t.op + "'";
+        if (gelu) e.argument = stored;
+        if (t.op == "d_gelu_tanh" && e.bias >= 0) return "cublaslt has no slope of GELU after a bias";
+        if (t.op == "d_gelu_tanh") e.argument = t.reads;
+        stored = t.stores;
+    }
+    e.result = stored;
+    return "";
+}
+
+/// All forms, row-major and in panels, with what cuBLASLt's documents say that it fuses.
+inline std::string why_not(const Product &p) {
+    const bool half = p.type == "float16" || p.type == "bfloat16";
+    if (!half && p.type != "float32" && p.type != "tfloat32") return "cublaslt has no products of " + p.type;
+    if (p.result != "float32" && !(half && p.result == p.type))
+        return "cublaslt has no products of " + p.type + " with results of " + p.result;
+    Epilogue e;
+    if (std::string why = read_epilogue(p, e); !why.empty()) return why;
+    const int columns = p.form == Product::d_input ? p.in : p.out;
+    const int step = p.form == Product::forward && p.panel ? p.panel : 8;
+    if (e.argument >= 0 && (columns % 8 != 0 || step % 8 != 0))
+        return "cublaslt keeps GELU's argument in rows of a multiple of 8 elements, and they have " +
+               std::to_string(columns % 8 ? columns : step);
+    if (p.form == Product::d_input && p.panel && p.out > p.panel && p.result != "float32")
+        return "cublaslt would round the sum over each panel to " + p.result;
+    if (p.accumulate && p.bias_gradient >= 0) return "cublaslt does not add to the gradient of a bias";
+    return "";
+}
+
+/// Bytes for partial sums of a reduction that is cut into parts, of up to 16, and the counters of those.
+inline int64_t workspace(const Product &p) {
+    constexpr int64_t most = int64_t(32) << 20, counters = 64 << 10;
+    const int64_t result = p.form == Product::forward   ? int64_t(p.rows) * p.out
+                           : p.form == Product::d_input ? int64_t(p.rows) * p.in
+                                                        : int64_t(p.in) * p.out;
+    return std::min(most, 16 * 4 * result + counters);
+}
+
+}  // namespace cryolite::of_cublaslt

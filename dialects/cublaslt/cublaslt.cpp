@@ -1,0 +1,145 @@
+// Products by NVIDIA's cuBLASLt, whose matrices have contiguous columns: an array [in, rows], innermost first, is its
+// matrix of `in` rows. Panels of a weight are a batch, the ragged last one is a call of its own.
+
+#include "dialects/cublaslt/can.h"
+
+#include <stdexcept>
+
+#include "dialects/cublaslt/matmul.h"
+
+namespace cryolite::of_cublaslt {
+
+namespace {
+
+Api::Type type_of(const std::string &name) {
+    return name == "float16" ? Api::float16 : name == "bfloat16" ? Api::bfloat16 : Api::float32;
+}
+
+int64_t bytes_of(Api::Type type) { return type == Api::float32 ? 4 : 2; }
+
+Matrix moved(Matrix m, int64_t elements) {
+    m.at = static_cast<char *>(m.at) + elements * bytes_of(m.type);
+    return m;
+}
+
+class ReadyProduct : public Ready {
+public:
+    ReadyProduct(const Product &p, const ProductPlace &place) : p(p), place(place) {
+        if (const std::string why = why_not(p); !why.empty()) throw std::runtime_error(why);
+        read_epilogue(p, epilogue);
+        if (p.form == Product::d_input)
+            d_input();
+        else
+            by_columns();
+    }
+    int run(void *context) override {
+        for (const Matmul &m : calls)
+            if (const int code = m.run(context)) return code;
+        return 0;
+    }
+
+private:
+    const Product p;
+    const ProductPlace place;
+    Epilogue epilogue;
+    std::vector<Matmul> calls;
+
+    void *argument(int number) const { return number < 0 ? nullptr : place.arguments.at(size_t(number)); }
+    Matrix factor(int number, int64_t rows, int64_t columns) const {
+        return {argument(number), type_of(p.type), rows, columns, rows};
+    }
+    Matrix result(int number, int64_t rows, int64_t columns) const {
+        return {argument(number), type_of(p.result), rows, columns, rows};
+    }
+    MatmulCall call(const Matrix &a, const Matrix &b, const Matrix &d) const {
+        MatmulCall c{.a = a, .b = b, .c = d, .d = d};
+        c.compute = p.type == "tfloat32" ? Api::in_tfloat32 : Api::in_float32;
+        return c;
+    }
+    /// What the epilogue says of a call whose results begin at this column and row of D.
+    void finish(MatmulCall &c, int64_t first) const {
+        const Api::Type type = type_of(p.result);
+        auto from = [&](int number) { return moved({argument(number), type}, first).at; };
+        if (epilogue.add >= 0) c.c.at = from(epilogue.add), c.adds = true;
+        if (epilogue.function == "relu") c.epilogue = Api::relu;
+        if (epilogue.function == "gelu_tanh") c.epilogue = Api::gelu;
+        if (epilogue.function == "gelu_tanh" && epilogue.argument >= 0) c.epilogue |= Api::keeps_argument;
+        if (epilogue.function == "d_gelu_tanh") c.epilogue = Api::d_gelu;
+        if (epilogue.argument >= 0) c.argument = from(epilogue.argument);
+        if (epilogue.bias < 0) return;
+        c.epilogue = (c.epilogue == Api::plain ? 0 : c.epilogue) | Api::with_bias;
+        c.bias = from(epilogue.bias);
+    }
+
+    /// y = W x, dW = dy x': by the columns of `out` that lie in one panel; of all whole panels in one call.
+    void by_columns() {
+        const bool forward = p.form == Product::forward;
+        const Matrix x = factor(p.x, p.in, p.rows), dy = factor(p.dy, p.out, p.rows);
+        auto add = [&](int64_t begin, int64_t count, int64_t stride, int batch) {
+            Matrix W = forward ? factor(p.weight, count, p.in) : result(epilogue.result, count, p.in);
+            W = moved(W, begin * p.in);
+            W.stride = stride, W.apart = stride * p.in;
+            Matrix rows = forward ? result(epilogue.result, count, p.rows) : dy;
+            rows = moved(rows, begin);
+            rows.rows = count, rows.stride = p.out, rows.apart = count;
+            MatmulCall c = forward ? call(W, x, rows) : call(rows, x, W);
+            c.b.transposed = !forward, c.batch = batch, c.bias_apart = count;
+            finish(c, begin);
+            if (p.accumulate) c.adds = true;
+            if (p.bias_gradient >= 0) {
+                c.epilogue = Api::bias_gradient_of_a;
+                c.bias = moved(result(p.bias_gradient, p.out, 1), begin).at;
+            }
+            calls.emplace_back(c, place);
+        };
+        if (!p.panel) return add(0, p.out, p.out, 1);
+        const int whole = p.out / p.panel, ragged = p.out % p.panel;
+        if (whole) add(0, p.panel, p.panel, whole);
+        if (ragged) add(int64_t(whole) * p.panel, ragged, p.panel, 1);
+    }
+
+    /// dx = W' dy: a sum over panels, the first with what is added, the last with the slope.
+    void d_input() {
+        const int width = p.panel ? p.panel : p.out;
+        const Matrix dx = result(epilogue.result, p.in, p.rows);
+        for (int o = 0; o < p.out; o += width) {
+            const int count = std::min(width, p.out - o);
+            Matrix W = moved(factor(p.weight, count, p.in), int64_t(o) * p.in);
+            W.stride = width, W.transposed = true;
+            Matrix dy = moved(factor(p.dy, p.out, p.rows), o);
+            dy.rows = count;
+            MatmulCall c = call(W, dy, dx), with = c;
+            finish(with, 0);
+            if (o == 0) c.c = with.c, c.adds = with.adds;
+            if (o > 0) c.adds = true;
+            if (o + count == p.out) c.epilogue = with.epilogue, c.argument = with.argument;
+            calls.emplace_back(c, place);
+        }
+    }
+};
+
+class CublasLt : public Dialect {
+public:
+    std::string version() const override { return "cuBLASLt " + std::to_string(Api::get().version()); }
+    std::string missing() const override {
+        try {
+            Api::get();
+        } catch (const std::runtime_error &e) {
+            return e.what();
+        }
+        return "";
+    }
+    std::unique_ptr<Ready> prepare(const Product &p, const ProductPlace &place) const override {
+        if (!place.gpu) throw std::runtime_error("it is not on a GPU");
+        return std::make_unique<ReadyProduct>(p, place);
+    }
+};
+
+}  // namespace
+
+}  // namespace cryolite::of_cublaslt
+
+extern "C" const cryolite::Dialect *cryolite_dialect() {
+    static const cryolite::of_cublaslt::CublasLt one;
+    return &one;
+}

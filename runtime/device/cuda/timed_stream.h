@@ -1,0 +1,41 @@
+#pragma once
+// The compute stream of a GPU as libraries use it: what they put there can be timed, what they keep is given back.
+
+#include <array>
+#include <map>
+
+#include "dialects/gpu_stream.h"
+#include "runtime/device/cuda/cuda_api.h"
+
+namespace cryolite {
+
+class TimedStream : public GpuStream {
+public:
+    /// `enter` makes the GPU's context that of the calling thread.
+    TimedStream(const CudaApi &api, CudaApi::Object stream, std::string gpu, std::function<void()> enter)
+        : api_(api), stream_(stream), gpu_(std::move(gpu)), enter_(std::move(enter)) {}
+    ~TimedStream() override { forget(); }
+    TimedStream(const TimedStream &) = delete;
+
+    void *stream() override { return enter_(), stream_; }
+    double seconds(const std::function<int()> &start) override;
+    std::shared_ptr<void> &kept(const std::string &library) override { return kept_[library]; }
+    std::string find(const std::string &library, const std::string &operation) override;
+    void keep(const std::string &library, const std::string &operation, const std::string &algorithm,
+              double seconds) override;
+    /// Gives back what is kept, while the context is there.
+    void forget();
+
+    std::shared_ptr<AlgorithmRecords> records;  ///< null: algorithms are known to this process alone
+
+private:
+    const CudaApi &api_;
+    const CudaApi::Object stream_;
+    const std::string gpu_;
+    const std::function<void()> enter_;
+    std::array<CudaApi::Object, 2> events_{};  ///< before and after
+    std::map<std::string, std::shared_ptr<void>> kept_;
+    std::map<std::string, std::string> algorithms_;  ///< by library and operation
+};
+
+}  // namespace cryolite
