@@ -129,7 +129,7 @@ TEST_CASE("bad values are refused by name") {
         {{{"patience", "soon"}}, "--patience is \"soon\""},
         {{{"patience", "10 s"}}, "--patience is \"10 s\""},
         {{{"patience", "9999h"}}, "--patience is \"9999h\""},
-        {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or cublaslt or halide or onednn"},
+        {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or halide or cublaslt or onednn"},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: CRYOLITE_CUDA_DRIVER names /nowhere/libcuda.so, which cannot be loaded"},
         {{{"device", "cuda"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},

@@ -11,7 +11,7 @@ elsewhere/bin/cryolite bench $small --dialect onednn --cache "$work/cache" > out
 elsewhere/bin/cryolite explain gpt $small --dialect auto --cache "$work/cache" > out 2> err || fail "auto without: $(tail -1 err)"
 grep -q "halide: onednn is not built here" out || fail "auto without: $(grep onednn out | head -2)"
 "$command" bench $small --dialect onednm > out 2> err
-[ $? = 2 ] && grep -q "expected auto or cublaslt or halide or onednn" err || fail "misspelt: $(cat err)"
+[ $? = 2 ] && grep -q "expected auto or halide or cublaslt or onednn" err || fail "misspelt: $(cat err)"
 
 if [ ! -e "$build/dialects/libonednn.so" ]; then
     echo "skipped: onednn is not built here; install the package 'libdnnl-dev'"

@@ -153,9 +153,9 @@ void set_tuned(TrainSettings &s, const Request &r) {
 
 /// What is named has to be there before anything is compiled.
 void check_machine(const TrainSettings &s, Command command) {
+    if (const std::string why = why_not(s); !why.empty()) fail_usage("{}", why);
     if (find_dialect(s.dialect) && !load_dialect(s.dialect))
         fail_usage("--dialect {}: this build does not have it; {}", s.dialect, how_to_get(s.dialect));
-    if (const std::string why = why_not(s); !why.empty()) fail_usage("{}", why);
     check_target(s, command);
     if (command != Command::train && command != Command::bench) return;
     if (find_dialect(s.dialect))
