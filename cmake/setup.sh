@@ -91,7 +91,7 @@ missing_packages() {
 }
 
 # What is used where it is there: oneDNN for a dialect; MPI where somebody has mpirun, and for the tests; OpenCL on the CPU,
-# what shows inner loops, and what compiles and runs C for another processor for the tests.
+# what finds its races, what shows inner loops, and what compiles and runs C for another processor for the tests.
 optional_packages() { # optional_packages tests|command
     if [ "$1" = tests ] || [ -n "${OMPI_COMM_WORLD_SIZE-}" ] || command -v mpirun > /dev/null; then
         command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin '
@@ -103,6 +103,7 @@ optional_packages() { # optional_packages tests|command
         command -v qemu-aarch64 > /dev/null && command -v qemu-x86_64 > /dev/null || printf 'qemu-user '
         command -v clang-format-14 > /dev/null || printf 'clang-format-14 '
         compgen -G '/etc/OpenCL/vendors/*.icd' > /dev/null || printf 'ocl-icd-libopencl1 pocl-opencl-icd '
+        command -v oclgrind > /dev/null || printf 'oclgrind '
         if ! compgen -c llvm-mca- | grep -qE '^llvm-mca-(19|[2-9][0-9])$' && apt-cache show llvm-19 > /dev/null 2>&1; then
             printf 'llvm-19 '
         fi
