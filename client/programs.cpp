@@ -143,6 +143,14 @@ std::string canonical(const std::string &type, const std::string &text) {
     return text;
 }
 
+/// What of this machine a bundle is for: of a GPU's kernels the host does no more than launch them.
+std::string machine_of(const StepConfig &step) {
+    if (step.device != "cuda") return machine_id();
+    struct utsname names {};
+    uname(&names);
+    return names.machine;
+}
+
 json parts_with(const ProgramDescription &description, const Program &program, const BundleRequest &request) {
     json params = json::object();
     for (const ProgramDescription::Param &p : description.params) {
@@ -150,7 +158,8 @@ json parts_with(const ProgramDescription &description, const Program &program, c
         params[p.name] = canonical(p.type, given == request.params.end() ? p.value : given->second);
     }
     json parts = bundle_key(request.step);
-    parts["format"] = 1, parts["program"] = program.id, parts["params"] = params, parts["machine"] = machine_id();
+    parts["format"] = 1, parts["program"] = program.id, parts["params"] = params,
+    parts["machine"] = machine_of(request.step);
     return parts;
 }
 

@@ -289,6 +289,10 @@ TEST_CASE("programs: without a compiler, what the cache has is taken, and what i
     const fs::path folder = fake.get(given).folder;
     const json parts = json::parse(bundle_parts(fake.program, given, fake.cache));
     CHECK(compiled_program_id("fake", parts["machine"], fake.cache) == fake.program.id);
+    // Of a GPU's kernels the host does no more than launch them: any such processor is theirs.
+    const BundleRequest of_gpu{.params = {}, .step = {.device = "cuda"}};
+    CHECK(parts["machine"] == machine_id());
+    CHECK(json::parse(bundle_parts(fake.program, of_gpu, fake.cache))["machine"].get<std::string>().size() < 10);
     CHECK_ERROR(compiled_program_id("other", "", fake.cache), "has no compiled bundle of other (it has some of fake)");
     Program program = fake.program;
     program.path.clear();

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/refusals.h"
+#include "apps/cryolite/commands/cache_carry.h"
 #include "apps/cryolite/commands/cache_why.h"
 #include "client/nearest_bundle.h"
 #include "runtime/cache/cache.h"
@@ -207,7 +208,7 @@ void check_folder(const fs::path &folder) {
 int run_cache(const std::vector<std::string> &arguments) {
     CLI::App app{"Looks after the cache of compiled bundles and kernels.", "cryolite cache"};
     app.require_subcommand(1);
-    std::string folder, key;
+    std::string folder, key, file;
     bool as_json = false;
     auto add = [&](const char *name, const char *about) {
         CLI::App *sub = app.add_subcommand(name, about);
@@ -219,14 +220,21 @@ int run_cache(const std::vector<std::string> &arguments) {
     CLI::App *check = add("verify", "checks every digest and removes what is damaged; status 1 if any was");
     CLI::App *remove = add("clear", "removes everything, or one entry");
     remove->add_option("KEY", key, "the beginning of a bundle's key");
+    CLI::App *take = add("import", "takes in what `cache export` wrote: a file of somebody you trust, it has programs");
+    take->add_option("FILE", file, "the file")->required();
+    CLI::App *carry = add("export", "writes bundles into one file, for another machine");
+    carry->add_option("FILE", file, "the file")->required();
+    carry->add_option("KEY", key, "the beginning of a bundle's key; without it all");
     CLI::App *why =
         app.add_subcommand("why", "why a bundle would be compiled: APP and the flags of train")->prefix_command();
     why->set_help_flag();
     read_line(app, arguments, "cache");
     if (why->parsed()) return run_cache_why(why->remaining());
-    if (app.get_subcommand("clear")->count("KEY") && key.empty()) fail_usage("KEY is empty: see cryolite cache ls");
+    if ((remove->count("KEY") || carry->count("KEY")) && key.empty()) fail_usage("KEY is empty: see cryolite cache ls");
+    if (take->parsed()) return import_entries(Cache(folder), file);
     check_folder(folder);
     const Cache cache(folder);
+    if (carry->parsed()) return export_entries(cache, file, key);
     if (ls->parsed()) return list(cache, as_json);
     if (check->parsed()) return verify(cache);
     return clear(cache, key);
