@@ -6,6 +6,7 @@
 //   s(ln_f).store_at(forward); s(lm_head).dialect(onednn); s(lm_head).compute_at(loss, 32);
 //   s(d(net)).distribute(workers); s.budget(1.5GB); s.layout(wte.weight, panels(16, 1));
 //   loops(h.*.mlp.c_fc, d_parameter): rows=4 columns=48;              // numbers of a kernel's loops: tunables.h
+//   s.clear(); s.automatic();                                         // none of the lines before: chosen ones
 //
 //   s(lm_head).dialect(onednn).where_legal();                         // or not, as a flag may have it
 //

@@ -95,6 +95,17 @@ void Step::tune(const LoopValue &v) {
     loop_values.push_back(v);
 }
 
+void Step::clear() {
+    placements.clear(), rematerialised.clear(), distributed.clear(), dialects.clear();
+    layouts.clear(), loop_values.clear(), texts.clear();
+    bytes_allowed = 0, chooses = false;
+}
+
+bool Step::empty() const {
+    return placements.empty() && rematerialised.empty() && distributed.empty() && dialects.empty() && layouts.empty() &&
+           loop_values.empty() && texts.empty() && bytes_allowed == 0;
+}
+
 void Step::layout(const Parameter &w, Layout l) {
     constexpr int64_t most = (int64_t{1} << 31) - (1 << 20);  // kernels index elements with 32 bits
     const Shape &shape = w.shape();

@@ -13,6 +13,7 @@
 //   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
 //   s(d(net.up.W)).compute_at(next(net.up.W)).where_legal();  // or not, with --clip 1 and micro-batches
 //   s.lines("loops(up, forward): rows=4");      // lines as text (lines.h), of loops too
+//   s.automatic();                              // chooses lines where there are none; programs without any get it
 //
 // A line that is not legal is refused where it is written or by the pass that obeys it, with the reason and the nearest
 // legal line; one that ends with where_legal() is left out by that pass, and `explain` says why.
@@ -69,6 +70,7 @@ struct Placement {
     int rows = 0;              ///< of a block, where the target's loops are over blocks of rows; 0: as many as pay
     std::string source = {};   ///< where the line was written: "my_model.cpp:12"
     bool where_legal = false;  ///< it is left out where it is not legal
+    int64_t saves = 0;         ///< bytes that a step moves less, of a line that automatic() chose; else 0
     std::string line() const;  ///< as written after the stage: ".compute_at(next(h.0.up.weight))"
 };
 
@@ -141,9 +143,17 @@ public:
     };
     /// Errors: none here; whether a kernel has such a number, and this value, its loop schedule says when it is built.
     void tune(const LoopValue &v);
+    /// Lines are chosen for stages that have none: legal fusions, by the bytes of memory traffic that they save; a
+    /// program without any line gets them unasked. `explain` shows them. Only the order of additions may change.
+    void automatic() { chooses = true; }
+    /// Forgets all lines so far, automatic() among them.
+    void clear();
+    /// Whether no line has been written.
+    bool empty() const;
 
     // What the lines said.
     std::vector<std::pair<Stage, Placement>> placements;
+    bool chooses = false;  ///< by automatic()
     struct Asked {
         Stage stage;
         std::string what, source;  ///< the dialect, where it is one; where the line was written
@@ -158,7 +168,7 @@ public:
     std::vector<std::pair<std::string, std::string>> texts;  ///< of `lines`, and where each was written
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
-    std::vector<AutomaticLoops> automatic = automatic_loops();
+    std::vector<AutomaticLoops> fallback_loops = automatic_loops();
 };
 
 }  // namespace cryolite

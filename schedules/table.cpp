@@ -1,5 +1,7 @@
 #include "schedules/table.h"
 
+#include <algorithm>
+
 namespace cryolite {
 
 namespace {
@@ -11,16 +13,37 @@ const NamedLoops *find(const LoopTable &table, const Group &g, const std::string
     return nullptr;
 }
 
+const LoopTable &table_of(const Machine &m) { return m.gpu() ? gpu::loop_table() : cpu::loop_table(); }
+
+/// Whether all sums are of rows, each in any order.
+bool sums_rows_alone(const Group &g) {
+    return std::ranges::all_of(g.funcs(), [&](const Func &f) {
+        if (!f.has_update_definition()) return true;
+        if (!is_row_number(f) || f.num_update_definitions() != 1) return false;
+        const Halide::Internal::Definition &d = f.function().update(0);
+        const auto *row = d.args()[0].as<Halide::Internal::Variable>();
+        return row && row->name == f.args()[0].name() && d.schedule().rvars().size() == 1 &&
+               Halide::Internal::is_const_one(d.predicate()) &&
+               Halide::Internal::prove_associativity(f.name(), d.args(), d.values()).associative();
+    });
+}
+
 }  // namespace
 
-std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, const Step &step) {
-    const LoopTable &table = step.machine.gpu() ? gpu::loop_table() : cpu::loop_table();
+bool has_loops(const std::string &kind, const Machine &m) {
+    return std::ranges::count(table_of(m).layers, kind, &LoopTable::Line::layer) > 0;
+}
+
+std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nature nature, const Step &step) {
+    const LoopTable &table = table_of(step.machine);
     if (g.form == Form::norm && g.func("partial").defined()) return table.ghost_norm;
     if (g.form == Form::norm) return g.anchor.defined() ? table.squared_norm : table.plain;
     if (!anchor) return table.pointwise;
     auto own = step.loops_of.find({std::type_index(typeid(*anchor)), g.form});
     if (own != step.loops_of.end()) return NamedLoops{anchor->kind(), own->second};
     if (const NamedLoops *loops = find(table, g, anchor->kind())) return *loops;
+    const bool of_rows = g.form == Form::forward || g.form == Form::d_input;
+    if (nature == Nature::rowwise && of_rows && g.extents.size() == 2 && sums_rows_alone(g)) return table.rowwise;
     if (g.in_place || !table.automatic) return table.plain;  // an autoscheduler might compute an element twice
     return std::nullopt;
 }

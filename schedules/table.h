@@ -23,6 +23,7 @@ struct LoopTable {
     std::vector<Line> sums;  ///< gradients of parameters that are sums over rows, not products
     NamedLoops ghost_norm, squared_norm;
     NamedLoops pointwise;  ///< without an anchor
+    NamedLoops rowwise;    ///< of a layer without a line that makes sums of rows, and nothing else that is a sum
     NamedLoops plain;      ///< any kernel at all
     bool automatic;        ///< autoschedulers come before `plain`, where a layer has no line
 };
@@ -35,8 +36,11 @@ const LoopTable &loop_table();
 }
 
 /// The loop schedule that was written for a group, by the type of its anchor layer (null: pointwise stages or an
-/// update); none: the step's automatic ones serve.
-std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, const Step &step);
+/// update), or by its nature; none: the step's automatic ones serve.
+std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nature nature, const Step &step);
+
+/// Whether loops are written for layers of this type.
+bool has_loops(const std::string &kind, const Machine &m);
 
 /// What every schedule of the CPU starts with: numbers that the whole kernel shares are computed once.
 void share_numbers(Group &g, const Machine &m);

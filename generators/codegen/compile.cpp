@@ -121,7 +121,7 @@ private:
     CompileReport report;
     int compiled = 0;
 
-    const std::vector<AutomaticLoops> &automatic() const { return p.schedule->automatic; }
+    const std::vector<AutomaticLoops> &automatic() const { return p.schedule->fallback_loops; }
     const ir::Kernel &kernel(const Task &t) const { return p.kernels[t.kernels[0]]; }
     CompiledKernel &result(KernelId k) { return report.kernels[size_t(k.index)]; }
     const CompiledKernel &result(KernelId k) const { return report.kernels[size_t(k.index)]; }

@@ -21,10 +21,12 @@
 #include "generators/checks/check.h"
 #include "generators/codegen/link.h"
 #include "generators/codegen/progress.h"
+#include "generators/driver/choose_lines.h"
 #include "generators/driver/memory/fit.h"
 #include "generators/driver/loop_trials.h"
 #include "generators/driver/memory/memory_limit.h"
 #include "generators/codegen/kernel_store.h"
+#include "generators/driver/nature_oracle.h"
 #include "generators/driver/reads_oracle.h"
 #include "generators/checks/reference.h"
 #include "generators/driver/step_arguments.h"
@@ -199,6 +201,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
     Step step(machine);
     schedule(model, step);
+    if (step.empty()) step.automatic();
     for (const auto &[text, place] : std::exchange(step.texts, {})) add_lines(step, model, text, place);
     if (c.tuned != "none") add_lines(step, model, c.tuned, "tuned");
     if (c.lines != "none") add_lines(step, model, c.lines, "schedule");
@@ -210,11 +213,12 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
             fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
             fflush(stdout);
         };
-    KnownReads known;
+    KnownLayers known;
     Context cx{.model = model,
                .optimizer = *optimizer,
                .schedule = step,
                .oracle = reads_by_building(machine, r.jobs, r.time_limit),
+               .natures = natures_by_building(r.jobs, r.time_limit),
                .known = &known,
                .sized = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); }};
     std::optional<Texts> texts;
@@ -230,6 +234,8 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     };
     StepProgram p;
     try {
+        // Loops of a device have not been measured with what could be chosen.
+        if (step.chooses && options.groups && !machine.gpu()) choose_lines(step, [&] { return lower_with(options); });
         if (r.fit) return print_fit(r, options, budget, lower_with), 0;
         p = lower_within(budget, options, lower_with);
     } catch (const Error &) {

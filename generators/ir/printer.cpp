@@ -34,8 +34,8 @@ public:
     std::string lines() {
         for (const Line &l : p.lines) {
             const std::string what = l.how == Line::freeze ? "// " + l.stage.text : "s(" + l.stage.text + ")";
-            text += fmt::format("{}{}{};  // {}: {}\n", what, l.placement(), l.where_legal ? ".where_legal()" : "",
-                                l.source, verdict(l.verdict));
+            text += fmt::format("{}{}{};  // {}: {}{}\n", what, l.placement(), l.where_legal ? ".where_legal()" : "",
+                                l.source, verdict(l.verdict), l.saves ? ", saves " + bytes_words(l.saves) : "");
         }
         return text;
     }

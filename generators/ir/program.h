@@ -36,6 +36,8 @@ struct Call {
     std::vector<ValueId> inputs;
     ValueId output;
     double flops = 0, input_grad_flops = 0, param_grad_flops = 0;
+    std::vector<int> input_ranks = {};  ///< in how many dimensions the layer sees each; 0: any
+    int output_rank = 0;
 };
 
 struct Parameter {
@@ -108,6 +110,7 @@ struct Line {
     std::string dialect_name = {};
     std::string source = {};  ///< where it is written, or the flag: "gpt.cpp:12", "--freeze h.*"
     bool where_legal = false;
+    int64_t saves = 0;  ///< bytes a step, where it was chosen for that; else 0
     Verdict verdict = {};
 
     /// Whether it says where a stage is computed.

@@ -215,14 +215,15 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
         const LoopOwner owner(p, k, built.group.form);
         built.loops_of = owner.name(built.group.form);
         give_numbers(built.group, owner, *p.schedule);
-        if (auto written = written_loops(built.group, anchor, *p.schedule)) {
+        const Nature nature = call ? p.layer(*call).nature : Nature::pointwise;
+        if (auto written = written_loops(built.group, anchor, nature, *p.schedule)) {
             share_numbers(built.group, m);
             written->apply(built.group, m);
             for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
             built.loops = written->name;
         } else {
             // What an autoscheduler makes of an algorithm follows from its parameters.
-            for (const AutomaticLoops &way : p.schedule->automatic)
+            for (const AutomaticLoops &way : p.schedule->fallback_loops)
                 built.automatic_keys.push_back(kernel_key(built, m, way.str()));
         }
     }
@@ -231,7 +232,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
 }
 
 void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way) {
-    const AutomaticLoops &loops = step.automatic.at(size_t(way));
+    const AutomaticLoops &loops = step.fallback_loops.at(size_t(way));
     share_numbers(k.group, m);
     loops.apply(loops, k.group, k.pipeline, m);
     k.loops = loops.name;

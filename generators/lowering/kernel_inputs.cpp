@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "generators/lowering/ranks.h"
+#include "generators/ir/ranks.h"
 #include "schedules/views.h"
 
 namespace cryolite::compiler {
@@ -16,7 +16,7 @@ std::vector<Var> storage_vars(int n) {
 }
 
 KernelInputs::KernelInputs(const StepProgram &p, const ir::Kernel &k, std::function<void(const ir::Op &)> define)
-    : p(p), k(k), define_(std::move(define)), ranks_(kernel_ranks(p, k)) {}
+    : p(p), k(k), define_(std::move(define)), ranks_(ir::kernel_ranks(p, k)) {}
 
 Func KernelInputs::image(ValueId value, const std::vector<int> &extents, const std::string &name) {
     return part(value, 0, extents, name);
@@ -62,7 +62,7 @@ Array KernelInputs::array(ValueId value, const std::string &name) {
 std::optional<Array> KernelInputs::compute_again(ValueId value) {
     const CallId c = p.values[value].producer;
     if (!c || p.layer(c).nature == Nature::anchor) return std::nullopt;
-    define_(again_.emplace_back(again_here(p, k, c)));  // it reads what this kernel's pass has
+    define_(again_.emplace_back(ir::again_here(p, k, c)));  // it reads what this kernel's pass has
     return arrays.at(value);
 }
 

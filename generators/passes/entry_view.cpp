@@ -53,4 +53,32 @@ bool EntryView::feeds(OpId writer, OpId reader) const {
     return false;
 }
 
+OpId EntryView::between(KernelId one, KernelId other) const {
+    const OpId op = on_path(one, other);
+    return op ? op : on_path(other, one);
+}
+
+OpId EntryView::on_path(KernelId from, KernelId to) const {
+    std::vector<bool> seen(size_t(p.kernels.size()));
+    struct Reached {
+        KernelId kernel;
+        OpId first;  ///< of a third kernel, on the way there
+    };
+    std::vector<Reached> list = {{from, {}}};
+    seen[size_t(from.index)] = true;
+    for (size_t i = 0; i < list.size(); i++) {
+        const Reached now = list[i];
+        for (OpId id : p.kernels[now.kernel].ops)
+            for (const ir::Ref &w : p.ops[id].writes)
+                for (OpId r : readers(w.value)) {
+                    const KernelId k = p.ops[r].kernel;
+                    if (k == now.kernel || place(r) < place(id) || (k == to && !now.first)) continue;
+                    if (k == to) return now.first;
+                    if (!seen[size_t(k.index)]) list.push_back({k, now.first ? now.first : r});
+                    seen[size_t(k.index)] = true;
+                }
+    }
+    return {};
+}
+
 }  // namespace cryolite::compiler

@@ -28,12 +28,17 @@ public:
     /// Moves an operation, and all that shares its kernel, into another one's.
     void join(OpId id, OpId into, const std::string &how);
     bool feeds(OpId writer, OpId reader) const;
+    /// An operation of a third kernel that reads, through others or not, what one of two kernels makes, and that the
+    /// other kernel needs: they cannot be one. None: they can.
+    OpId between(KernelId one, KernelId other) const;
 
 private:
     std::vector<OpId> writer_;
     std::vector<std::vector<OpId>> readers_;
     std::vector<int> place_;
     std::map<LayerId, std::vector<OpId>> forward_, adjoint_;
+
+    OpId on_path(KernelId from, KernelId to) const;
 };
 
 }  // namespace cryolite::compiler

@@ -50,8 +50,11 @@ inline constexpr Rule same_stage{"same-stage", "it is the same stage"},
     prologue_is_not_stored{"prologue-is-not-stored", "the loops of '{}' read it many times, and cannot store it"},
     result_is_stored{"result-is-stored", "it is a result of the model"},
     read_elsewhere{"read-elsewhere", "'{}' reads it too"},
+    between{"between", "'{}' comes after one of the two and before the other"},
+    ranks_differ{"ranks-differ", "'{}' sees '{}' in {} dimensions, and its neighbour in {}"},
     reads_nothing{"reads-nothing", "neither of the two reads the other"},
-    source_gone{"source-gone", "'{}' computes it again, from '{}', which is gone after the forward pass"};
+    source_gone{"source-gone", "'{}' computes it again, from '{}', which is gone after the forward pass"},
+    source_unstored{"source-unstored", "'{}' computes it again, from '{}', which is never stored"};
 
 // Where updates are.
 inline constexpr Rule own_update{"own-update", "a gradient can only be placed inside the update of its own parameter"},

@@ -27,6 +27,8 @@ struct StepProgram : ir::Program {
     const std::string &traced_name(ValueId v) const { return graph.values()[size_t(v.index)].name; }
     Layer &source(CallId c) const { return *graph.calls()[size_t(c.index)].layer; }
     Parameter &source(ParamId w) const { return *sources[size_t(w.index)]; }
+    /// A layer in what is known of it: the same whenever the same model is traced, which makes some layers anew.
+    std::string layer_key(CallId c) const { return fmt::format("{} {}", calls[c].layer.index, layer(c).kind); }
 };
 
 /// What the command asked of the step, beyond the model's own parameters.
@@ -46,8 +48,20 @@ struct StepOptions {
 
 /// Which of the values that it is offered each of these operations reads.
 using ReadsOracle = std::function<std::vector<std::vector<ValueId>>(const StepProgram &, const std::vector<OpId> &)>;
-/// By an operation's signature: which of its offered values it reads, in their order.
-using KnownReads = std::map<std::string, std::vector<bool>>;
+/// What an algorithm computes, whatever its layer says of itself.
+struct ComputedNature {
+    Nature nature = Nature::anchor;
+    std::string witness = {};  ///< what makes it no pointwise one: "element (i, r) of its result reads 'up' at (0, r)"
+    bool is_declared_only = false;  ///< pointwise or rowwise where the layer says so, else it is not taken for that
+};
+/// Of the result of each of these operations; nothing where it cannot be built.
+using NatureOracle =
+    std::function<std::vector<std::optional<ComputedNature>>(const StepProgram &, const std::vector<OpId> &)>;
+/// What the oracles have said, each by signatures of its own.
+struct KnownLayers {
+    std::map<std::string, std::vector<bool>> reads;  ///< which of its offered values an operation reads, in their order
+    std::map<std::string, std::optional<ComputedNature>> natures;
+};
 
 struct Context {
     Model &model;
@@ -55,7 +69,8 @@ struct Context {
     const Step &schedule;
     StepOptions options = {};
     ReadsOracle oracle;
-    KnownReads *known = nullptr;  ///< what the oracle has said; null: it is asked anew
+    NatureOracle natures = {};     ///< none: what layers say of themselves is believed
+    KnownLayers *known = nullptr;  ///< null: the oracles are asked anew
     /// Called once all arrays of the model and its state are known, to refuse what cannot fit.
     std::function<void(const StepProgram &)> sized = {};
     /// Called after each pass with its name.

@@ -19,6 +19,7 @@ constexpr NamedPass list[] = {
     {"differentiate", differentiate, "adjoints and gradients, in reverse"},
     {"emit-updates", emit_updates, "norms, the factor of clipping, the optimizer's rule"},
     {"shard-updates", shard_updates, "each worker's part of norms and updates; a slot for every norm"},
+    {"infer-natures", infer_natures, "which layers are pointwise, or need whole rows, by what they compute"},
     {"infer-reads", infer_reads, "what each operation really reads of what it is offered"},
     {"rematerialise", rematerialise, "values that the backward pass computes again"},
     {"drop-dead", drop_dead, "drops those of them that nobody reads"},

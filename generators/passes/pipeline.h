@@ -31,6 +31,7 @@ void declare_state(StepProgram &p, const Context &cx);
 void differentiate(StepProgram &p, const Context &cx);
 void emit_updates(StepProgram &p, const Context &cx);
 void shard_updates(StepProgram &p, const Context &cx);
+void infer_natures(StepProgram &p, const Context &cx);
 void infer_reads(StepProgram &p, const Context &cx);
 void rematerialise(StepProgram &p, const Context &cx);
 void drop_dead(StepProgram &p, const Context &cx);

@@ -68,7 +68,8 @@ public:
                 .target = how == ir::Line::root ? ir::Stage() : stage(where.target),
                 .rows = where.rows,
                 .source = where.source,
-                .where_legal = where.where_legal};
+                .where_legal = where.where_legal,
+                .saves = where.saves};
     }
     ir::Line line(const Step::Asked &asked, ir::Line::How how) const {
         return {.how = how,
@@ -154,6 +155,9 @@ void take_calls(StepProgram &p) {
         const Shape &x = values[size_t(g.inputs.at(0))].shape;
         p.calls.add({layer_id(p, *g.layer), ids(g.inputs), ValueId(g.output), g.layer->flops(x),
                      g.layer->gradient_flops(x, true), g.layer->gradient_flops(x, false)});
+        ir::Call &call = p.calls[CallId(c)];
+        for (size_t k = 0; k < g.inputs.size(); k++) call.input_ranks.push_back(g.layer->input_rank(int(k)));
+        call.output_rank = g.layer->output_rank();
     }
 }
 

@@ -11,6 +11,8 @@ void schedule(cryolite::Vision &net, cryolite::Step &s) {
             s(b.gelu).compute_with(b.up);      // GELU in the epilogue, on tiles still in registers
             s(d(b.gelu)).compute_at(d(b.up));  // its derivative in the epilogue of dX
         }
+    else
+        s.automatic();
     s(d(net)).distribute(cryolite::workers);
 }
 

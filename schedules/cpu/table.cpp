@@ -51,6 +51,7 @@ const LoopTable &loop_table() {
         .ghost_norm = {"ghost_norm", ghost_norm},
         .squared_norm = {"squared_norm", squared_norm},
         .pointwise = {"pointwise", pointwise},
+        .rowwise = {"rowwise", rowwise},
         .plain = {"plain loops", plain_loops},
         .automatic = true,
     };

@@ -49,6 +49,7 @@ const LoopTable &loop_table() {
         .ghost_norm = {"gpu ghost_norm", plain_loops},
         .squared_norm = {"gpu squared_norm", squared_norm},
         .pointwise = {"gpu pointwise", plain_loops},
+        .rowwise = {"gpu rowwise", rowwise},
         .plain = {"plain loops", plain_loops},
         .automatic = false,
     };

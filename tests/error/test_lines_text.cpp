@@ -106,8 +106,8 @@ TEST_CASE("lines as text: they replace the program's, and a compiled step obeys 
 
 TEST_CASE("lines as text: what is no line is refused by line and column") {
     CHECK(said("\n  t(head).compute_root()") ==
-          "my.schedule:2:3: found 't', expected a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...) or "
-          "loops(NAME, FORM): NUMBER=VALUE");
+          "my.schedule:2:3: found 't', expected a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...), "
+          "s.automatic(), s.clear() or loops(NAME, FORM): NUMBER=VALUE");
     CHECK(said("s(head.compute_root()") == "my.schedule:1:20: found '(', expected ')'");
     CHECK(said("s(head)") == "my.schedule:1:8: found the end, expected '('");
     CHECK(said("s(head).compute_inside(h.0.up)") ==

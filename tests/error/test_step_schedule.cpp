@@ -1,8 +1,11 @@
 // Which lines of a step schedule are legal, but those of updates (test_updates.cpp): each refusal beside the nearest
 // line that is accepted.
 
+#include "dsl/layers/dropout.h"
+#include "dsl/models/digits.h"
 #include "generators/ir/printer.h"
 #include "tests/support/chain.h"
+#include "tests/support/kernels.h"
 
 namespace cryolite::test {
 
@@ -37,6 +40,116 @@ TEST_CASE("a value that is never stored is computed again from what the backward
             "forward pass; the nearest legal line is s(relu).compute_root()");
     accepted([&](Chain &c, Step &s) { from_stored(c, s), s(c.up).store_at(forward), s(c.relu).store_at(forward); });
     accepted([](Chain &c, Step &s) { s(c.up).store_at(forward); });
+}
+
+TEST_CASE("where_legal: a line whose source is gone is left out with a note, and is met where the source stays") {
+    const Lines from_stored = [](Chain &c, Step &s) { s(c.relu).compute_at(c.norm).where_legal(); };
+    {
+        Compiled<Chain> gone({{"batch", "3"}},
+                             [&](Chain &c, Step &s) { from_stored(c, s), s(c.up).store_at(forward); });
+        const ir::Line &line = gone.program.lines.front();
+        CHECK(line.verdict.is == ir::Verdict::left_out);
+        CHECK(line.verdict.rule == "source-gone");
+        CHECK(gone.kernel("forward", "relu") != gone.kernel("forward", "norm"));
+        for (const ir::Op &op : gone.program.ops)
+            if (op.name == "relu") {
+                CHECK(op.why.find("s(relu).compute_at(norm) is left out: 'd(relu)' computes it again, from 'up'") !=
+                      std::string::npos);
+                CHECK(gone.program.values[op.writes[0].value].stored);
+            }
+        gone.keys();  // its kernels can be built
+    }
+
+    Compiled<Chain> there({{"batch", "3"}}, from_stored);
+    CHECK(there.program.lines.front().verdict.is == ir::Verdict::legal);
+    CHECK(there.kernel("forward", "relu") == there.kernel("forward", "norm"));
+}
+
+namespace {
+
+/// A pointwise layer whose gradient does not read its input, between a product and one whose gradient does.
+struct Dropped : Classifier {
+    Linear up{"up", 5, 7}, head{"head", 7, classes};
+    Dropout drop{"drop", 0.5};
+    Relu relu{"relu"};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override { return head(relu(drop(up(x)))); }
+};
+
+/// What is multiplied with a product of itself.
+struct Around : Classifier {
+    Linear up{"up", 5, 7}, mid{"mid", 7, 7}, head{"head", 7, classes};
+    Relu relu{"relu"};
+    SwiGLU gate{"gate"};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override {
+        const Tensor h = relu(up(x));
+        return head(gate(h, mid(h)));
+    }
+};
+
+/// Sums, which no line can name, behind a product: one reader's gradient reads the sum, that of the other does not.
+struct Sums : Classifier {
+    Linear first{"first", 5, 7}, up{"up", 7, 7}, down{"down", 7, 7}, head{"head", 7, classes};
+    Gelu gelu{"gelu"};
+    Dropout drop{"drop", 0.5};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override {
+        const Tensor y = first(x), z = gelu(y + up(y));
+        return head(drop(z + down(z)));
+    }
+};
+
+template <typename M> std::string said_of(const std::function<void(M &, Step &)> &lines) {
+    return error_of([&] { Compiled<M>({{"batch", "3"}}, lines); });
+}
+
+}  // namespace
+
+TEST_CASE("a value that is computed again has sources that are stored") {
+    CHECK(said_of<Dropped>([](Dropped &c, Step &s) { s(c.up).compute_at(c.drop); }) == "");
+    CHECK(said_of<Dropped>([](Dropped &c, Step &s) { s(c.up).compute_with(c.drop), s(c.drop).compute_at(c.relu); }) ==
+          "");
+    CHECK(said_of<Dropped>([](Dropped &c, Step &s) { s(c.up).compute_at(c.drop), s(c.drop).compute_at(c.relu); }) ==
+          "s(drop).compute_at(relu) is refused: 'd(drop)' computes it again, from 'up', which is never stored; the "
+          "nearest legal line is s(drop).compute_root()");
+    CHECK(said_of<Dropped>([](Dropped &c, Step &s) { s(c.drop).compute_at(c.relu), s(c.up).compute_at(c.drop); }) ==
+          "s(up).compute_at(drop) is refused: 'd(drop)' reads it too; the nearest legal line is "
+          "s(up).compute_with(drop)");
+}
+
+TEST_CASE("a kernel does not come before and after another") {
+    CHECK(said_of<Around>([](Around &c, Step &s) { s(c.gate).compute_with(c.relu); }) ==
+          "s(gate).compute_with(relu) is refused: 'mid' comes after one of the two and before the other; the nearest "
+          "legal line is s(gate).compute_root()");
+    CHECK(said_of<Around>([](Around &c, Step &s) { s(c.gate).compute_with(c.mid); }) == "");
+}
+
+TEST_CASE("what reads a sum shares the kernel that the sum is in, and a sum that nobody else reads is not stored") {
+    CHECK(said_of<Sums>([](Sums &m, Step &s) { s(m.drop).compute_at(m.down); }) ==
+          "s(drop).compute_at(down) is refused: neither of the two reads the other; the nearest legal line is "
+          "s(drop).compute_root()");
+    const Compiled<Sums> c({{"batch", "3"}}, [](Sums &m, Step &s) {
+        s(m.gelu).compute_with(m.up);
+        s(m.drop).compute_with(m.down);
+    });
+    const auto stores_sum = [&](const char *reader) {
+        for (OpId id : c.program.kernels[c.kernel("forward", reader)].ops)
+            if (c.program.ops[id].name == "add") return c.program.values[c.program.ops[id].writes[0].value].stored;
+        fail("'{}' shares no kernel with a sum", reader);
+    };
+    CHECK(c.kernel("forward", "gelu") == c.kernel("forward", "up"));
+    CHECK(stores_sum("gelu"));
+    CHECK(c.kernel("forward", "drop") == c.kernel("forward", "down"));
+    CHECK_FALSE(stores_sum("drop"));
+    check_kernels(c);
+}
+
+TEST_CASE("stages of a kernel see a value in as many dimensions") {
+    CHECK(said_of<Digits>([](Digits &c, Step &s) { s(c.flatten).compute_with(c.pool2); }) ==
+          "s(flatten).compute_with(pool2) is refused: 'pool2' sees 'pool2' in 4 dimensions, and its neighbour in 1; "
+          "the nearest legal line is s(flatten).compute_root()");
+    CHECK(said_of<Digits>([](Digits &c, Step &s) { s(c.relu2).compute_with(c.conv2); }) == "");
 }
 
 TEST_CASE("two layers that own loop nests do not share one") {

@@ -170,8 +170,10 @@ struct Wave : Layer {
     using Layer::Layer;
     Func forward(Array x) override {
         Var i("i"), r("r");
-        Func y("y");
-        y(i, r) = sin(f(i) * x(i, r) + p(i));
+        Func total("total"), y("y");
+        RDom k(0, x.extent(1), "k");
+        total(i) += x(i, k);
+        y(i, r) = sin(f(i) * x(i, r) + p(i)) * total(i);
         return y;
     }
 };

@@ -103,7 +103,7 @@ template <typename M> std::string loops_of(const Compiled<M> &c, const CompileRe
 }
 
 Compiled<Small> small(std::vector<AutomaticLoops> automatic, const std::string &batch = "5") {
-    return Compiled<Small>({{"batch", batch}}, [&](Small &, Step &s) { s.automatic = automatic; });
+    return Compiled<Small>({{"batch", batch}}, [&](Small &, Step &s) { s.fallback_loops = automatic; });
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ TEST_CASE("automatic: every one of the built-in ways computes what the unschedul
     for (const AutomaticLoops &a : automatic_loops()) {
         CAPTURE(a.name);
         Store store;
-        Compiled<Both> c({{"batch", "5"}}, [&](Both &, Step &s) { s.automatic = {a}; });
+        Compiled<Both> c({{"batch", "5"}}, [&](Both &, Step &s) { s.fallback_loops = {a}; });
         CompileReport r = store.compile(c);
         CHECK(loops_of(c, r) == a.name);
         CHECK(r.kernels[size_t(c.kernel("step", "d(up)").index)].loops == a.name);
@@ -128,8 +128,8 @@ TEST_CASE("automatic: loops that compute something else are refused, and the nex
     CAPTURE(store.said);
     CHECK(store.says("note: kernel 'squares': loops by racing are refused, next is plain loops: its result is off by"));
     // They are remembered: nothing is scheduled or compared again.
-    c.step.automatic = {racing, way("plain loops")};
-    for (AutomaticLoops &a : c.step.automatic) a.apply = stop;
+    c.step.fallback_loops = {racing, way("plain loops")};
+    for (AutomaticLoops &a : c.step.fallback_loops) a.apply = stop;
     CompileReport second = store.compile(c);
     CHECK(second.cached == first.distinct);
     CHECK(loops_of(c, second) == "plain loops");
@@ -164,7 +164,7 @@ TEST_CASE("automatic: where none serves, the error names the kernel and every re
 
 TEST_CASE("automatic: a kernel that is too slow without a schedule is not compared, with a word") {
     Store store;
-    Compiled<Endless> c({{"batch", "5"}}, [](Endless &, Step &s) { s.automatic = {way("plain loops")}; });
+    Compiled<Endless> c({{"batch", "5"}}, [](Endless &, Step &s) { s.fallback_loops = {way("plain loops")}; });
     CHECK(loops_of(c, store.compile(c, 12)) == "plain loops");
     CAPTURE(store.said);
     CHECK(store.says("note: kernel 'squares': loops by plain loops were not compared with the unscheduled kernel: "

@@ -42,7 +42,7 @@ private:
     AdamW rule;
     std::unique_ptr<Gpt> model;
     const StepOptions options;
-    KnownReads known;
+    KnownLayers known;
 
     Lower lower_with() {
         return [this](const StepOptions &o) {

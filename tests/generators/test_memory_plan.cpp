@@ -115,7 +115,7 @@ TEST_CASE("memory plan: a budget takes smaller blocks of the head where that cos
         Step step(machine);
         schedule_gpt(model, step);
         lines(model, step);
-        KnownReads known;
+        KnownLayers known;
         p = lower_within(bytes, options, [&](const StepOptions &o) {
             return lower({.model = model,
                           .optimizer = rule,

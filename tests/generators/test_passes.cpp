@@ -142,7 +142,7 @@ TEST_CASE("passes: a step is lowered in milliseconds once reads are known") {
         Gpt model;
         AdamW rule;
         schedule_gpt(model, step);
-        KnownReads known;
+        KnownLayers known;
         const Context cx{.model = model,
                          .optimizer = rule,
                          .schedule = step,

@@ -5,6 +5,8 @@
 
 #include "dsl/optimizers/adamw.h"
 #include "generators/codegen/compile.h"
+#include "generators/driver/choose_lines.h"
+#include "generators/driver/nature_oracle.h"
 #include "generators/driver/reads_oracle.h"
 #include "generators/passes/pipeline.h"
 #include "tests/support/compiler.h"
@@ -33,11 +35,16 @@ public:
         model = std::make_unique<M>();
         model->numerics(format);
         if (schedule) schedule(*model, step);
-        program = lower({.model = *model,
+        KnownLayers known;
+        const Context cx{.model = *model,
                          .optimizer = optimizer,
                          .schedule = step,
                          .options = options,
-                         .oracle = reads_by_building(machine, 2, 60)});
+                         .oracle = reads_by_building(machine, 2, 60),
+                         .natures = natures_by_building(2, 60),
+                         .known = &known};
+        if (step.chooses) choose_lines(step, [&] { return lower(cx); });
+        program = lower(cx);
     }
 
     /// The kernel that holds the operation of this name in an entry; none: no kernel does.

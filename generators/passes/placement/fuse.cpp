@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generators/ir/ranks.h"
 #include "generators/passes/entry_view.h"
 #include "generators/passes/legality.h"
 #include "generators/passes/pipeline.h"
@@ -12,12 +13,16 @@ namespace {
 
 class Fuse {
 public:
-    Fuse(StepProgram &p, const std::string &entry) : p(p), e(p, entry), later(size_t(p.values.size())) {
+    Fuse(StepProgram &p, const std::string &entry)
+        : p(p), e(p, entry), later(size_t(p.values.size())), calls_of(later.size()) {
         for (OpId id : e.entry.ops) p.ops[id].kernel = p.kernels.add({.ops = {id}});
         for (const auto &[name, other] : p.entries)
             for (OpId id : other.ops)
                 if (name != entry && ir::in_backward(p.ops[id]))
-                    for (const ir::Ref &r : p.ops[id].reads) later[size_t(p.base(r.value).index)] = id;
+                    for (const ir::Ref &r : p.ops[id].reads)
+                        if (OpId &reader = later[size_t(p.base(r.value).index)]; !reader) reader = id;
+        for (CallId c : p.calls.ids())
+            for (ValueId x : p.calls[c].inputs) calls_of[size_t(p.base(x).index)].push_back(c);
     }
     void defaults() {
         for (OpId id : e.entry.ops) {
@@ -29,7 +34,7 @@ public:
         for (OpId s : e.named(l.stage))
             for (OpId t : e.named(l.target))
                 if (!obey(l, [&] {
-                        if (place(l, s, t)) l.met(s);
+                        if (place(l, s, t)) met(l, s);
                     }))
                     p.ops[s].why = note_of(l);
     }
@@ -40,14 +45,43 @@ public:
 private:
     StepProgram &p;
     EntryView e;
-    std::vector<OpId> later;  ///< by value: what reads it in the backward pass of another entry
+    std::vector<OpId> later;                    ///< by value: what reads it in the backward pass of another entry
+    std::vector<std::vector<CallId>> calls_of;  ///< by value: those that it is an input of
     std::map<CallId, std::vector<OpId>> gradients;
 
-    /// Such a reader, where it cannot compute the value again: its layer is too expensive for that.
+    /// Whether whoever reads a value computes it again.
+    bool computed_again(ValueId v) const {
+        const ir::Value &value = p.values[v];
+        return !value.stored && value.producer && p.layer(value.producer).nature != Nature::anchor;
+    }
+    /// Such a reader, of the value or of what it computes again from the value.
+    OpId later_reader(ValueId v) const {
+        if (const OpId r = later[size_t(p.base(v).index)]) return r;
+        for (CallId c : calls_of[size_t(p.base(v).index)])
+            if (computed_again(p.calls[c].output))
+                if (const OpId r = later_reader(p.calls[c].output)) return r;
+        return {};
+    }
+    /// The same, where it cannot compute the value again: its layer is too expensive for that.
     OpId must_be_stored_for(OpId writer, ValueId v) const {
-        return p.nature(p.ops[writer]) == Nature::anchor ? later[size_t(p.base(v).index)] : OpId();
+        return p.nature(p.ops[writer]) == Nature::anchor ? later_reader(v) : OpId();
+    }
+    /// What the backward pass lacks to compute a value again.
+    Reason missing_source(OpId reader, ValueId v) const {
+        for (ValueId x : p.calls[p.values[v].producer].inputs) {
+            const ir::Value &source = p.values[x];
+            if (source.remat) return {rules::source_gone, p.ops[reader].name, source.name};
+            if (source.stored || !source.producer) continue;
+            if (!computed_again(x)) return {rules::source_unstored, p.ops[reader].name, source.name};
+            if (Reason why = missing_source(reader, x)) return why;
+        }
+        return {};
     }
 
+    void met(ir::Line &l, OpId s) {
+        l.met(s);
+        if (l.saves) p.ops[s].why = "chosen for the bytes it saves";
+    }
     /// x + f(...): the addition joins the kernel of f when nothing else in the pass reads f.
     void join_residual(OpId s, const ir::Forward &f) {
         const auto &inputs = p.calls[f.call].inputs;
@@ -77,8 +111,9 @@ private:
     /// False where neither reads the other: another call of the same layers.
     bool place(ir::Line &l, OpId s, OpId t) {
         if (s == t) refuse(l, rules::same_stage, ".compute_root()");
+        const OpId sum = sum_between(t, s);
         const bool before = e.feeds(s, t);
-        if (!before && !e.feeds(t, s)) return false;
+        if (!before && !e.feeds(t, s) && !(sum && l.how == ir::Line::with)) return false;
         // Materialised again, it may have readers in the backward pass: then it is stored, at root.
         if (auto *f = ir::as<ir::Forward>(p.ops[s]); l.how == ir::Line::at && f && f->when == ir::Forward::remat)
             for (OpId r : e.readers(p.ops[s].writes[0].value))
@@ -94,9 +129,42 @@ private:
         if (l.how == ir::Line::with && apart && !e.mate(first, Nature::anchor))
             if (OpId anchor = e.mate(later, Nature::anchor))
                 refuse(l, {rules::prologue_is_not_stored, p.ops[anchor].name}, ".compute_root()");
+        if (apart) check_joined(l, s, t);
         if (l.how == ir::Line::at) not_stored(l, s, t, first, later);
         e.join(s, t, l.how == ir::Line::at ? "at" : "with");
+        if (sum) leave_unstored(sum, s);
         return true;
+    }
+    /// Of y + f(...), which no line can name: the addition in the kernel of f that another stage reads.
+    OpId sum_between(OpId f, OpId reader) const {
+        for (OpId sum : e.mates(f))
+            if (is_unnamed_sum(sum) && e.feeds(f, sum) && e.feeds(sum, reader)) return sum;
+        return {};
+    }
+    bool is_unnamed_sum(OpId id) const {
+        auto *f = ir::as<ir::Forward>(p.ops[id]);
+        return f && p.is_sum(f->call) && p.graph.owns(p.source(f->call));
+    }
+    /// A sum that nobody reads outside of its kernel.
+    void leave_unstored(OpId sum, OpId reader) {
+        const ValueId v = p.ops[sum].writes[0].value;
+        const bool here =
+            std::ranges::all_of(e.readers(v), [&](OpId r) { return p.ops[r].kernel == p.ops[sum].kernel; });
+        if (!here || p.is_result(v) || later_reader(v)) return;
+        p.values[v].stored = false;
+        p.ops[sum].placed = "at " + p.ops[reader].name;
+    }
+    /// Whether one kernel can hold what two do.
+    void check_joined(ir::Line &l, OpId s, OpId t) const {
+        if (OpId other = e.between(p.ops[s].kernel, p.ops[t].kernel))
+            refuse(l, {rules::between, p.ops[other].name}, ".compute_root()");
+        ir::Kernel both{.ops = e.mates(s)};
+        both.ops.insert(both.ops.end(), e.mates(t).begin(), e.mates(t).end());
+        try {
+            ir::kernel_ranks(p, both);
+        } catch (const ir::RanksDiffer &d) {
+            refuse(l, {rules::ranks_differ, d.op, d.value, d.here, d.there}, ".compute_root()");
+        }
     }
     /// What is never stored may have no reader outside its kernel, but those that can compute it again.
     void not_stored(ir::Line &l, OpId s, OpId t, OpId first, OpId later) {
@@ -109,6 +177,8 @@ private:
                 if (p.ops[r].kernel != p.ops[t].kernel && p.ops[r].kernel != p.ops[s].kernel)
                     refuse(l, {rules::read_elsewhere, p.ops[r].name}, nearest);
             if (OpId r = must_be_stored_for(s, w.value)) refuse(l, {rules::read_elsewhere, p.ops[r].name}, nearest);
+            const OpId r = p.values[w.value].producer ? later_reader(w.value) : OpId();
+            if (Reason why = r ? missing_source(r, w.value) : Reason()) refuse(l, why, l.placement(ir::Line::root));
             p.values[w.value].stored = false;
         }
     }

@@ -1,9 +1,8 @@
 // A cheap value that is never stored is computed again in each kernel that reads it: such an operation reads what that
-// takes.
+// takes. The pass `fuse` leaves none unstored whose sources are gone by then.
 
 #include <algorithm>
 
-#include "generators/passes/legality.h"
 #include "generators/passes/placement/memory.h"
 #include "generators/passes/pipeline.h"
 
@@ -42,17 +41,9 @@ private:
             const ValueId v = op.reads[i].value;
             const CallId c = computed_by_readers(p, v);
             if (const KernelId w = writer[size_t(v.index)]; !c || (w && w == op.kernel)) continue;
-            for (ValueId x : p.calls[c].inputs)
-                if (ir::in_backward(op) && p.values[x].remat) refuse_source(op, c, x);
             for (const ir::Ref &r : p.ops[forward[size_t(c.index)]].reads)
                 if (std::ranges::find(op.reads, r.value, &ir::Ref::value) == op.reads.end()) op.reads.push_back(r);
         }
-    }
-    /// Of the line that leaves the value unstored: nothing else does so to a layer that is cheap.
-    void refuse_source(const ir::Op &reader, CallId c, ValueId input) const {
-        for (ir::Line &l : p.lines)
-            if (l.how == ir::Line::at && l.stage.kind == ir::Stage::value && l.stage.layer == p.calls[c].layer)
-                refuse(l, {rules::source_gone, reader.name, p.values[input].name}, l.placement(ir::Line::root));
     }
 };
 

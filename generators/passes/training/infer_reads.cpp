@@ -42,7 +42,7 @@ private:
     void call(CallId id) {
         const ir::Call &c = p.calls[id];
         const auto use = ir::use_of(op);
-        text += fmt::format(" {} {}", fmt::ptr(&p.source(id)), use && use->dy == p.scalars);
+        text += fmt::format(" {} {}", p.layer_key(id), use && use->dy == p.scalars);
         for (ValueId v : c.inputs) text += p.values[v].shape.str(), format(v);
         text += fmt::format(" {}", p.layer(id).half_products);
         format(c.output);
@@ -50,7 +50,7 @@ private:
         for (ParamId w : p.layer(id).parameters) text += p.parameters[w].name + p.parameters[w].shape.str();
         auto *n = ir::as<ir::Norm>(op);
         if (auto *gram = n ? std::get_if<ir::Gram>(&n->how) : nullptr)
-            text += fmt::format(" and {} {}{}{}", gram->a.call == gram->b.call, fmt::ptr(&p.source(gram->b.call)),
+            text += fmt::format(" and {} {}{}{}", gram->a.call == gram->b.call, p.layer_key(gram->b.call),
                                 p.values[p.calls[gram->b.call].inputs[0]].shape.str(), gram->a.dy == gram->b.dy);
         else if (n)
             text += " bound";
@@ -62,7 +62,7 @@ private:
 void infer_reads(StepProgram &p, const Context &cx) {
     std::vector<std::string> signatures;
     for (const ir::Op &op : p.ops) signatures.push_back(Signature(p, op).text);
-    KnownReads here, &known = cx.known ? *cx.known : here;
+    std::map<std::string, std::vector<bool>> here, &known = cx.known ? cx.known->reads : here;
     std::set<std::string> unknown;
     std::vector<OpId> asked;  // the first of those that are alike
     for (OpId id : p.ops.ids())

@@ -1,12 +1,14 @@
-#include "generators/lowering/ranks.h"
+#include "generators/ir/ranks.h"
 
-namespace cryolite::compiler {
+#include <fmt/format.h>
+
+namespace cryolite::ir {
 
 namespace {
 
 class Ranks {
 public:
-    Ranks(const StepProgram &p, const ir::Kernel &k) : p(p), k(k) {}
+    Ranks(const Program &p, const Kernel &k) : p(p), k(k) {}
 
     std::map<ValueId, int> run() {
         for (OpId id : k.ops) require(p.ops[id]);
@@ -16,7 +18,7 @@ public:
         // Values that are computed again here are seen as their own layers see them.
         for (int c = p.calls.size(); c-- > 0;)
             if (const ValueId v = p.calls[CallId(c)].output; !p.values[v].stored && rank.count(v)) {
-                const ir::Op again = again_here(p, k, CallId(c));
+                const Op again = again_here(p, k, CallId(c));
                 require(again);
                 spread(again, true);
             }
@@ -24,55 +26,52 @@ public:
     }
 
 private:
-    const StepProgram &p;
-    const ir::Kernel &k;
+    const Program &p;
+    const Kernel &k;
     std::map<ValueId, int> rank;
 
     struct Seen {
         ValueId value;
         int rank;
     };
-    void add_call(std::vector<Seen> &list, const ir::Op &op, CallId c) const {
+    void add_call(std::vector<Seen> &list, const Op &op, CallId c) const {
         const auto &inputs = p.calls[c].inputs;
         for (int j = 0; j < int(inputs.size()); j++)
-            list.push_back({p.operand(op, inputs[size_t(j)]), p.source(c).input_rank(j)});
+            list.push_back({p.operand(op, inputs[size_t(j)]), p.calls[c].input_ranks[size_t(j)]});
     }
-    std::vector<Seen> seen(const ir::Op &op) const {
+    std::vector<Seen> seen(const Op &op) const {
         std::vector<Seen> list;
-        if (auto *s = ir::as<ir::AddAdjoints>(op)) {
+        if (auto *s = as<AddAdjoints>(op)) {
             for (ValueId v : s->addends) list.push_back({v, 0});
             list.push_back({op.writes[0].value, 0});
         }
-        const auto c = ir::call_of(op);
+        const auto c = call_of(op);
         if (!c) return list;
         add_call(list, op, *c);
-        const int out = p.source(*c).output_rank();
+        const int out = p.calls[*c].output_rank;
         list.push_back({p.operand(op, p.calls[*c].output), out});
-        if (auto use = ir::use_of(op); use && use->dy != p.scalars) list.push_back({use->dy, out});
-        if (auto *n = ir::as<ir::Norm>(op))
-            if (auto *gram = std::get_if<ir::Gram>(&n->how)) {
+        if (auto use = use_of(op); use && use->dy != p.scalars) list.push_back({use->dy, out});
+        if (auto *n = as<Norm>(op))
+            if (auto *gram = std::get_if<Gram>(&n->how)) {
                 add_call(list, op, gram->b.call);
-                list.push_back({gram->b.dy, p.source(gram->b.call).output_rank()});
+                list.push_back({gram->b.dy, p.calls[gram->b.call].output_rank});
             }
-        if (auto *g = ir::as<ir::InputGrad>(op)) {
-            const int in = p.source(*c).input_rank(g->input);
+        if (auto *g = as<InputGrad>(op)) {
+            const int in = p.calls[*c].input_ranks[size_t(g->input)];
             list.push_back({op.writes[0].value, in});
             for (ValueId v : g->addends) list.push_back({v, in});
         }
         return list;
     }
-    void require(const ir::Op &op) {
+    void require(const Op &op) {
         for (const Seen &s : seen(op)) {
             if (!s.rank) continue;
             int &known = rank[s.value];
-            if (known && known != s.rank)
-                fail("'{}' cannot share a kernel: it sees '{}' in {} dimensions, its neighbour in {}; compute it at "
-                     "root",
-                     op.name, p.values[s.value].name, s.rank, known);
+            if (known && known != s.rank) throw RanksDiffer(op.name, p.values[s.value].name, s.rank, known);
             known = s.rank;
         }
     }
-    void spread(const ir::Op &op, bool decide) {
+    void spread(const Op &op, bool decide) {
         int r = 0;
         for (const Seen &s : seen(op))
             if (!s.rank && rank.count(s.value)) r = std::max(r, rank[s.value]);
@@ -85,14 +84,19 @@ private:
 
 }  // namespace
 
-std::map<ValueId, int> kernel_ranks(const StepProgram &p, const ir::Kernel &k) { return Ranks(p, k).run(); }
+RanksDiffer::RanksDiffer(const std::string &op, const std::string &value, int here, int there)
+    : Error(fmt::format("'{}' cannot share a kernel: it sees '{}' in {} dimensions, its neighbour in {}; compute it at "
+                        "root",
+                        op, value, here, there)),
+      op(op), value(value), here(here), there(there) {}
 
-ir::Op again_here(const StepProgram &p, const ir::Kernel &k, CallId c) {
-    const ir::Op &first = p.ops[k.ops[0]];
-    ir::Op op{.name = p.layer(c).path,
-              .kind = ir::Forward{c, ir::in_backward(first) ? ir::Forward::in_backward : ir::Forward::in_forward}};
+std::map<ValueId, int> kernel_ranks(const Program &p, const Kernel &k) { return Ranks(p, k).run(); }
+
+Op again_here(const Program &p, const Kernel &k, CallId c) {
+    const Op &first = p.ops[k.ops[0]];
+    Op op{.name = p.layer(c).path, .kind = Forward{c, in_backward(first) ? Forward::in_backward : Forward::in_forward}};
     op.writes = {{p.calls[c].output}};
     return op;
 }
 
-}  // namespace cryolite::compiler
+}  // namespace cryolite::ir

@@ -1,0 +1,96 @@
+// What layers say of themselves with nature() is held against what they compute; a layer that says nothing, and for
+// which no loops are written, is taken for what it computes.
+
+#include <algorithm>
+
+#include "generators/passes/pipeline.h"
+#include "schedules/table.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+class InferNatures {
+public:
+    InferNatures(StepProgram &p, const Context &cx) : p(p), cx(cx), known(cx.known ? cx.known->natures : here) {
+        for (OpId id : p.ops.ids())
+            if (concerns(id)) ops[p.calls[*ir::call_of(p.ops[id])].layer].push_back(id);
+    }
+    void run() {
+        ask();
+        for (auto &[layer, list] : ops) {
+            for (OpId id : list) check(p.layers[layer], id);
+            if (says_nothing(p.layers[layer])) recognise(p.layers[layer], list);
+        }
+    }
+
+private:
+    StepProgram &p;
+    const Context &cx;
+    std::map<std::string, std::optional<ComputedNature>> here, &known;
+    std::map<LayerId, std::vector<OpId>> ops;  ///< each layer's, whose results count
+
+    bool says_nothing(const ir::Layer &l) const {
+        return l.nature == Nature::anchor && !has_loops(l.kind, cx.schedule.machine);
+    }
+    /// A layer that says what it is says it of its result; one that is to be recognised, of its gradients too.
+    bool concerns(OpId id) const {
+        const auto call = ir::call_of(p.ops[id]);
+        if (!call) return false;
+        const ir::Layer &l = p.layer(*call);
+        auto *f = ir::as<ir::Forward>(p.ops[id]);
+        if (f) return f->when == ir::Forward::in_forward && (l.nature != Nature::anchor || says_nothing(l));
+        return ir::is<ir::InputGrad>(p.ops[id]) && says_nothing(l);
+    }
+    std::string signature(OpId id) const {
+        const ir::Op &op = p.ops[id];
+        const CallId c = *ir::call_of(op);
+        auto *g = ir::as<ir::InputGrad>(op);
+        std::string text = fmt::format("{} {} {}", p.layer_key(c), g ? g->input : -1, format_name(p.format));
+        for (ValueId v : p.calls[c].inputs) text += " " + p.values[v].shape.str();
+        return text;
+    }
+    void ask() {
+        std::vector<std::string> signatures;
+        std::vector<OpId> asked;
+        for (const auto &[layer, list] : ops)
+            for (OpId id : list)
+                if (const std::string text = signature(id); !known.count(text) && !std::ranges::count(signatures, text))
+                    signatures.push_back(text), asked.push_back(id);
+        if (asked.empty()) return;
+        const auto answers = cx.natures(p, asked);
+        for (size_t i = 0; i < asked.size(); i++) known[signatures[i]] = answers.at(i);
+    }
+    void check(const ir::Layer &l, OpId id) const {
+        const std::optional<ComputedNature> &c = known.at(signature(id));
+        if (!c || l.nature == Nature::anchor || c->nature == Nature::pointwise) return;
+        const bool rowwise = c->nature == Nature::rowwise;
+        if (rowwise && l.nature == Nature::rowwise) return;
+        fail("[{}] {}: nature() says {}, but {}; {}", l.path, l.kind,
+             l.nature == Nature::rowwise ? "rowwise" : "pointwise", c->witness,
+             rowwise ? "return Nature::rowwise" : "leave nature() out");
+    }
+    void recognise(ir::Layer &l, const std::vector<OpId> &list) const {
+        Nature all = Nature::pointwise;
+        for (OpId id : list) {
+            const std::optional<ComputedNature> &c = known.at(signature(id));
+            if (!c || c->is_declared_only || c->nature == Nature::anchor) return;
+            if (c->nature == Nature::rowwise) all = Nature::rowwise;
+        }
+        // The loops of a kernel without an anchor are not the layer's.
+        if (all == Nature::rowwise || !has_own_loops(list[0])) l.nature = all;
+    }
+    bool has_own_loops(OpId id) const {
+        const Layer &layer = p.source(*ir::call_of(p.ops[id]));
+        return std::ranges::any_of(cx.schedule.loops_of,
+                                   [&](const auto &own) { return own.first.first == typeid(layer); });
+    }
+};
+
+}  // namespace
+
+void infer_natures(StepProgram &p, const Context &cx) {
+    if (cx.natures) InferNatures(p, cx).run();
+}
+
+}  // namespace cryolite::compiler
