@@ -116,6 +116,24 @@ TEST_CASE("schedules: batch norm, accumulating over micro-batches" * slow()) {
     check_kernels(Compiled<Normed>(three_rows, {}, {.accumulate = true}));
 }
 
+TEST_CASE("batch norm: one pass over the rows makes mean and variance, one more the sums of its gradient") {
+    const Compiled<Normed> c(three_rows);
+    const std::pair<const char *, int> passes_over_rows[] = {{"norm", 1}, {"d(stem)", 2}, {"next(norm)", 1}};
+    auto sums = [&](int i) {
+        const KernelId k = c.kernel(i == 0 ? "forward" : "step", passes_over_rows[i].first);
+        int n = 0;
+        for (const Func &f :
+             build_kernel(c.program, c.program.kernels[k], c.machine, {.scheduled = false}).group.funcs())
+            n += f.has_update_definition();
+        return std::to_string(n);
+    };
+    run_children(3, 2, 60, sums, [&](int i, const ChildResult &r) {
+        CAPTURE(passes_over_rows[i].first);
+        CHECK(r.error == "");
+        CHECK(r.output == std::to_string(passes_over_rows[i].second));
+    });
+}
+
 TEST_CASE("batch norm: its states are read by every pass, written by those of training, and not trained") {
     Compiled<Normed> c({{"batch", "4"}}, {}, {.accumulate = true});
     const StepProgram &p = c.program;
