@@ -15,10 +15,10 @@ const NamedLoops *find(const LoopTable &table, const Group &g, const std::string
 
 const LoopTable &table_of(const Machine &m) { return m.gpu() ? gpu::loop_table() : cpu::loop_table(); }
 
-/// Whether all sums are of rows, each in any order.
-bool sums_rows_alone(const Group &g) {
+/// Whether all sums are along rows, or over them, each in any order.
+bool sums_are_of_rows(const Group &g) {
     return std::ranges::all_of(g.funcs(), [&](const Func &f) {
-        if (!f.has_update_definition()) return true;
+        if (!f.has_update_definition() || (g.in_place && f.name() == g.out.name())) return true;
         if (!is_row_number(f) || f.num_update_definitions() != 1) return false;
         const Halide::Internal::Definition &d = f.function().update(0);
         const auto *row = d.args()[0].as<Halide::Internal::Variable>();
@@ -42,8 +42,11 @@ std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nat
     auto own = step.loops_of.find({std::type_index(typeid(*anchor)), g.form});
     if (own != step.loops_of.end()) return NamedLoops{anchor->kind(), own->second};
     if (const NamedLoops *loops = find(table, g, anchor->kind())) return *loops;
-    const bool of_rows = g.form == Form::forward || g.form == Form::d_input;
-    if (nature == Nature::rowwise && of_rows && g.extents.size() == 2 && sums_rows_alone(g)) return table.rowwise;
+    if (nature != Nature::anchor && sums_are_of_rows(g)) {
+        const bool of_gains = g.form == Form::d_parameter;
+        if (of_gains && g.extents.size() == 1) return table.gains_of_rows;
+        if (!of_gains && g.extents.size() == 2) return table.rowwise;
+    }
     if (g.in_place || !table.automatic) return table.plain;  // an autoscheduler might compute an element twice
     return std::nullopt;
 }

@@ -23,9 +23,11 @@ struct LoopTable {
     std::vector<Line> sums;  ///< gradients of parameters that are sums over rows, not products
     NamedLoops ghost_norm, squared_norm;
     NamedLoops pointwise;  ///< without an anchor
-    NamedLoops rowwise;    ///< of a layer without a line that makes sums of rows, and nothing else that is a sum
-    NamedLoops plain;      ///< any kernel at all
-    bool automatic;        ///< autoschedulers come before `plain`, where a layer has no line
+    // Of a layer without a line that is pointwise or needs whole rows.
+    NamedLoops rowwise;        ///< sums are of rows alone
+    NamedLoops gains_of_rows;  ///< gradients of its gains and biases: sums over rows, of what takes sums of rows
+    NamedLoops plain;          ///< any kernel at all
+    bool automatic;            ///< autoschedulers come before `plain`, where a layer has no line
 };
 
 namespace cpu {

@@ -52,6 +52,7 @@ const LoopTable &loop_table() {
         .squared_norm = {"squared_norm", squared_norm},
         .pointwise = {"pointwise", pointwise},
         .rowwise = {"rowwise", rowwise},
+        .gains_of_rows = {"sum_normalised_rows", sum_normalised_rows},
         .plain = {"plain loops", plain_loops},
         .automatic = true,
     };

@@ -50,6 +50,7 @@ const LoopTable &loop_table() {
         .squared_norm = {"gpu squared_norm", squared_norm},
         .pointwise = {"gpu pointwise", plain_loops},
         .rowwise = {"gpu rowwise", rowwise},
+        .gains_of_rows = {"gpu sums", plain_loops},
         .plain = {"plain loops", plain_loops},
         .automatic = false,
     };

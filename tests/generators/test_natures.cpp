@@ -88,6 +88,34 @@ template <bool given> struct Behind : Classifier {
     }
 };
 
+/// A norm with gains and biases, and a pointwise layer with both, which say nothing.
+struct Norm : Layer {
+    Parameter g{this, "g", {37}, ones}, b{this, "b", {37}, zeros};
+    using Layer::Layer;
+    Func forward(Array x) override {
+        Func y("y"), total("total");
+        RDom k(0, x.extent(0), "k");
+        total(r) += x(k, r) * x(k, r);
+        y(i, r) = x(i, r) * g(i) / sqrt(1 + total(r)) + b(i);
+        return y;
+    }
+};
+struct Bend : Norm {
+    using Norm::Norm;
+    Func forward(Array x) override {
+        Func y("y");
+        y(i, r) = sin(x(i, r) * g(i) + b(i));
+        return y;
+    }
+};
+struct Gains : Classifier {
+    Linear up{"up", 13, 37}, head{"head", 37, classes};
+    Norm norm{"norm"};
+    Bend bend{"bend"};
+    Shape features() const override { return {13}; }
+    Tensor forward(Tensor x) override { return head(bend(norm(up(x)))); }
+};
+
 using Made = Compiled<Between>;
 
 Made make(Func (*made)(const Array &), Nature said = Nature::anchor, const Made::Schedule &lines = {}) {
@@ -102,8 +130,8 @@ Nature nature_of(const Made &c) {
         if (l.path == "layer") return l.nature;
     fail("the model has no 'layer'");
 }
-std::string loops_of(const Made &c, const std::string &entry, const std::string &op) {
-    const CompileReport r = describe_kernels(c.program, c.machine, {.progress = {}});
+template <typename M> std::string loops_of(const Compiled<M> &c, const std::string &entry, const std::string &op) {
+    const CompileReport r = describe_kernels(c.program, c.machine, CompileOptions());
     return r.kernels[size_t(c.kernel(entry, op).index)].loops;
 }
 
@@ -160,6 +188,17 @@ TEST_CASE("natures: one that normalises rows has their loops, forward and back")
     CHECK(loops_of(c, "forward", "layer") == "rowwise");
     CHECK(loops_of(c, "step", "d(up)") == "rowwise");
     check_kernels(c);
+}
+
+TEST_CASE("natures: gradients of gains and biases have loops of sums over rows, also where they are accumulated") {
+    for (bool accumulate : {false, true}) {
+        const Compiled<Gains> c({{"batch", "21"}}, nullptr, {.accumulate = accumulate});
+        for (const char *gain : {"d(norm.g)", "d(norm.b)", "d(bend.g)", "d(bend.b)"}) {
+            CAPTURE(gain);
+            CHECK(loops_of(c, "step", gain) == "sum_normalised_rows");
+        }
+        check_kernels(c);
+    }
 }
 
 TEST_CASE("natures: what needs more than its row is taken for nothing") {
