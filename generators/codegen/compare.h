@@ -7,9 +7,9 @@
 
 namespace cryolite::compiler {
 
-/// What a kernel is compared on. `large`: eight times as large as random ones, so that what is not kept in range
-/// overflows; `tiny`: half of them denormal.
-enum class Inputs { random, positive, large, tiny };
+/// What a kernel is compared on. `small`: a 256th of random ones, so that what keeps a root from zero counts; `large`:
+/// eight times as large, so that what is not kept in range overflows; `tiny`: half of them denormal.
+enum class Inputs { random, positive, small, large, tiny };
 
 /// A kernel compiled in this process.
 class KernelTrial {
@@ -44,9 +44,8 @@ struct Expected {
 /// most. Throws where it fails.
 Expected unscheduled_outputs(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m,
                              int seconds, bool all);
-/// Throws where a scheduled kernel computes something else, or not twice the same.
-void hold_against(const Expected &expected, const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built,
-                  const Machine &m);
+/// Throws where a scheduled kernel computes something else, not twice the same, or writes past the end of an array.
+void hold_against(const Expected &expected, const BuiltKernel &built, KernelTrial &scheduled);
 
 /// Throws, with the reason, where a scheduled kernel computes something else than the unscheduled one. Returns a word
 /// where they could not be compared; empty: they agree. The unscheduled one may run for `seconds`.

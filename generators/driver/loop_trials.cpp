@@ -147,7 +147,10 @@ void try_loops(const StepProgram &p, Step &step, const Machine &m, const Compile
                 if (std::ranges::find(built.group.tunables.declared, name, &Tunable::name) ==
                     built.group.tunables.declared.end())
                     fail("its loops have no number '{}' then", name);
-            if (expected.hindrance.empty()) hold_against(expected, p, k, built, m);
+            if (expected.hindrance.empty()) {
+                KernelTrial trial(p, k, built, m, false);
+                hold_against(expected, built, trial);
+            }
             if (!store.has(built.key))
                 store.put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
             return built.key;

@@ -1,5 +1,6 @@
 // Kernels that a search times, here functions: what is wrong is refused whatever its time.
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
@@ -73,6 +74,45 @@ int not_finite(void **argv) {
 }
 int failing(void **) { return -7; }
 
+/// Kernels that are wrong by `amount`, in one of these ways.
+struct Mutant {
+    const char *what;
+    Task task;
+};
+int amount = 0;
+constexpr Mutant mutants[] = {
+    {"shifted index", [](void *, int i, uint8_t *c) { return arrays(c).y[i] = 2 * arrays(c).x[(i + amount) % n], 0; }},
+    {"wrong tail",
+     [](void *, int i, uint8_t *c) { return i < n - amount ? arrays(c).y[i] = 2 * arrays(c).x[i] : 0, 0; }},
+    {"dropped term",
+     [](void *, int i, uint8_t *c) { return arrays(c).y[i] = (i == amount ? 1.0f : 2.0f) * arrays(c).x[i], 0; }},
+    {"overlap",  // each iteration writes a range, which the next ones' begin in
+     [](void *, int i, uint8_t *c) {
+         for (int k = i; k <= std::min(i + amount, n - 1); k++) arrays(c).y[k] = 2 * arrays(c).x[i];
+         return 0;
+     }},
+    {"off-by-one store", [](void *, int i, uint8_t *c) { return arrays(c).y[i + amount] = 2 * arrays(c).x[i], 0; }},
+    {"store before the array",
+     [](void *, int i, uint8_t *c) { return arrays(c).y[i - amount] = 2 * arrays(c).x[i], 0; }},
+    {"race to write",  // another iteration's element, which is right afterwards where that one comes later
+     [](void *, int i, uint8_t *c) {
+         if (i + amount < n) arrays(c).y[i + amount] = 0;
+         return arrays(c).y[i] = 2 * arrays(c).x[i], 0;
+     }},
+    {"race to read",  // what another iteration writes
+     [](void *, int i, uint8_t *c) {
+         const float other = i >= amount ? arrays(c).y[i - amount] - 2 * arrays(c).x[i - amount] : 0;
+         return arrays(c).y[i] = 2 * arrays(c).x[i] + other, 0;
+     }},
+    {"right, and outside",
+     [](void *, int i, uint8_t *c) {
+         if (i == 0) arrays(c).y[n - 1 + amount] = arrays(c).y[-amount] = 1;
+         return arrays(c).y[i] = 2 * arrays(c).x[i], 0;
+     }},
+};
+const Mutant *mutant = nullptr;
+int mutated(void **argv) { return loop(argv, mutant->task); }
+
 std::string why_not(Bundle::Function candidate, Timing *timing = nullptr) {
     const Plan p = plan();
     const std::unique_ptr<Device> device = make_cpu_device(2);
@@ -106,6 +146,19 @@ TEST_CASE("candidates: what computes something else is refused") {
     CHECK(why_not(failing).starts_with("it fails with code -7"));
     calls = 0;
     CHECK(why_not(sometimes) != "");
+}
+
+TEST_CASE("candidates: 180 mutants, none of which is accepted") {
+    for (const Mutant &m : mutants)
+        for (amount = 1; amount <= 20; amount++) {
+            mutant = &m;
+            INFO(m.what, " by ", amount);
+            const std::string why = why_not(mutated);
+            CHECK(why != "");
+            if (std::string(m.what) == "right, and outside") CHECK(why == "it writes outside of the array of y");
+            if (std::string(m.what).starts_with("race"))
+                CHECK(why == "its result depends on the order of its parallel iterations");
+        }
 }
 
 }  // namespace cryolite::test
