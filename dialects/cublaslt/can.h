@@ -59,13 +59,16 @@ inline std::string why_not(const Product &p) {
     return "";
 }
 
-/// Bytes for partial sums of a reduction that is cut into parts, of up to 16, and the counters of those.
+constexpr int64_t workspace_alignment = 256;  ///< as cuBLASLt asks for
+
+/// Bytes for partial sums of a reduction that is cut into parts, of up to 16, and the counters of those, wherever they
+/// begin.
 inline int64_t workspace(const Product &p) {
     constexpr int64_t most = int64_t(32) << 20, counters = 64 << 10;
     const int64_t result = p.form == Product::forward   ? int64_t(p.rows) * p.out
                            : p.form == Product::d_input ? int64_t(p.rows) * p.in
                                                         : int64_t(p.in) * p.out;
-    return std::min(most, 16 * 4 * result + counters);
+    return std::min(most, 16 * 4 * result + counters) + workspace_alignment;
 }
 
 }  // namespace cryolite::of_cublaslt

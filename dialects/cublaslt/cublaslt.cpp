@@ -3,6 +3,7 @@
 
 #include "dialects/cublaslt/can.h"
 
+#include <memory>
 #include <stdexcept>
 
 #include "dialects/cublaslt/matmul.h"
@@ -22,9 +23,20 @@ Matrix moved(Matrix m, int64_t elements) {
     return m;
 }
 
+/// The arena's places are not as far apart as the library asks for. The bytes do not depend on the place, as
+/// algorithms are remembered by them.
+ProductPlace aligned(ProductPlace place) {
+    constexpr size_t alignment = workspace_alignment;
+    size_t left = place.workspace_bytes;
+    place.workspace_bytes = left > alignment ? left - alignment : 0;
+    if (!std::align(alignment, place.workspace_bytes, place.workspace, left) || place.workspace_bytes == 0)
+        place.workspace = nullptr, place.workspace_bytes = 0;
+    return place;
+}
+
 class ReadyProduct : public Ready {
 public:
-    ReadyProduct(const Product &p, const ProductPlace &place) : p(p), place(place) {
+    ReadyProduct(const Product &p, const ProductPlace &place) : p(p), place(aligned(place)) {
         if (const std::string why = why_not(p); !why.empty()) throw std::runtime_error(why);
         read_epilogue(p, epilogue);
         if (p.form == Product::d_input)

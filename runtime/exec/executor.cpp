@@ -230,6 +230,14 @@ void Executor::check(const Line &line, const CallFailure &failure, size_t first)
 void Executor::run(const Line &line, std::span<double> seconds) {
     const AtWork at_work(collective_);
     if (seconds.empty()) return check(line, device_.run(line.ready, line.replay.get()), 0);
+    if (GpuStream *gpu = device_.gpu()) {  // by events, without the host's part
+        for (size_t i = 0; i < line.ready.size(); i++)
+            seconds[size_t(line.call_of[i])] += gpu->seconds([&] {
+                check(line, device_.run({&line.ready[i], 1}), i);
+                return 0;
+            });
+        return;
+    }
     using Clock = std::chrono::steady_clock;
     run_each(line, [&](size_t call, bool, const std::function<void()> &work) {
         const auto start = Clock::now();

@@ -91,6 +91,7 @@ struct Product {
         return "";
     }
     std::string outside(size_t workspace, const void *place) const {
+        if (reinterpret_cast<uintptr_t>(place) % 256) return "the workspace is not aligned to 256 bytes";
         if (workspace && !CudaRecorder::is_memory(place, workspace)) return "the workspace is not the GPU's";
         if (!a().is_memory() || !b().is_memory() || !d().is_memory() || (beta != 0 && !c().is_memory()))
             return "a matrix is not in the GPU's memory";

@@ -110,7 +110,7 @@ TEST_CASE("dialects: cublaslt on a GPU: what it takes, what not, and its workspa
     CHECK(product_of(c.program, up).type == "tfloat32");
     CHECK(up.dialects.empty());
     REQUIRE(up.workspace);
-    CHECK(c.program.values[up.workspace].bytes() == 16 * 4 * 3 * 7 + (64 << 10));
+    CHECK(c.program.values[up.workspace].bytes() == 16 * 4 * 3 * 7 + (64 << 10) + 256);
     CHECK(c.program.memory.offset.count(up.workspace) == 1);
 }
 

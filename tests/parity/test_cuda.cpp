@@ -90,6 +90,28 @@ TEST_CASE("cuda: products of --dialect cublaslt are in the graphs, each with a w
     }
 }
 
+TEST_CASE("cuda: --profile times each kernel by events") {
+    UseRecorder use;
+    UseCublasLtRecorder lt;
+    TrainingCase c(sizes, "--update separate --dialect cublaslt", "cuda");
+    c.step();
+    std::vector<double> seconds;
+    c.trainer.profile(&seconds);
+    use.recorder.calls.clear(), lt.recorder.calls.clear();
+    c.step();
+    double all = 0;
+    for (double s : seconds) all += s;
+    // Of this GPU only products take time.
+    const double products = double(lt.recorder.calls.size());
+    CHECK(products > 5);
+    CHECK(std::abs(all - products * CublasLtRecorder::seconds(2)) < 1e-6);
+    CHECK(use.recorder.count("cuEventElapsedTime") == int(seconds.size()));
+    CHECK(use.recorder.count("cuGraphLaunch") == 0);
+    c.trainer.profile(nullptr);
+    c.step();
+    CHECK(use.recorder.count("cuGraphLaunch") == 2);
+}
+
 TEST_CASE("cuda: a GPU that is behind is waited for by the step before the last") {
     UseRecorder use;
     TrainingCase c(sizes, "--update separate", "cuda");

@@ -69,9 +69,12 @@ public:
         if (memory.empty())
             for (const Product::Argument &a : arguments)
                 memory.push_back(device->allocate(size_t(a.elements * bytes_of(format_of(a.type))), "argument"));
-        if (!workspace.address) workspace = device->allocate(workspace_bytes, "workspace");
-        ProductPlace place{
-            .arguments = {}, .workspace = workspace.address, .workspace_bytes = workspace_bytes, .gpu = device->gpu()};
+        constexpr size_t apart = 64;  // as places of an arena are
+        if (!workspace.address) workspace = device->allocate(workspace_bytes + apart, "workspace");
+        ProductPlace place{.arguments = {},
+                           .workspace = static_cast<char *>(workspace.address) + apart,
+                           .workspace_bytes = workspace_bytes,
+                           .gpu = device->gpu()};
         for (const DeviceMemory &m : memory) place.arguments.push_back(m.address);
         ready = load_dialect("cublaslt")->prepare(p, place);
     }

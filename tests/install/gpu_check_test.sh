@@ -1,0 +1,33 @@
+#!/bin/bash
+# tools/gpu_check, with --device opencl in place of a GPU: it passes, without anything of the checkout or of Halide, and says
+# what is wrong. usage: gpu_check_test.sh SOURCE BUILD
+. "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
+unset CRYOLITE_ROOT
+"$command" train digits --device opencl --steps 1 --eval-every 0 --out first --cache "$work/cache" > /dev/null 2> err ||
+    { grep -q OpenCL err && echo "skipped: $(head -1 err)" || fail "$(cat err)"; exit $((failures > 0)); }
+check=$1/tools/gpu_check
+export CRYOLITE_COMMAND=$command
+"$check" pack packed --device opencl --steps 20 > out 2>&1 || { fail "pack: $(cat out)"; exit 1; }
+[ "$(du -sb packed | cut -f1)" -le 41943040 ] || fail "the folder is too large"
+mv packed "elsewhere with blanks"
+alone() { env -i PATH=/usr/bin:/bin HOME="$work" "$work/elsewhere with blanks/gpu_check" "$@"; }
+alone result.json 2> err || fail "it fails: $(cat err result.json)"
+for words in '"passed":true,"device":"opencl"' '"model":"nano","passed":true,"steps":20' '"model":"digits","passed":true' \
+    '"same_bits_twice":true' '"median_s":'; do
+    grep -qF "$words" result.json || fail "without $words: $(cat result.json)"
+done
+
+# One loss is another: the model is named.
+cd "elsewhere with blanks" || exit 1
+echo digits > models
+sed -i '7s/ .*/ 2.5/' reference/digits
+alone > ../result 2> ../err && fail "a wrong loss passes"
+grep -q '"model":"digits","passed":false' ../result || fail "$(cat ../result)"
+# A bundle with a byte changed is not taken; nor a model that is not there.
+printf x | dd of=bundles bs=1 seek=100000 conv=notrunc status=none
+alone > ../result 2> ../err && fail "a damaged bundle passes"
+grep -q "bundles cannot be imported" ../err || fail "damaged: $(cat ../err)"
+cd .. || exit 1
+"$check" pack other --models "nano nonsense" > out 2>&1
+[ $? = 2 ] && grep -q "there is no model nonsense" out || fail "an unknown model: $(cat out)"
+exit $((failures > 0))
