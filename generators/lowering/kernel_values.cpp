@@ -116,10 +116,11 @@ void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
     check_arity(op, f, of_input ? in.rank(result) : p.parameters[w].shape.rank());
     defined.push_back({&op, f});
     if (sums) f = with_addends(op, f);
-    if (!of_input && is_scatter(f, p.values[result].layout) && find<ir::Update>(w))
-        scattered[w] = f;
-    else
+    if (!of_input && is_scatter(f, p.values[result].layout) && find<ir::Update>(w)) {
+        if (!scattered.emplace(w, f).second) fail("[{}] two lookups of a table are in its update", op.name);
+    } else {
         in.arrays[result] = in.kept(result, f, of_input ? seen_shape(result) : p.values[result].shape);
+    }
 }
 
 Factors KernelValues::factors(const ir::Op &op, ParamId w, const ir::Use &use) {

@@ -70,6 +70,8 @@ inline constexpr Rule own_update{"own-update", "a gradient can only be placed in
     sum_of_blocks{"sum-of-blocks", "the head's rows come in blocks of {}, and the gradient is the sum of theirs"},
     sum_of_products{"sum-of-products", "the parameter is used by {} products, and its gradient is their sum"},
     scattered_rows{"scattered-rows", "rows scattered into a tied table need it in panels"},
+    scattered_twice{"scattered-twice",
+                    "rows are looked up in the table {} times, and its product adds those of one lookup"},
     not_known_finite{"not-known-finite",
                      "an update is withheld where a gradient is not finite, which is not yet known"},
     norm_of_sum{

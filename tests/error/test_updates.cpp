@@ -62,6 +62,23 @@ struct Twice : Classifier {
     Tensor forward(Tensor x) override { return head(up(up(x))); }
 };
 
+/// A tied table whose rows are looked up twice, and once.
+struct LookedUp : TextModel {
+    GeneratorParam<int> lookups{"lookups", 2};
+    Embedding table{"table", 11, 6, normal(0.5)};
+    TiedHead head{table};
+    CrossEntropy cross_entropy{"loss"};
+    Tensor forward(Tensor x) override { return head(lookups == 2 ? 0.25 * table(x) + table(x) : table(x)); }
+    Tensor loss(Tensor o, Tensor targets) override { return cross_entropy(o, targets); }
+};
+
+std::string of_lookups(const char *lookups) {
+    return error_of([&] {
+        Compiled<LookedUp>({{"lookups", lookups}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}},
+                           [](LookedUp &net, Step &s) { s(d(net.table.table)).compute_at(next(net.table.table)); });
+    });
+}
+
 std::string of_small_gpt(const Compiled<Gpt>::Schedule &lines, StepOptions options = {}) {
     return error_of([&] {
         Compiled<Gpt>(
@@ -85,6 +102,10 @@ TEST_CASE("a gradient inside its update: a tied table, where it is in panels; no
               Compiled<Twice>({{"batch", "3"}}, [](Twice &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
           }) == "s(d(up.weight)).compute_at(next(up.weight)) is refused: the parameter is used by 2 products, and its "
                 "gradient is their sum; the nearest legal line is s(d(up.weight)).compute_root()");
+    CHECK(of_lookups("1") == "");
+    CHECK(of_lookups("2") ==
+          "s(d(table.weight)).compute_at(next(table.weight)) is refused: rows are looked up in the table 2 times, and "
+          "its product adds those of one lookup; the nearest legal line is s(d(table.weight)).compute_root()");
     // Of the residual stream, which the next norm and the next addition read.
     CHECK(of_small_gpt([](Gpt &net, Step &s) { s(net.blocks[0].norm1).compute_at(net.blocks[0].qkv); }) == "");
 }

@@ -88,6 +88,7 @@ private:
         if (products == 0) return rules::scattered;
         if (products > 1 && p.chunks.rows) return {rules::sum_of_blocks, p.chunks.rows};
         if (products > 1) return {rules::sum_of_products, products};
+        if (scattered > 1) return {rules::scattered_twice, scattered};
         if (scattered && p.values[p.parameters[w].value].layout.row_major()) return rules::scattered_rows;
         if (Reason why = unknown_norm(factored)) return why;
         for (OpId r : e.readers(p.parameters[w].value))
