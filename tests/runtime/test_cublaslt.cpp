@@ -1,21 +1,13 @@
 // Products by the dialect cublaslt on the device cuda, against doubles of the driver and of the library: what each
 // recorded product comes to, as its descriptors say, is what plain loops of the host come to.
 
-#include <array>
 #include <cstddef>
-#include <deque>
-#include <map>
+#include <functional>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "dialects/cublaslt/api.h"
-#include "dialects/dialect.h"
 #include "runtime/cache/tuned_algorithms.h"
-#include "runtime/device/make_device.h"
-#include "tests/cuda/number_formats.h"
-#include "tests/cuda/use_cublaslt_recorder.h"
-#include "tests/cuda/use_recorder.h"
-#include "tests/runtime/formula.h"
+#include "tests/runtime/product_trial.h"
 #include "tests/runtime/scratch.h"
 
 #if __has_include(<cublasLt.h>) && __has_include(<cuda_fp16.h>) && __has_include(<driver_types.h>)
@@ -26,183 +18,13 @@ namespace cryolite::test {
 
 namespace {
 
-using Words = std::vector<std::string>;
-
-int format_of(const std::string &type) { return type == "float16" ? float16 : type == "bfloat16" ? bfloat16 : float32; }
-
-/// A product with arrays of its own on a GPU, and what plain loops make of them.
-class Trial {
-public:
-    UseRecorder cuda;
-    UseCublasLtRecorder lt;
-
-    explicit Trial(Product given, const Words &ops = {}, bool bias_gradient = false) : p(std::move(given)) {
-        const int64_t of_x = int64_t(p.rows) * p.in, of_y = int64_t(p.rows) * p.out, of_W = weights();
-        const int64_t of_result = p.form == Product::forward ? of_y : p.form == Product::d_input ? of_x : of_W;
-        if (p.form != Product::d_parameter) p.weight = add(p.type, of_W, false);
-        if (p.form != Product::d_input) p.x = add(p.type, of_x, false);
-        if (p.form != Product::forward) p.dy = add(p.type, of_y, false);
-        for (const std::string &op : ops) {
-            if (op == "kept") {
-                p.then.back().stores = add(p.result, of_result, true);
-                continue;
-            }
-            const bool reads = op == "bias" || op == "add" || op.starts_with("d_");
-            p.then.push_back({op, reads ? add(p.result, op == "bias" ? p.out : of_result, false) : -1, -1});
-        }
-        (p.then.empty() ? p.stores : p.then.back().stores) = add(p.result, of_result, true);
-        if (bias_gradient) p.bias_gradient = add(p.result, p.out, true);
-        p.check(arguments);
-        device = make_device("cuda", 1);
-    }
-    ~Trial() {
-        ready.reset();
-        for (DeviceMemory &m : memory) device->release(m);
-        if (workspace.address) device->release(workspace);
-        device.reset();
-        CHECK(lt.recorder.handles == 0);
-        CHECK(lt.recorder.objects == 0);
-        for (const std::string &wrong : lt.recorder.wrong) CHECK(wrong == "");
-    }
-
-    void prepare(size_t workspace_bytes = 1 << 16) {
-        if (memory.empty())
-            for (const Product::Argument &a : arguments)
-                memory.push_back(device->allocate(size_t(a.elements * bytes_of(format_of(a.type))), "argument"));
-        constexpr size_t apart = 64;  // as places of an arena are
-        if (!workspace.address) workspace = device->allocate(workspace_bytes + apart, "workspace");
-        ProductPlace place{.arguments = {},
-                           .workspace = static_cast<char *>(workspace.address) + apart,
-                           .workspace_bytes = workspace_bytes,
-                           .gpu = device->gpu()};
-        for (const DeviceMemory &m : memory) place.arguments.push_back(m.address);
-        ready = load_dialect("cublaslt")->prepare(p, place);
-    }
-    /// Numbers from a formula into every array, those that are written among them.
-    void fill() {
-        values.clear();
-        for (size_t a = 0; a < arguments.size(); a++) {
-            const int format = format_of(arguments[a].type);
-            auto &v = values.emplace_back(size_t(arguments[a].elements));
-            std::vector<char> stored(v.size() * size_t(bytes_of(format)));
-            for (size_t i = 0; i < v.size(); i++) {
-                const double x = double(formula_bits("cublaslt " + std::to_string(a), i) >> 11) * 0x1p-53 - 0.5;
-                store(stored.data(), int64_t(i), format, float(2 * x)), v[i] = load(stored.data(), int64_t(i), format);
-            }
-            device->upload(memory[a], 0, stored.data(), stored.size());
-        }
-    }
-    CallFailure run(Replay *replay = nullptr) {
-        const KernelCall call{run_ready, argv.data()};
-        argv[1] = ready.get();
-        context = device->context();
-        return device->run({&call, 1}, replay);
-    }
-    std::vector<float> get(int argument) {
-        const Product::Argument &a = arguments[size_t(argument)];
-        std::vector<char> stored(size_t(a.elements * bytes_of(format_of(a.type))));
-        device->download(stored.data(), memory[size_t(argument)], 0, stored.size());
-        device->finish();
-        std::vector<float> v(static_cast<size_t>(a.elements));
-        for (size_t i = 0; i < v.size(); i++) v[i] = load(stored.data(), int64_t(i), format_of(a.type));
-        return v;
-    }
-    /// All that is stored, and what is between the columns of a panel and its end, as it was.
-    void check() {
-        const double bits = p.result == "float16" ? 0x1p-10 : p.result == "bfloat16" ? 0x1p-7 : 1e-5;
-        for (auto &[argument, expected] : expected_values()) {
-            const std::vector<float> got = get(argument);
-            double worst = 0;
-            for (size_t i = 0; i < got.size(); i++)
-                worst = std::max(worst, std::abs(got[i] - expected[i]) / (1 + std::abs(expected[i])));
-            CAPTURE(argument);
-            CHECK(worst < bits);
-        }
-    }
-
-    Product p;
-    std::vector<Product::Argument> arguments;
-    std::unique_ptr<Device> device;
-    std::unique_ptr<Ready> ready;
-
-private:
-    std::deque<DeviceMemory> memory;
-    DeviceMemory workspace;
-    std::deque<std::vector<float>> values;
-    void *context = nullptr;
-    std::array<void *, 2> argv = {&context, nullptr};
-
-    int add(const std::string &type, int64_t elements, bool written) {
-        arguments.push_back({type == "tfloat32" ? "float32" : type, elements, written});
-        return int(arguments.size()) - 1;
-    }
-    int64_t weights() const {
-        return p.panel ? int64_t(p.out + p.panel - 1) / p.panel * p.panel * p.in : int64_t(p.out) * p.in;
-    }
-    size_t at_weight(int o, int i) const {
-        if (!p.panel) return size_t(i) * size_t(p.out) + size_t(o);
-        return size_t(o / p.panel) * size_t(p.panel * p.in) + size_t(i * p.panel + o % p.panel);
-    }
-    double factor(int argument, size_t i) const {
-        const float x = values[size_t(argument)][i];
-        return p.type == "tfloat32" ? rounded(x, 10) : x;
-    }
-    double product(int row, int column) const {  // of the result, `column` innermost
-        double sum = 0;
-        if (p.form == Product::forward)
-            for (int i = 0; i < p.in; i++) sum += factor(p.weight, at_weight(column, i)) * factor(p.x, at_x(i, row));
-        else if (p.form == Product::d_input)
-            for (int o = 0; o < p.out; o++) sum += factor(p.weight, at_weight(o, column)) * factor(p.dy, at_y(o, row));
-        else
-            for (int r = 0; r < p.rows; r++) sum += factor(p.dy, at_y(column, r)) * factor(p.x, at_x(row, r));
-        return sum;
-    }
-    size_t at_x(int i, int r) const { return size_t(r) * size_t(p.in) + size_t(i); }
-    size_t at_y(int o, int r) const { return size_t(r) * size_t(p.out) + size_t(o); }
-
-    std::map<int, std::vector<double>> expected_values() const {
-        std::map<int, std::vector<double>> all;
-        for (size_t a = 0; a < arguments.size(); a++)
-            if (arguments[a].written) all[int(a)] = {values[a].begin(), values[a].end()};
-        const int columns = p.form == Product::d_input ? p.in : p.out;
-        const int rows = p.form == Product::d_parameter ? p.in : p.rows;
-        for (int r = 0; r < rows; r++)
-            for (int c = 0; c < columns; c++) {
-                const size_t at = p.form == Product::d_parameter ? at_weight(c, r) : size_t(r * columns + c);
-                double x = product(r, c);
-                if (p.accumulate) x += values[size_t(p.stores)][at];
-                if (p.stores >= 0) all[p.stores][at] = x;
-                for (const Product::Then &t : p.then) {
-                    const double read = t.reads < 0 ? 0 : values[size_t(t.reads)][t.op == "bias" ? size_t(c) : at];
-                    x = after(t.op, x, read);
-                    if (t.stores >= 0) all[t.stores][at] = x;
-                }
-            }
-        for (int o = 0; p.bias_gradient >= 0 && o < p.out; o++) {
-            double sum = 0;
-            for (int r = 0; r < p.rows; r++) sum += values[size_t(p.dy)][at_y(o, r)];
-            all[p.bias_gradient][size_t(o)] = sum;
-        }
-        return all;
-    }
-    static double after(const std::string &op, double x, double read) {
-        const double k = std::sqrt(2 / std::acos(-1));
-        auto tanh_at = [&](double v) { return std::tanh(k * (v + 0.044715 * v * v * v)); };
-        if (op == "bias" || op == "add") return x + read;
-        if (op == "relu") return std::max(x, 0.0);
-        if (op == "gelu_tanh") return 0.5 * x * (1 + tanh_at(x));
-        const double t = tanh_at(read);
-        return x * (0.5 * (1 + t) + 0.5 * read * (1 - t * t) * k * (1 + 3 * 0.044715 * read * read));
-    }
-};
-
 Product product(Product::Form form, int rows, int in, int out, int panel = 0, const std::string &type = "float32",
                 const std::string &result = "float32") {
     return {.form = form, .type = type, .result = result, .rows = rows, .in = in, .out = out, .panel = panel};
 }
 
 void check(const Product &p, const Words &ops = {}, bool bias_gradient = false) {
-    Trial t(p, ops, bias_gradient);
+    ProductTrial t(p, ops, bias_gradient);
     INFO(nlohmann::json(t.p).dump());
     t.prepare(), t.fill();
     CHECK(t.run().call == -1);
@@ -290,9 +112,9 @@ TEST_CASE("cublaslt: what it cannot do, and why") {
 TEST_CASE("cublaslt: the fastest algorithm that fits is taken, measured once and remembered") {
     Scratch folder;
     const Product p = product(Product::forward, 5, 7, 13);
-    auto algorithm = [](Trial &t) { return t.lt.recorder.calls.back().algorithm; };
+    auto algorithm = [](ProductTrial &t) { return t.lt.recorder.calls.back().algorithm; };
     {
-        Trial t(p);
+        ProductTrial t(p);
         t.device->use_records(std::make_shared<TunedAlgorithms>(folder.path));
         t.prepare();
         CHECK(algorithm(t) == 3);  // the last that was tried
@@ -303,26 +125,26 @@ TEST_CASE("cublaslt: the fastest algorithm that fits is taken, measured once and
         CHECK(algorithm(t) == 2);
     }
     {
-        Trial t(p);
+        ProductTrial t(p);
         t.device->use_records(std::make_shared<TunedAlgorithms>(folder.path));
         t.prepare(), t.run();
         CHECK(t.lt.recorder.asked == 0);  // known to the machine
         CHECK(algorithm(t) == 2);
     }
     {
-        Trial t(p);
+        ProductTrial t(p);
         t.device->use_records(std::make_shared<TunedAlgorithms>(folder.path));
         t.lt.recorder.refuses = 2, t.lt.recorder.algorithms = 1;
         t.prepare(), t.run();
         CHECK(algorithm(t) == 1);  // one that the library does not know any more
     }
     {
-        Trial t(p);
+        ProductTrial t(p);
         t.lt.recorder.version = 130100;
         t.prepare(100), t.run();
         CHECK(algorithm(t) == 1);  // the others need more than is planned
     }
-    Trial t(p);
+    ProductTrial t(p);
     struct Damaged : AlgorithmRecords {
         std::string find(const std::string &, const std::string &, const std::string &) override { return "2; rm"; }
         void keep(const std::string &, const std::string &, const std::string &, const std::string &, double) override {
@@ -334,7 +156,7 @@ TEST_CASE("cublaslt: the fastest algorithm that fits is taken, measured once and
 }
 
 TEST_CASE("cublaslt: a product is in the graph of its step, and nobody waits") {
-    Trial t(product(Product::forward, 5, 7, 24), {"bias", "kept", "gelu_tanh"});
+    ProductTrial t(product(Product::forward, 5, 7, 24), {"bias", "kept", "gelu_tanh"});
     t.prepare(), t.fill();
     t.cuda.recorder.slow = true, t.cuda.recorder.calls.clear();
     const std::unique_ptr<Replay> replay = t.device->make_replay();
@@ -353,7 +175,7 @@ TEST_CASE("cublaslt: a product is in the graph of its step, and nobody waits") {
 
 TEST_CASE("cublaslt: no algorithm, one that fails, and calls of the driver that fail while it is timed") {
     {
-        Trial t(product(Product::forward, 5, 7, 24), {"bias"});
+        ProductTrial t(product(Product::forward, 5, 7, 24), {"bias"});
         t.lt.recorder.unsupported = 4;
         CHECK(said_by([&] { t.prepare(); }) ==
               "cuBLASLt has no algorithm for it (CUBLAS_STATUS_NOT_SUPPORTED); compute it by Halide: --dialect halide, "
@@ -366,7 +188,7 @@ TEST_CASE("cublaslt: no algorithm, one that fails, and calls of the driver that 
     }
     for (const char *call : {"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventElapsedTime"}) {
         CAPTURE(call);
-        Trial t(product(Product::forward, 5, 7, 24));
+        ProductTrial t(product(Product::forward, 5, 7, 24));
         t.lt.recorder.unsupported = 1;
         CHECK(said_by([&] { t.prepare(); }) != "");  // memory is there now
         t.lt.recorder.unsupported = 0;
