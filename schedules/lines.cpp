@@ -107,8 +107,8 @@ private:
     const Names &names_;
     const std::string &text_, &called_;
     static constexpr const char *any_line =
-        "a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...), s.automatic(), s.clear() or loops(NAME, FORM): "
-        "NUMBER=VALUE";
+        "a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...), s.automatic(), s.clear(), s.clear_loops() or "
+        "loops(NAME, FORM): NUMBER=VALUE";
     size_t at_ = 0, begin_ = 0;  ///< of the statement
 
     std::string place(size_t at) const {
@@ -222,6 +222,7 @@ private:
             if (w == "loops") return loops();
             if (w == "s.automatic") return need('('), need(')'), step_.automatic();
             if (w == "s.clear") return need('('), need(')'), step_.clear();
+            if (w == "s.clear_loops") return need('('), need(')'), step_.clear_loops();
             at_ = begin_, expected(any_line);
         }
         need('(');

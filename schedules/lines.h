@@ -8,6 +8,8 @@
 //   loops(h.*.mlp.c_fc, d_parameter): rows=4 columns=48;              // numbers of a kernel's loops: tunables.h
 //   s.clear(); s.automatic();                                         // none of the lines before: chosen ones
 //
+//   s.clear_loops();                                                  // no loops that were written
+//
 //   s(lm_head).dialect(onednn).where_legal();                         // or not, as a flag may have it
 //
 // The words are those of step_schedule.h. A '*' stands for any characters between two dots, in all names that the model

@@ -14,6 +14,7 @@
 //   s(d(net.up.W)).compute_at(next(net.up.W)).where_legal();  // or not, with --clip 1 and micro-batches
 //   s.lines("loops(up, forward): rows=4");      // lines as text (lines.h), of loops too
 //   s.automatic();                              // chooses lines where there are none; programs without any get it
+//   s.clear_loops();                            // no loops that were written: an autoscheduler's
 //
 // A line that is not legal is refused where it is written or by the pass that obeys it, with the reason and the nearest
 // legal line; one that ends with where_legal() is left out by that pass, and `explain` says why.
@@ -150,6 +151,9 @@ public:
     void clear();
     /// Whether no line has been written.
     bool empty() const;
+    /// No kernel has the loops that were written for it: each has the first automatic ones that compute what it should,
+    /// or those that a line's number `automatic` names. Layouts stay, and updates in place have plain loops.
+    void clear_loops() { loops_written = false; }
 
     // What the lines said.
     std::vector<std::pair<Stage, Placement>> placements;
@@ -167,6 +171,7 @@ public:
     std::vector<LoopValue> loop_values;
     std::vector<std::pair<std::string, std::string>> texts;  ///< of `lines`, and where each was written
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
+    bool loops_written = true;  ///< false: by clear_loops()
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
     std::vector<AutomaticLoops> fallback_loops = automatic_loops();
 };

@@ -34,8 +34,11 @@ bool has_loops(const std::string &kind, const Machine &m) {
     return std::ranges::count(table_of(m).layers, kind, &LoopTable::Line::layer) > 0;
 }
 
+bool may_be_automatic(const Group &g, const Step &step) { return !g.in_place && table_of(step.machine).automatic; }
+
 std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nature nature, const Step &step) {
     const LoopTable &table = table_of(step.machine);
+    if (!step.loops_written) return may_be_automatic(g, step) ? std::nullopt : std::optional(table.plain);
     if (g.form == Form::norm && g.func("partial").defined()) return table.ghost_norm;
     if (g.form == Form::norm) return g.anchor.defined() ? table.squared_norm : table.plain;
     if (!anchor) return table.pointwise;
@@ -47,8 +50,7 @@ std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nat
         if (of_gains && g.extents.size() == 1) return table.gains_of_rows;
         if (!of_gains && g.extents.size() == 2) return table.rowwise;
     }
-    if (g.in_place || !table.automatic) return table.plain;  // an autoscheduler might compute an element twice
-    return std::nullopt;
+    return may_be_automatic(g, step) ? std::nullopt : std::optional(table.plain);
 }
 
 void share_numbers(Group &g, const Machine &m) {

@@ -37,6 +37,9 @@ namespace gpu {
 const LoopTable &loop_table();
 }
 
+/// Whether automatic loops can serve a group: in place an autoscheduler might compute an element twice.
+bool may_be_automatic(const Group &g, const Step &step);
+
 /// The loop schedule that was written for a group, by the type of its anchor layer (null: pointwise stages or an
 /// update), or by its nature; none: the step's automatic ones serve.
 std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nature nature, const Step &step);

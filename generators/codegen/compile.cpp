@@ -28,15 +28,23 @@ std::string words_of(const BuiltKernel &k) {
     json tunables = json::array();
     for (const Tunable &t : k.group.tunables.declared)
         tunables.push_back({t.name, t.value, t.usual, t.legal, int(t.sums)});
-    return json{{"key", k.key},     {"automatic", k.automatic_keys}, {"loops", k.loops},
-                {"layer", k.layer}, {"loops_of", k.loops_of},        {"form", form_name(k.group.form)},
-                {"args", args},     {"tunables", tunables},          {"algorithm", k.algorithm}}
+    return json{{"key", k.key},
+                {"automatic", k.automatic_keys},
+                {"first_automatic", k.first_automatic},
+                {"loops", k.loops},
+                {"layer", k.layer},
+                {"loops_of", k.loops_of},
+                {"args", args},
+                {"tunables", tunables},
+                {"form", form_name(k.group.form)},
+                {"algorithm", k.algorithm}}
         .dump();
 }
 
 struct Described {
     CompiledKernel kernel;
     std::vector<std::string> automatic_keys;
+    int first_automatic;
 };
 
 Described parse(const std::string &text) {
@@ -47,7 +55,7 @@ Described parse(const std::string &text) {
             {ValueId(a[0]), a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
     k.loops_of = j["loops_of"], k.algorithm = j["algorithm"];
     for (const json &t : j["tunables"]) k.tunables.push_back({t[0], t[1], t[2], t[3], Sums(t[4].get<int>())});
-    return {k, j["automatic"].get<std::vector<std::string>>()};
+    return {k, j["automatic"].get<std::vector<std::string>>(), j["first_automatic"]};
 }
 
 [[noreturn]] void kernel_error(const ir::Kernel &k, const std::string &why) {
@@ -64,6 +72,7 @@ Described parse(const std::string &text) {
 struct Task {
     std::vector<KernelId> kernels;
     std::vector<std::string> automatic_keys;  ///< empty: its loops were written
+    int first_automatic = 0;                  ///< of the step's automatic loops, whose key is the first
     int way = 0;                              ///< the automatic loops that are tried now
     std::string refused;                      ///< those before, and why
 };
@@ -73,7 +82,12 @@ public:
     Compiler(const StepProgram &p, const Machine &m, const CompileOptions &options) : p(p), m(m), options(options) {}
 
     CompileReport describe() {
-        report.distinct = int(tasks().size());
+        std::vector<Task> list = tasks();
+        report.distinct = int(list.size());
+        if (!options.store.empty()) {
+            store.emplace(options.store);
+            for (Task &t : list) found(t);
+        }
         return std::move(report);
     }
     CompileReport run() {
@@ -121,7 +135,9 @@ private:
     CompileReport report;
     int compiled = 0;
 
-    const std::vector<AutomaticLoops> &automatic() const { return p.schedule->fallback_loops; }
+    const std::string &automatic_name(const Task &t, int way) const {
+        return p.schedule->fallback_loops[size_t(t.first_automatic + way)].name;
+    }
     const ir::Kernel &kernel(const Task &t) const { return p.kernels[t.kernels[0]]; }
     CompiledKernel &result(KernelId k) { return report.kernels[size_t(k.index)]; }
     const CompiledKernel &result(KernelId k) const { return report.kernels[size_t(k.index)]; }
@@ -157,7 +173,7 @@ private:
                 if (!result(k).by_halide) return;
                 Task &t = by_key[d.kernel.key];
                 t.kernels.push_back(k);
-                t.automatic_keys = d.automatic_keys;
+                t.automatic_keys = d.automatic_keys, t.first_automatic = d.first_automatic;
             });
         check_loop_values();
         std::vector<Task> tasks;
@@ -209,7 +225,7 @@ private:
         if (t.automatic_keys.empty()) return;
         for (KernelId k : t.kernels) {
             result(k).key = t.automatic_keys[size_t(t.way)];
-            result(k).loops = automatic()[size_t(t.way)].name;
+            result(k).loops = automatic_name(t, t.way);
         }
     }
     /// Whether the kernel is in the store; with automatic loops, those that were accepted when it was compiled.
@@ -255,17 +271,17 @@ private:
     }
     void not_compared(const Task &t, const std::string &why) const {
         fmt::print(stderr, "note: kernel '{}': loops by {} were not compared with the unscheduled kernel: {}\n",
-                   kernel(t).name,
-                   t.automatic_keys.empty() ? result(t.kernels[0]).loops : automatic()[size_t(t.way)].name, why);
+                   kernel(t).name, t.automatic_keys.empty() ? result(t.kernels[0]).loops : automatic_name(t, t.way),
+                   why);
     }
     Task refuse(Task t, const std::string &why) const {
         if (t.automatic_keys.empty()) kernel_error(kernel(t), why);
-        t.refused += fmt::format("\n  {}: {}", automatic()[size_t(t.way)].name, why);
+        t.refused += fmt::format("\n  {}: {}", automatic_name(t, t.way), why);
         if (++t.way == int(t.automatic_keys.size()))
             kernel_error(kernel(t), "no automatic loop schedule serves it; write one and name it with s.loops<" +
                                         result(t.kernels[0]).layer + ">(...)" + t.refused);
         fmt::print(stderr, "note: kernel '{}': loops by {} are refused, next is {}: {}\n", kernel(t).name,
-                   automatic()[size_t(t.way - 1)].name, automatic()[size_t(t.way)].name, why);
+                   automatic_name(t, t.way - 1), automatic_name(t, t.way), why);
         return t;
     }
 };

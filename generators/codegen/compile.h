@@ -38,8 +38,8 @@ struct CompileReport {
 /// The product of a kernel, its arguments as places in the kernel's.
 Product with_arguments(Product product, const std::vector<KernelArgument> &arguments);
 
-/// The keys of all kernels and what they read and write, from building each: nothing is compiled. Errors: a line
-/// names a number that no kernel's loops have.
+/// The keys of all kernels and what they read and write, from building each: nothing is compiled. Where there is a
+/// store, the key of automatic loops is that of those in it. Errors: a line names a number that no kernel's loops have.
 CompileReport describe_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
 
 /// Bytes of temporaries (temporaries.h) by key, of kernels that are in the store already. Errors: one is not.

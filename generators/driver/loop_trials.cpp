@@ -64,6 +64,37 @@ const ir::Kernel &find_kernel(const StepProgram &p, const std::string &name) {
     fail("the step has no kernel '{}' that is compiled", name);
 }
 
+void compare(const Expected &expected, const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built,
+             const Machine &m) {
+    if (!expected.hindrance.empty()) return;
+    KernelTrial trial(p, k, built, m, false);
+    hold_against(expected, built, trial);
+}
+
+/// With its loops, which compute what they should: of automatic ones, the first that do.
+BuiltKernel scheduled_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const Step &step,
+                             const Expected &expected) {
+    std::string refused;
+    for (int way = 0;; way++) {
+        BuiltKernel built = build_kernel(p, k, m);
+        for (auto &[name, given] : built.group.tunables.given)
+            if (std::ranges::find(built.group.tunables.declared, name, &Tunable::name) ==
+                built.group.tunables.declared.end())
+                fail("its loops have no number '{}' then", name);
+        if (built.automatic_keys.empty()) return compare(expected, p, k, built, m), built;
+        if (way == int(built.automatic_keys.size())) fail("no automatic loops serve it:{}", refused);
+        try {
+            apply_automatic(built, step, m, way);
+            compare(expected, p, k, built, m);
+            return built;
+        } catch (const Halide::Error &e) {
+            refused += fmt::format("\n  {}", e.what());
+        } catch (const std::exception &e) {
+            refused += fmt::format("\n  {}", e.what());
+        }
+    }
+}
+
 }  // namespace
 
 std::string loop_lines(const CompileReport &compiled) {
@@ -142,15 +173,7 @@ void try_loops(const StepProgram &p, Step &step, const Machine &m, const Compile
         int(candidates.size()), how.jobs, how.time_limit,
         [&](int n) {
             give(step, p, k, candidates[size_t(n)]);
-            BuiltKernel built = build_kernel(p, k, m);
-            for (auto &[name, given] : built.group.tunables.given)
-                if (std::ranges::find(built.group.tunables.declared, name, &Tunable::name) ==
-                    built.group.tunables.declared.end())
-                    fail("its loops have no number '{}' then", name);
-            if (expected.hindrance.empty()) {
-                KernelTrial trial(p, k, built, m, false);
-                hold_against(expected, built, trial);
-            }
+            const BuiltKernel built = scheduled_kernel(p, k, m, step, expected);
             if (!store.has(built.key))
                 store.put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
             return built.key;

@@ -203,6 +203,19 @@ void give_numbers(Group &g, const LoopOwner &owner, const Step &step) {
             g.tunables.given[v.name] = {v.value, v.source};
 }
 
+/// 0: the loops that were written, or else the first automatic ones that compute what they should; n: the nth automatic
+/// ones alone.
+int automatic_number(Group &g, const Step &step) {
+    return g.tunables("automatic", 0, whole_numbers(1, int(step.fallback_loops.size())), Sums::other_order);
+}
+
+/// What lines ask for. With written loops the number comes last, after those of the loops.
+int asked_automatic(Group &g, const Step &step, bool written) {
+    const auto given = g.tunables.given.find("automatic");
+    const bool asked = given != g.tunables.given.end() && given->second.value != 0;
+    return may_be_automatic(g, step) && (asked || !written) ? automatic_number(g, step) : 0;
+}
+
 }  // namespace
 
 BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options) {
@@ -216,15 +229,20 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
         built.loops_of = owner.name(built.group.form);
         give_numbers(built.group, owner, *p.schedule);
         const Nature nature = call ? p.layer(*call).nature : Nature::pointwise;
-        if (auto written = written_loops(built.group, anchor, nature, *p.schedule)) {
+        const auto written = written_loops(built.group, anchor, nature, *p.schedule);
+        const int way = asked_automatic(built.group, *p.schedule, written.has_value());
+        if (written && way == 0) {
             share_numbers(built.group, m);
             written->apply(built.group, m);
             for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
             built.loops = written->name;
+            if (may_be_automatic(built.group, *p.schedule)) automatic_number(built.group, *p.schedule);
         } else {
             // What an autoscheduler makes of an algorithm follows from its parameters.
-            for (const AutomaticLoops &way : p.schedule->fallback_loops)
-                built.automatic_keys.push_back(kernel_key(built, m, way.str()));
+            const auto &ways = p.schedule->fallback_loops;
+            built.first_automatic = std::max(0, way - 1);
+            for (size_t i = size_t(built.first_automatic); i < (way ? size_t(way) : ways.size()); i++)
+                built.automatic_keys.push_back(kernel_key(built, m, ways[i].str()));
         }
     }
     if (options.key) built.key = built.automatic_keys.empty() ? kernel_key(built, m) : built.automatic_keys[0];
@@ -232,7 +250,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
 }
 
 void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way) {
-    const AutomaticLoops &loops = step.fallback_loops.at(size_t(way));
+    const AutomaticLoops &loops = step.fallback_loops.at(size_t(k.first_automatic + way));
     share_numbers(k.group, m);
     loops.apply(loops, k.group, k.pipeline, m);
     k.loops = loops.name;

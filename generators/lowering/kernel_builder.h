@@ -24,8 +24,10 @@ struct BuiltKernel {
     std::string loops_of;   ///< what lines call its loops: "h.0.mlp.c_fc, d_parameter"; empty: no line can name them
     std::string algorithm;  ///< digest of all that `key` is of but the schedule, where it was asked for
     std::string key;        ///< digest of algorithm, schedule, arguments and target
-    /// Where nobody wrote loops: the keys of the kernel with each of the step's automatic ones. The first is `key`.
+    /// Where nobody wrote loops, or a line's number `automatic` says so: the keys of the kernel with each of the step's
+    /// automatic ones that may serve, beginning with this one. The first key is `key`.
     std::vector<std::string> automatic_keys;
+    int first_automatic = 0;
 };
 
 struct BuildOptions {
@@ -38,7 +40,7 @@ struct BuildOptions {
 /// A kernel with automatic keys is left unscheduled: autoschedulers take seconds, keys milliseconds.
 BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options = {});
 
-/// Gives a kernel that has automatic keys the loops of this one.
+/// Gives a kernel that has automatic keys the loops of the `way`th of them.
 void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way = 0);
 
 /// Compiles to an object file; the function is "cryolite_" + key.

@@ -82,7 +82,7 @@ struct Done {
 struct Fixture {
     Scratch folder;
     StandIn measurer;
-    bool same_bits = false;
+    bool same_bits = false, from_scratch = false;
     double left = 1e9;
     bool stopped = false;
     Done run(std::vector<SearchKernel> kernels = {product()}, Strings moves = {}) {
@@ -90,6 +90,7 @@ struct Fixture {
         Done done;
         Search search(measurer, records,
                       {.same_bits = same_bits,
+                       .from_scratch = from_scratch,
                        .step = "a step",
                        .seconds_left = [this] { return left -= 1; },
                        .stopped = [this] { return stopped; },
@@ -185,6 +186,31 @@ TEST_CASE("search: with the same bits, what adds in another order is not tried, 
     const Done d = f.run();
     CHECK(d.result.lines == Strings{"loops(h.*.up, forward): rows=6"});
     CHECK(std::ranges::count(f.measurer.timed, "parts=2") == 0);
+}
+
+TEST_CASE("search: automatic loops are tried after lines, in place of the numbers that were found") {
+    Fixture f;
+    SearchKernel k = product();
+    k.numbers.push_back({"automatic", 0, 0, {0, 1, 2}, false});
+    f.measurer.times = {{"rows=4", 0.6}, {"automatic=2", 0.4}};
+    const Done d = f.run({k}, {"s(a).compute_root()"});
+    CHECK(d.result.lines == Strings{"loops(h.*.up, forward): automatic=2"});
+    CHECK(f.measurer.stepped == Strings{"loops(h.*.up, forward): rows=4",
+                                        "loops(h.*.up, forward): rows=4; s(a).compute_root()",
+                                        "loops(h.*.up, forward): automatic=2"});
+    Fixture exact;
+    exact.same_bits = true;
+    exact.measurer.times = f.measurer.times;
+    CHECK(exact.run({k}).result.lines == Strings{"loops(h.*.up, forward): rows=4"});
+}
+
+TEST_CASE("search: from scratch, automatic loops are all that there is") {
+    Fixture f;
+    f.from_scratch = true;
+    SearchKernel k = product();
+    k.numbers = {{"automatic", 0, 0, {0, 1, 2}, false}};
+    f.measurer.times = {{"automatic=1", 0.7}};
+    CHECK(f.run({k}).result.lines == Strings{"loops(h.*.up, forward): automatic=1"});
 }
 
 TEST_CASE("search: kernels by their share; a star only where no other kernel is meant by it") {

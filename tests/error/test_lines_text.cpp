@@ -58,6 +58,9 @@ using Lines = std::vector<std::string>;
 TEST_CASE("lines as text: each of C++, with its name as a message has it") {
     CHECK(read("s(h.0.act).compute_with(h.0.up);") == Lines{"s(h.0.act).compute_with(h.0.up)"});
     CHECK(read("s(d(h.0.act)).compute_at(d(h.0.up))") == Lines{"s(d(h.0.act)).compute_at(d(h.0.up))"});
+    CHECK(read("s(h.0.act).compute_root(); s.clear(); s(h.0.up).compute_root()") == Lines{"s(h.0.up).compute_root()"});
+    CHECK(said("s.clear(all)") == "my.schedule:1:9: found 'all', expected ')'");
+    read("s.clear_loops()", {}, [](const Step &s) { CHECK(!s.loops_written); });
     CHECK(read("s(d(head.weight)).compute_at(next(head.weight))") ==
           Lines{"s(d(head.weight)).compute_at(next(head.weight))"});
     CHECK(read("s(next(head.weight)).compute_at(forward)") == Lines{"s(next(head.weight)).compute_at(forward)"});
@@ -107,7 +110,7 @@ TEST_CASE("lines as text: they replace the program's, and a compiled step obeys 
 TEST_CASE("lines as text: what is no line is refused by line and column") {
     CHECK(said("\n  t(head).compute_root()") ==
           "my.schedule:2:3: found 't', expected a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...), "
-          "s.automatic(), s.clear() or loops(NAME, FORM): NUMBER=VALUE");
+          "s.automatic(), s.clear(), s.clear_loops() or loops(NAME, FORM): NUMBER=VALUE");
     CHECK(said("s(head.compute_root()") == "my.schedule:1:20: found '(', expected ')'");
     CHECK(said("s(head)") == "my.schedule:1:8: found the end, expected '('");
     CHECK(said("s(head).compute_inside(h.0.up)") ==

@@ -85,13 +85,44 @@ TEST_CASE("numbers of loops: what is not legal is refused by its place, with wha
           "my.schedule:1:24: found the end, expected the name of a number of the loops, as rows");
 }
 
+TEST_CASE("automatic loops: of one kernel by its number, of all that had written ones by s.clear_loops()") {
+    const CompileReport plain = described(with("")), one = described(with("loops(h.0.up, forward): automatic=3")),
+                        none = described(with("s.clear_loops()"));
+    const CompiledKernel &before = kernel_of(plain, "h.0.up, forward", "automatic"),
+                         &after = kernel_of(one, "h.0.up, forward", "automatic");
+    CHECK(before.loops == "product");
+    CHECK(before.tunables.back().name == "automatic");
+    CHECK(after.loops == "");  // until it is compiled
+    CHECK(after.tunables.size() == 1);
+    CHECK(after.key != before.key);
+    CHECK(after.algorithm == before.algorithm);
+    CHECK(kernel_of(one, "h.1.up, forward", "rows").key == kernel_of(plain, "h.1.up, forward", "rows").key);
+    int automatic = 0, in_place = 0;
+    for (size_t k = 0; k < none.kernels.size(); k++) {
+        const CompiledKernel &kernel = none.kernels[k];
+        automatic += kernel.loops.empty(), in_place += kernel.loops == "plain loops";
+        CAPTURE(kernel.loops_of);
+        CAPTURE(kernel.loops);
+        CHECK((kernel.loops.empty() ? kernel.tunables.size() == 1 : kernel.loops == "plain loops"));
+        CHECK(kernel.algorithm == plain.kernels[k].algorithm);
+    }
+    CHECK(automatic > 5);
+    CHECK(in_place > 0);
+    CHECK(said("loops(h.0.up, forward): automatic=4").find("automatic is 4, expected 0, 1, 2 or 3") !=
+          std::string::npos);
+    CHECK(said("loops(h.0.up, forward): automatic=1 rows=4").find("has a number 'rows'; there are automatic (") !=
+          std::string::npos);
+    CHECK(said("loops(h.0.up.weight, update): automatic=1").find("has a number 'automatic'") != std::string::npos);
+}
+
 TEST_CASE("numbers of loops: the smallest and the largest of each compute what the unscheduled kernel does") {
     std::string lines;
     for (bool largest : {false, true}) {
         std::map<std::string, std::string> by_owner;
         for (const CompiledKernel &k : described(with("")).kernels)
             for (const Tunable &t : k.tunables)
-                if (k.loops_of.find("up, ") != std::string::npos && t.name != "rows")  // these depend on the columns
+                if (k.loops_of.find("up, ") != std::string::npos && t.name != "rows" &&  // these depend on the columns
+                    t.name != "automatic")
                     by_owner[k.loops_of + t.name] =
                         fmt::format("loops({}): {}={}\n", k.loops_of, t.name, largest ? t.legal.back() : t.legal[0]);
         lines.clear();

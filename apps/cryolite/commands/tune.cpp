@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/commands.h"
@@ -26,6 +27,9 @@ using nlohmann::json;
 
 namespace {
 
+/// What a search from scratch begins with.
+const std::string scratch = "s.clear(); s.clear_loops()";
+
 std::vector<std::string> lines_of(const SearchChoice &c) {
     std::vector<std::string> lines;
     for (const std::string &line : list_items(c.lines, ';'))
@@ -35,9 +39,16 @@ std::vector<std::string> lines_of(const SearchChoice &c) {
 
 /// Lines for a file, one a row.
 std::string file_of(const SearchChoice &c) {
-    std::string text = fmt::format("// found by cryolite tune {}{}: a step takes {:.3f} ms instead of {:.3f}{}\n",
-                                   c.app, c.same_bits ? " --same-bits" : "", 1e3 * c.after, 1e3 * c.before,
-                                   c.lines.empty() ? "; nothing better than the shipped schedule" : "");
+    const bool from_scratch = c.lines.starts_with(scratch);
+    std::string text =
+        fmt::format("// found by cryolite tune {}{}: a step takes {:.3f} ms instead of {:.3f}{}\n", c.app,
+                    c.same_bits    ? " --same-bits"
+                    : from_scratch ? " --from-scratch"
+                                   : "",
+                    1e3 * c.after, 1e3 * c.before,
+                    c.lines.empty()      ? "; nothing better than the shipped schedule"
+                    : c.lines == scratch ? "; nothing better than automatic loops"
+                                         : "");
     for (const std::string &line : lines_of(c)) text += line + ";\n";
     return text;
 }
@@ -50,6 +61,10 @@ public:
         const bool asks = s_.show || s_.forget || !s_.export_lines.empty();
         if (!asks && !(s_.search_seconds > 0)) fail_usage("tune needs --for TIME: how long to search, as in --for 15m");
         if (asks && !s_.report.empty()) fail_usage("--report is of a search: it needs --for TIME");
+        if (s_.from_scratch && s_.same_bits)
+            fail_usage(
+                "--same-bits keeps the bits of the shipped loops, which --from-scratch begins without: leave one "
+                "of them out");
         if (s_.device != "cpu") fail_usage("--device {}: only steps of the CPU are searched yet", s_.device);
         if (request_.program.path.empty()) fail_usage("tune compiles candidates, and this build has no compiler");
         if (std::error_code e; !s_.report.empty() && !fs::is_directory(fs::absolute(s_.report).parent_path(), e))
@@ -86,7 +101,7 @@ private:
     bool header_ = false;
     SearchReport report_;
 
-    void choose_step() { step_ = step_digest(s_, request_, cache_); }
+    void choose_step() { step_ = step_digest(s_, request_, cache_) + (s_.from_scratch ? "-from-scratch" : ""); }
     double seconds_gone() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
     double seconds_left() const { return s_.search_seconds - seconds_gone(); }
 
@@ -94,14 +109,15 @@ private:
     int answer(SearchRecords &records) {
         const std::optional<SearchChoice> found = records.choice(step_);
         if (s_.forget) {
-            progress_.say(records.forget(step_) ? "forgotten: train takes the shipped schedule again"
-                                                : "there was nothing to forget for this step");
+            progress_.say(!records.forget(step_) ? "there was nothing to forget for this step"
+                          : s_.from_scratch      ? "forgotten"
+                                                 : "forgotten: train takes the shipped schedule again");
             return 0;
         }
         if (!found) {
-            progress_.say(fmt::format("no search for this step on this machine with {} threads: cryolite tune {} --for "
-                                      "15m makes one",
-                                      threads_, request_.app));
+            progress_.say(fmt::format("no search for this step on this machine with {} threads: cryolite tune {}{} "
+                                      "--for 15m makes one",
+                                      threads_, request_.app, s_.from_scratch ? " --from-scratch" : ""));
             return 1;
         }
         if (!s_.export_lines.empty()) {
@@ -127,13 +143,15 @@ private:
         const CacheLock lock =
             cache_.lock("searches", step_, "another search for this step, whose records this one will use");
         const WorkFolder work("cryolite-tune");
-        ProgramMeasurer measurer(request_.program, s_, cache_, work.path, threads_);
+        if (s_.from_scratch) progress_.say("scheduling every kernel automatically");
+        ProgramMeasurer measurer(request_.program, s_, cache_, work.path, threads_, s_.from_scratch ? scratch : "");
         defer_signals("\nstopping with the best so far; once more stops at once\n");
         began_ = Clock::now();
         SearchChoice choice{.app = request_.app, .same_bits = s_.same_bits};
         std::string failure;
         Search search(measurer, records,
                       {.same_bits = s_.same_bits,
+                       .from_scratch = s_.from_scratch,
                        .step = step_,
                        .seconds_left = [this] { return seconds_left(); },
                        .stopped = [] { return interrupted(); },
@@ -159,11 +177,12 @@ private:
     /// The whole of it beside the shipped step, which it has to beat.
     int finish(SearchRecords &records, ProgramMeasurer &measurer, SearchChoice &choice, const SearchResult &result,
                bool stopped) {
-        choice.lines = joined(result.lines), choice.candidates = result.candidates, choice.refused = result.refused;
+        const std::string found = joined(result.lines);
+        choice.lines = found, choice.candidates = result.candidates, choice.refused = result.refused;
         choice.after = choice.before;
         std::string words;
-        if (!choice.lines.empty()) {
-            const Timing t = whole(measurer, choice.lines);
+        if (!found.empty()) {
+            const Timing t = whole([&] { return measurer.time_step("", found); });
             const bool bits = t.same_bits || !s_.same_bits;
             if (t.refused.empty() && bits && !t.busy && t.ratio() < 1) {
                 choice.before = t.before, choice.after = t.after;
@@ -177,9 +196,11 @@ private:
                 choice.lines.clear();
             }
         }
+        if (s_.from_scratch) choice.lines = scratch + (choice.lines.empty() ? "" : "; " + choice.lines);
         const std::optional<SearchChoice> old = records.choice(step_);
         // A search that found nothing leaves what an earlier one found.
-        const bool stays = choice.lines.empty() && old && !old->lines.empty() && (old->same_bits || !s_.same_bits);
+        const auto has_some = [](const SearchChoice &c) { return !c.lines.empty() && c.lines != scratch; };
+        const bool stays = !has_some(choice) && old && has_some(*old) && (old->same_bits || !s_.same_bits);
         if (stays)
             progress_.say("what an earlier search found stays");
         else
@@ -188,13 +209,26 @@ private:
         progress_.say(
             fmt::format("{:.3f} ms a step instead of {:.3f}, {} candidates ({} known from before), {} refused",
                         1e3 * choice.after, 1e3 * choice.before, choice.candidates, result.known, choice.refused));
+        if (s_.from_scratch) say_shipped(measurer, choice.lines == scratch ? "" : found);
         if (!s_.json) fmt::print("{}", file_of(choice));
         return stopped ? interrupted_status : 0;
+    }
+    /// How far a step from scratch is from the shipped one.
+    void say_shipped(ProgramMeasurer &measurer, const std::string &found) {
+        const Timing t = whole([&] { return measurer.time_beside_shipped(found); });
+        if (!t.refused.empty() || t.busy)
+            progress_.say(
+                fmt::format("beside the shipped schedule: {}", t.busy ? "the machine is too busy" : t.refused));
+        else
+            progress_.say(fmt::format("the shipped schedule's step takes {:.3f} ms, {:.2f} of this one's time; train "
+                                      "takes this one by --schedule",
+                                      1e3 * t.before, t.before / t.after));
     }
     void write_report(ProgramMeasurer &measurer, const SearchChoice &choice, const SearchResult &result) {
         if (s_.report.empty()) return;
         report_.lines = lines_of(choice);
-        report_.after = choice.lines.empty() ? report_.before : measurer.profile(choice.lines);
+        report_.after = report_.not_taken.empty() && !result.lines.empty() ? measurer.profile(joined(result.lines))
+                                                                           : report_.before;
         report_.summary = fmt::format(
             "{:.3f} ms a step instead of {:.3f}, timed in turn on {} thread{}; {} candidates in {}, {} of them known "
             "from before, {} refused{}",
@@ -205,11 +239,11 @@ private:
         progress_.say(fmt::format("the search is in {}", s_.report.string()));
     }
     /// Ctrl-C ends the search, not this measurement.
-    static Timing whole(ProgramMeasurer &measurer, const std::string &lines) {
+    static Timing whole(const std::function<Timing()> &time) {
         try {
-            return measurer.time_step("", lines);
+            return time();
         } catch (const Interrupted &) {
-            return measurer.time_step("", lines);
+            return time();
         }
     }
 

@@ -39,7 +39,7 @@ struct TrainSettings : StepConfig {
     uint64_t give_up_after = 50;          ///< updates withheld in a row; 0: never
     bool profile = false, peers = false;  ///< bench
     double search_seconds = 0;            ///< tune
-    bool same_bits = false, show = false, forget = false;
+    bool same_bits = false, from_scratch = false, show = false, forget = false;
     fs::path export_lines, report;
 
     uint64_t steps() const { return rate.steps; }

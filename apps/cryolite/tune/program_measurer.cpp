@@ -33,21 +33,22 @@ std::string reason_of(const ProcessResult &r) {
 }  // namespace
 
 ProgramMeasurer::ProgramMeasurer(const Program &program, const TrainSettings &settings, const Cache &cache,
-                                 fs::path work, int threads)
+                                 fs::path work, int threads, std::string base)
     : program_(program), settings_(settings), cache_(cache), work_(std::move(work)),
-      self_(fs::read_symlink("/proc/self/exe")), threads_(threads),
+      self_(fs::read_symlink("/proc/self/exe")), threads_(threads), base_(std::move(base)),
       bundle_(get_bundle(program, request(""), cache, {}).folder), roof_{measure_peak(settings, threads),
                                                                          measure_bandwidth(threads)} {}
 
 BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     BundleRequest r = bundle_request(settings_);
-    r.step.tuned = lines.empty() ? "none" : lines;
+    const std::string all = base_ + (base_.empty() || lines.empty() ? "" : "; ") + lines;
+    r.step.tuned = all.empty() ? "none" : all;
     return r;
 }
 
 std::vector<SearchKernel> ProgramMeasurer::kernels(double &seconds) {
     const fs::path file = work_ / "loops.json";
-    ProcessOptions options{.argv = {program_.path, "--loops", file},
+    ProcessOptions options{.argv = {program_.path, "--loops", file, "--store", cache_.kernels()},
                            .program = descriptor_of(program_),
                            .silence_limit = 1.5 * program_time_limit(),
                            .memory_limit = memory_share(1),
@@ -187,10 +188,20 @@ Timing ProgramMeasurer::time_kernel(const SearchKernel &kernel, const MadeKernel
 }
 
 Timing ProgramMeasurer::time_step(const std::string &before, const std::string &after) {
+    return time_steps(request(before), request(after));
+}
+
+Timing ProgramMeasurer::time_beside_shipped(const std::string &lines) {
+    BundleRequest shipped = request("");
+    shipped.step.tuned = "none";
+    return time_steps(shipped, request(lines));
+}
+
+Timing ProgramMeasurer::time_steps(const BundleRequest &before, const BundleRequest &after) {
     Timing t;
     try {
-        const fs::path first = get_bundle(program_, request(before), cache_, {}).folder,
-                       second = get_bundle(program_, request(after), cache_, {}).folder;
+        const fs::path first = get_bundle(program_, before, cache_, {}).folder,
+                       second = get_bundle(program_, after, cache_, {}).folder;
         return timing_of(json{{"what", "step"},
                               {"before", first.string()},
                               {"after", second.string()},

@@ -11,9 +11,9 @@ namespace cryolite {
 
 class ProgramMeasurer : public Measurer {
 public:
-    /// `work`: a folder that is gone after the search.
+    /// `work`: a folder that is gone after the search. `base`: lines that come before those of the search.
     ProgramMeasurer(const Program &program, const TrainSettings &settings, const Cache &cache, fs::path work,
-                    int threads);
+                    int threads, std::string base);
 
     /// The kernels of the step that have numbers, with their shares; `step_seconds` is the step's time.
     std::vector<SearchKernel> kernels(double &step_seconds);
@@ -26,6 +26,8 @@ public:
     std::vector<MadeKernel> make(const SearchKernel &kernel, const std::vector<std::string> &numbers) override;
     Timing time_kernel(const SearchKernel &kernel, const MadeKernel &before, const MadeKernel &after) override;
     Timing time_step(const std::string &before, const std::string &after) override;
+    /// The step with these lines after the base, beside the one with neither.
+    Timing time_beside_shipped(const std::string &lines);
 
 private:
     const Program &program_;
@@ -33,6 +35,7 @@ private:
     const Cache &cache_;
     const fs::path work_, self_;
     const int threads_;
+    const std::string base_;
     fs::path bundle_;  ///< with none of the search's lines
     const Roof roof_;
     int made_ = 0;
@@ -42,6 +45,7 @@ private:
         std::map<std::string, double> seconds;  ///< by symbol
     };
     BundleRequest request(const std::string &lines) const;
+    Timing time_steps(const BundleRequest &before, const BundleRequest &after);
     SymbolTimes time_calls(const fs::path &bundle) const;
     std::map<std::string, double> roof_of_symbols(const Plan &plan) const;
     std::string ask_child(const std::string &job, double seconds, std::string &refused) const;

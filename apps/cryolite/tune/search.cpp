@@ -11,7 +11,8 @@ namespace cryolite {
 
 namespace {
 
-constexpr double worth = 0.01;  // a gain below that is the measurement's
+constexpr double worth = 0.01;                     // a gain below that is the measurement's
+const std::string automatic_number = "automatic";  // of any kernel: docs/tune.md
 
 CandidateRecord record_of(const Timing &t) {
     if (t.refused.empty() && t.busy) return {.ratio = 1, .noise = 1};
@@ -36,6 +37,7 @@ std::vector<std::string> loop_lines(const SearchKernel &kernel, const LoopNumber
             std::ranges::any_of(k.numbers, [&](const LoopNumber &n) { return numbers.count(n.name) > 0; }))
             for (const std::string &name : k.loops_of) of_others.insert(without_numbers(name));
     std::vector<std::string> lines;
+    if (numbers.empty()) return lines;
     for (const std::string &name : kernel.loops_of) {
         const std::string pattern = without_numbers(name), line = of_others.count(pattern) ? name : pattern;
         const std::string text = fmt::format("loops({}): {}", line, text_of(numbers));
@@ -61,13 +63,24 @@ bool Search::wins(const CandidateRecord &r) const {
 const SearchResult &Search::run(std::vector<SearchKernel> kernels, std::vector<std::string> moves) {
     std::ranges::stable_sort(kernels, [](const auto &a, const auto &b) { return a.share > b.share; });
     for (const SearchKernel &k : kernels)
-        if (!over()) kernel(k, kernels);
+        if (!over()) kernel(k, kernels, numbers_of(k, options_.from_scratch));
     std::set<std::string> seen;
     for (size_t i = 0; i < moves.size() && !over(); i++) {
         const std::string line = moves[i];
         if (seen.insert(line).second) move(line, moves);
     }
+    for (const SearchKernel &k : kernels)
+        if (!over() && !options_.from_scratch) kernel(k, kernels, numbers_of(k, true));
     return result_;
+}
+
+/// Those of the loops that were written; or the one that names automatic loops instead.
+std::vector<LoopNumber> Search::numbers_of(const SearchKernel &k, bool automatic) const {
+    std::vector<LoopNumber> numbers = k.numbers;
+    std::erase_if(numbers, [&](const LoopNumber &n) {
+        return (n.name == automatic_number) != automatic || (options_.same_bits && !n.same_order);
+    });
+    return numbers;
 }
 
 /// All that differ from it in this number. Rows belong to a width of tiles: they are as usual with another.
@@ -78,7 +91,7 @@ std::vector<LoopNumbers> Search::neighbours(const SearchKernel &k, const LoopNum
     const int now = at == from.end() ? of.usual : at->second;
     for (int value : of.legal) {
         if (value == now) continue;
-        LoopNumbers numbers = from;
+        LoopNumbers numbers = of.name == automatic_number ? LoopNumbers() : from;  // automatic loops have no others
         if (of.name == "columns") numbers.erase("rows");
         numbers[of.name] = value;
         for (const LoopNumber &n : k.numbers)
@@ -88,20 +101,21 @@ std::vector<LoopNumbers> Search::neighbours(const SearchKernel &k, const LoopNum
     return list;
 }
 
-void Search::kernel(const SearchKernel &k, const std::vector<SearchKernel> &all) {
-    std::vector<MadeKernel> usual = measurer_.make(k, {""});
+void Search::kernel(const SearchKernel &k, const std::vector<SearchKernel> &all,
+                    const std::vector<LoopNumber> &numbers) {
+    if (numbers.empty()) return;
+    const LoopNumbers before = found_[k.symbol];
+    std::vector<MadeKernel> usual = measurer_.make(k, {text_of(before)});
     SearchNews news{
         .what = SearchNews::of_candidate, .of = k.name, .share = k.share, .roof = k.roof, .roof_now = k.roof};
-    LoopNumbers best;
+    LoopNumbers best = before;
     double gain = 1;
     if (!usual.at(0).refused.empty()) {
         news.what = SearchNews::of_kernel, news.refused = usual[0].refused;
         return tell(news);
     }
     MadeKernel incumbent = usual[0];
-    std::vector<LoopNumber> numbers = k.numbers;
-    if (options_.same_bits) std::erase_if(numbers, [](const LoopNumber &n) { return !n.same_order; });
-    std::set<std::string> seen = {""};  // what lost against an incumbent loses against a faster one
+    std::set<std::string> seen = {text_of(before)};  // what lost against an incumbent loses against a faster one
     bool improved = true;
     for (int round = 0; round < 2 && improved; round++) {
         improved = false;
@@ -119,7 +133,8 @@ void Search::kernel(const SearchKernel &k, const std::vector<SearchKernel> &all)
         }
     }
     news.what = SearchNews::of_kernel, news.ratio = gain, news.candidate = text_of(best), news.left = 0;
-    news.taken = !best.empty() && take_lines(loop_lines(k, best, all));
+    news.taken = best != before && take_lines(loop_lines(k, best, all), loop_lines(k, before, all));
+    if (news.taken) found_[k.symbol] = best;
     tell(news);
 }
 
@@ -168,8 +183,9 @@ bool Search::wins_again(const SearchKernel &k, const MadeKernel &incumbent, cons
 }
 
 /// What is faster by itself is kept where the whole step is not slower with it.
-bool Search::take_lines(const std::vector<std::string> &lines) {
+bool Search::take_lines(const std::vector<std::string> &lines, const std::vector<std::string> &instead_of) {
     std::vector<std::string> with = result_.lines;
+    std::erase_if(with, [&](const std::string &line) { return std::ranges::count(instead_of, line) > 0; });
     with.insert(with.end(), lines.begin(), lines.end());
     const Timing t = measurer_.time_step(joined(result_.lines), joined(with));
     const bool bits = t.same_bits || !options_.same_bits;

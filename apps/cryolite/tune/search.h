@@ -82,7 +82,8 @@ struct SearchNews {
 
 struct SearchOptions {
     bool same_bits = false;
-    std::string step;  ///< by which records know it: SearchRecords::choose
+    bool from_scratch = false;  ///< no kernel has loops but automatic ones
+    std::string step;           ///< by which records know it: SearchRecords::choose
     std::function<double()> seconds_left = {};
     std::function<bool()> stopped = {};  ///< by Ctrl-C
     std::function<void(const SearchNews &)> tell = {};
@@ -101,8 +102,9 @@ class Search {
 public:
     Search(Measurer &measurer, SearchRecords &records, SearchOptions options);
 
-    /// Kernels by their share of the step, then lines of the step schedule; each is one change of what was best before.
-    /// Ends early, with what is best so far, when no time is left or it is stopped.
+    /// Kernels by their share of the step, then lines of the step schedule, then automatic loops instead of written
+    /// ones, which take long to compile; each is one change of what was best before. Ends early, with what is best so
+    /// far, when no time is left or it is stopped.
     const SearchResult &run(std::vector<SearchKernel> kernels, std::vector<std::string> moves);
     /// So far.
     const SearchResult &result() const { return result_; }
@@ -118,16 +120,18 @@ private:
     SearchRecords &records_;
     SearchOptions options_;
     SearchResult result_;
+    std::map<std::string, LoopNumbers> found_;  ///< that were taken, by the kernel's symbol
 
     bool over() const;
     void tell(SearchNews news) const;
-    void kernel(const SearchKernel &k, const std::vector<SearchKernel> &all);
+    void kernel(const SearchKernel &k, const std::vector<SearchKernel> &all, const std::vector<LoopNumber> &numbers);
     std::vector<LoopNumbers> neighbours(const SearchKernel &k, const LoopNumbers &from, const LoopNumber &of) const;
+    std::vector<LoopNumber> numbers_of(const SearchKernel &k, bool automatic) const;
     std::vector<Trial> try_all(const SearchKernel &k, const MadeKernel &incumbent,
                                const std::vector<LoopNumbers> &candidates, SearchNews &news);
     bool wins(const CandidateRecord &r) const;
     bool wins_again(const SearchKernel &k, const MadeKernel &incumbent, const Trial &t);
-    bool take_lines(const std::vector<std::string> &lines);
+    bool take_lines(const std::vector<std::string> &lines, const std::vector<std::string> &instead_of);
     void move(const std::string &line, std::vector<std::string> &more);
 };
 
