@@ -8,7 +8,7 @@ namespace cryolite::compiler {
 
 namespace {
 
-constexpr double tolerance = 1e-6;
+constexpr double tolerance_of_float64 = 1e-6;
 
 /// The inputs of a call with fewer rows: the outermost dimension cut to `outer`, those between it
 /// and the channels to `inner`. What is lost is repetition only.
@@ -103,7 +103,7 @@ bool check_call(const Graph::Call &c, const LayerTester &tester) {
     bool ok = true;
     try {
         for (const GradientError &e : tester.check()) {
-            bool good = e.differences <= tolerance;
+            bool good = e.differences <= tolerance_of_float64;
             fmt::print("{:<24} {:<16} {:<12} {:8.1e}  {}\n", c.layer->path, c.layer->kind(), e.name, e.differences,
                        good ? "ok" : "FAILED");
             ok &= good;

@@ -19,7 +19,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr double worth = 1.03;  // a difference below that is the measurement's
+constexpr double worth_it = 1.03;  // a difference below that is the measurement's
 
 /// The kernel of a plan by itself, on arrays of its own.
 class Trial {
@@ -126,7 +126,7 @@ std::map<std::string, DialectChoice> faster_dialects(const Bundle &bundle, const
             }
             choice.why += fmt::format("{}measured: halide {:.3f} ms, {} {:.3f} ms", choice.why.empty() ? "" : "; ",
                                       1e3 * *h, d.name, 1e3 * *o);
-            if (best == 0) best = *h / worth;
+            if (best == 0) best = *h / worth_it;
             if (*o < best) best = *o, choice.dialect = d.name;
         }
     }

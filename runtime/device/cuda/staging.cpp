@@ -8,8 +8,8 @@ namespace cryolite {
 
 namespace {
 
-constexpr size_t largest = size_t(4) << 20;  // weights are not worth a copy
-constexpr size_t most = size_t(64) << 20;    // bytes of all places
+constexpr size_t largest = size_t(4) << 20;      // weights are not worth a copy
+constexpr size_t most_bytes = size_t(64) << 20;  // bytes of all places
 
 }  // namespace
 
@@ -46,7 +46,7 @@ CudaStaging::Place *CudaStaging::take(size_t bytes, bool upload) {
     if (bytes > largest) return nullptr;
     for (Place &p : places_)
         if (p.upload == upload && p.bytes == bytes && is_free(p)) return &p;
-    if (held_ + bytes > most) return nullptr;
+    if (held_ + bytes > most_bytes) return nullptr;
     Place p{.bytes = bytes, .upload = upload};
     try {
         api_.check(api_.allocate_pinned(&p.pinned, bytes, 0), "allocating pinned memory");
