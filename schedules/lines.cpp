@@ -19,7 +19,7 @@ namespace {
 /// A stage as it is written: "d(h.*.mlp)".
 struct StageText {
     enum Kind { value, derivative, next, pass, gradients } kind = value;
-    std::string name;
+    std::string name{};
     size_t at = 0;  ///< where the name begins
 };
 

@@ -65,7 +65,7 @@ struct Trained {
     const Parameter *source;
     std::vector<Numbers> arrays;  ///< itself, then its states
     bool frozen = false;
-    std::vector<double> scalars;
+    std::vector<double> scalars{};
     double largest = 0;  ///< norm of its gradient in any step
 };
 

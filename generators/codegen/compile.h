@@ -22,11 +22,11 @@ struct CompiledKernel {
 };
 
 struct CompileOptions {
-    std::string store;     ///< folder of compiled kernels: KEY.o
+    std::string store{};   ///< folder of compiled kernels: KEY.o
     int jobs = 2;          ///< child processes at a time
     int time_limit = 120;  ///< seconds for one kernel
     /// Called after each distinct kernel: how many are done, of how many, and how many were found compiled.
-    std::function<void(int done, int total, int cached)> progress;
+    std::function<void(int done, int total, int cached)> progress{};
     bool algorithms = false;  ///< the digests of algorithms, too
 };
 

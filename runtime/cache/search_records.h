@@ -32,7 +32,7 @@ struct CandidateRecord {
 
 /// What a search found for a step.
 struct SearchChoice {
-    std::string app, lines;
+    std::string app{}, lines{};
     bool same_bits = false;
     double before = 0, after = 0;  ///< seconds of a step
     int candidates = 0, refused = 0;

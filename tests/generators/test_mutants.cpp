@@ -77,8 +77,8 @@ struct Net : Classifier {
 /// A kernel, what it has to compute, and what it computes as it is.
 struct Subject {
     KernelId kernel;
-    Expected expected;
-    std::vector<std::string> own;
+    Expected expected{};
+    std::vector<std::string> own{};
     std::array<int, names.size()> sites{};
 };
 

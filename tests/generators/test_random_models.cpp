@@ -33,7 +33,7 @@ std::string choices(std::mt19937 &rng) {
 }
 
 struct Traced {
-    std::set<std::string> kinds;
+    std::set<std::string> kinds{};
     std::string program;
     int twice = 0;  ///< calls of layers that were called before
 };

@@ -11,7 +11,7 @@ namespace cryolite {
 /// |difference of what was trained| / |what was trained|, in norms. Infinite where a number is not finite.
 struct FuzzDistance {
     double losses = 0, weights = 0;
-    std::string parameter;
+    std::string parameter{};
 };
 
 /// Answers of `train_case`, and of the reference that began with its initial parameters. A parameter whose gradient

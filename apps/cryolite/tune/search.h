@@ -28,7 +28,7 @@ struct SearchKernel {
     std::string name;  ///< in the plan, of the first
     std::string symbol, algorithm;
     std::vector<std::string> loops_of;  ///< "h.0.mlp.c_fc, forward"
-    std::vector<LoopNumber> numbers;
+    std::vector<LoopNumber> numbers{};
     double share = 0;  ///< of the step's time
     double roof = 0;   ///< its part of what the machine's roofline allows
 };
@@ -69,12 +69,12 @@ public:
 /// What is told of a search while it goes on.
 struct SearchNews {
     enum What { of_candidate, of_kernel, of_line } what = of_candidate;
-    std::string of;         ///< the kernel, or the line
-    std::string candidate;  ///< the numbers
+    std::string of{};         ///< the kernel, or the line
+    std::string candidate{};  ///< the numbers
     double share = 0, ratio = 0;
     double roof = 0, roof_now = 0;  ///< of the kernel: as it was shipped, and as it is best
     double step = 1;                ///< the step's time with all that was taken, as part of the shipped one's
-    std::string refused;
+    std::string refused{};
     bool known = false;  ///< it was measured by an earlier search
     bool taken = false;
     int tried = 0, left = 0, refusals = 0;  ///< of this kernel, so far
