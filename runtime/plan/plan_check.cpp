@@ -42,6 +42,8 @@ const PlanBuffer &buffer_at(const Plan &p, int index, const std::string &whose) 
 
 void check_layout(const PlanBuffer &b) {
     const auto [panel, dim] = b.layout;
+    if (panel == 0 && b.elements() != b.stored_elements())
+        fail("'{}' has {} bytes for [{}] of {}", b.name, b.bytes, fmt::join(b.shape, ", "), b.type);
     if (panel == 0) return;
     if (panel < 0 || dim < 0 || dim >= int(b.shape.size()))
         fail("'{}' is stored in panels of {} along {}", b.name, panel, dim);
