@@ -41,7 +41,7 @@ TEST_CASE("step arguments: what the program understands has the key of what the 
         CAPTURE(s.name);
         StepConfig config;
         CHECK((read_value(s, "7", s.of(config)) || read_value(s, "0.5", s.of(config)) ||
-               read_value(s, "wte=lr:7;h=decay:0", s.of(config)) ||
+               read_value(s, "wte=lr:7;h=decay:0", s.of(config)) || read_value(s, "baseline", s.of(config)) ||
                read_value(s, s.is_switch() ? "true" : s.words.back().text, s.of(config))));
         CHECK(bundle_key(config) != bundle_key({}));
         CHECK(bundle_key(parsed(program_arguments(config))) == bundle_key(config));
