@@ -146,7 +146,7 @@ printf '\0\0\0\0\0\0\0\x10{}' > hostile.safetensors
 refused 2 '"--stepz"' train --stepz 3
 "$command" train --steps 2> err
 [ $? = 2 ] && grep -qF -- "--steps is the last word and lacks its value, N; see cryolite train --help" err || fail "train --steps: $(cat err)"
-refused 2 '"bogus": expected ls, verify, clear, why' cache bogus
+refused 2 '"bogus": expected ls, verify, clear, import, export, why' cache bogus
 refused 2 '(did you mean verify?)' cache verfy
 refused 2 'did you mean --steps?' train --stepz 3
 refused 2 'there is no app "gtp"' train gtp
