@@ -180,7 +180,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "lines",
           .value = "TEXT",
           .group = schedule,
-          .help = "lines of a step schedule, which replace the program's",
+          .help = "lines of a step schedule; each replaces the program's of its stage",
           .range = Setting::Text{},
           .words = {{"none"}},
           .on_resume = free,

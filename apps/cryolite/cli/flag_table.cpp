@@ -90,7 +90,7 @@ std::vector<Flag> run_flags() {
         {{.name = "schedule",
           .value = "FILE",
           .group = schedule,
-          .help = "lines of a step schedule, which replace the program's",
+          .help = "lines of a step schedule; each replaces the program's of its stage",
           .range = Setting::File{},
           .on_resume = free,
           .otherwise = "-"},
