@@ -42,8 +42,6 @@ const PlanBuffer &buffer_at(const Plan &p, int index, const std::string &whose) 
 
 void check_layout(const PlanBuffer &b) {
     const auto [panel, dim] = b.layout;
-    if (panel == 0 && b.elements() != b.stored_elements())
-        fail("'{}' has {} bytes for [{}] of {}", b.name, b.bytes, fmt::join(b.shape, ", "), b.type);
     if (panel == 0) return;
     if (panel < 0 || dim < 0 || dim >= int(b.shape.size()))
         fail("'{}' is stored in panels of {} along {}", b.name, panel, dim);
@@ -55,7 +53,8 @@ void check_layout(const PlanBuffer &b) {
 
 void check_buffer(const Plan &p, const PlanBuffer &b) {
     const int element = bytes_of(b.type, b.name);
-    if (!counts(b.bytes) || b.bytes % element || elements_of(b.shape, b.name) > b.bytes / element)
+    const int64_t needed = elements_of(b.shape, b.name), stored = b.bytes / element;
+    if (!counts(b.bytes) || b.bytes % element || needed > stored || (b.layout.panel == 0 && needed < stored))
         fail("'{}' has {} bytes for [{}] of {}", b.name, b.bytes, fmt::join(b.shape, ", "), b.type);
     check_layout(b);
     if (b.offset < -1 || b.offset > most) fail("'{}' begins at byte {}", b.name, b.offset);

@@ -90,7 +90,7 @@ TEST_CASE("dialects: what else is in the loops, the format, the layout, the devi
     CHECK(message_of([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.up).dialect(onednn); }) == "");
 }
 
-TEST_CASE("dialects: cublaslt on a GPU: what it takes, what not, and its workspace") {
+TEST_CASE("dialects: cuBLASLt on a GPU: which products it computes, and its workspace") {
     const Halide::Target cuda = test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80});
     CHECK(message_of([](Chain &c, Step &s) { s(c.down).dialect(cublaslt); }) ==
           "s(down).dialect(cublaslt) is refused: cublaslt runs on cuda, and the step on cpu; the nearest legal line is "

@@ -86,7 +86,7 @@ private:
         const std::optional<Stage> own = stage(id);
         if (!own) return with_readers_of_sum(id, readers, value.bytes());
         const bool all = !readers.empty() && std::ranges::all_of(readers, [&](OpId r) { return is_epilogue(id, r); });
-        if (all && own && stage(readers.back()) && !p.is_result(v) && !read_later[size_t(v.index)])
+        if (all && stage(readers.back()) && !p.is_result(v) && !read_later[size_t(v.index)])
             return add_inside(*own, readers, value.bytes());
         for (OpId r : readers) {
             const std::optional<Stage> other = stage(r);

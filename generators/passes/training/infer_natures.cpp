@@ -14,12 +14,12 @@ class InferNatures {
 public:
     InferNatures(StepProgram &p, const Context &cx) : p(p), cx(cx), known(cx.known ? cx.known->natures : here) {
         for (OpId id : p.ops.ids())
-            if (concerns(id)) ops[p.calls[*ir::call_of(p.ops[id])].layer].push_back(id);
+            if (concerns(id)) results[p.calls[*ir::call_of(p.ops[id])].layer].push_back({id, signature(id)});
     }
     void run() {
         ask();
-        for (auto &[layer, list] : ops) {
-            for (OpId id : list) check(p.layers[layer], id);
+        for (auto &[layer, list] : results) {
+            for (const Result &r : list) check(p.layers[layer], known.at(r.signature));
             if (says_nothing(p.layers[layer])) recognise(p.layers[layer], list);
         }
     }
@@ -28,7 +28,11 @@ private:
     StepProgram &p;
     const Context &cx;
     std::map<std::string, std::optional<ComputedNature>> here, &known;
-    std::map<LayerId, std::vector<OpId>> ops;  ///< each layer's, whose results count
+    struct Result {
+        OpId op;
+        std::string signature;  ///< equal for those of which one answer holds
+    };
+    std::map<LayerId, std::vector<Result>> results;  ///< each layer's that count
 
     bool says_nothing(const ir::Layer &l) const {
         return l.nature == Nature::anchor && !has_loops(l.kind, cx.schedule.machine);
@@ -51,18 +55,18 @@ private:
         return text;
     }
     void ask() {
-        std::vector<std::string> signatures;
+        std::set<std::string> unknown;
+        std::vector<const Result *> first;  // of those that are alike
         std::vector<OpId> asked;
-        for (const auto &[layer, list] : ops)
-            for (OpId id : list)
-                if (const std::string text = signature(id); !known.count(text) && !std::ranges::count(signatures, text))
-                    signatures.push_back(text), asked.push_back(id);
+        for (const auto &[layer, list] : results)
+            for (const Result &r : list)
+                if (!known.count(r.signature) && unknown.insert(r.signature).second)
+                    first.push_back(&r), asked.push_back(r.op);
         if (asked.empty()) return;
         const auto answers = cx.natures(p, asked);
-        for (size_t i = 0; i < asked.size(); i++) known[signatures[i]] = answers.at(i);
+        for (size_t i = 0; i < asked.size(); i++) known[first[i]->signature] = answers.at(i);
     }
-    void check(const ir::Layer &l, OpId id) const {
-        const std::optional<ComputedNature> &c = known.at(signature(id));
+    static void check(const ir::Layer &l, const std::optional<ComputedNature> &c) {
         if (!c || l.nature == Nature::anchor || c->nature == Nature::pointwise) return;
         const bool rowwise = c->nature == Nature::rowwise;
         if (rowwise && l.nature == Nature::rowwise) return;
@@ -70,15 +74,15 @@ private:
              l.nature == Nature::rowwise ? "rowwise" : "pointwise", c->witness,
              rowwise ? "return Nature::rowwise" : "leave nature() out");
     }
-    void recognise(ir::Layer &l, const std::vector<OpId> &list) const {
+    void recognise(ir::Layer &l, const std::vector<Result> &list) const {
         Nature all = Nature::pointwise;
-        for (OpId id : list) {
-            const std::optional<ComputedNature> &c = known.at(signature(id));
+        for (const Result &r : list) {
+            const std::optional<ComputedNature> &c = known.at(r.signature);
             if (!c || c->is_declared_only || c->nature == Nature::anchor) return;
             if (c->nature == Nature::rowwise) all = Nature::rowwise;
         }
         // The loops of a kernel without an anchor are not the layer's.
-        if (all == Nature::rowwise || !has_own_loops(list[0])) l.nature = all;
+        if (all == Nature::rowwise || !has_own_loops(list[0].op)) l.nature = all;
     }
     bool has_own_loops(OpId id) const {
         const Layer &layer = p.source(*ir::call_of(p.ops[id]));
