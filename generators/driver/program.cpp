@@ -22,6 +22,7 @@
 #include "generators/codegen/link.h"
 #include "generators/codegen/progress.h"
 #include "generators/driver/choose_lines.h"
+#include "generators/driver/line_trials.h"
 #include "generators/driver/memory/fit.h"
 #include "generators/driver/loop_trials.h"
 #include "generators/driver/memory/memory_limit.h"
@@ -61,7 +62,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 
 struct Request {
     bool describe = false, check = false, any_size = false;
-    std::string bundle, store, plan_only, ir, reference, loops, candidates, temporaries, halide_target;
+    std::string bundle, store, plan_only, ir, reference, loops, candidates, moves, temporaries, halide_target;
     std::vector<std::string> params;
     std::vector<ParamGroup> param_groups;  ///< of the program
     StepConfig step;
@@ -164,6 +165,11 @@ private:
     const std::string pass;
 };
 
+void print_line(const json &line) {
+    fmt::print("{}\n", line.dump(-1, ' ', false, json::error_handler_t::replace));
+    fflush(stdout);
+}
+
 void print_fit(const Request &r, const StepOptions &options, int64_t budget, const Lower &lower) {
     auto open = [&](const char *flag) { return std::ranges::count(r.open, flag) > 0; };
     const MemoryRoom room{.bytes = r.fit,
@@ -190,54 +196,72 @@ StepOptions options_of(const Request &r) {
     return options;
 }
 
-int build(const Request &r, Model &model, ScheduleModel schedule) {
+/// The lines of a step: those of its program, then those of the flags; `more` comes after what a search has found.
+Step step_of(const Request &r, Model &model, ScheduleModel schedule, const Machine &machine,
+             const std::string &more = "") {
     const StepConfig &c = r.step;
-    Machine machine = Machine::of(kernel_target(halide_target(r), c));
-    std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
-    if (c.averages()) optimizer = std::make_unique<Averaged>(std::move(optimizer));
-    const StepOptions options = options_of(r);
-    if (!r.reference.empty())
-        return fmt::print("{}\n", reference_steps(model, *optimizer, options, read_whole(r.reference))), 0;
-    const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
     Step step(machine);
     schedule(model, step);
     if (step.empty()) step.automatic();
     for (const auto &[text, place] : std::exchange(step.texts, {})) add_lines(step, model, text, place);
     if (c.tuned != "none") add_lines(step, model, c.tuned, "tuned");
+    if (!more.empty()) add_lines(step, model, more, "tuned");
     if (c.lines != "none") add_lines(step, model, c.lines, "schedule");
-    if (!options.groups)  // of layers: those of updates stay
+    if (!options_of(r).groups)  // of layers: those of updates stay
         std::erase_if(step.placements,
                       [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
+    return step;
+}
+
+/// Takes a step of the model through all passes, with the lines that are chosen for it; `act` does the last of that.
+template <typename Act> auto lower_step(const Request &r, Step &step, Context cx, const Act &act) {
+    const StepOptions options = options_of(r);
+    const Lower lower_with = [&](const StepOptions &o) {
+        cx.options = o;
+        return lower(cx);
+    };
+    // Loops of a device have not been measured with what could be chosen.
+    if (step.chooses && options.groups && !step.machine.gpu()) choose_lines(step, [&] { return lower_with(options); });
+    return act(r.step.budget ? int64_t(r.step.budget) : step.bytes_allowed, options, lower_with);
+}
+
+int build(const Request &r, Model &model, ScheduleModel schedule) {
+    const StepConfig &c = r.step;
+    Machine machine = Machine::of(kernel_target(halide_target(r), c));
+    std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
+    if (c.averages()) optimizer = std::make_unique<Averaged>(std::move(optimizer));
+    if (!r.reference.empty())
+        return fmt::print("{}\n", reference_steps(model, *optimizer, options_of(r), read_whole(r.reference))), 0;
+    const double bytes = r.any_size ? INFINITY : std::max(machine_memory(), double(r.fit));
+    Step step = step_of(r, model, schedule, machine);
     if (r.ir.empty())
         ProgressReporter::report = [](const std::string &what, int done, int total) {
-            fmt::print("{}\n", json{{"phase", what}, {"done", done}, {"total", total}}.dump());
-            fflush(stdout);
+            print_line({{"phase", what}, {"done", done}, {"total", total}});
         };
     KnownLayers known;
-    Context cx{.model = model,
-               .optimizer = *optimizer,
-               .schedule = step,
-               .oracle = reads_by_building(machine, r.jobs, r.time_limit),
-               .natures = natures_by_building(r.jobs, r.time_limit),
-               .known = &known,
-               .sized = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); }};
+    const auto context_of = [&](const Step &s) {
+        return Context{.model = model,
+                       .optimizer = *optimizer,
+                       .schedule = s,
+                       .oracle = reads_by_building(machine, r.jobs, r.time_limit),
+                       .natures = natures_by_building(r.jobs, r.time_limit),
+                       .known = &known,
+                       .sized = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); }};
+    };
+    Context cx = context_of(step);
     std::optional<Texts> texts;
     if (!r.ir.empty()) {
         texts.emplace(r.ir);
         cx.after = [&](const StepProgram &q, const std::string &pass) { texts->add(q, pass); };
         cx.refused = [&](const StepProgram &q, const std::string &pass) { texts->add_refusal(q, pass); };
     }
-    const int64_t budget = c.budget ? int64_t(c.budget) : step.bytes_allowed;
-    const auto lower_with = [&](const StepOptions &o) {
-        cx.options = o;
-        return lower(cx);
-    };
     StepProgram p;
     try {
-        // Loops of a device have not been measured with what could be chosen.
-        if (step.chooses && options.groups && !machine.gpu()) choose_lines(step, [&] { return lower_with(options); });
-        if (r.fit) return print_fit(r, options, budget, lower_with), 0;
-        p = lower_within(budget, options, lower_with);
+        if (r.fit)
+            return lower_step(r, step, cx, [&](int64_t budget, const StepOptions &options, const Lower &lower_with) {
+                return print_fit(r, options, budget, lower_with), 0;
+            });
+        p = lower_step(r, step, cx, lower_within);
     } catch (const Error &) {
         if (texts) fmt::print("{}", texts->text);
         throw;
@@ -247,8 +271,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                        .time_limit = r.time_limit,
                        .progress =
                            [](int done, int total, int cached) {
-                               fmt::print("{}\n", json{{"done", done}, {"total", total}, {"cached", cached}}.dump());
-                               fflush(stdout);
+                               print_line({{"done", done}, {"total", total}, {"cached", cached}});
                            },
                        .algorithms = !r.loops.empty()};
     if (texts) {
@@ -259,12 +282,20 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     if (!r.temporaries.empty())
         return write_whole(r.temporaries, json(temporaries_of_kernels(p, machine, how)).dump()), 0;
     if (!r.candidates.empty()) return try_loops(p, step, machine, how, read_whole(r.candidates), r.bundle), 0;
-    CompileReport compiled = r.plan_only.empty() ? compile_kernels(p, machine, how) : describe_kernels(p, machine, how);
-    const ir::MemoryPlan memory = plan_compiled(p, compiled);
-    if (!r.plan_only.empty()) return write_whole(r.plan_only, plan_json(p, model, compiled, memory).dump()), 0;
+    const auto plan_of = [&](const StepProgram &q, const CompileReport &kernels) {
+        return plan_json(q, model, kernels, plan_compiled(q, kernels));
+    };
+    const auto plan_with = [&](const std::string &line) {
+        Step other = step_of(r, model, schedule, machine, line);
+        const StepProgram q = lower_step(r, other, context_of(other), lower_within);
+        return plan_of(q, describe_kernels(q, machine, how));
+    };
+    if (!r.moves.empty()) return try_lines(p, read_whole(r.moves), plan_with, r.bundle, print_line), 0;
+    if (!r.plan_only.empty()) return write_whole(r.plan_only, plan_of(p, describe_kernels(p, machine, how)).dump()), 0;
+    const CompileReport compiled = compile_kernels(p, machine, how);
     std::filesystem::create_directories(r.bundle);
     link_kernels(compiled, how, machine.target, r.bundle);
-    write_whole(r.bundle + "/plan.json", plan_json(p, model, compiled, memory).dump());
+    write_whole(r.bundle + "/plan.json", plan_of(p, compiled).dump());
     return 0;
 }
 
@@ -327,6 +358,9 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
                    "file to write the numbers of the kernels' loops to, as JSON: nothing is compiled");
     app.add_option("--candidates", r.candidates,
                    "file of a kernel's name and of numbers for its loops: each is compiled into --bundle");
+    app.add_option("--moves", r.moves,
+                   "file of lines to leave out, as JSON: the others that the step could have are judged, and the plan "
+                   "with each is written to --bundle; nothing is compiled");
     app.add_option("--store", r.store, "folder of compiled kernels");
     app.add_option("--temporaries", r.temporaries,
                    "file to write the bytes of temporaries of each kernel to, as JSON: all are compiled already");

@@ -40,7 +40,18 @@ std::string SearchRecords::damage(const fs::path &folder) { return Database::dam
 void SearchRecords::remove(const fs::path &folder) { Database::remove(folder, searches_form); }
 
 SearchRecords::SearchRecords(const fs::path &folder, SearchMachine machine)
-    : database_(folder, searches_form), machine_(std::move(machine)) {}
+    : database_(folder, searches_form), machine_(std::move(machine)) {
+    if (!database_) return;
+    try {  // files that older versions began have the other tables alone
+        Database::Statement(database_,
+                            "CREATE TABLE IF NOT EXISTS times (machine TEXT, threads INTEGER, kernel TEXT, seconds "
+                            "REAL NOT NULL, date INTEGER NOT NULL, PRIMARY KEY (machine, threads, kernel)) WITHOUT "
+                            "ROWID")
+            .step();
+        has_times_ = true;
+    } catch (const Error &) {  // what is written says so
+    }
+}
 
 std::optional<CandidateRecord> SearchRecords::find(const CandidateKey &key) const {
     if (!database_) return std::nullopt;
@@ -58,6 +69,21 @@ void SearchRecords::remember(const CandidateKey &key, const CandidateRecord &r) 
     Database::Statement s(database_, "INSERT OR REPLACE INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     bind(s, machine_, key).bind(r.ratio).bind(r.noise).bind(int(r.same_bits)).bind(r.refused);
     s.bind(int64_t(time(nullptr))).step();
+}
+
+std::optional<double> SearchRecords::time_of(const std::string &kernel) const {
+    if (!has_times_) return std::nullopt;
+    return read_or_none([&]() -> std::optional<double> {
+        Database::Statement s(database_, "SELECT seconds FROM times WHERE machine = ? AND threads = ? AND kernel = ?");
+        if (!s.bind(machine_.id).bind(machine_.threads).bind(kernel).step()) return std::nullopt;
+        return s.real(0);
+    });
+}
+
+void SearchRecords::remember_time(const std::string &kernel, double seconds) {
+    if (!database_) fail("{}", hindrance());
+    Database::Statement s(database_, "INSERT OR REPLACE INTO times VALUES (?, ?, ?, ?, ?)");
+    s.bind(machine_.id).bind(machine_.threads).bind(kernel).bind(seconds).bind(int64_t(time(nullptr))).step();
 }
 
 std::optional<SearchChoice> SearchRecords::choice(const std::string &step) const {

@@ -50,6 +50,11 @@ public:
     /// Errors: it cannot be written, as on a full disk.
     void remember(const CandidateKey &key, const CandidateRecord &record);
 
+    /// Seconds of a call of a kernel, as it was timed in a step: by its symbol, which has its loops and the compiler.
+    std::optional<double> time_of(const std::string &kernel) const;
+    /// Errors: as of `remember`.
+    void remember_time(const std::string &kernel, double seconds);
+
     /// `step`: digest of what a bundle depends on but the program's code.
     std::optional<SearchChoice> choice(const std::string &step) const;
     /// Replaces an older one. Errors: as of `remember`.
@@ -66,6 +71,7 @@ public:
 private:
     Database database_;
     SearchMachine machine_;
+    bool has_times_ = false;  ///< a file of an older version, which may not be written, has none
 };
 
 }  // namespace cryolite

@@ -28,7 +28,14 @@ SearchReport report_of(const std::string &name) {
             .taken = true,
             .tried = 3,
             .refusals = 1});
-    add(4, {.what = SearchNews::of_line, .of = "s(a).compute_root()", .ratio = 1.1, .step = 0.8});
+    add(4, {.what = SearchNews::of_line,
+            .of = "s(a).compute_root()",
+            .ratio = 1.1,
+            .predicted = 1.25,
+            .step = 0.8,
+            .tried = 7,
+            .refusals = 2,
+            .kept = 1});
     return r;
 }
 
@@ -56,6 +63,9 @@ TEST_CASE("search page: the step before and after, the curve, the winner's lines
     CHECK(contains(page, "<code>fused</code></td><td></td><td></td>"));
     CHECK(contains(page, "<code>h.*.up: rows=3</code></td><td>off by &lt;2&gt;</td>"));
     CHECK(contains(page, "<td>taken: rows=4</td>"));
+    CHECK(contains(page, "Lines of the step schedule: 7 tried, 2 refused, 1 kept."));
+    CHECK(contains(page, "<code>s(a).compute_root()</code></td><td class=\"n\"></td><td class=\"n\"></td>"
+                         "<td class=\"n\">1.250</td><td class=\"n\">1.100</td><td>not faster</td>"));
     // The curve falls where a change was taken, and stays from there on.
     const size_t at = page.find("class=\"curve\"");
     REQUIRE(at != std::string::npos);

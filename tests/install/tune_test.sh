@@ -24,7 +24,7 @@ train --out plain --tuned none || fail "a plain run: $(cat err)"
 losses > plain.losses
 tune gpt "${model[@]}" --for 60s --same-bits --json --report search.html || fail "the search: $(cat err)"
 grep -q '<h2>What was refused, and why</h2>' search.html && grep -q 'class="curve"' search.html || fail "--report"
-grep -q '"event":"candidate"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[' || fail "events: $(tail -3 out)"
+grep -q '"event":"candidate"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[.*"moves":{' || fail "events: $(tail -3 out)"
 grep -qv '^{' out && fail "not JSON lines alone"
 tune gpt "${model[@]}" --export my.schedule --show || fail "--export: $(cat err)"
 cmp -s out my.schedule || fail "--show and --export differ"
@@ -48,7 +48,11 @@ grep -q "tuned:1:7: the model has no 'h.7.up'" err || fail "a line of an older v
 echo 's(d(h.*.mlp.c_fc.weight)).compute_root();' > stored.schedule
 echo 's(d(h.*.mlp.c_fc.weight)).compute_at(next(h.*.mlp.c_fc.weight));' > fused.schedule
 timeout 100 "$command" explain gpt "${model[@]}" --clip 0 --diff stored.schedule fused.schedule > out 2> err || fail "--diff: $(cat err)"
-grep -q 'next(h.\*.mlp.c_fc.weight)' out && tail -1 out | grep -q 'the whole step' || fail "what a line buys: $(cat out)"
+grep -q 'next(h.\*.mlp.c_fc.weight)' out && grep -q 'the whole step$' out || fail "what a line buys: $(cat out)"
+tail -1 out | grep -q '^[1-9][0-9]* of [0-9]* calls have a time that was measured' || fail "the search's times are not taken: $(cat out)"
+
+tune gpt "${model[@]}" --for 40s --check-model 2 --json || fail "--check-model: $(cat err)"
+grep -q '"event":"checked".*"kernels":' out && tail -1 out | grep -q '"event":"model".*"counted":' || fail "its events: $(tail -3 out)"
 
 "$command" tune gpt "${model[@]}" --for 300s < /dev/null > out 2> err &
 sleep 15

@@ -42,6 +42,27 @@ TEST_CASE("searches: a candidate is found by all of its key, on its machine with
     CHECK(!SearchRecords(folder.path, {"a machine", 3}).find(key));
 }
 
+TEST_CASE("searches: the time of a kernel, on its machine with its threads; also in a file that had no such table") {
+    Scratch folder;
+    {
+        SearchRecords r(folder.path, machine);
+        r.remember(key, {.ratio = 0.75});
+        Database::Statement(Database(folder.path, {"searches.sqlite", 1, "", "SELECT 1"}), "DROP TABLE times").step();
+    }
+    {
+        SearchRecords r(folder.path, machine);
+        CHECK(r.find(key)->ratio == 0.75);
+        CHECK(!r.time_of("cryolite_1"));
+        r.remember_time("cryolite_1", 2e-3);
+        r.remember_time("cryolite_1", 1e-3);
+    }
+    const SearchRecords again(folder.path, machine);
+    CHECK(again.time_of("cryolite_1") == 1e-3);
+    CHECK(!again.time_of("cryolite_2"));
+    CHECK(!SearchRecords(folder.path, {"another", 2}).time_of("cryolite_1"));
+    CHECK(!SearchRecords(folder.path, {"a machine", 3}).time_of("cryolite_1"));
+}
+
 TEST_CASE("searches: a choice replaces an older one, and is forgotten alone") {
     Scratch folder;
     SearchRecords r(folder.path, machine);

@@ -11,7 +11,7 @@
 #include "apps/cryolite/explain/explain_loops.h"
 #include "apps/cryolite/explain/step_page.h"
 #include "apps/cryolite/inputs/run_data.h"
-#include "apps/cryolite/report/kernel_times.h"
+#include "bundle/block_names.h"
 #include "apps/cryolite/report/roof.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/session.h"

@@ -13,6 +13,7 @@
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/tuned_lines.h"
+#include "apps/cryolite/tune/check_model.h"
 #include "apps/cryolite/tune/measure.h"
 #include "apps/cryolite/tune/program_measurer.h"
 #include "apps/cryolite/tune/search_page.h"
@@ -85,7 +86,7 @@ public:
         }
         open_bundle(s_, request_, progress_);  // what is compiled already does not count in --for
         choose_step();
-        return search(records);
+        return s_.check_lines ? check(records) : search(records);
     }
 
 private:
@@ -125,18 +126,65 @@ private:
             progress_.say(fmt::format("{}: take it with --schedule", s_.export_lines.string()));
         }
         if (s_.show && s_.json)
-            print_line(tuned_json(*found));
+            print_line(tuned_json(*found).dump());
         else if (s_.show)
             fmt::print("{}", file_of(*found));
         return 0;
     }
 
-    static std::string tuned_json(const SearchChoice &c) {
-        return json{{"event", "tuned"},           {"before_s", c.before},
-                    {"after_s", c.after},         {"gain", c.after > 0 ? c.before / c.after - 1 : 0.0},
-                    {"candidates", c.candidates}, {"refused", c.refused},
-                    {"lines", lines_of(c)}}
-            .dump();
+    static json tuned_json(const SearchChoice &c) {
+        return {{"event", "tuned"},           {"before_s", c.before},
+                {"after_s", c.after},         {"gain", c.after > 0 ? c.before / c.after - 1 : 0.0},
+                {"candidates", c.candidates}, {"refused", c.refused},
+                {"lines", lines_of(c)}};
+    }
+
+    ProgramMeasurer measurer_in(const fs::path &work, const SearchRecords &records) {
+        return {request_.program,
+                s_,
+                cache_,
+                work,
+                threads_,
+                s_.from_scratch ? scratch : "",
+                [&records](const std::string &kernel) { return records.time_of(kernel); }};
+    }
+
+    /// --check-model: what lines were predicted to change, and what they change.
+    int check(SearchRecords &records) {
+        const WorkFolder work("cryolite-tune");
+        ProgramMeasurer measurer = measurer_in(work.path, records);
+        began_ = Clock::now();
+        progress_.say("measured   model  kernels  line; the step's time with it as part of that without it");
+        const ModelCheck check = check_model(
+            measurer, records, s_.check_lines, [this] { return seconds_left(); },
+            [this](const CheckedLine &l) {
+                if (s_.json)
+                    print_line(json{{"event", "checked"},
+                                    {"line", l.line},
+                                    {"model", l.model},
+                                    {"kernels", l.kernels},
+                                    {"measured", l.measured},
+                                    {"noise", l.noise},
+                                    {"counts", l.counts()}}
+                                   .dump());
+                progress_.say(
+                    fmt::format("{:8.3f} {:7.3f} {:8.3f}  {}", l.measured, l.model, l.kernels, without_tail(l.line)));
+            });
+        const int model = check.right(&CheckedLine::model), kernels = check.right(&CheckedLine::kernels);
+        if (s_.json)
+            print_line(json{{"event", "model"},
+                            {"timed", check.lines.size()},
+                            {"counted", check.counted()},
+                            {"right_by_model", model},
+                            {"right_by_kernels", kernels},
+                            {"refused", check.refused},
+                            {"busy", check.busy}}
+                           .dump());
+        progress_.say(fmt::format("of {} lines that change the step by more than 3 %, {} were predicted with the right "
+                                  "sign and within a third by the model, {} by the sum of their kernels' times; {} "
+                                  "lines were timed, {} refused, {} not timed as the machine was busy",
+                                  check.counted(), model, kernels, check.lines.size(), check.refused, check.busy));
+        return 0;
     }
 
     int search(SearchRecords &records) {
@@ -144,7 +192,7 @@ private:
             cache_.lock("searches", step_, "another search for this step, whose records this one will use");
         const WorkFolder work("cryolite-tune");
         if (s_.from_scratch) progress_.say("scheduling every kernel automatically");
-        ProgramMeasurer measurer(request_.program, s_, cache_, work.path, threads_, s_.from_scratch ? scratch : "");
+        ProgramMeasurer measurer = measurer_in(work.path, records);
         defer_signals("\nstopping with the best so far; once more stops at once\n");
         began_ = Clock::now();
         SearchChoice choice{.app = request_.app, .same_bits = s_.same_bits};
@@ -157,13 +205,12 @@ private:
                        .stopped = [] { return interrupted(); },
                        .tell = [this](const SearchNews &n) { tell_news(n); }});
         try {
-            const std::vector<SearchKernel> kernels = measurer.kernels(choice.before);
-            progress_.say(fmt::format("{}: {:.2f} ms a step on {} thread{}, {} kernels with numbers",
-                                      model_name(request_), 1e3 * choice.before, threads_, threads_ == 1 ? "" : "s",
-                                      kernels.size()));
+            choice.before = measurer.step_seconds("");
+            progress_.say(fmt::format("{}: {:.2f} ms a step on {} thread{}", model_name(request_), 1e3 * choice.before,
+                                      threads_, threads_ == 1 ? "" : "s"));
             report_.title = fmt::format("{}: a search for a faster step", model_name(request_));
             if (!s_.report.empty()) report_.before = measurer.profile("");
-            search.run(kernels, measurer.moves());
+            search.run();
         } catch (const Interrupted &) {
         } catch (const Error &e) {  // a full disk, say: what is found so far is kept, or printed
             failure = e.what();
@@ -205,13 +252,22 @@ private:
             progress_.say("what an earlier search found stays");
         else
             keep(records, choice);
-        if (s_.json) print_line(tuned_json(choice));
-        progress_.say(
-            fmt::format("{:.3f} ms a step instead of {:.3f}, {} candidates ({} known from before), {} refused",
-                        1e3 * choice.after, 1e3 * choice.before, choice.candidates, result.known, choice.refused));
+        if (s_.json) {
+            json j = tuned_json(choice);
+            j["moves"] = {
+                {"tried", result.lines_tried}, {"refused", result.lines_refused}, {"kept", result.lines_kept}};
+            print_line(j.dump());
+        }
+        progress_.say(fmt::format("{:.3f} ms a step instead of {:.3f}, {}", 1e3 * choice.after, 1e3 * choice.before,
+                                  counts(result)));
         if (s_.from_scratch) say_shipped(measurer, choice.lines == scratch ? "" : found);
         if (!s_.json) fmt::print("{}", file_of(choice));
         return stopped ? interrupted_status : 0;
+    }
+    static std::string counts(const SearchResult &r) {
+        return fmt::format("{} candidates ({} known from before), {} refused; of them lines of the step schedule: {} "
+                           "tried, {} refused, {} kept",
+                           r.candidates, r.known, r.refused, r.lines_tried, r.lines_refused, r.lines_kept);
     }
     /// How far a step from scratch is from the shipped one.
     void say_shipped(ProgramMeasurer &measurer, const std::string &found) {
@@ -229,12 +285,10 @@ private:
         report_.lines = lines_of(choice);
         report_.after = report_.not_taken.empty() && !result.lines.empty() ? measurer.profile(joined(result.lines))
                                                                            : report_.before;
-        report_.summary = fmt::format(
-            "{:.3f} ms a step instead of {:.3f}, timed in turn on {} thread{}; {} candidates in {}, {} of them known "
-            "from before, {} refused{}",
-            1e3 * choice.after, 1e3 * choice.before, threads_, threads_ == 1 ? "" : "s", choice.candidates,
-            clock_text(seconds_gone()), result.known, choice.refused,
-            s_.same_bits ? "; only what changes no bit of the training" : "");
+        report_.summary = fmt::format("{:.3f} ms a step instead of {:.3f}, timed in turn on {} thread{}; in {}, {}{}",
+                                      1e3 * choice.after, 1e3 * choice.before, threads_, threads_ == 1 ? "" : "s",
+                                      clock_text(seconds_gone()), counts(result),
+                                      s_.same_bits ? "; only what changes no bit of the training" : "");
         write_file_atomic(s_.report, search_page(report_));
         progress_.say(fmt::format("the search is in {}", s_.report.string()));
     }
@@ -270,23 +324,27 @@ private:
                             {"roof_now", n.roof_now},
                             {"step", n.step},
                             {"ratio", n.ratio},
+                            {"predicted", n.predicted},
                             {"refused", n.refused},
                             {"known", n.known},
                             {"taken", n.taken},
                             {"left_s", std::max(0.0, seconds_left())}}
                            .dump(-1, ' ', false, json::error_handler_t::replace));
         if (n.what == SearchNews::of_candidate) return progress_.busy(live_line(n));
-        if (!header_) progress_.say("  share   roof    now  tried  refused   step      left  kernel or line");
+        if (!header_) progress_.say("  share   roof    now  tried  refused   kept   step      left  kernel or line");
         header_ = true;
+        const std::string times = n.what == SearchNews::of_line && n.refused.empty()
+                                      ? fmt::format("predicted {:.3f} of the time, {:.3f} ", n.predicted, n.ratio)
+                                      : "";
         const std::string outcome = !n.refused.empty()     ? "refused: " + first_line(n.refused)
-                                    : n.taken              ? "taken " + n.candidate
-                                    : !n.candidate.empty() ? "not faster as a step: " + n.candidate
-                                                           : "";
+                                    : n.taken              ? times + "taken " + n.candidate
+                                    : !n.candidate.empty() ? times + "not faster as a step: " + n.candidate
+                                                           : times;
         const bool kernel = n.what == SearchNews::of_kernel;
         const auto percent = [&](double x) { return kernel ? fmt::format("{:.1f}%", 100 * x) : ""; };
-        progress_.say(fmt::format("{:>7} {:>6} {:>6} {:>6} {:>8} {:>+5.1f}% {:>9}  {}{}{}", percent(n.share),
-                                  percent(n.roof), percent(n.roof_now), kernel ? std::to_string(n.tried) : "",
-                                  kernel ? std::to_string(n.refusals) : "", gain(n), time_left(), without_tail(n.of),
+        progress_.say(fmt::format("{:>7} {:>6} {:>6} {:>6} {:>8} {:>6} {:>+5.1f}% {:>9}  {}{}{}", percent(n.share),
+                                  percent(n.roof), percent(n.roof_now), n.tried, n.refusals,
+                                  kernel ? "" : std::to_string(n.kept), gain(n), time_left(), without_tail(n.of),
                                   outcome.empty() ? "" : "  ", outcome));
     }
     /// What goes on now: the candidate, and what is known of its kernel so far.

@@ -1,13 +1,12 @@
 #include "apps/cryolite/explain/explain_diff.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
-#include "apps/cryolite/report/kernel_times.h"
-#include "apps/cryolite/report/roof.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/step_questions.h"
+#include "apps/cryolite/session/tuned_lines.h"
+#include "bundle/block_names.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/exec/peak.h"
 #include "runtime/io/error.h"
@@ -18,26 +17,26 @@ using nlohmann::json;
 
 namespace {
 
-/// What equal kernels of equal blocks do in one step.
-struct Work {
-    int calls = 0;
-    double flops = 0, bytes = 0, seconds = 0;
+using ByKernel = std::map<std::string, KernelWork>;
 
-    void add(const Work &w) { calls += w.calls, flops += w.flops, bytes += w.bytes, seconds += w.seconds; }
-    bool operator==(const Work &) const = default;
-};
-
-using ByKernel = std::map<std::string, Work>;
-
-ByKernel work_of(const Plan &plan, int accumulate, const Roof &roof) {
+ByKernel work_of(const Plan &plan, int accumulate, const Roof &roof, const CostModel &model) {
     ByKernel work;
-    for (const PlanCall *c : step_calls(plan, accumulate))
-        work[without_numbers(c->name)].add({1, c->flops, double(c->bytes), roof.seconds(*c)});
+    for (const PlanCall *c : step_calls(plan, accumulate)) {
+        const CallCost cost = model.cost(plan, *c);
+        KernelWork w{.calls = 1,
+                     .measured = cost.measured,
+                     .flops = c->flops,
+                     .bytes = double(c->bytes),
+                     .roof_seconds = roof.seconds(*c),
+                     .seconds = cost.seconds};
+        if (c->kernel >= 0) w.keys = {cost_key(plan.kernels[size_t(c->kernel)])};
+        work[without_numbers(c->name)].add(w);
+    }
     return work;
 }
 
-Work total(const ByKernel &work) {
-    Work all;
+KernelWork total(const ByKernel &work) {
+    KernelWork all;
     for (const auto &[name, w] : work) all.add(w);
     return all;
 }
@@ -48,18 +47,50 @@ int64_t memory_of(const Plan &plan) {
     return bytes;
 }
 
-json json_of(const Work &w) {
-    return {{"calls", w.calls}, {"flops", w.flops}, {"bytes", w.bytes}, {"roof_s", w.seconds}};
+json json_of(const KernelWork &w) {
+    return {{"calls", w.calls},         {"flops", w.flops},     {"bytes", w.bytes},
+            {"roof_s", w.roof_seconds}, {"seconds", w.seconds}, {"measured_calls", w.measured}};
 }
 
-void print_line(const std::string &name, const Work &a, const Work &b) {
+std::string line(const std::string &name, const KernelWork &a, const KernelWork &b) {
     auto change = [](double x, double y) { return x > 0 ? fmt::format("{:+6.1f}%", 100 * (y / x - 1)) : "    new"; };
-    fmt::print("{:5} {:5} {:9.3f} {:9.3f} {} {:9.3f} {:9.3f} {}  {}\n", a.calls, b.calls, 1e-6 * a.bytes,
-               1e-6 * b.bytes, change(a.bytes, b.bytes), 1e3 * a.seconds, 1e3 * b.seconds, change(a.seconds, b.seconds),
-               name);
+    auto time = [](const KernelWork &w) {
+        return fmt::format("{}{:.3f}", w.measured < w.calls ? "~" : "", 1e3 * w.seconds);
+    };
+    return fmt::format("{:5} {:5} {:9.3f} {:9.3f} {} {:>10} {:>10} {}  {}\n", a.calls, b.calls, 1e-6 * a.bytes,
+                       1e-6 * b.bytes, change(a.bytes, b.bytes), time(a), time(b), change(a.seconds, b.seconds), name);
 }
 
 }  // namespace
+
+void KernelWork::add(const KernelWork &w) {
+    calls += w.calls, measured += w.measured, flops += w.flops, bytes += w.bytes;
+    roof_seconds += w.roof_seconds, seconds += w.seconds;
+    keys.insert(w.keys.begin(), w.keys.end());
+}
+
+StepDifference difference_of(const Plan &before, const Plan &after, int accumulate, const Roof &roof,
+                             const CostModel::Measured &measured) {
+    CostModel model(roof, measured);
+    for (const Plan *plan : {&before, &after}) model.learn(*plan, step_calls(*plan, accumulate));
+    ByKernel a = work_of(before, accumulate, roof, model), b = work_of(after, accumulate, roof, model);
+    StepDifference d{.rows = {}, .before = total(a), .after = total(b)};
+    for (const auto &[name, w] : b) a.try_emplace(name);  // those of either
+    for (const auto &[name, w] : a)
+        if (!(w == b[name])) d.rows.push_back({name, w, b[name]});
+    std::ranges::stable_sort(d.rows, std::ranges::greater{},
+                             [](const StepDifference::Row &r) { return std::abs(r.after.seconds - r.before.seconds); });
+    return d;
+}
+
+std::string text_of(const StepDifference &d) {
+    std::string text = "calls            MB                        ms\n";
+    for (const StepDifference::Row &r : d.rows) text += line(r.name, r.before, r.after);
+    text += line(d.rows.empty() ? "the whole step: no kernel differs" : "the whole step", d.before, d.after);
+    const int calls = d.before.calls + d.after.calls, measured = d.before.measured + d.after.measured;
+    return text + fmt::format("{} of {} calls have a time that was measured on this machine{}\n", measured, calls,
+                              measured < calls ? "; ~: predicted by the roofline and by what such kernels took" : "");
+}
 
 int explain_difference(TrainSettings s, const Request &request, const std::vector<std::string> &files) {
     s.tuned = "none";
@@ -73,30 +104,25 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
     }
     const int threads = threads_of_worker(s, core_numbers());
     const Roof roof{measure_peak(s, threads), measure_bandwidth(threads)};
-    ByKernel a = work_of(plans[0], s.accumulate, roof), b = work_of(plans[1], s.accumulate, roof);
-    const Work all_a = total(a), all_b = total(b);
+    const Cache cache(s.cache);
+    std::optional<SearchRecords> records;
+    if (fs::exists(SearchRecords::file(cache.folder()))) records.emplace(cache.folder(), search_machine(threads));
+    const StepDifference d = difference_of(plans[0], plans[1], s.accumulate, roof, [&](const std::string &key) {
+        return records ? records->time_of(key) : std::nullopt;
+    });
     const int64_t memory_a = memory_of(plans[0]), memory_b = memory_of(plans[1]);
-    for (const auto &[name, w] : b) a.try_emplace(name);  // those of either
-    std::vector<std::string> names;
-    for (const auto &[name, w] : a)
-        if (!(w == b[name])) names.push_back(name);
-    std::ranges::sort(names, std::greater{},
-                      [&](const std::string &n) { return std::abs(b[n].seconds - a[n].seconds); });
     if (s.json) {
         json j = {{"files", files},
-                  {"step", {json_of(all_a), json_of(all_b)}},
+                  {"step", {json_of(d.before), json_of(d.after)}},
                   {"memory", {memory_a, memory_b}},
                   {"kernels", json::array()}};
-        for (const std::string &n : names)
-            j["kernels"].push_back({{"name", n}, {"before", json_of(a[n])}, {"after", json_of(b[n])}});
+        for (const StepDifference::Row &r : d.rows)
+            j["kernels"].push_back({{"name", r.name}, {"before", json_of(r.before)}, {"after", json_of(r.after)}});
         fmt::print("{}\n", j.dump(2));
         return 0;
     }
-    fmt::print("{} -> {}; memory of a step {} -> {}\n", files[0], files[1], human_bytes(uint64_t(memory_a)),
-               human_bytes(uint64_t(memory_b)));
-    fmt::print("calls            MB                        ms at the machine's roofs\n");
-    for (const std::string &n : names) print_line(n, a[n], b[n]);
-    print_line(names.empty() ? "the whole step: no kernel differs but in its loops" : "the whole step", all_a, all_b);
+    fmt::print("{} -> {}; memory of a step {} -> {}\n{}", files[0], files[1], human_bytes(uint64_t(memory_a)),
+               human_bytes(uint64_t(memory_b)), text_of(d));
     return 0;
 }
 

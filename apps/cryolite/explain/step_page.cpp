@@ -6,7 +6,7 @@
 
 #include "apps/cryolite/explain/inner_loops.h"
 #include "apps/cryolite/explain/step_pictures.h"
-#include "apps/cryolite/report/kernel_times.h"
+#include "bundle/block_names.h"
 #include "apps/cryolite/report/page.h"
 #include "runtime/io/error.h"
 

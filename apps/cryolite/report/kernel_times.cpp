@@ -4,25 +4,10 @@
 #include <map>
 
 #include "apps/cryolite/session/session.h"
+#include "bundle/block_names.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
-
-std::string without_numbers(const std::string &name) {
-    std::string out;
-    for (size_t i = 0; i < name.size(); i++) {
-        const bool digit = name[i] >= '0' && name[i] <= '9';
-        // A number between dots counts layers; one in a word is part of its name (ln_1).
-        const bool starts = i > 0 && name[i - 1] == '.';
-        size_t end = i;
-        while (end < name.size() && name[end] >= '0' && name[end] <= '9') end++;
-        if (digit && starts && end < name.size() && name[end] == '.')
-            out += '*', i = end - 1;
-        else
-            out += name[i];
-    }
-    return out;
-}
 
 std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, int accumulate, size_t steps) {
     struct Line {

@@ -11,7 +11,4 @@ namespace cryolite {
 /// step (Trainer::profile), added up over `steps` of them.
 std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, int accumulate, size_t steps);
 
-/// "h.11.mlp.c_fc" -> "h.*.mlp.c_fc": equal kernels of equal blocks are one line.
-std::string without_numbers(const std::string &name);
-
 }  // namespace cryolite

@@ -40,6 +40,7 @@ struct TrainSettings : StepConfig {
     bool profile = false, peers = false;  ///< bench
     double search_seconds = 0;            ///< tune
     bool same_bits = false, from_scratch = false, show = false, forget = false;
+    int check_lines = 0;  ///< tune --check-model
     fs::path export_lines, report;
 
     uint64_t steps() const { return rate.steps; }

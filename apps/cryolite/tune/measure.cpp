@@ -146,23 +146,38 @@ json measure_step(const json &job) {
     return json_of(t);
 }
 
+/// Medians over rounds, as one round in a hundred is another program's.
 json profile(const json &job) {
-    constexpr int steps = 6;
+    constexpr size_t least = 9;
+    constexpr double seconds = 0.4;
     StepRun run(job.at("bundle").get<std::string>(), job);
-    for (int k = 0; k < 2; k++) run.step();
-    std::vector<double> step, seconds;
-    for (int k = 0; k < steps; k++) step.push_back(run.step());
-    run.trainer().profile(&seconds);
-    for (int k = 0; k < steps; k++) run.step();
     const Plan &plan = run.trainer().plan();
     const std::vector<const PlanCall *> calls = step_calls(plan, job.at("accumulate"));
-    json kernels = json::object();
-    for (size_t i = 0; i < calls.size() && i < seconds.size(); i++)
-        if (const int k = calls[i]->kernel; k >= 0) {
-            const std::string &symbol = plan.kernels[size_t(k)].symbol;
-            kernels[symbol] = kernels.value(symbol, 0.0) + seconds[i] / steps;
+    std::vector<double> now, step;
+    for (int k = 0; k < 2; k++) run.step();
+    std::vector<std::vector<double>> of_call(calls.size());
+    for (int attempt = 0; attempt < 3; attempt++) {
+        step.clear();
+        for (auto &list : of_call) list.clear();
+        Rounds rounds;
+        for (const auto start = Clock::now(); rounds.count() < least || since(start) < seconds;) {
+            run.trainer().profile(nullptr);
+            step.push_back(run.step());
+            now.clear();
+            run.trainer().profile(&now);
+            run.step();
+            double all = 0;
+            for (size_t i = 0; i < calls.size() && i < now.size(); i++) of_call[i].push_back(now[i]), all += now[i];
+            rounds.add(step.back(), all);
         }
-    return {{"step", median(step)}, {"kernels", kernels}};
+        if (rounds.drifted()) continue;
+        std::map<std::string, std::vector<double>> by_kernel;
+        for (size_t i = 0; i < calls.size(); i++)
+            if (calls[i]->kernel >= 0 && !of_call[i].empty())
+                by_kernel[std::to_string(calls[i]->kernel)].push_back(median(of_call[i]));
+        return {{"step", median(step)}, {"kernels", by_kernel}, {"busy", false}};
+    }
+    return {{"step", median(step)}, {"kernels", json::object()}, {"busy", true}};
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace cryolite {
 
 /// Does what a job asks; the answer as JSON. Jobs:
 ///   {"what": "profile", "bundle": DIR, "threads": N, "accumulate": N}
-///       -> {"step": seconds, "kernels": {symbol: seconds of a step}}
+///       -> {"step": seconds, "kernels": {index in the plan: [seconds of each of its calls]}, "busy": bool}
 ///   {"what": "kernel", "bundle": DIR, "kernel": symbol in its plan, "threads": N,
 ///    "before": {"folder": DIR, "symbol": S}, "after": {...}, "seconds": X}
 ///       -> {"before": seconds, "after": seconds, "noise": of their ratio, "same_bits": bool, "busy": bool}

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <numeric>
 
-#include "apps/cryolite/report/kernel_times.h"
+#include "bundle/block_names.h"
 #include "apps/cryolite/session/session.h"
 #include "client/user_program.h"
 #include "runtime/exec/peak.h"
@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kernel_seconds = 0.25, step_seconds = 1.0;  ///< of a measurement
+constexpr double kernel_limit = 0.25, step_limit = 1.0;  ///< seconds of a measurement
 
 json scalars_of(const TrainSettings &s) {
     json scalars = {{"clip", s.clip}, {"lr", std::isnan(s.rate.high) ? 1e-3 : s.rate.high}};
@@ -33,11 +33,11 @@ std::string reason_of(const ProcessResult &r) {
 }  // namespace
 
 ProgramMeasurer::ProgramMeasurer(const Program &program, const TrainSettings &settings, const Cache &cache,
-                                 fs::path work, int threads, std::string base)
+                                 fs::path work, int threads, std::string base, CostModel::Measured measured)
     : program_(program), settings_(settings), cache_(cache), work_(std::move(work)),
-      self_(fs::read_symlink("/proc/self/exe")), threads_(threads), base_(std::move(base)),
-      bundle_(get_bundle(program, request(""), cache, {}).folder), roof_{measure_peak(settings, threads),
-                                                                         measure_bandwidth(threads)} {}
+      self_(fs::read_symlink("/proc/self/exe")), threads_(threads),
+      base_(std::move(base)), roof_{measure_peak(settings, threads), measure_bandwidth(threads)},
+      measured_(std::move(measured)) {}
 
 BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     BundleRequest r = bundle_request(settings_);
@@ -46,22 +46,35 @@ BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     return r;
 }
 
-std::vector<SearchKernel> ProgramMeasurer::kernels(double &seconds) {
+fs::path ProgramMeasurer::bundle(const std::string &lines) const {
+    return get_bundle(program_, request(lines), cache_, {}).folder;
+}
+
+Plan ProgramMeasurer::plan(const std::string &lines) const {
+    return Plan::parse(read_file(bundle(lines) / "plan.json"), "plan.json");
+}
+
+std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
     const fs::path file = work_ / "loops.json";
     ProcessOptions options{.argv = {program_.path, "--loops", file, "--store", cache_.kernels()},
                            .program = descriptor_of(program_),
                            .silence_limit = 1.5 * program_time_limit(),
                            .memory_limit = memory_share(1),
                            .on_line = [](std::string_view) { return true; }};
-    add_request(options.argv, request(""));
+    add_request(options.argv, request(lines));
     const ProcessResult r = run_process(options);
     if (!r.ok()) fail("{} did not say which numbers its loops have: {}", program_.app, reason_of(r));
-    SymbolTimes times = time_calls(bundle_);
-    seconds = times.step;
+    const Plan of_step = plan(lines);
+    const CostModel model = model_of(of_step);
+    std::map<std::string, double> seconds, roof;  // of a step, by symbol
     double all = 0;
-    for (const auto &[symbol, time] : times.seconds) all += time;
-    const Plan plan = Plan::parse(read_file(bundle_ / "plan.json"), "plan.json");
-    std::map<std::string, double> roof = roof_of_symbols(plan);
+    for (const PlanCall *c : step_calls(of_step, settings_.accumulate)) {
+        const double taken = model.cost(of_step, *c).seconds;
+        all += taken;
+        if (c->kernel < 0) continue;
+        const std::string &symbol = of_step.kernels[size_t(c->kernel)].symbol;
+        seconds[symbol] += taken, roof[symbol] += roof_.seconds(*c);
+    }
     std::vector<SearchKernel> kernels;
     for (const json &k : json::parse(read_file(file))) {
         const std::string symbol = k.at("symbol");
@@ -69,62 +82,128 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(double &seconds) {
             same->loops_of.push_back(k.at("loops_of"));
             continue;
         }
+        if (seconds[symbol] <= 0) continue;  // others are of evaluation alone
         SearchKernel s{.name = k.at("kernel"),
                        .symbol = symbol,
                        .algorithm = k.at("algorithm"),
                        .loops_of = {k.at("loops_of").get<std::string>()},
-                       .share = all > 0 ? times.seconds[symbol] / all : 0};
-        if (s.share > 0) s.roof = roof[symbol] / times.seconds[symbol];
+                       .share = seconds[symbol] / all,
+                       .roof = roof[symbol] / seconds[symbol],
+                       .lines = lines};
         for (const json &n : k.at("tunables"))
             s.numbers.push_back({n.at("name"), n.at("value"), n.at("usual"), n.at("legal"), n.at("same_order")});
-        if (s.share > 0) kernels.push_back(s);  // others are of evaluation alone
+        kernels.push_back(s);
     }
     return kernels;
 }
 
-ProgramMeasurer::SymbolTimes ProgramMeasurer::time_calls(const fs::path &bundle) const {
-    std::string refused;
+/// Of a step without its own measured kernels, those of this one tell how near to the roofline such kernels come.
+CostModel ProgramMeasurer::model_of(const Plan &plan) const {
+    CostModel model(roof_, measured_);
+    model.learn(plan, step_calls(plan, settings_.accumulate));
+    return model;
+}
+
+std::vector<StepKernel> ProgramMeasurer::kernels_of(const Plan &plan, const CostModel &model) const {
+    std::map<std::string, StepKernel> by_key;
+    for (const PlanCall *c : step_calls(plan, settings_.accumulate)) {
+        if (c->kernel < 0) continue;  // a sum over workers, which no line changes
+        const std::string key = cost_key(plan.kernels[size_t(c->kernel)]);
+        StepKernel &k = by_key.try_emplace(key, StepKernel{.key = key}).first->second;
+        k.predicted = (k.predicted * k.calls + model.cost(plan, *c).seconds) / (k.calls + 1), k.calls++;
+    }
+    std::vector<StepKernel> list;
+    for (auto &[key, k] : by_key) list.push_back(k);
+    return list;
+}
+
+StepKernels ProgramMeasurer::step(const std::string &lines) {
+    try {
+        const Plan of_step = plan(lines);
+        return {kernels_of(of_step, model_of(of_step)), ""};
+    } catch (const Interrupted &) {
+        throw;
+    } catch (const Error &e) {  // the compiler refuses a line
+        return {{}, e.what()};
+    }
+}
+
+std::vector<LineMove> ProgramMeasurer::moves(const std::string &lines, const std::set<std::string> &without,
+                                             double seconds) {
+    const fs::path folder = work_ / fmt::format("moves{}", made_++), file = work_ / "without.json";
+    write_file_atomic(file, json{{"without", without}}.dump());
+    const CostModel model = model_of(plan(lines));
+    std::vector<LineMove> moves;
+    ProcessOptions options{.argv = {program_.path, "--moves", file, "--bundle", folder, "--store", cache_.kernels()},
+                           .program = descriptor_of(program_),
+                           .time_limit = std::max(1.0, seconds),
+                           .memory_limit = memory_share(1)};
+    add_request(options.argv, request(lines));
+    options.on_line = [&](std::string_view text) {
+        const json j = json::parse(text, nullptr, false);
+        if (!j.is_object() || !j.contains("line")) return true;
+        LineMove m{.line = j.at("line"), .refused = j.value("refused", "")};
+        if (m.refused.empty())
+            m.kernels = kernels_of(Plan::parse(read_file(j.at("plan").get<std::string>()), "plan.json"), model);
+        moves.push_back(m);
+        return true;
+    };
+    const ProcessResult r = run_process(options);
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+    if (!r.ok() && r.limit == 0) fail("{} did not say which lines its step could have: {}", program_.app, reason_of(r));
+    return moves;
+}
+
+const ProgramMeasurer::StepTimes &ProgramMeasurer::times(const std::string &lines) {
+    if (const auto at = timed_.find(lines); at != timed_.end()) return at->second;
+    StepTimes &t = timed_[lines];
+    const fs::path folder = bundle(lines);
     const std::string answer = ask_child(json{{"what", "profile"},
-                                              {"bundle", bundle.string()},
+                                              {"bundle", folder.string()},
                                               {"threads", threads_},
                                               {"accumulate", settings_.accumulate},
                                               {"scalars", scalars_of(settings_)}}
                                              .dump(),
-                                         0, refused);
-    if (!refused.empty()) fail("the step could not be timed: {}", refused);
+                                         0, t.calls.refused);
+    if (!t.calls.refused.empty()) return t;
     const json profile = json::parse(answer);
-    return {profile.at("step"), profile.at("kernels")};
+    const Plan plan = Plan::parse(read_file(folder / "plan.json"), "plan.json");
+    std::map<std::string, std::vector<double>> of_calls;
+    for (const auto &[kernel, seconds] : profile.at("kernels").items())
+        for (double s : seconds) of_calls[cost_key(plan.kernels.at(std::stoul(kernel)))].push_back(s);
+    t.step = profile.at("step");
+    for (const auto &[key, list] : of_calls)
+        t.calls.seconds[key] = std::accumulate(list.begin(), list.end(), 0.0) / double(list.size());
+    return t;
 }
 
-/// Seconds of a step that the roofline allows.
-std::map<std::string, double> ProgramMeasurer::roof_of_symbols(const Plan &plan) const {
-    std::map<std::string, double> roof;
-    for (const PlanCall *c : step_calls(plan, settings_.accumulate))
-        if (c->kernel >= 0) roof[plan.kernels[size_t(c->kernel)].symbol] += roof_.seconds(*c);
-    return roof;
+CallTimes ProgramMeasurer::time_calls(const std::string &lines) { return times(lines).calls; }
+
+double ProgramMeasurer::step_seconds(const std::string &lines) {
+    const StepTimes &t = times(lines);
+    if (!t.calls.refused.empty()) fail("the step could not be timed: {}", t.calls.refused);
+    return t.step;
 }
 
 StepProfile ProgramMeasurer::profile(const std::string &lines) {
-    const fs::path bundle = lines.empty() ? bundle_ : get_bundle(program_, request(lines), cache_, {}).folder;
-    const SymbolTimes times = time_calls(bundle);
-    const Plan plan = Plan::parse(read_file(bundle / "plan.json"), "plan.json");
-    std::map<std::string, double> roof = roof_of_symbols(plan);
-    std::map<std::string, KernelTime> by_name;  // calls of one symbol share its time
-    for (const PlanCall *c : step_calls(plan, settings_.accumulate)) {
+    timed_.erase(lines);  // as long as the search was, the machine may be another
+    StepProfile profile{.seconds = step_seconds(lines), .kernels = {}};
+    const Plan of_step = plan(lines);
+    const std::map<std::string, double> &taken = times(lines).calls.seconds;
+    const CostModel model(roof_, [&](const std::string &key) {
+        const auto at = taken.find(key);
+        return at == taken.end() ? std::nullopt : std::optional(at->second);
+    });
+    std::map<std::string, KernelTime> by_name;
+    for (const PlanCall *c : step_calls(of_step, settings_.accumulate)) {
         if (c->kernel < 0) continue;
-        const std::string name = without_numbers(c->name), &symbol = plan.kernels[size_t(c->kernel)].symbol;
-        const auto time = times.seconds.find(symbol);
-        const double part = roof[symbol] > 0 ? roof_.seconds(*c) / roof[symbol] : 0;
+        const std::string name = without_numbers(c->name);
         KernelTime &k = by_name.try_emplace(name, KernelTime{.name = name}).first->second;
-        k.seconds += part * (time == times.seconds.end() ? 0 : time->second), k.roof_seconds += roof_.seconds(*c);
+        k.seconds += model.cost(of_step, *c).seconds, k.roof_seconds += roof_.seconds(*c);
     }
-    StepProfile profile{.seconds = times.step, .kernels = {}};
     for (const auto &[name, k] : by_name) profile.kernels.push_back(k);
     return profile;
-}
-
-std::vector<std::string> ProgramMeasurer::moves() {
-    return moves_of(Plan::parse(read_file(bundle_ / "plan.json"), "plan.json"));
 }
 
 std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const std::vector<std::string> &numbers) {
@@ -137,7 +216,7 @@ std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const 
                            .program = descriptor_of(program_),
                            .silence_limit = 1.5 * program_time_limit(),
                            .memory_limit = memory_share(1)};
-    add_request(options.argv, request(""));
+    add_request(options.argv, request(kernel.lines));
     options.on_line = [&](std::string_view line) {
         const json j = json::parse(line, nullptr, false);
         if (!j.is_object() || !j.contains("candidate")) return true;
@@ -177,14 +256,14 @@ Timing ProgramMeasurer::timing_of(const std::string &job, double seconds) const 
 Timing ProgramMeasurer::time_kernel(const SearchKernel &kernel, const MadeKernel &before, const MadeKernel &after) {
     auto place = [](const MadeKernel &m) { return json{{"folder", m.folder}, {"symbol", m.symbol}}; };
     return timing_of(json{{"what", "kernel"},
-                          {"bundle", bundle_.string()},
+                          {"bundle", bundle(kernel.lines).string()},
                           {"kernel", kernel.symbol},
                           {"threads", threads_},
                           {"before", place(before)},
                           {"after", place(after)},
-                          {"seconds", kernel_seconds}}
+                          {"seconds", kernel_limit}}
                          .dump(),
-                     kernel_seconds);
+                     kernel_limit);
 }
 
 Timing ProgramMeasurer::time_step(const std::string &before, const std::string &after) {
@@ -208,54 +287,15 @@ Timing ProgramMeasurer::time_steps(const BundleRequest &before, const BundleRequ
                               {"threads", threads_},
                               {"accumulate", settings_.accumulate},
                               {"scalars", scalars_of(settings_)},
-                              {"seconds", step_seconds}}
+                              {"seconds", step_limit}}
                              .dump(),
-                         step_seconds);
+                         step_limit);
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {  // the compiler refuses a line
         t.refused = e.what();
     }
     return t;
-}
-
-std::vector<std::string> moves_of(const Plan &plan) {
-    std::vector<std::string> moves;
-    auto add = [&](const std::string &line) {
-        if (std::ranges::find(moves, line) == moves.end()) moves.push_back(line);
-    };
-    auto inner = [](const std::string &stage) { return stage.substr(5, stage.size() - 6); };
-    for (const auto &[pass, calls] : plan.plans) {
-        if (pass == "evaluate" || pass == "predict" || pass == "flush") continue;
-        const PlanCall *last = nullptr;
-        for (const PlanCall &c : calls) {
-            for (const PlanCall::Stage &s : c.stages) {
-                const std::string name = without_numbers(s.name);
-                if (s.name.starts_with("next(")) {
-                    const std::string w = without_numbers(inner(s.name));
-                    if (s.placed == "root") add(fmt::format("s(d({})).compute_at(next({}))", w, w));
-                    add(s.placed == "at forward" ? fmt::format("s(next({})).compute_root()", w)
-                                                 : fmt::format("s(next({})).compute_at(forward)", w));
-                    if (c.stages.size() > 1) add(fmt::format("s(d({})).compute_root()", w));
-                } else if (s.placed.starts_with("at ") || s.placed.starts_with("with ")) {
-                    add(fmt::format("s({}).compute_root()", name));
-                }
-            }
-            if (last && !c.stages.empty() && !last->stages.empty() && !c.name.starts_with("next(")) {
-                const std::string one = without_numbers(last->stages.back().name),
-                                  other = without_numbers(c.stages.front().name);
-                add(fmt::format("s({}).compute_with({})", other, one));
-                add(fmt::format("s({}).compute_at({})", one, other));
-            }
-            last = &c;
-        }
-    }
-    for (const PlanBuffer &b : plan.buffers)
-        if (b.role == "parameter" && b.layout.panel)
-            for (int width : {16, 32, 48, 64})
-                if (width != b.layout.panel && b.shape.at(size_t(b.layout.dim)) % width == 0)
-                    add(fmt::format("s.layout({}, panels({}, {}))", without_numbers(b.name), width, b.layout.dim));
-    return moves;
 }
 
 }  // namespace cryolite

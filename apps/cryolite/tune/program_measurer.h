@@ -3,7 +3,7 @@
 // which times them.
 
 #include "apps/cryolite/session/settings.h"
-#include "apps/cryolite/report/roof.h"
+#include "apps/cryolite/report/cost_model.h"
 #include "apps/cryolite/tune/search_page.h"
 #include "client/programs.h"
 
@@ -11,18 +11,21 @@ namespace cryolite {
 
 class ProgramMeasurer : public Measurer {
 public:
-    /// `work`: a folder that is gone after the search. `base`: lines that come before those of the search.
+    /// `work`: a folder that is gone after the search. `base`: lines that come before those of the search. `measured`:
+    /// what kernels took that were timed already.
     ProgramMeasurer(const Program &program, const TrainSettings &settings, const Cache &cache, fs::path work,
-                    int threads, std::string base);
+                    int threads, std::string base, CostModel::Measured measured);
 
-    /// The kernels of the step that have numbers, with their shares; `step_seconds` is the step's time.
-    std::vector<SearchKernel> kernels(double &step_seconds);
-    /// The step with these lines, timed by itself. Errors: it cannot be compiled, or timed.
+    /// Seconds of the step with these lines. Errors: it cannot be compiled, or timed.
+    double step_seconds(const std::string &lines);
+    /// The same, with its kernels.
     StepProfile profile(const std::string &lines);
-    /// Lines of the step schedule that may be legal: what is placed elsewhere, in its own kernel, and the other way
-    /// round; other panels. The compiler judges them.
-    std::vector<std::string> moves();
 
+    std::vector<SearchKernel> kernels(const std::string &lines) override;
+    StepKernels step(const std::string &lines) override;
+    std::vector<LineMove> moves(const std::string &lines, const std::set<std::string> &without,
+                                double seconds) override;
+    CallTimes time_calls(const std::string &lines) override;
     std::vector<MadeKernel> make(const SearchKernel &kernel, const std::vector<std::string> &numbers) override;
     Timing time_kernel(const SearchKernel &kernel, const MadeKernel &before, const MadeKernel &after) override;
     Timing time_step(const std::string &before, const std::string &after) override;
@@ -36,23 +39,25 @@ private:
     const fs::path work_, self_;
     const int threads_;
     const std::string base_;
-    fs::path bundle_;  ///< with none of the search's lines
     const Roof roof_;
+    const CostModel::Measured measured_;
     int made_ = 0;
 
-    struct SymbolTimes {
+    struct StepTimes {
         double step = 0;
-        std::map<std::string, double> seconds;  ///< by symbol
+        CallTimes calls{};
     };
+    std::map<std::string, StepTimes> timed_;  ///< by lines
+
     BundleRequest request(const std::string &lines) const;
+    fs::path bundle(const std::string &lines) const;
+    Plan plan(const std::string &lines) const;
+    const StepTimes &times(const std::string &lines);
+    std::vector<StepKernel> kernels_of(const Plan &plan, const CostModel &model) const;
+    CostModel model_of(const Plan &plan) const;
     Timing time_steps(const BundleRequest &before, const BundleRequest &after);
-    SymbolTimes time_calls(const fs::path &bundle) const;
-    std::map<std::string, double> roof_of_symbols(const Plan &plan) const;
     std::string ask_child(const std::string &job, double seconds, std::string &refused) const;
     Timing timing_of(const std::string &job, double seconds) const;
 };
-
-/// The moves of a plan.
-std::vector<std::string> moves_of(const Plan &plan);
 
 }  // namespace cryolite

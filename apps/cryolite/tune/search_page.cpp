@@ -118,23 +118,32 @@ private:
             if (n.what == SearchNews::of_candidate) continue;
             const bool kernel = n.what == SearchNews::of_kernel;
             const std::string outcome = !n.refused.empty() ? "refused"
-                                        : n.taken          ? "taken" + (kernel ? ": " + n.candidate : "")
+                                        : n.taken          ? "taken" + (n.candidate.empty() ? "" : ": " + n.candidate)
                                         : n.ratio > 0 && n.ratio < 1 && kernel
                                             ? "faster alone, not as a step: " + n.candidate
                                             : "not faster";
             rows += fmt::format("<tr><td class=\"n\">{}</td><td><code>{}</code></td><td class=\"n\">{}</td><td "
-                                "class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
-                                clock_text(seconds), svg_text(n.of),
-                                n.what == SearchNews::of_line ? "" : std::to_string(n.tried),
-                                n.what == SearchNews::of_line ? "" : std::to_string(n.refusals),
+                                "class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
+                                clock_text(seconds), svg_text(n.of), kernel ? std::to_string(n.tried) : "",
+                                kernel ? std::to_string(n.refusals) : "",
+                                n.predicted > 0 ? fmt::format("{:.3f}", n.predicted) : "",
                                 n.ratio > 0 ? fmt::format("{:.3f}", n.ratio) : "", svg_text(outcome));
         }
-        return "<h2>What was tried</h2>\n<p class=\"dim\">The time is that of the kernel, or of the step with the "
-               "line, "
-               "as part of the one before.</p>\n<div class=\"scroll\"><table><tr><th class=\"n\">at</th><th>kernel or "
-               "line</th><th class=\"n\">tried</th><th class=\"n\">refused</th><th class=\"n\">time</th><th>outcome"
+        return lines_counted() +
+               "<div class=\"scroll\"><table><tr><th class=\"n\">at</th><th>kernel or line</th><th class=\"n\">tried"
+               "</th><th class=\"n\">refused</th><th class=\"n\">predicted</th><th class=\"n\">time</th><th>outcome"
                "</th></tr>\n" +
                rows + "</table></div>\n";
+    }
+
+    std::string lines_counted() const {
+        SearchNews last;
+        for (const auto &[seconds, n] : r_.moments)
+            if (n.what == SearchNews::of_line) last = n;
+        return fmt::format("<h2>What was tried</h2>\n<p class=\"dim\">The time is that of the kernel, or of the step "
+                           "with the line, as part of the one before; predicted from what its kernels took elsewhere, "
+                           "and by the roofline. Lines of the step schedule: {} tried, {} refused, {} kept.</p>\n",
+                           last.tried, last.refusals, last.kept);
     }
 
     std::string refusals() const {

@@ -4,7 +4,6 @@
 #include <ranges>
 #include <typeindex>
 
-#include "generators/passes/entry_view.h"
 #include "schedules/group.h"
 
 namespace cryolite::compiler {
@@ -38,17 +37,7 @@ private:
         auto *f = ir::as<ir::Forward>(op);
         return (f && f->when == ir::Forward::in_forward) || ir::is<ir::InputGrad>(op) || ir::is<ir::AddAdjoints>(op);
     }
-    /// What a line calls it; none: no line can name it, as its layer is an operator of the model's.
-    std::optional<Stage> stage(OpId id) const {
-        auto named = [&](CallId c) { return !p.graph.owns(p.source(c)) && !p.chunks.calls.count(c); };
-        if (auto *f = ir::as<ir::Forward>(p.ops[id]))
-            return named(f->call) ? std::optional<Stage>(p.source(f->call)) : std::nullopt;
-        const ValueId dy = p.ops[id].writes[0].value;
-        for (OpId r : e.readers(dy))
-            if (auto use = ir::use_of(p.ops[r]); use && use->dy == dy && named(use->call))
-                return d(p.source(use->call));
-        return std::nullopt;
-    }
+    std::optional<Stage> stage(OpId id) const { return stage_of(p, e, id); }
     static bool is_cheap(Nature n) { return n == Nature::pointwise || n == Nature::sum; }
     bool is_pointwise(KernelId k) const {
         return std::ranges::all_of(p.kernels[k].ops,
@@ -121,6 +110,17 @@ private:
 };
 
 }  // namespace
+
+std::optional<Stage> stage_of(const StepProgram &p, const EntryView &e, OpId id) {
+    auto named = [&](CallId c) { return !p.graph.owns(p.source(c)) && !p.chunks.calls.count(c); };
+    if (auto *f = ir::as<ir::Forward>(p.ops[id]))
+        return named(f->call) ? std::optional<Stage>(p.source(f->call)) : std::nullopt;
+    if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) return d(p.source(g->w));
+    const ValueId dy = p.ops[id].writes[0].value;
+    for (OpId r : e.readers(dy))
+        if (auto use = ir::use_of(p.ops[r]); use && use->dy == dy && named(use->call)) return d(p.source(use->call));
+    return std::nullopt;
+}
 
 std::vector<Move> fusions_of(StepProgram &p) {
     std::vector<Move> list;

@@ -1,7 +1,9 @@
 #pragma once
 // Lines that a step could have beside its own: which stages could share a kernel, and what that would save.
 
-#include "generators/passes/pass.h"
+#include <optional>
+
+#include "generators/passes/entry_view.h"
 
 namespace cryolite::compiler {
 
@@ -20,5 +22,9 @@ std::vector<Move> fusions_of(StepProgram &p);
 
 /// "s(act).compute_with(up); s(up).compute_at(norm)"
 std::string text_of(const Move &m);
+
+/// What a line calls the stage that an operation makes; none: no line can name it, as its layer is an operator of the
+/// model's, or of a block of its head.
+std::optional<Stage> stage_of(const StepProgram &p, const EntryView &e, OpId id);
 
 }  // namespace cryolite::compiler

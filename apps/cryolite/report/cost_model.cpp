@@ -1,0 +1,56 @@
+#include "apps/cryolite/report/cost_model.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "bundle/block_names.h"
+
+namespace cryolite {
+
+std::string cost_key(const PlanKernel &kernel) {
+    const bool other = kernel.chosen >= 0 || kernel.symbol.empty();
+    if (!other || kernel.dialects.empty()) return kernel.symbol;
+    const PlanKernel::Dialect &d = kernel.dialects[size_t(std::max(0, kernel.chosen))];
+    std::string key = "dialect " + d.name + " " + kernel.form;
+    for (const PlanArgument &a : kernel.args) {
+        key += " " + a.type;
+        for (int extent : a.extents) key += fmt::format(":{}", extent);
+    }
+    return key;
+}
+
+/// The most alike first.
+std::vector<std::string> CostModel::likenesses(const Plan &plan, const PlanCall &call) const {
+    const PlanKernel &k = plan.kernels[size_t(call.kernel)];
+    std::vector<std::string> list = {fmt::format("name {} {}", call.pass, without_numbers(call.name))};
+    if (!k.layer.empty()) list.push_back(fmt::format("layer {} {}", k.layer, k.form));
+    list.push_back(fmt::format("pass {} {}", call.pass, roof_.bound(call)));
+    list.push_back("all");
+    return list;
+}
+
+std::optional<double> CostModel::measured(const Plan &plan, const PlanCall &call) const {
+    return measured_ ? measured_(cost_key(plan.kernels[size_t(call.kernel)])) : std::nullopt;
+}
+
+void CostModel::learn(const Plan &plan, const std::vector<const PlanCall *> &calls) {
+    for (const PlanCall *c : calls) {
+        if (c->kernel < 0) continue;
+        const std::optional<double> seconds = measured(plan, *c);
+        if (!seconds || *seconds <= 0) continue;
+        for (const std::string &like : likenesses(plan, *c))
+            shares_[like].roof += roof_.seconds(*c), shares_[like].seconds += *seconds;
+    }
+}
+
+CallCost CostModel::cost(const Plan &plan, const PlanCall &call) const {
+    if (call.kernel < 0) return {roof_.seconds(call), false};  // a sum over workers, which the runtime does
+    if (const auto seconds = measured(plan, call)) return {*seconds, true};
+    for (const std::string &like : likenesses(plan, call))
+        if (const auto at = shares_.find(like); at != shares_.end() && at->second.roof > 0)
+            return {roof_.seconds(call) * at->second.seconds / at->second.roof, false};
+    return {roof_.seconds(call), false};
+}
+
+}  // namespace cryolite

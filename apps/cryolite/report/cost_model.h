@@ -1,0 +1,47 @@
+#pragma once
+// What a step's calls take: as they were measured on this machine, or else as the roofline predicts.
+
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "apps/cryolite/report/roof.h"
+
+namespace cryolite {
+
+/// By which a kernel's measured time is known: its compiled code, or the dialect that computes it and on what.
+std::string cost_key(const PlanKernel &kernel);
+
+/// Seconds of a call.
+struct CallCost {
+    double seconds = 0;
+    bool measured = false;  ///< else predicted
+};
+
+class CostModel {
+public:
+    /// `measured`: seconds of a call of a kernel, by `cost_key`; nothing where it was never timed.
+    using Measured = std::function<std::optional<double>(const std::string &)>;
+
+    explicit CostModel(const Roof &roof, Measured measured = {}) : roof_(roof), measured_(std::move(measured)) {}
+
+    /// Which share of the roofline measured kernels of a plan reach.
+    void learn(const Plan &plan, const std::vector<const PlanCall *> &calls);
+    /// A kernel that was never timed takes the roofline's time over the share that those most like it reach: of the
+    /// same name, else of the same layer and form, else of the same pass and bound, else all. Where none was timed, it
+    /// takes the roofline's time.
+    CallCost cost(const Plan &plan, const PlanCall &call) const;
+
+private:
+    struct Share {
+        double roof = 0, seconds = 0;
+    };
+    Roof roof_;
+    Measured measured_;
+    std::map<std::string, Share> shares_;  ///< by how kernels are alike
+
+    std::vector<std::string> likenesses(const Plan &plan, const PlanCall &call) const;
+    std::optional<double> measured(const Plan &plan, const PlanCall &call) const;
+};
+
+}  // namespace cryolite

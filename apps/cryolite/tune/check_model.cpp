@@ -1,0 +1,59 @@
+#include "apps/cryolite/tune/check_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+bool CheckedLine::counts() const { return std::abs(measured - 1) > std::max(0.03, noise); }
+
+bool is_right(double predicted, double measured) {
+    const double change = predicted - 1, of = measured - 1;
+    return change * of > 0 && std::abs(change - of) <= std::abs(of) / 3;
+}
+
+int ModelCheck::counted() const { return int(std::ranges::count_if(lines, &CheckedLine::counts)); }
+
+int ModelCheck::right(double CheckedLine::*predicted) const {
+    return int(std::ranges::count_if(
+        lines, [&](const CheckedLine &l) { return l.counts() && is_right(l.*predicted, l.measured); }));
+}
+
+ModelCheck check_model(Measurer &measurer, SearchRecords &records, int lines,
+                       const std::function<double()> &seconds_left,
+                       const std::function<void(const CheckedLine &)> &tell) {
+    ModelCheck check;
+    const StepKernels step = measurer.step("");
+    if (!step.refused.empty()) fail("the step could not be compiled: {}", step.refused);
+    const CallTimes times = measurer.time_calls("");
+    if (!times.refused.empty()) fail("the step could not be timed: {}", times.refused);
+    if (times.seconds.empty()) fail("the machine is too busy to time a step: try again when it does nothing else");
+    remember_times(records, step.list, times);
+    const double now = seconds_of(records, step.list);
+    std::vector<CheckedLine> list;
+    for (const LineMove &m : measurer.moves("", {}, 0.5 * seconds_left()))
+        if (!m.refused.empty())
+            check.refused++;
+        else if (m.kernels != step.list)
+            list.push_back({.line = m.line, .model = seconds_of(records, m.kernels) / now});
+    std::ranges::stable_sort(list, std::ranges::greater{}, [](const CheckedLine &l) { return std::abs(l.model - 1); });
+    for (CheckedLine &l : list) {
+        if (check.counted() >= lines || seconds_left() <= 0) break;
+        const StepKernels with = measurer.step(l.line);
+        const CallTimes timed = with.refused.empty() ? measurer.time_calls(l.line) : CallTimes{.refused = with.refused};
+        const Timing t = timed.refused.empty() ? measurer.time_step("", l.line) : Timing{.refused = timed.refused};
+        if (!t.refused.empty() || t.busy || timed.seconds.empty()) {
+            t.refused.empty() ? check.busy++ : check.refused++;
+            continue;
+        }
+        remember_times(records, with.list, timed);
+        l.kernels = seconds_of(records, with.list) / now, l.measured = t.ratio(), l.noise = t.noise;
+        check.lines.push_back(l);
+        tell(l);
+    }
+    return check;
+}
+
+}  // namespace cryolite

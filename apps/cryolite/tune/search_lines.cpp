@@ -1,0 +1,139 @@
+// Lines of the step schedule, by the sum of the times of the kernels that the step has with each.
+
+#include <algorithm>
+
+#include "apps/cryolite/tune/search.h"
+
+namespace cryolite {
+
+namespace {
+
+constexpr double candidates_of_line = 4;  // as many of loops take as long: its kernels are compiled, and the step timed
+constexpr double share_of_time = 0.2;     // of what is left, at most, for judging which lines are legal
+constexpr double near = 1.05;             // a step that takes longer than that is not turned by loops
+
+std::vector<std::string> beside(std::vector<std::string> lines, const std::string &line) {
+    lines.push_back(line);
+    return lines;
+}
+
+}  // namespace
+
+/// What legality lets through, by the cost model. A line that changes no kernel is none.
+void Search::propose() {
+    const double now = seconds_of(step_);
+    std::erase_if(open_, [](const Open &o) { return !o.with_loops; });  // they are proposed again, if legal
+    for (LineMove &m : measurer_.moves(joined(result_.lines), tried_, share_of_time * options_.seconds_left())) {
+        const double predicted = now > 0 ? seconds_of(m.kernels) / now : 1;
+        if (m.refused.empty() && m.kernels != step_)
+            open_.push_back({m.line, predicted, false, (1 - predicted) / candidates_of_line});
+        if (m.refused.empty()) continue;
+        tried_.insert(m.line);
+        result_.candidates++, result_.refused++, result_.lines_tried++, result_.lines_refused++;
+        tell({.what = SearchNews::of_line, .of = m.line, .refused = m.refused});
+    }
+}
+
+/// By its kernels beside the step as it is best; none where the machine was too busy to time them.
+std::optional<CandidateRecord> Search::by_kernels(const std::vector<std::string> &lines) {
+    std::vector<StepKernel> kernels;
+    const std::string refused = learn(joined(lines), kernels);
+    if (!refused.empty()) return CandidateRecord{.refused = refused};
+    if (std::ranges::any_of(kernels, [&](const StepKernel &k) { return !records_.time_of(k.key); }))
+        return std::nullopt;
+    const double now = seconds_of(step_);
+    return CandidateRecord{.ratio = now > 0 ? seconds_of(kernels) / now : 1, .noise = 0, .same_bits = true};
+}
+
+void Search::line(const Open &o) {
+    tried_.insert(o.line);
+    const CandidateKey key{"step", options_.step + " " + joined(result_.lines), o.line};
+    const std::optional<CandidateRecord> known = records_.find(key);
+    const std::vector<std::string> lines = beside(result_.lines, o.line);
+    const std::optional<CandidateRecord> r = known ? known : by_kernels(lines);
+    const bool taken = judge(o, lines, r, key, known.has_value());
+    if (!taken && r && r->refused.empty() && !wins(*r) && r->ratio < near && !over()) may_turn(o, lines, r->ratio);
+}
+
+/// The loops of the kernels that it makes are searched before it is judged again.
+void Search::line_with_loops(const Open &o) {
+    const std::vector<std::string> with_line = beside(result_.lines, o.line);
+    const CandidateKey key{"step", options_.step + " " + joined(result_.lines), o.line + " with loops"};
+    std::optional<CandidateRecord> r = by_kernels(with_line);
+    if (!r || !r->refused.empty()) return void(judge(o, with_line, r, key, false));
+    const std::vector<SearchKernel> all = measurer_.kernels(joined(with_line));
+    std::vector<std::string> lines = with_line;
+    double saved = 0;
+    const std::vector<SearchKernel> kernels = new_kernels(with_line);
+    for (const SearchKernel &k : kernels) {
+        if (over()) return;
+        SearchNews news{
+            .what = SearchNews::of_candidate, .of = k.name, .share = k.share, .roof = k.roof, .roof_now = k.roof};
+        const LoopNumbers before = numbers_now(k);
+        const Loops best = best_loops(k, numbers_of(k, options_.from_scratch), news);
+        if (best.numbers == before) continue;
+        for (const std::string &l : loop_lines(k, best.numbers, all)) lines.push_back(l);
+        saved += k.share * (1 - best.ratio);
+    }
+    r->ratio *= 1 - saved;
+    if (!judge(o, lines, r, key, false)) return;
+    for (const SearchKernel &k : kernels) searched_.insert(name_of(k));
+}
+
+/// What wins by its kernels is confirmed as a whole step. Whether it was taken.
+bool Search::judge(const Open &o, const std::vector<std::string> &lines, std::optional<CandidateRecord> r,
+                   const CandidateKey &key, bool known) {
+    SearchNews news{.what = SearchNews::of_line, .of = o.line, .predicted = o.predicted, .known = known};
+    bool kept = r && !known;
+    if (r && wins(*r) && !over()) {
+        r = confirm(lines);
+        kept = r.has_value();
+        news.taken = r && wins(*r);
+    }
+    if (kept) records_.remember(key, *r);
+    if (r) news.ratio = r->ratio, news.refused = r->refused;
+    news.candidate = joined({lines.begin() + long(result_.lines.size()) + 1, lines.end()});
+    if (news.taken) result_.lines = lines, result_.step *= r->ratio, result_.lines_kept++;
+    const bool refused = !news.refused.empty();
+    result_.candidates++, result_.known += known, result_.refused += refused;
+    result_.lines_tried++, result_.lines_refused += refused;
+    tell(news);
+    if (news.taken) look(), propose();
+    return news.taken;
+}
+
+/// Whole steps, timed twice; none where the machine was too busy to tell.
+std::optional<CandidateRecord> Search::confirm(const std::vector<std::string> &lines) {
+    CandidateRecord r;
+    for (int time = 0; time < 2; time++) {
+        const Timing t = measurer_.time_step(joined(result_.lines), joined(lines));
+        if (t.busy && t.refused.empty()) return std::nullopt;
+        r = record_of(t);
+        if (!wins(r)) break;
+    }
+    return r;
+}
+
+/// Where the loops of its kernels promise more than it lost, they are searched, in their turn.
+void Search::may_turn(const Open &o, const std::vector<std::string> &lines, double ratio) {
+    double gain = 0, candidates = candidates_of_line;
+    for (const SearchKernel &k : new_kernels(lines)) {
+        const std::vector<LoopNumber> numbers = numbers_of(k, options_.from_scratch);
+        int of_kernel = 0;
+        for (const LoopNumber &n : numbers) of_kernel += int(n.legal.size()) - 1;
+        gain += promise(k) * of_kernel, candidates += of_kernel;
+    }
+    if (const double turned = ratio * (1 - gain); gain > 0 && turned < 1)
+        open_.push_back({o.line, o.predicted, true, (1 - turned) / candidates});
+}
+
+/// Kernels with numbers that the step as it is best has not.
+std::vector<SearchKernel> Search::new_kernels(const std::vector<std::string> &lines) {
+    std::vector<SearchKernel> kernels = measurer_.kernels(joined(lines));
+    std::erase_if(kernels, [&](const SearchKernel &k) {
+        return std::ranges::find(step_, k.symbol, &StepKernel::key) != step_.end();
+    });
+    return kernels;
+}
+
+}  // namespace cryolite

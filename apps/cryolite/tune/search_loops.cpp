@@ -1,0 +1,195 @@
+// The loops of one kernel after another.
+
+#include <algorithm>
+
+#include "apps/cryolite/tune/search.h"
+#include "bundle/block_names.h"
+
+namespace cryolite {
+
+namespace {
+
+const std::string automatic_number = "automatic";  // of any kernel: docs/tune.md
+
+}  // namespace
+
+std::string name_of(const SearchKernel &k) { return k.algorithm + " " + k.loops_of.front(); }
+
+std::vector<std::string> loop_lines(const SearchKernel &kernel, const LoopNumbers &numbers,
+                                    const std::vector<SearchKernel> &all) {
+    std::set<std::string> of_others;  // that have one of these numbers
+    for (const SearchKernel &k : all)
+        if (k.symbol != kernel.symbol &&
+            std::ranges::any_of(k.numbers, [&](const LoopNumber &n) { return numbers.count(n.name) > 0; }))
+            for (const std::string &name : k.loops_of) of_others.insert(without_numbers(name));
+    std::vector<std::string> lines;
+    if (numbers.empty()) return lines;
+    for (const std::string &name : kernel.loops_of) {
+        const std::string pattern = without_numbers(name), line = of_others.count(pattern) ? name : pattern;
+        const std::string text = fmt::format("loops({}): {}", line, text_of(numbers));
+        if (std::ranges::find(lines, text) == lines.end()) lines.push_back(text);
+    }
+    return lines;
+}
+
+/// The one that promises most of those that were not searched; null: there is none.
+const SearchKernel *Search::next_kernel() const {
+    const SearchKernel *best = nullptr;
+    for (const SearchKernel &k : kernels_)
+        if (!searched_.count(name_of(k)) && (!best || promise(k) > promise(*best))) best = &k;
+    return best;
+}
+
+/// What a candidate of its loops may gain of the step: half of what it takes beyond the roofline, over as many as there
+/// are.
+double Search::promise(const SearchKernel &k) const {
+    int candidates = 0;
+    for (const LoopNumber &n : numbers_of(k, options_.from_scratch)) candidates += int(n.legal.size()) - 1;
+    return 0.5 * k.share * std::clamp(1 - k.roof, 0.0, 1.0) / std::max(1, candidates);
+}
+
+/// Those of the loops that were written; or the one that names automatic loops instead.
+std::vector<LoopNumber> Search::numbers_of(const SearchKernel &k, bool automatic) const {
+    std::vector<LoopNumber> numbers = k.numbers;
+    std::erase_if(numbers, [&](const LoopNumber &n) {
+        return (n.name == automatic_number) != automatic || (options_.same_bits && !n.same_order);
+    });
+    return numbers;
+}
+
+/// Those that the search has found, or else that lines of the program or of a file give it.
+LoopNumbers Search::numbers_now(const SearchKernel &k) const {
+    if (const auto at = found_.find(name_of(k)); at != found_.end()) return at->second.numbers;
+    LoopNumbers numbers;
+    for (const LoopNumber &n : k.numbers)
+        if (n.value != n.usual) numbers[n.name] = n.value;
+    return numbers;
+}
+
+/// All that differ from it in this number. Rows belong to a width of tiles: they are as usual with another, but where
+/// a line gives them. What a line gives is usual again by saying so.
+std::vector<LoopNumbers> Search::neighbours(const SearchKernel &k, const LoopNumbers &from,
+                                            const LoopNumber &of) const {
+    std::vector<LoopNumbers> list;
+    const auto at = from.find(of.name);
+    const int now = at == from.end() ? of.value : at->second;
+    const auto given = [&](const std::string &name) {
+        return std::ranges::any_of(k.numbers,
+                                   [&](const LoopNumber &n) { return n.name == name && n.value != n.usual; });
+    };
+    for (int value : of.legal) {
+        if (value == now) continue;
+        LoopNumbers numbers = of.name == automatic_number ? LoopNumbers() : from;  // automatic loops have no others
+        if (of.name == "columns" && !given("rows")) numbers.erase("rows");
+        numbers[of.name] = value;
+        for (const LoopNumber &n : k.numbers)
+            if (auto same = numbers.find(n.name); same != numbers.end() && same->second == n.usual && !given(n.name))
+                numbers.erase(same);
+        list.push_back(numbers);
+    }
+    return list;
+}
+
+void Search::kernel(const SearchKernel &k, const std::vector<LoopNumber> &numbers) {
+    searched_.insert(name_of(k));
+    if (numbers.empty()) return;
+    SearchNews news{
+        .what = SearchNews::of_candidate, .of = k.name, .share = k.share, .roof = k.roof, .roof_now = k.roof};
+    const LoopNumbers before = numbers_now(k);
+    Loops best = best_loops(k, numbers, news);
+    news.what = SearchNews::of_kernel, news.left = 0;
+    if (!news.refused.empty()) return tell(news);
+    news.ratio = best.ratio, news.candidate = text_of(best.numbers);
+    best.lines = loop_lines(k, best.numbers, kernels_);
+    Loops &found = found_.try_emplace(name_of(k), Loops{.numbers = before}).first->second;
+    news.taken = best.numbers != before && take_loops(best, found);
+    if (news.taken) found = best;
+    tell(news);
+    if (news.taken) learn(joined(result_.lines), step_);
+}
+
+/// From what it has now. In the news: why it cannot be compiled as it is.
+Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNumber> &numbers, SearchNews &news) {
+    Loops best{.numbers = numbers_now(k)};
+    std::vector<MadeKernel> now = measurer_.make(k, {text_of(best.numbers)});
+    news.refused = now.at(0).refused;
+    if (!news.refused.empty()) return best;
+    MadeKernel incumbent = now[0];
+    std::set<std::string> seen = {text_of(best.numbers)};  // what lost against an incumbent loses against a faster one
+    bool improved = true;
+    for (int round = 0; round < 2 && improved; round++) {
+        improved = false;
+        for (size_t n = 0; n < numbers.size() && !over(); n++) {
+            std::vector<LoopNumbers> candidates = neighbours(k, best.numbers, numbers[n]);
+            std::erase_if(candidates, [&](const LoopNumbers &c) { return !seen.insert(text_of(c)).second; });
+            news.left = int(candidates.size());
+            for (size_t m = n + 1; m < numbers.size(); m++) news.left += int(numbers[m].legal.size()) - 1;
+            std::vector<Trial> trials = try_all(k, incumbent, candidates, news);
+            std::ranges::sort(trials, {}, [](const Trial &t) { return t.record.ratio; });
+            const auto winner = std::ranges::find_if(trials, [&](const Trial &t) { return wins(t.record); });
+            if (winner == trials.end() || over() || !wins_again(k, incumbent, *winner)) continue;
+            best.ratio *= winner->record.ratio, news.roof_now = k.roof / best.ratio, best.numbers = winner->numbers,
+                                                incumbent = winner->made, improved = true;
+        }
+    }
+    news.refused.clear();
+    return best;
+}
+
+std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKernel &incumbent,
+                                           const std::vector<LoopNumbers> &candidates, SearchNews &news) {
+    auto key = [&](const LoopNumbers &n) { return CandidateKey{k.algorithm, incumbent.symbol, text_of(n)}; };
+    std::vector<Trial> trials;
+    std::vector<std::string> unknown;
+    for (const LoopNumbers &n : candidates) {
+        const std::optional<CandidateRecord> known = records_.find(key(n));
+        trials.push_back({n, {}, known.value_or(CandidateRecord{})});
+        // One that may win is compiled in any case: it is timed again.
+        if (!known || wins(*known)) unknown.push_back(text_of(n));
+    }
+    const std::vector<MadeKernel> made = unknown.empty() ? std::vector<MadeKernel>() : measurer_.make(k, unknown);
+    for (Trial &t : trials) {
+        if (over()) return t.record = {}, std::vector<Trial>(trials.begin(), trials.begin() + (&t - trials.data()));
+        const std::string text = text_of(t.numbers);
+        const auto at = std::ranges::find(unknown, text);
+        news.known = t.record.ratio > 0 || !t.record.refused.empty();
+        if (at != unknown.end()) t.made = made.at(size_t(at - unknown.begin()));
+        if (!news.known) {
+            Timing timing{.before = 1, .after = 1, .same_bits = true, .refused = t.made.refused};
+            if (t.made.refused.empty() && t.made.symbol != incumbent.symbol)  // else its number changes nothing here
+                timing = measurer_.time_kernel(k, incumbent, t.made);
+            t.record = record_of(timing);
+            if (!timing.busy) records_.remember(key(t.numbers), t.record);
+        } else {
+            result_.known++;
+            if (!t.made.refused.empty()) t.record.refused = t.made.refused;
+        }
+        result_.candidates++, news.tried++, news.left = std::max(0, news.left - 1);
+        const bool refused = !t.record.refused.empty();
+        result_.refused += refused, news.refusals += refused;
+        news.candidate = text, news.ratio = t.record.ratio, news.refused = t.record.refused;
+        tell(news);
+    }
+    return trials;
+}
+
+/// A second time, by a measurement of its own.
+bool Search::wins_again(const SearchKernel &k, const MadeKernel &incumbent, const Trial &t) {
+    const CandidateRecord again = record_of(measurer_.time_kernel(k, incumbent, t.made));
+    if (!again.refused.empty()) records_.remember({k.algorithm, incumbent.symbol, text_of(t.numbers)}, again);
+    return wins(again);
+}
+
+/// What is faster by itself is kept where the whole step is not slower with it.
+bool Search::take_loops(const Loops &loops, const Loops &instead_of) {
+    std::vector<std::string> with = result_.lines;
+    std::erase_if(with, [&](const std::string &line) { return std::ranges::count(instead_of.lines, line) > 0; });
+    with.insert(with.end(), loops.lines.begin(), loops.lines.end());
+    const Timing t = measurer_.time_step(joined(result_.lines), joined(with));
+    const bool bits = t.same_bits || !options_.same_bits;
+    if (!t.refused.empty() || t.busy || !bits || t.ratio() > 1 + t.noise) return false;
+    result_.lines = with, result_.step *= t.ratio();
+    return true;
+}
+
+}  // namespace cryolite
