@@ -58,7 +58,7 @@ only tests/programs generators/cryolite.h tests/support/curves.h
 
 # Inside of the compiler: ir <- passes <- lowering <- codegen <- checks <- driver. Of passes, lowering sees the program alone.
 only generators/ir generators/ir/ dsl/shape.h dsl/nature.h dsl/error.h bundle/param_group.h schedules/layout.h
-only generators/passes generators/ir/ generators/passes/ dsl/ schedules/ dialects/table.h bundle/param_group.h bundle/near_names.h bundle/loss_scale.h
+only generators/passes generators/ir/ generators/passes/ dsl/ schedules/ dialects/table.h bundle/param_group.h bundle/near_names.h bundle/block_names.h bundle/loss_scale.h
 only generators/lowering generators/ir/ generators/passes/pass.h generators/lowering/ dsl/ schedules/ bundle/loss_scale.h
 only generators/codegen dsl/error.h generators/ir/ generators/passes/ generators/lowering/ generators/codegen/ dialects/product.h
 only generators/checks dsl/ generators/passes/pass.h generators/lowering/ generators/codegen/ generators/checks/
