@@ -52,7 +52,7 @@ grep -q 'next(h.\*.mlp.c_fc.weight)' out && grep -q 'the whole step$' out || fai
 tail -1 out | grep -q '^[1-9][0-9]* of [0-9]* calls have a time that was measured' || fail "the search's times are not taken: $(cat out)"
 
 tune gpt "${model[@]}" --for 40s --check-model 2 --json || fail "--check-model: $(cat err)"
-grep -q '"event":"checked".*"kernels":' out && tail -1 out | grep -q '"event":"model".*"counted":' || fail "its events: $(tail -3 out)"
+grep -q '"event":"checked".*"kernels":' out && tail -1 out | grep -q '"counted":.*"event":"model"' || fail "its events: $(tail -3 out)"
 
 "$command" tune gpt "${model[@]}" --for 300s < /dev/null > out 2> err &
 sleep 15

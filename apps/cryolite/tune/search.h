@@ -221,7 +221,7 @@ private:
                const CandidateKey &key, bool known);
     std::optional<CandidateRecord> confirm(const std::vector<std::string> &lines);
     void may_turn(const Open &o, const std::vector<std::string> &lines, double ratio);
-    std::vector<SearchKernel> new_kernels(const std::vector<std::string> &lines);
+    std::vector<SearchKernel> new_ones(std::vector<SearchKernel> kernels) const;
 };
 
 /// What a measurement says, as it is kept.

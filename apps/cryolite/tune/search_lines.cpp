@@ -61,10 +61,9 @@ void Search::line_with_loops(const Open &o) {
     const CandidateKey key{"step", options_.step + " " + joined(result_.lines), o.line + " with loops"};
     std::optional<CandidateRecord> r = by_kernels(with_line);
     if (!r || !r->refused.empty()) return void(judge(o, with_line, r, key, false));
-    const std::vector<SearchKernel> all = measurer_.kernels(joined(with_line));
+    const std::vector<SearchKernel> all = measurer_.kernels(joined(with_line)), kernels = new_ones(all);
     std::vector<std::string> lines = with_line;
     double saved = 0;
-    const std::vector<SearchKernel> kernels = new_kernels(with_line);
     for (const SearchKernel &k : kernels) {
         if (over()) return;
         SearchNews news{
@@ -117,7 +116,7 @@ std::optional<CandidateRecord> Search::confirm(const std::vector<std::string> &l
 /// Where the loops of its kernels promise more than it lost, they are searched, in their turn.
 void Search::may_turn(const Open &o, const std::vector<std::string> &lines, double ratio) {
     double gain = 0, candidates = candidates_of_line;
-    for (const SearchKernel &k : new_kernels(lines)) {
+    for (const SearchKernel &k : new_ones(measurer_.kernels(joined(lines)))) {
         const std::vector<LoopNumber> numbers = numbers_of(k, options_.from_scratch);
         int of_kernel = 0;
         for (const LoopNumber &n : numbers) of_kernel += int(n.legal.size()) - 1;
@@ -127,9 +126,8 @@ void Search::may_turn(const Open &o, const std::vector<std::string> &lines, doub
         open_.push_back({o.line, o.predicted, true, (1 - turned) / candidates});
 }
 
-/// Kernels with numbers that the step as it is best has not.
-std::vector<SearchKernel> Search::new_kernels(const std::vector<std::string> &lines) {
-    std::vector<SearchKernel> kernels = measurer_.kernels(joined(lines));
+/// Of kernels those that the step as it is best has not.
+std::vector<SearchKernel> Search::new_ones(std::vector<SearchKernel> kernels) const {
     std::erase_if(kernels, [&](const SearchKernel &k) {
         return std::ranges::find(step_, k.symbol, &StepKernel::key) != step_.end();
     });
