@@ -333,9 +333,9 @@ std::string why_not(const StepConfig &c) {
     if (c.narrow())
         return fmt::format("--precision {0} is for --device cpu: kernels for {1} have no {0} yet; use fp32",
                            c.precision, c.device);
-    if (c.workers > 1)
-        return fmt::format("--device {} has one worker yet, not {}: workers add gradients in the host's memory",
-                           c.device, c.workers);
+    if (c.workers > 1 && c.device != "cuda")
+        return fmt::format("--device {} has one worker, not {}: several are for --device cpu, or cuda", c.device,
+                           c.workers);
     return "";
 }
 

@@ -25,7 +25,7 @@ public:
     /// A process that gives no sign of life for as long is lost: whoever waits for it gets LostWorker.
     virtual void set_patience(double seconds) { (void)seconds; }
     /// The end of this process, which is one worker then.
-    virtual std::unique_ptr<Collective> collective() { return nullptr; }
+    virtual std::unique_ptr<HostCollective> collective() { return nullptr; }
     /// Waits for all, without keeping a core busy.
     virtual void barrier() {}
     /// Rank 0 gets the shares of the others in its own copy of the array.
@@ -36,6 +36,7 @@ public:
     virtual void broadcast(std::span<std::byte> bytes) { (void)bytes; }
     /// Processes of the run on this host, which share its memory.
     virtual int on_host() const { return 1; }
+    virtual int place_on_host() const { return 0; }  ///< this one among them
     /// Ends all processes of the run.
     virtual void abort(int status) { (void)status; }
 };

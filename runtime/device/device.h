@@ -64,6 +64,20 @@ public:
     virtual ~Replay() = default;
 };
 
+/// A stream of a GPU beside that of its kernels, for what workers send each other meanwhile.
+class SideStream {
+public:
+    virtual ~SideStream() = default;
+    /// A CUstream, whose context is this thread's from now on.
+    virtual void *stream() = 0;
+    /// What is put there from now on begins after the kernels that were started so far.
+    virtual void after_kernels() = 0;
+    /// What was put there so far gets this number.
+    virtual void mark(size_t number) = 0;
+    /// Kernels that are started from now on begin after what has this number.
+    virtual void kernels_wait(size_t number) = 0;
+};
+
 class Device {
 public:
     virtual ~Device() = default;
@@ -92,6 +106,11 @@ public:
     virtual void *host_address(const halide_buffer_t &) const { return nullptr; }
     /// Points an argument at the host's memory of another worker; only where `host_address` knows addresses.
     virtual void bind_host(halide_buffer_t &, const void *) const {}
+    /// For what workers send each other, where each has a device of its own; null: this one has no such stream.
+    virtual std::unique_ptr<SideStream> side_stream() { return nullptr; }
+    /// Asked again and again while the host waits for the device, which waits for other workers: throws where they
+    /// never come. Empty: nobody else is waited for.
+    virtual void use_watch(std::function<void()>) {}
     /// For calls that will be run again; null: the device keeps nothing of them.
     virtual std::unique_ptr<Replay> make_replay() { return nullptr; }
     /// Starts every call once, each after those it waits for; may return before they are done. `replay`: of these

@@ -7,10 +7,11 @@
 
 namespace cryolite {
 
-std::unique_ptr<Device> make_device(const std::string &name, int threads, std::vector<int> cores) {
+std::unique_ptr<Device> make_device(const std::string &name, int threads, std::vector<int> cores,
+                                    const GpuChoice &gpu) {
     if (name == "cpu") return make_cpu_device(threads, std::move(cores));
     if (name == "opencl") return make_opencl_device();
-    if (name == "cuda") return make_cuda_device();
+    if (name == "cuda") return make_cuda_device(gpu);
     fail("there is no device {}: expected cpu, opencl or cuda", shown(name));
 }
 

@@ -30,28 +30,39 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
     device_.check_capability(plan().capability);
     if (plan().workers != (collective ? collective->workers : 1))
         fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
-    if (collective && device_.name() != "cpu")
-        fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker",
-             device_.name());
+    if (collective) take_part(collective);
     try {
         allocate();
     } catch (const OutOfMemory &e) {
         release();
         fail("{}. The step holds there:{}\nUse a smaller batch, context or model, or --recompute BYTES, which trades "
              "time for memory",
-             e.what(), MemoryNeed{plan().memory(1)}.table_of_arrays());
+             e.what(), (between_ ? memory_need(plan(), true) : MemoryNeed{plan().memory(1)}).table_of_arrays());
     }
-    if (!collective_) return;
-    collective_->signs.works = [&device] { return device.works(); };
-    declare();
+    if (host_) declare();
 }
 
-Executor::~Executor() { release(); }
+Executor::~Executor() {
+    release();
+    if (between_) device_.use_watch({});
+}
 
 void Executor::release() {
     device_.release(arena_);
     for (size_t b = 0; b < memory_.size(); b++)
-        if (!leader_ || !shared(plan().buffers[b])) device_.release(memory_[b]);
+        if (!leader_ || !shared(plan().buffers[b])) device_.release(memory_[b].memory);
+}
+
+void Executor::take_part(Collective *collective) {
+    host_ = dynamic_cast<HostCollective *>(collective), between_ = dynamic_cast<DeviceCollective *>(collective);
+    collective->signs.works = [this] { return device_.works(); };
+    if (host_ && device_.name() != "cpu")
+        fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker",
+             device_.name());
+    if (!between_) return;
+    side_ = device_.side_stream();
+    device_.use_watch([this] { between_->check(); });
+    for (auto &[name, calls] : plan().plans) exchanges_[name] = exchanges(plan(), calls);
 }
 
 /// Whether the workers of a process have one memory for it.
@@ -70,16 +81,41 @@ bool Executor::changes_checkpoint(const PlanCall &c) const {
     return false;
 }
 
+/// What of each buffer is in this worker's memory.
+std::vector<Executor::Place> Executor::places() const {
+    const Plan &p = plan();
+    std::vector<Place> places(p.buffers.size());
+    for (size_t b = 0; b < places.size(); b++)
+        if (!between_ || p.buffers[b].role != "state") places[b].end = size_t(p.buffers[b].bytes);
+    for (auto &[name, calls] : p.plans)
+        for (const PlanCall &c : calls)
+            for (size_t i = 0; i < c.args.size(); i++) {
+                const PlanBuffer &b = p.buffers[size_t(c.args[i].buffer)];
+                if (!between_ || b.role != "state" || (c.worker >= 0 && c.worker != collective_->worker)) continue;
+                Place &at = places[size_t(c.args[i].buffer)];
+                const size_t begin = size_t(c.args[i].offset * b.element_bytes()),
+                             end = begin + size_t(p.elements(c, i) * b.element_bytes());
+                at.begin = at.end ? std::min(at.begin, begin) : begin, at.end = std::max(at.end, end);
+            }
+    for (auto &[name, list] : exchanges_)
+        for (const Exchange &e : list)
+            for (const Exchange::Part &part : e.parts) {
+                size_t &end = places[size_t(part.buffer)].end;
+                end = std::max(end, size_t(part.begin + part.bytes));
+            }
+    return places;
+}
+
 void Executor::allocate() {
     const Plan &p = plan();
     arena_ = device_.allocate(size_t(p.arena) + 64, "activations");
-    memory_.resize(p.buffers.size());
+    memory_ = places();
     for (size_t b = 0; b < p.buffers.size(); b++) {
         const PlanBuffer &buffer = p.buffers[b];
         if (buffer.role == "activation" || !buffer.stored) continue;
-        memory_[b] = leader_ && shared(buffer)
-                         ? leader_->memory_[b]
-                         : device_.allocate(size_t(buffer.bytes) + 64, buffer.role + " " + buffer.name);
+        memory_[b].memory = leader_ && shared(buffer) ? leader_->memory_[b].memory
+                                                      : device_.allocate(memory_[b].end - memory_[b].begin + 64,
+                                                                         buffer.role + " " + buffer.name);
     }
 }
 
@@ -89,8 +125,8 @@ void Executor::place(int buffer, DeviceMemory &memory, size_t &offset) const {
     const PlanBuffer &b = plan().buffers.at(size_t(buffer));
     bool in_arena = b.role == "activation";
     if (in_arena ? b.offset < 0 : !b.stored) fail("'{}' is not stored in this plan", b.name);
-    memory = in_arena ? arena_ : memory_[size_t(buffer)];
-    offset = in_arena ? size_t(b.offset) : 0;
+    memory = in_arena ? arena_ : memory_[size_t(buffer)].memory;
+    offset = in_arena ? size_t(b.offset) : 0 - memory_[size_t(buffer)].begin;
 }
 
 namespace {
@@ -109,8 +145,11 @@ void Executor::resolve() {
     for (auto &[name, calls] : plan().plans) {
         Line &line = lines_[name];
         line.context = device_.context();
-        for (size_t i = 0; i < calls.size(); i++) resolve(line, calls[i], collective_ ? shared_[name][i] : -1);
-        order(line);
+        for (size_t i = 0; i < calls.size(); i++) resolve(line, calls[i], host_ ? shared_[name][i] : -1);
+        if (between_)
+            order_between(line, exchanges_[name]);
+        else
+            order(line);
         line.replay = device_.make_replay();
         if (tracing())
             for (const PlanCall &c : calls) trace_note(c.name, stages_in_words(c));
@@ -146,7 +185,7 @@ int Executor::declare(const PlanCall &c) {
         else if (plan().writes(c, i) && shared(b) && b.role != "state")
             result.push_back({device_.host_address(at), size_t(count * b.element_bytes())});
     }
-    return collective_->declare(c.worker, share, result);
+    return host_->declare(c.worker, share, result);
 }
 
 namespace {
@@ -173,10 +212,10 @@ void Executor::resolve(Line &line, const PlanCall &c, int shared) {
     call.plan = &c, call.shared = shared;
     if (shared >= 0) {
         float *sum = c.sum > 0 ? static_cast<float *>(device_.host_address(bound(c.args[0], "float32"))) : nullptr;
-        Line::End &end = line.ends.emplace_back(Line::End{collective_, shared, line.context, sum, c.sum, {}});
+        Line::End &end = line.ends.emplace_back(Line::End{host_, shared, line.context, sum, c.sum, {}});
         end.argv[0] = &end;
-        if (c.sum > 0 || c.worker != collective_->worker) return;
     }
+    if (c.sum > 0 || (c.worker >= 0 && collective_ && c.worker != collective_->worker)) return;
     call.function = bundle_->kernel(c.kernel);
     call.argv.push_back(&line.context);
     const PlanKernel &k = plan().kernels[size_t(c.kernel)];
@@ -188,7 +227,7 @@ void Executor::resolve(Line &line, const PlanCall &c, int shared) {
         b.dimensions = int(dims.size());
         b.dim = dims.data();
         if (const PlanBuffer &whose = plan().buffers[size_t(c.args[i].buffer)]; whose.role == "share")
-            device_.bind_host(b, collective_->shares(shared)[size_t(whose.worker)]);
+            device_.bind_host(b, host_->shares(shared)[size_t(whose.worker)]);
         call.argv.push_back(&b);
     }
     if (k.chosen < 0) return;
@@ -266,7 +305,7 @@ void Executor::clear_results() {
     clear(arena_);
     for (size_t b = 0; b < memory_.size(); b++)
         if (const std::string &role = plan().buffers[b].role; role == "gradient" || role == "norms" || role == "scale")
-            clear(memory_[b]);
+            clear(memory_[b].memory);
 }
 
 DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {
@@ -274,8 +313,10 @@ DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {
     size_t at;
     place(buffer, memory, at);
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
-    if (offset + bytes > size_t(b.bytes))
-        fail("'{}' has {} bytes, not the {} from {} that are moved", b.name, b.bytes, bytes, offset);
+    const Place &here = memory_[size_t(buffer)];
+    if (offset < here.begin || offset + bytes > std::min(size_t(b.bytes), here.end))
+        fail("'{}' has here {} bytes from {}, not the {} from {} that are moved", b.name, here.end - here.begin,
+             here.begin, bytes, offset);
     offset += at;
     return memory;
 }

@@ -10,6 +10,7 @@
 #include "dialects/dialect.h"
 #include "runtime/collective/collective.h"
 #include "runtime/device/device.h"
+#include "runtime/exec/exchanges.h"
 #include "runtime/plan/bundle.h"
 
 namespace cryolite {
@@ -17,7 +18,8 @@ namespace cryolite {
 class Executor {
 public:
     /// `collective`: this worker's end, where the plan is for several. `leader`: the executor of another worker of this
-    /// process, whose parameters and optimizer state this one shares.
+    /// process, whose parameters and optimizer state this one shares in the host's memory; on devices of their own each
+    /// worker has all parameters, and the optimizer state of its parts.
     Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collective *collective = nullptr,
              Executor *leader = nullptr);
     /// Makes the calls ready, when all workers of this process have their executors.
@@ -52,14 +54,26 @@ private:
     std::shared_ptr<const Bundle> bundle_;
     Device &device_;
     Collective *collective_;
+    HostCollective *host_ = nullptr;       ///< `collective_` of the host's memory
+    DeviceCollective *between_ = nullptr;  ///< of a device of this worker's own
+    std::unique_ptr<SideStream> side_;     ///< for what goes between devices
     Executor *leader_;
     DeviceMemory arena_;
-    std::vector<DeviceMemory> memory_;                ///< by buffer; empty: in the arena, or never stored
+    struct Place {
+        DeviceMemory memory;  ///< empty: in the arena, or never stored
+        size_t begin = 0;     ///< of the buffer's bytes, the first that is there
+        size_t end = 0;       ///< after the last one
+    };
+    std::vector<Place> memory_;                       ///< by buffer
     std::map<std::string, std::vector<int>> shared_;  ///< by plan and call: its number among what workers do together
+    std::map<std::string, std::vector<Exchange>> exchanges_;  ///< by plan: between devices
     std::map<std::string, Line> lines_;
 
     void allocate();
     void release();
+    void take_part(Collective *collective);
+    std::vector<Place> places() const;
+    void order_between(Line &line, const std::vector<Exchange> &between);
     void declare();
     int declare(const PlanCall &c);
     void resolve(Line &line, const PlanCall &c, int shared);
@@ -74,6 +88,15 @@ private:
 };
 
 struct Executor::Line {
+    /// What puts transfers into the device's other stream, or has kernels wait for them.
+    struct Turn {
+        DeviceCollective *collective;
+        SideStream *stream;
+        size_t number;
+        std::vector<Transfer> transfers;
+        void *context;
+        void *argv[1];
+    };
     struct Call {
         Bundle::Function function = nullptr;
         std::vector<void *> argv;
@@ -85,7 +108,7 @@ struct Executor::Line {
     };
     /// What a call that tells other workers, or adds what they have, is called with.
     struct End {
-        Collective *collective;
+        HostCollective *collective;
         int number;
         void *context;
         float *sum;
@@ -94,6 +117,7 @@ struct Executor::Line {
     };
     std::deque<Call> calls;  ///< as the plan lists them
     std::deque<End> ends;
+    std::deque<Turn> turns;
     std::vector<KernelCall> ready;   ///< for the device: calls, and what tells other workers and waits for them
     std::vector<int> call_of;        ///< by `ready`
     std::unique_ptr<Replay> replay;  ///< what the device keeps of `ready`

@@ -26,7 +26,7 @@ int nothing(void **) { return 0; }
 /// Whether it is more than a word to other workers.
 bool computes(int (*function)(void **)) { return function != offer && function != publish && function != nothing; }
 
-std::function<Gate()> when(bool (Collective::*ready)(int), const End &end) {
+std::function<Gate()> when(bool (HostCollective::*ready)(int), const End &end) {
     return [ready, c = end.collective, n = end.number] {
         return (c->*ready)(n) ? Gate::open : c->broken() ? Gate::broken : Gate::closed;
     };
@@ -110,12 +110,12 @@ void Executor::order(Line &line) const {
             if (c.plan->worker == collective_->worker) {
                 at.run = c.plan->sum > 0 ? add_ready(int(later), add, e.argv)
                                          : add_ready(int(later), c.function, c.argv.data());
-                const auto offered = when(&Collective::offered, e);
+                const auto offered = when(&HostCollective::offered, e);
                 line.ready[size_t(at.run)].gate = updates ? update_when(collective_, offered) : offered;
                 last = add_ready(int(later), publish, e.argv);
                 after(at.first, at.run), after(at.run, last);
             }
-            at.done = add_ready(int(later), nothing, e.argv, when(&Collective::published, e));
+            at.done = add_ready(int(later), nothing, e.argv, when(&HostCollective::published, e));
             after(last, at.done);
             if (at.run >= 0) at.done = at.run;  // what is sent may be read here meanwhile
         }

@@ -1,6 +1,8 @@
 #include "runtime/io/threads.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <system_error>
 #include <vector>
 
@@ -13,6 +15,15 @@ void fail_thread(std::string_view what, int error) {
          "other "
          "programs, or use fewer with --threads",
          what, std::generic_category().message(error));
+}
+
+void Pauses::next() {
+    constexpr int spins = 4000, yields = 20000;  // some milliseconds
+    if (turns_ == yields)
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    else if (turns_ >= spins)
+        std::this_thread::yield();
+    turns_ = std::min(turns_ + 1, yields);
 }
 
 void require_threads(int threads) {

@@ -18,6 +18,15 @@ template <typename Work> std::thread start_thread(std::string_view what, Work &&
     }
 }
 
+/// Between looks at something that will come: first with an eye on every moment, later without keeping a core busy.
+class Pauses {
+public:
+    void next();
+
+private:
+    int turns_ = 0;
+};
+
 /// Throws unless this thread can have `threads` - 1 others beside it, as a parallel region of OpenMP needs them: its
 /// runtime would end the process. They are started and ended again,
 /// once for each thread that asks and each larger number.

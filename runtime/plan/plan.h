@@ -25,13 +25,13 @@ struct PlanBuffer {
     int parameter = -1;      ///< of a gradient, state, master_low, master or share
     int worker = -1;         ///< whose gradient a share is
     bool stored = true;
-    PanelLayout layout;
+    PanelLayout layout = {};
     std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is
     bool of_layer = false;    ///< of a parameter: no rule trains it, its layer says what it becomes in training
-    std::string init_rule;
+    std::string init_rule = {};
     double init_value = 0;
-    std::vector<float> constant;  ///< of an input that is always the same
-    std::string format_why = {};  ///< what decided its type, where a step is not fp32
+    std::vector<float> constant = {};  ///< of an input that is always the same
+    std::string format_why = {};       ///< what decided its type, where a step is not fp32
 
     int64_t elements() const;
     int element_bytes() const;
@@ -45,14 +45,15 @@ struct PlanArgument {
 };
 
 struct PlanKernel {
-    std::string symbol, loops;  ///< symbol empty: a dialect computes it
-    std::string layer, form;    ///< type of the layer that owns the loops; forward, d_input, d_parameter, update, norm
-    std::vector<PlanArgument> args;
+    std::string symbol = {}, loops = {};  ///< symbol empty: a dialect computes it
+    std::string layer = {},
+                form = {};  ///< type of the layer that owns the loops; forward, d_input, d_parameter, update, norm
+    std::vector<PlanArgument> args = {};
     struct Dialect {
         std::string name;
         Product product;
     };
-    std::vector<Dialect> dialects;                          ///< what can compute it instead of compiled code
+    std::vector<Dialect> dialects = {};                     ///< what can compute it instead of compiled code
     const Dialect *dialect(const std::string &name) const;  ///< null: not this one
     int chosen = -1;                                        ///< of `dialects`; -1: the compiled code
 };
@@ -61,22 +62,22 @@ struct PlanCall {
     int kernel = 0;   ///< -1: a sum over workers
     int worker = -1;  ///< the only one that runs it, for all; -1: each runs it for itself
     int64_t sum = 0;  ///< elements of its argument that are added over workers
-    std::string name, pass;
+    std::string name = {}, pass = {};
     struct Stage {
         std::string name, placed, why;
     };
-    std::vector<Stage> stages;
+    std::vector<Stage> stages = {};
     struct Bound {
         int buffer;
         int64_t offset;  ///< elements
     };
-    std::vector<Bound> args;
+    std::vector<Bound> args = {};
     int workspace = -1;  ///< a buffer of the arena for what a dialect keeps meanwhile; -1: none
     double flops = 0;
     double extra_flops =
         0;  ///< of them, those that the plan adds to the algorithm: values rematerialised, norms of factors
     int64_t bytes = 0;
-    std::string why;  ///< of a product: why the kernel's dialect computes it
+    std::string why = {};  ///< of a product: why the kernel's dialect computes it
 };
 
 /// What a loss takes for ids among the targets, and how much rows count by them.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/collective/local/local_collective.h"
+#include "runtime/collective/nccl/nccl_collective.h"
 #include "runtime/formats/safetensors.h"
 #include "runtime/io/error.h"
 #include "runtime/io/rng.h"
@@ -15,16 +16,23 @@ namespace cryolite {
 Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device *> &devices, Processes &processes,
                  double patience)
     : processes_(processes), worker_threads_(int(devices.size())), weights_(bundle->plan) {
+    std::vector<std::unique_ptr<HostCollective>> ends;
     if (processes.size() > 1) {
         if (devices.size() > 1) fail("a process of several is one worker, not {}", devices.size());
-        collectives_.push_back(processes.collective());
+        ends.push_back(processes.collective());
     } else if (devices.size() > 1) {
-        collectives_ = local_collectives(int(devices.size()), patience, [this] { worker_threads_.alarm(); });
+        ends = local_collectives(int(devices.size()), patience, [this] { worker_threads_.alarm(); });
     }
+    apart_ = !ends.empty() && devices[0]->gpu();
+    if (apart_)
+        collectives_ =
+            nccl_collectives(std::move(ends), processes, [devices](int w) { devices[size_t(w)]->gpu()->stream(); });
+    else
+        std::ranges::move(ends, std::back_inserter(collectives_));
     for (size_t w = 0; w < devices.size(); w++)
         executors_.push_back(std::make_unique<Executor>(bundle, *devices[w],
                                                         collectives_.empty() ? nullptr : collectives_[w].get(),
-                                                        w == 0 ? nullptr : executors_[0].get()));
+                                                        w == 0 || apart_ ? nullptr : executors_[0].get()));
     for (auto &e : executors_) e->resolve(), upload_constants(*e);
     values_.resize(size_t(workers()));
     share_state();
@@ -39,10 +47,10 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
     if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
 }
 
-/// With several processes: who has which part of the optimizer state, as the plan's updates say.
+/// Where workers have memories of their own: who has which part of the optimizer state, as the plan's updates say.
 void Trainer::share_state() {
     shares_.resize(plan().buffers.size());
-    if (processes_.size() == 1) return;
+    if (processes_.size() == 1 && !apart_) return;
     for (const char *name : {"step", "flush"})
         if (auto at = plan().plans.find(name); at != plan().plans.end())
             for (const PlanCall &c : at->second)
@@ -104,26 +112,35 @@ void Trainer::put(int buffer, std::span<const float> row_major) {
     to_storage(b, row_major, storage_);
     const int beside = plan().master_of(buffer);
     if (const auto &shares = shares_[size_t(buffer)]; !shares.empty()) {
-        // What is never written takes no memory: a process has its own part of the optimizer state only.
+        // What is never written takes no memory: a worker has its own part of the optimizer state only.
         for (const Share &s : shares)
-            if (s.rank == processes_.rank())
-                executor().upload(buffer, reinterpret_cast<const char *>(storage_.data()) + s.begin, s.bytes, s.begin);
+            if (Executor *holder = holder_of(s))
+                holder->upload(buffer, reinterpret_cast<const char *>(storage_.data()) + s.begin, s.bytes, s.begin);
         return;
     }
-    if (beside < 0) return executor().upload(buffer, storage_.data(), size_t(b.bytes));
+    auto upload = [&](int to, const void *from, size_t bytes) {
+        for (size_t w = 0; w < (apart_ ? executors_.size() : 1); w++) executors_[w]->upload(to, from, bytes);
+    };
+    if (beside < 0) return upload(buffer, storage_.data(), size_t(b.bytes));
     high_.resize(storage_.size());
     if (is_whole_master(beside)) {
         std::ranges::transform(storage_, high_.begin(), half_from_float);
-        executor().upload(buffer, high_.data(), size_t(b.bytes));
-        return executor().upload(beside, storage_.data(), storage_.size() * sizeof(float));
+        upload(buffer, high_.data(), size_t(b.bytes));
+        return upload(beside, storage_.data(), storage_.size() * sizeof(float));
     }
     low_.resize(storage_.size());
     for (size_t i = 0; i < storage_.size(); i++) {
         const Master m = Master::split(storage_[i]);
         high_[i] = m.high, low_[i] = m.low;
     }
-    executor().upload(buffer, high_.data(), size_t(b.bytes));
-    executor().upload(beside, low_.data(), size_t(b.bytes));
+    upload(buffer, high_.data(), size_t(b.bytes));
+    upload(beside, low_.data(), size_t(b.bytes));
+}
+
+/// The worker of this process that has it; null: it is in another process.
+Executor *Trainer::holder_of(const Share &share) {
+    const int at = share.rank - first();
+    return at >= 0 && at < int(executors_.size()) ? executors_[size_t(at)].get() : nullptr;
 }
 
 void Trainer::get(int buffer, std::span<float> row_major) {
@@ -131,10 +148,13 @@ void Trainer::get(int buffer, std::span<float> row_major) {
     storage_.resize(size_t(b.stored_elements()));
     if (const int beside = plan().master_of(buffer); beside >= 0 && is_whole_master(beside)) {
         executor().download(storage_.data(), beside, storage_.size() * sizeof(float));
+    } else if (const auto &shares = shares_[size_t(buffer)]; !shares.empty()) {
+        for (const Share &s : shares)
+            if (Executor *holder = holder_of(s))
+                holder->download(reinterpret_cast<char *>(storage_.data()) + s.begin, buffer, s.bytes, s.begin);
+        if (processes_.size() > 1) processes_.collect(std::as_writable_bytes(std::span(storage_)), shares);
     } else if (beside < 0) {
         executor().download(storage_.data(), buffer, size_t(b.bytes));
-        if (const auto &shares = shares_[size_t(buffer)]; !shares.empty())
-            processes_.collect(std::as_writable_bytes(std::span(storage_)), shares);
     } else {
         high_.resize(storage_.size()), low_.resize(storage_.size());
         executor().download(high_.data(), buffer, size_t(b.bytes));
@@ -271,7 +291,9 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
         pending_ = false;
     }
     if (count_ >= 0) executor().fetch(s.updates.data(), count_, sizeof s.updates);
-    s.step = ++steps_, s.accumulate = accumulate, s.mark = executor().device().mark();
+    s.step = ++steps_, s.accumulate = accumulate;
+    s.marks.clear();
+    for (auto &e : executors_) s.marks.push_back(e->device().mark());
     unread_++;
     pending_ = executor().has("deferred");
 }
@@ -279,7 +301,7 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
 /// The oldest that is not read. This is the only time that a step waits for its devices.
 const StepResult *Trainer::read_step() {
     const Started &s = started_[(steps_ - uint64_t(unread_)) % 2];
-    for (auto &e : executors_) e->device().await(s.mark);
+    for (size_t w = 0; w < executors_.size(); w++) executors_[w]->device().await(s.marks[w]);
     unread_--;
     const uint64_t withheld = uint64_t(s.updates[1]);  // every worker withholds the same updates
     result_.step = s.step;

@@ -166,7 +166,8 @@ private:
     std::vector<std::unique_ptr<Collective>>
         collectives_;  ///< by worker of this process; none where there is one in all
     std::vector<std::unique_ptr<Executor>> executors_;
-    std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state that several processes have
+    bool apart_ = false;                      ///< each worker has a device of its own
+    std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state in several memories
     std::vector<double> scalars_;             ///< those of all parameters, then those of groups, as the buffer has them
     std::vector<double> values_;
     RowWeights weights_;       ///< of the step, or of the batch that is evaluated
@@ -174,7 +175,8 @@ private:
     std::vector<float> output_, row_major_, storage_;
     /// A step whose results are on their way.
     struct Started {
-        uint64_t step = 0, mark = 0;
+        uint64_t step = 0;
+        std::vector<uint64_t> marks;  ///< by worker of this process: the end of the step
         int accumulate = 0;
         std::vector<float> losses;            ///< by worker of this process, micro-batch, the loss and its terms
         std::array<int32_t, 2> updates = {};  ///< done and withheld
@@ -210,6 +212,7 @@ private:
     int own_batch() const { return batch() / workers(); }
     void all(const std::function<void(int)> &work);
     void share_state();
+    Executor *holder_of(const Share &share);
     void check_size(const Batch &batch) const;
     void upload_constants(Executor &e) const;
     std::span<const int32_t> rows_of(const Batch &batch, int examples) const;

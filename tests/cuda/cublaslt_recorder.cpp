@@ -36,8 +36,14 @@ int set(void *object, int attribute, const void *value, size_t bytes) {
     if (bytes == 4) v = static_cast<int32_t>(v);
     return static_cast<Object *>(object)->attributes[attribute] = v, success;
 }
-int destroy(void *object) { return delete static_cast<Object *>(object), state.objects--, success; }
-int create(void **object, const Object &o) { return *object = new Object(o), state.objects++, success; }
+int destroy(void *object) {
+    const auto hold = CudaRecorder::hold();
+    return delete static_cast<Object *>(object), state.objects--, success;
+}
+int create(void **object, const Object &o) {
+    const auto hold = CudaRecorder::hold();
+    return *object = new Object(o), state.objects++, success;
+}
 
 struct Matrix {
     const Object *of;
@@ -186,6 +192,7 @@ int cublasLtMatmulPreferenceSetAttribute(void *o, int attribute, const void *v, 
 
 int cublasLtMatmulAlgoGetHeuristic(void *, void *product, void *, void *, void *, void *, void *preference, int most,
                                    void *found, int *count) {
+    const auto hold = CudaRecorder::hold();
     state.asked++;
     *count = 0;
     if (uint32_t(static_cast<Object *>(product)->get(7, 1)) == state.unsupported) return not_supported;
@@ -203,6 +210,7 @@ int cublasLtMatmulAlgoCheck(void *, void *, void *, void *, void *, void *, cons
 int cublasLtMatmul(void *, void *product, const void *alpha, const void *a, void *of_a, const void *b, void *of_b,
                    const void *beta, const void *c, void *of_c, void *d, void *of_d, const void *algorithm,
                    void *workspace, size_t workspace_bytes, void *stream) {
+    const auto hold = CudaRecorder::hold();
     auto object = [](void *o) { return *static_cast<Object *>(o); };
     auto bytes = [](const void *at) { return static_cast<char *>(const_cast<void *>(at)); };
     const Product p{object(product),

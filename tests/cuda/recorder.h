@@ -1,12 +1,13 @@
 #pragma once
 // A driver of CUDA for tests: it has the functions that runtime/device/cuda calls, keeps memory of the host, writes
-// down every call, and fails where it is told to. What is put into a stream is done when somebody waits for it
-// (`slow`), or at once. Kernels are functions of the host by their names in PTX; those it does not know do nothing. A
-// test program links it and names it in CRYOLITE_CUDA_DRIVER.
+// down every call, and fails where it is told to. Its GPUs are apart, and threads may call it. What is put into a
+// stream is done when somebody waits for it (`slow`), or at once. Kernels are functions of the host by their names in
+// PTX; those it does not know do nothing. A test program links it and names it in CRYOLITE_CUDA_DRIVER.
 
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,14 +26,24 @@ struct CudaRecorder {
     int fails_at = 0, code = 999;
 
     // What happened.
-    std::vector<std::string> calls;  ///< "cuLaunchKernel twice"
-    size_t allocated = 0;            ///< bytes of the GPU now
+    std::vector<std::string> calls;                  ///< "cuLaunchKernel twice"
+    std::map<int, std::vector<std::string>> of_gpu;  ///< by the GPU of the calling thread: "cuLaunchKernel twice @0"
+    size_t allocated = 0;                            ///< bytes of the GPU now
+
+    /// False: it cannot be done yet.
+    using Work = std::function<bool()>;
 
     static CudaRecorder &get();
     /// As a kernel that this stream is given, or into the graph that is captured from it; for doubles of libraries.
     static void put_into(void *stream, std::function<void()> work);
-    /// Whether these bytes are the GPU's.
-    static bool is_memory(const void *address, size_t bytes);
+    /// As `put_into`, under this name, of work that may have to wait for that of other GPUs.
+    static void put_waiting(void *stream, const std::string &name, Work work);
+    /// Threads may call doubles of libraries, too.
+    static std::unique_lock<std::recursive_mutex> hold();
+    /// Something that work waits for has come otherwise.
+    static void go_on();
+    /// Whether these bytes are a GPU's: that of the stream, where one is given.
+    static bool is_memory(const void *address, size_t bytes, const void *stream = nullptr);
 
     double clock = 0;  ///< seconds that the GPU has computed; doubles of libraries move it on
 

@@ -41,11 +41,20 @@ struct Trained {
     std::vector<std::vector<float>> weights;
 };
 
+/// One for each worker: of a CPU with a thread each, two where there is one.
+inline std::vector<std::unique_ptr<Device>> devices_of(int workers, const std::string &on) {
+    std::vector<std::unique_ptr<Device>> list;
+    for (int w = 0; w < workers; w++) list.push_back(make_device(on, workers == 1 ? 2 : 1, {}, {.ordinal = w}));
+    return list;
+}
+inline std::vector<Device *> pointers_of(const std::vector<std::unique_ptr<Device>> &devices) {
+    std::vector<Device *> list;
+    for (auto &d : devices) list.push_back(d.get());
+    return list;
+}
+
 /// What three steps leave, on tokens from a formula.
-inline Trained train_bundle(std::shared_ptr<Bundle> bundle, int accumulate = 1, double clip = 0,
-                            const std::string &on = "cpu") {
-    std::unique_ptr<Device> device = make_device(on, 2);
-    Trainer t(std::move(bundle), *device);
+inline Trained train_steps(Trainer &t, int accumulate, double clip) {
     t.initialise(7);
     t.set("lr", 1e-2), t.set("clip", clip);
     Trained r;
@@ -70,6 +79,13 @@ inline Trained train_bundle(std::shared_ptr<Bundle> bundle, int accumulate = 1, 
     }
     return r;
 }
+/// With all workers in this process.
+inline Trained train_bundle(std::shared_ptr<Bundle> bundle, int accumulate = 1, double clip = 0,
+                            const std::string &on = "cpu") {
+    const auto devices = devices_of(bundle->plan.workers, on);
+    Trainer t(std::move(bundle), pointers_of(devices), known_processes());
+    return train_steps(t, accumulate, clip);
+}
 
 /// A GPT of these arguments.
 inline std::shared_ptr<Bundle> compile_gpt(const json &args, std::string flags, const fs::path &bundle) {
@@ -87,7 +103,7 @@ public:
     /// On two threads, or "workers" of one thread each.
     TrainingCase(const json &args, const std::string &flags, const std::string &on = "cpu")
         : args(args), bundle(compile_gpt(args, flags + " --device " + on, folder / "bundle")),
-          devices(make_devices(args.value("workers", 1), on)), trainer(bundle, pointers(), processes()) {
+          devices(devices_of(args.value("workers", 1), on)), trainer(bundle, pointers_of(devices), processes()) {
         fill_weights();
         for (auto [flag, name] : {std::pair{"lr", "lr"},
                                   {"decay", "weight-decay"},
@@ -138,17 +154,6 @@ private:
     json args;
     std::shared_ptr<Bundle> bundle;  ///< opened before its device is made
     std::vector<std::unique_ptr<Device>> devices;
-
-    static std::vector<std::unique_ptr<Device>> make_devices(int workers, const std::string &on) {
-        std::vector<std::unique_ptr<Device>> list;
-        for (int w = 0; w < workers; w++) list.push_back(make_device(on, workers == 1 ? 2 : 1));
-        return list;
-    }
-    std::vector<Device *> pointers() const {
-        std::vector<Device *> list;
-        for (auto &d : devices) list.push_back(d.get());
-        return list;
-    }
 
 public:
     Trainer trainer;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/cuda/use_cublaslt_recorder.h"
+#include "tests/cuda/use_nccl_recorder.h"
 #include "tests/cuda/use_recorder.h"
 #include "tests/parity/case.h"
 
@@ -24,6 +25,16 @@ int advance(TrainingCase &c, int steps) {
             CHECK(r->step == c.trainer.steps() - 1);
         }
     return results;
+}
+
+/// What the last graph of a GPU was captured of.
+std::vector<std::string> captured(const CudaRecorder &cuda, int gpu) {
+    const std::vector<std::string> &all = cuda.of_gpu.at(gpu);
+    const auto end = std::find(all.rbegin(), all.rend(), "cuStreamEndCapture @0");
+    const auto begin = std::find(end, all.rend(), "cuStreamBeginCapture @0");
+    std::vector<std::string> calls(begin.base(), end.base());
+    std::erase_if(calls, [](const std::string &c) { return c.starts_with("cuCtx") || c.starts_with("cuModule"); });
+    return calls;
 }
 
 }  // namespace
@@ -57,6 +68,47 @@ TEST_CASE("cuda: a step is two graphs, launched again and again, and the host wa
         c.step();  // and one that is waited for
         CHECK(c.trainer.steps() == 8);
     }
+}
+
+TEST_CASE("cuda: gradients of several GPUs are added while kernels go on, the host waits for no step") {
+    UseRecorder cuda;
+    UseNcclRecorder nccl;
+    cuda.recorder.devices = 2;
+    json args = sizes;
+    args["width"] = 96, args["workers"] = 2, args["clip"] = 0;
+    for (const char *update : {"separate", "backward"}) {
+        CAPTURE(update);
+        TrainingCase c(args, fmt::format("--update {}", update), "cuda");
+        advance(c, 3);
+        for (int gpu : {0, 1}) {
+            // Stream 0 is that of kernels, 2 that of transfers. Each of these begins after kernels, and is waited for.
+            const std::vector<std::string> calls = captured(cuda.recorder, gpu);
+            int transfers = 0, meanwhile = 0;
+            bool waited = true;
+            for (size_t i = 0; i < calls.size(); i++) {
+                if (calls[i].starts_with("nccl")) {
+                    CHECK(calls[i].ends_with(" @2"));
+                    CHECK(calls[i - 1] == "cuStreamWaitEvent @2");
+                    CHECK(calls[i - 2] == "cuEventRecord @0");
+                    CHECK(calls[i + 1] == "cuEventRecord @2");
+                    transfers++, waited = false;
+                }
+                if (calls[i] == "cuStreamWaitEvent @0") waited = true;
+                meanwhile += !waited && calls[i].starts_with("cuLaunchKernel");
+            }
+            CHECK(transfers > 10);
+            CHECK(meanwhile > 15);  // most of the backward pass
+            CHECK(waited);
+        }
+        cuda.recorder.calls.clear(), nccl.recorder.calls.clear();
+        advance(c, 4);
+        CHECK(cuda.recorder.waits() == 0);
+        CHECK(cuda.recorder.count("cuGraphLaunch") == 16);  // forward, step; of each worker
+        CHECK(nccl.recorder.calls.empty());                 // they are in the graphs
+        CHECK(cuda.recorder.count("cuEventCreate") == 0);
+        c.trainer.rest();
+    }
+    for (const std::string &wrong : nccl.recorder.wrong) CHECK(wrong == "");
 }
 
 TEST_CASE("cuda: products of --dialect cublaslt are in the graphs, each with a workspace in the arena") {

@@ -1,8 +1,7 @@
 // Several workers: the losses of one on the same global batch, and the same bits each time.
 
-#include <latch>
-
 #include "tests/parity/case.h"
+#include "tests/parity/hanging_device.h"
 #include "tests/support/slow.h"
 
 namespace cryolite::test {
@@ -134,49 +133,13 @@ TEST_CASE("workers: padding of the last batch is not counted, whoever has it") {
     }
 }
 
-namespace {
-
-/// A device of the CPU whose run number `hangs_at` never begins.
-class HangingDevice : public Device {
-public:
-    explicit HangingDevice(int hangs_at) : hangs_at_(hangs_at) {}
-
-    std::string name() const override { return cpu_->name(); }
-    DeviceMemory allocate(size_t bytes, const std::string &what) override { return cpu_->allocate(bytes, what); }
-    void release(DeviceMemory &m) override { cpu_->release(m); }
-    void upload(const DeviceMemory &to, size_t at, const void *from, size_t n) override {
-        cpu_->upload(to, at, from, n);
-    }
-    void download(void *to, const DeviceMemory &from, size_t at, size_t n) override { cpu_->download(to, from, at, n); }
-    void bind(halide_buffer_t &b, const DeviceMemory &m, size_t offset) override { cpu_->bind(b, m, offset); }
-    void *host_address(const halide_buffer_t &b) const override { return cpu_->host_address(b); }
-    void bind_host(halide_buffer_t &b, const void *address) const override { cpu_->bind_host(b, address); }
-    CallFailure run(std::span<const KernelCall> calls, Replay *) override {
-        if (runs_++ == hangs_at_) std::latch(1).wait();
-        return cpu_->run(calls);
-    }
-    double idle_seconds() const override { return cpu_->idle_seconds(); }
-    int threads() const override { return cpu_->threads(); }
-    bool works() override { return cpu_->works(); }
-    void *context() override { return cpu_->context(); }
-    void finish() override { cpu_->finish(); }
-    std::string last_error() override { return cpu_->last_error(); }
-
-private:
-    std::unique_ptr<Device> cpu_ = make_device("cpu", 1);
-    const int hangs_at_;
-    int runs_ = 0;
-};
-
-}  // namespace
-
 TEST_CASE("workers: one that hangs is named, and the last whole step can be saved where no update has begun") {
     struct Hanging {
         std::unique_ptr<Device> first = make_device("cpu", 1);
         HangingDevice second;
         Trainer trainer;
         Hanging(const std::shared_ptr<Bundle> &bundle, int hangs_at)
-            : second(hangs_at), trainer(bundle, {first.get(), &second}, processes(), 0.5) {}
+            : second(make_device("cpu", 1), hangs_at), trainer(bundle, {first.get(), &second}, processes(), 0.5) {}
     };
     static std::vector<std::unique_ptr<Hanging>> kept;  // what is left behind may still use it
     const Scratch files;

@@ -66,7 +66,7 @@ TEST_CASE("schedulers of several workers add and read in many runs: each sees th
             std::deque<Part> parts;
             std::deque<void *> argv;
             std::vector<KernelCall> calls;
-            Collective &end = *ends[size_t(w)];
+            HostCollective &end = *ends[size_t(w)];
             TaskScheduler &scheduler = *schedulers[size_t(w)];
             auto add = [&](std::function<void()> work, int after, std::function<Gate()> gate = {}) {
                 argv.push_back(&parts.emplace_back(Part{std::move(work)}));

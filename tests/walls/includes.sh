@@ -70,12 +70,12 @@ only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h sc
 forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
 only runtime/tokenizer runtime/tokenizer/ runtime/io/error.h runtime/io/files.h
 only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/io/rng.h runtime/io/threads.h runtime/io/trace.h
-only runtime/collective runtime/collective/ runtime/io/error.h runtime/io/streams.h
-only runtime/device runtime/device/ dialects/gpu_stream.h runtime/io/error.h runtime/io/threads.h runtime/io/trace.h
+only runtime/collective runtime/collective/ runtime/io/error.h runtime/io/streams.h runtime/io/threads.h
+only runtime/device runtime/device/ dialects/gpu_stream.h runtime/io/error.h runtime/io/streams.h runtime/io/threads.h runtime/io/trace.h
 forbid "a device knows of the CPU's task scheduler and of no other device" '# *include *"runtime/device/[a-z]+/' \
     '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/task_scheduler\.h)|cuda/[^:]*:.*device/(cuda/|cpu/task_scheduler\.h)|make_device\.cpp:)' runtime/device
 forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
-    '/(local/[^:]*:.*collective/local/|mpi/[^:]*:.*collective/mpi/)' runtime/collective
+    '/(local/[^:]*:.*collective/local/|mpi/[^:]*:.*collective/mpi/|nccl/[^:]*:.*collective/nccl/)' runtime/collective
 
 # What users' programs see: the compiler's own types have a namespace, and what they include names none.
 forbid "the compiler is in cryolite::compiler" '^namespace cryolite ' '^generators/driver/program\.(h|cpp):' generators
@@ -94,7 +94,7 @@ forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/co
 forbid "OpenMP is known to the task scheduler of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
     '^runtime/(device/cpu/|exec/peak\.cpp|io/rng\.cpp)' dsl schedules generators runtime client apps
 forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl|cublas)' '^dialects/onednn/' bundle dsl schedules generators dialects runtime client apps
-forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl)' '^runtime/device/' dsl schedules generators runtime client apps
+forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl|nvtx)' '^runtime/device/' dsl schedules generators runtime client apps
 
 # What may be said.
 forbid "only a device knows where an array's memory is" '(\.|->)host\b' '^runtime/device/' runtime client apps

@@ -6,6 +6,7 @@
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/explain/explain_diff.h"
+#include "apps/cryolite/explain/explain_exchanges.h"
 #include "apps/cryolite/explain/explain_formats.h"
 #include "apps/cryolite/explain/arena_json.h"
 #include "apps/cryolite/explain/explain_loops.h"
@@ -92,6 +93,7 @@ public:
         j["memory_of_run"] = cryolite::memory_words(plan_, s_);
         if (!s_.memory_note.empty()) j["memory_note"] = s_.memory_note;
         if (const json formats = formats_json(plan_); !formats.empty()) j["formats"] = formats;
+        if (const json between = exchanges_json(plan_); !between.empty()) j["exchanges"] = between;
         j["groups"] = json::array();
         for (const PlanGroup &g : plan_.groups) j["groups"].push_back(group_json(g));
         j["parameters"] = json::array();
@@ -122,6 +124,7 @@ public:
         print_spared();
         print_parameters();
         print_formats(plan_);
+        print_exchanges(plan_);
         print_groups();
     }
 

@@ -101,7 +101,8 @@ Session::Session(std::shared_ptr<const Bundle> b, const TrainSettings &s, const 
     std::vector<Device *> list;
     for (int w = 0; w < here; w++) {
         const auto begin = cores.begin() + (apart ? w * threads : 0);
-        devices.push_back(make_device(bundle->plan.device, threads, {begin, begin + (apart ? threads : 0)}));
+        const GpuChoice gpu{all.size() > 1 ? all.place_on_host() : w, all.size() > 1};
+        devices.push_back(make_device(bundle->plan.device, threads, {begin, begin + (apart ? threads : 0)}, gpu));
         if (devices.back()->gpu())
             devices.back()->use_records(std::make_shared<TunedAlgorithms>(Cache(s.cache).folder()));
         list.push_back(devices.back().get());

@@ -7,6 +7,7 @@
 #include "apps/cryolite/session/target_choice.h"
 #include "dialects/dialect.h"
 #include "runtime/collective/processes.h"
+#include "runtime/collective/nccl/nccl_collective.h"
 #include "runtime/device/make_device.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
@@ -163,6 +164,7 @@ void check_machine(const TrainSettings &s, Command command) {
             fail_usage("--dialect {}: {}", s.dialect, missing);
     try {
         check_device(s.device);
+        if (s.device == "cuda" && s.workers > 1) check_nccl();
     } catch (const Error &e) {
         throw UsageError(e.what());
     }

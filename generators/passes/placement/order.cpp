@@ -101,7 +101,9 @@ private:
     }
     /// When a kernel would like to run, as a place in the entry: at that of its last operation; norms, fused updates of
     /// small models and those of a worker's shard right after what they read was made, while that is in the cache.
+    /// Between GPUs a gradient is on its way then, and other kernels go on meanwhile.
     double priority(const std::vector<OpId> &list) const {
+        const bool between_gpus = p.workers > 1 && p.schedule->machine.gpu();
         bool soon = false, in_product = false;
         double last = 0, made = 0;
         for (OpId id : list) {
@@ -113,7 +115,7 @@ private:
                 if (OpId w = e.writer(r.value); w && !std::ranges::count(list, w))
                     made = std::max(made, e.place(w) + 0.5);
         }
-        if (!soon) return last;
+        if (!soon || between_gpus) return last;
         return in_product ? out_of_caches(made) : made;
     }
     void describe(ir::Kernel &k) {

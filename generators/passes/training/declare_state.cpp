@@ -30,8 +30,10 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
     if (w.trained()) {
         w.gradient = add(w.path, ir::Role::gradient);
         for (const State *s : cx.optimizer.states()) w.states.push_back(add(w.path + "." + s->name, ir::Role::state));
-        // A norm of the sum has to be known first, and the update reads what was stored for that.
-        for (int worker = 0; p.workers > 1 && !cx.takes_norms(p) && worker < p.workers; worker++)
+        // A norm of the sum has to be known first, and the update reads what was stored for that. A GPU does not see
+        // the gradients of others.
+        const bool seen = p.workers > 1 && !cx.takes_norms(p) && !cx.schedule.machine.gpu();
+        for (int worker = 0; seen && worker < p.workers; worker++)
             w.shares.push_back(add(w.path, ir::Role::share, ir::float32, worker));
     } else if (!w.state) {
         const int64_t each = layout.storage(w.shape).size() * ir::float32.bytes();

@@ -31,10 +31,10 @@ struct Group {
     std::optional<Watch> watch;  ///< the first to end
 };
 
-class LocalCollective : public Collective {
+class LocalCollective : public HostCollective {
 public:
     LocalCollective(int worker, int workers, const std::shared_ptr<Group> &group)
-        : Collective(worker, workers, group->signs[size_t(worker)], *group->watch), group_(group) {}
+        : HostCollective(worker, workers, group->signs[size_t(worker)], *group->watch), group_(group) {}
 
     int declare(int owner, std::span<float> share, const std::vector<Piece> &) override {
         const int number = declared_++;
@@ -90,13 +90,14 @@ private:
 
 }  // namespace
 
-std::vector<std::unique_ptr<Collective>> local_collectives(int workers, double patience, std::function<void()> lost) {
+std::vector<std::unique_ptr<HostCollective>> local_collectives(int workers, double patience,
+                                                               std::function<void()> lost) {
     auto group = std::make_shared<Group>();
     group->signs.resize(size_t(workers));
     auto alive = [g = group.get()](int w) { return g->signs[size_t(w)].given(); };
     auto name = [](int w) { return fmt::format("worker {}", w); };
     group->watch.emplace(Watch::Workers{workers, alive, name, std::move(lost)}, patience);
-    std::vector<std::unique_ptr<Collective>> ends;
+    std::vector<std::unique_ptr<HostCollective>> ends;
     for (int w = 0; w < workers; w++) ends.push_back(std::make_unique<LocalCollective>(w, workers, group));
     return ends;
 }

@@ -9,10 +9,10 @@ namespace cryolite {
 
 namespace {
 
-class MpiCollective : public Collective {
+class MpiCollective : public HostCollective {
 public:
     explicit MpiCollective(Ranks &ranks)
-        : Collective(ranks.rank, ranks.size, ranks.signs, ranks.watch()), ranks_(ranks) {
+        : HostCollective(ranks.rank, ranks.size, ranks.signs, ranks.watch()), ranks_(ranks) {
         MPI_Request made = MPI_REQUEST_NULL;
         MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &made);
         ranks_.wait(made);
@@ -119,6 +119,6 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Collective> mpi_collective(Ranks &ranks) { return std::make_unique<MpiCollective>(ranks); }
+std::unique_ptr<HostCollective> mpi_collective(Ranks &ranks) { return std::make_unique<MpiCollective>(ranks); }
 
 }  // namespace cryolite

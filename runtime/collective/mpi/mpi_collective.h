@@ -12,6 +12,6 @@ constexpr size_t largest_message = size_t(1) << 30;  // counts are ints
 /// The end of a rank, which is one worker. Shares and results go from rank to rank by messages of their own, in any
 /// order and while kernels run; owners add the shares in the order of the ranks,
 /// which no reduction of MPI's own promises.
-std::unique_ptr<Collective> mpi_collective(Ranks &ranks);
+std::unique_ptr<HostCollective> mpi_collective(Ranks &ranks);
 
 }  // namespace cryolite

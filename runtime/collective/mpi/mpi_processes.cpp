@@ -19,13 +19,14 @@ public:
         first_on_host_ = ranks_.rank;
         MPI_Bcast(&first_on_host_, 1, MPI_INT, 0, host);
         MPI_Comm_size(host, &on_host_);
+        MPI_Comm_rank(host, &place_on_host_);
         MPI_Comm_free(&host);
     }
 
     int rank() const override { return ranks_.rank; }
     int size() const override { return ranks_.size; }
     void set_patience(double seconds) override { ranks_.set_patience(seconds); }
-    std::unique_ptr<Collective> collective() override { return mpi_collective(ranks_); }
+    std::unique_ptr<HostCollective> collective() override { return mpi_collective(ranks_); }
 
     void barrier() override {
         MPI_Request all;
@@ -74,12 +75,14 @@ public:
         ranks_.wait(all);
     }
     int on_host() const override { return on_host_; }
+    int place_on_host() const override { return place_on_host_; }
     void abort(int status) override { ranks_.abort(status); }
 
 private:
     Ranks ranks_;
     int first_on_host_ = 0;  ///< the first rank on this one's host
     int on_host_ = 1;        ///< ranks there
+    int place_on_host_ = 0;  ///< this one among them
 };
 
 }  // namespace

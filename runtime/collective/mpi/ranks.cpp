@@ -1,12 +1,11 @@
 #include "runtime/collective/mpi/ranks.h"
 
-#include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 
 #include "runtime/io/streams.h"
+#include "runtime/io/threads.h"
 
 namespace cryolite {
 
@@ -106,16 +105,11 @@ void Ranks::take_leave() {
 }
 
 void Ranks::wait(std::span<MPI_Request> requests) const {
-    constexpr int spins = 4000, yields = 20000;  // some milliseconds
-    for (int turns = 0;; turns = std::min(turns + 1, yields)) {
+    for (Pauses pauses;; pauses.next()) {
         int all = 0;
         MPI_Testall(int(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE);
         if (all) return;
         watch_->check();
-        if (turns == yields)
-            usleep(200);
-        else if (turns >= spins)
-            sched_yield();
     }
 }
 

@@ -2,66 +2,16 @@
 
 #include <dlfcn.h>
 
+#include "runtime/device/cuda/gpu.h"
 #include "runtime/device/cuda/kernel_launcher.h"
+#include "runtime/device/cuda/nvtx.h"
 #include "runtime/device/cuda/staging.h"
 #include "runtime/device/cuda/timed_stream.h"
+#include "runtime/io/streams.h"
 
 namespace cryolite {
 
 namespace {
-
-/// A GPU with its context, which is the one that other libraries of this process use too.
-class Gpu {
-public:
-    explicit Gpu(const CudaApi &api) : api_(api) {
-        const CudaApi::Code begun = api.init(0);
-        int count = 0;
-        if (begun == CudaApi::no_device || (begun == 0 && api.device_count(&count) == 0 && count == 0))
-            fail("--device cuda: CUDA's driver sees no GPU: nvidia-smi lists those of this machine, "
-                 "CUDA_VISIBLE_DEVICES may hide them; or use --device cpu");
-        api.check(begun, "starting CUDA");
-        api.check(api.get_device(&device_, 0), "asking for the GPU");
-        char text[256] = "";
-        api.check(api.device_name(text, sizeof text - 1, device_), "asking for the GPU's name");
-        name = text;
-        int major = 0, minor = 0;
-        api.check(api.device_attribute(&major, CudaApi::capability_major, device_), "asking for the capability");
-        api.check(api.device_attribute(&minor, CudaApi::capability_minor, device_), "asking for the capability");
-        capability = 10 * major + minor;
-        api.check(api.retain_context(&context_, device_), "making the context");
-        if (const CudaApi::Code code = enter()) {
-            api.release_context(device_);
-            api.check(code, "entering the context");
-        }
-    }
-    ~Gpu() { api_.release_context(device_); }
-    Gpu(const Gpu &) = delete;
-
-    /// Every thread that calls the driver has the context first.
-    CudaApi::Code enter() const { return api_.set_current(context_); }
-    void use() const { api_.check(enter(), "entering the context"); }
-
-    std::string name;
-    int capability = 0;
-
-private:
-    const CudaApi &api_;
-    int device_ = 0;
-    CudaApi::Object context_ = nullptr;
-};
-
-class Stream {
-public:
-    explicit Stream(const CudaApi &api) : api_(api) {
-        api.check(api.create_stream(&stream, CudaApi::stream_apart), "creating a stream");
-    }
-    ~Stream() { api_.wait_for_stream(stream), api_.destroy_stream(stream); }
-    Stream(const Stream &) = delete;
-    CudaApi::Object stream = nullptr;
-
-private:
-    const CudaApi &api_;
-};
 
 /// The launches of some calls, from their second run on.
 struct Graph : Replay {
@@ -71,7 +21,41 @@ struct Graph : Replay {
     }
     const CudaApi &api;
     bool has_run = false;
+    std::string words;  ///< the first and the last call: "wte ... next(wte.weight)"
     CudaApi::Object executable = nullptr;
+};
+
+/// Events order it with the stream of the kernels; what is captured of one is captured of the other.
+class CudaSideStream : public SideStream {
+public:
+    CudaSideStream(const CudaApi &api, const Gpu &gpu, CudaApi::Object kernels)
+        : api_(api), gpu_(gpu), kernels_(kernels), stream_(api) {}
+    ~CudaSideStream() override {
+        gpu_.enter();
+        for (CudaApi::Object e : events_)
+            if (e) api_.destroy_event(e);
+    }
+    void *stream() override { return gpu_.use(), stream_.stream; }
+    void after_kernels() override { link(0, kernels_), wait(0, stream_.stream); }
+    void mark(size_t number) override { link(number + 1, stream_.stream); }
+    void kernels_wait(size_t number) override { wait(number + 1, kernels_); }
+
+private:
+    const CudaApi &api_;
+    const Gpu &gpu_;
+    const CudaApi::Object kernels_;
+    const Stream stream_;
+    std::vector<CudaApi::Object> events_;  ///< the first is of kernels
+
+    void link(size_t event, CudaApi::Object stream) {
+        if (events_.size() <= event) events_.resize(event + 1);
+        if (!events_[event])
+            api_.check(api_.create_event(&events_[event], CudaApi::event_without_time), "creating an event");
+        api_.check(api_.record(events_[event], stream), "ordering what workers send each other");
+    }
+    void wait(size_t event, CudaApi::Object stream) {
+        api_.check(api_.stream_waits(stream, events_.at(event), 0), "ordering what workers send each other");
+    }
 };
 
 const halide_device_interface_t *halide_interface() {
@@ -85,8 +69,11 @@ const halide_device_interface_t *halide_interface() {
 
 class CudaDevice : public Device {
 public:
-    CudaDevice() : api_(CudaApi::load()), gpu_(api_), launcher_(api_, stream_.stream, halide_interface()) {}
-    ~CudaDevice() override { gpu_.enter(), api_.wait_for_stream(stream_.stream), timed_.forget(); }
+    explicit CudaDevice(const GpuChoice &choice)
+        : api_(CudaApi::load()), gpu_(api_, choice), launcher_(api_, stream_.stream, halide_interface()) {
+        if (const std::string_view why = NvtxRange::why_none(); !why.empty()) tell("cryolite: {}", why);
+    }
+    ~CudaDevice() override { gpu_.enter(), wait_.settle(stream_.stream), timed_.forget(); }
 
     std::string name() const override { return "cuda"; }
     void check_capability(int needed) const override {
@@ -118,7 +105,7 @@ public:
     void release(DeviceMemory &m) override {
         if (!m.address) return;
         gpu_.enter();
-        api_.wait_for_stream(stream_.stream);
+        wait_.settle(stream_.stream);
         staging_.forget();  // whoever gives memory back reads no more of it
         api_.free(address_of(m));
         m = {};
@@ -128,7 +115,7 @@ public:
         gpu_.use();
         if (staging_.upload(address_of(to) + offset, from, bytes)) return;
         api_.check(api_.to_device(address_of(to) + offset, from, bytes, stream_.stream), "copying to the device");
-        api_.check(api_.wait_for_stream(stream_.stream), "copying to the device");
+        api_.check(wait_.stream(stream_.stream), "copying to the device");
     }
     void download(void *to, const DeviceMemory &from, size_t offset, size_t bytes) override {
         gpu_.use();
@@ -143,6 +130,12 @@ public:
     void *address(const halide_buffer_t &argument) const override { return reinterpret_cast<void *>(argument.device); }
     GpuStream *gpu() override { return &timed_; }
     void use_records(std::shared_ptr<AlgorithmRecords> records) override { timed_.records = std::move(records); }
+    std::unique_ptr<SideStream> side_stream() override {
+        gpu_.use();
+        return std::make_unique<CudaSideStream>(api_, gpu_, stream_.stream);
+    }
+    void use_watch(std::function<void()> watch) override { wait_.watch = std::move(watch); }
+    bool works() override { return wait_.works(); }
     std::unique_ptr<Replay> make_replay() override { return std::make_unique<Graph>(api_); }
     CallFailure run(std::span<const KernelCall> calls, Replay *replay) override {
         gpu_.use();
@@ -154,6 +147,8 @@ public:
         }
         if (!graph->executable)
             if (const CallFailure failure = capture(calls, *graph); failure.call >= 0) return failure;
+        wait_.sign();
+        const NvtxRange range(graph->words);
         api_.check(api_.launch_graph(graph->executable, stream_.stream), "launching a graph");
         return {};
     }
@@ -163,7 +158,7 @@ public:
     void finish() override {
         const TraceSpan span("wait", "wait for the device");
         gpu_.use();
-        api_.check(api_.wait_for_stream(stream_.stream), "what was started before");
+        api_.check(wait_.stream(stream_.stream), "what was started before");
         staging_.all_done();
     }
     bool runs_ahead() const override { return true; }
@@ -179,15 +174,25 @@ private:
     const CudaApi api_;
     const Gpu gpu_;
     const Stream stream_{api_};
-    CudaStaging staging_{api_, stream_.stream};
-    TimedStream timed_{api_, stream_.stream, gpu_.name, [this] { gpu_.use(); }};
+    HostWait wait_{api_};
+    CudaStaging staging_{api_, stream_.stream, wait_};
+    TimedStream timed_{api_, stream_.stream, wait_, gpu_.name, [this] { gpu_.use(); }};
     KernelLauncher launcher_;
 
     static CudaApi::Address address_of(const DeviceMemory &m) { return reinterpret_cast<CudaApi::Address>(m.address); }
-    static CallFailure start(std::span<const KernelCall> calls) {
-        for (size_t i = 0; i < calls.size(); i++)
+    CallFailure start(std::span<const KernelCall> calls) {
+        for (size_t i = 0; i < calls.size(); i++) {
+            wait_.sign();
+            const NvtxRange range(calls[i].name);
             if (const int code = run_call(calls[i])) return {int(i), code};
+        }
         return {};
+    }
+    static std::string words_of(std::span<const KernelCall> calls) {
+        std::string_view first, last;
+        for (const KernelCall &c : calls)
+            if (!c.name.empty()) first = first.empty() ? c.name : first, last = c.name;
+        return first == last ? std::string(first) : fmt::format("{} ... {}", first, last);
     }
     CallFailure capture(std::span<const KernelCall> calls, Graph &graph) {
         api_.check(api_.begin_capture(stream_.stream, CudaApi::capture_relaxed), "capturing a graph");
@@ -198,13 +203,14 @@ private:
         const CudaApi::Code made = failure.call < 0 ? api_.instantiate(&graph.executable, captured, 0) : 0;
         if (captured) api_.destroy_graph(captured);
         api_.check(made, "making a graph of launches");
+        graph.words = words_of(calls);
         return failure;
     }
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_cuda_device() { return std::make_unique<CudaDevice>(); }
+std::unique_ptr<Device> make_cuda_device(const GpuChoice &choice) { return std::make_unique<CudaDevice>(choice); }
 
 void check_cuda_driver() { CudaApi::load(); }
 

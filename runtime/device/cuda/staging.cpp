@@ -13,7 +13,8 @@ constexpr size_t most_bytes = size_t(64) << 20;  // bytes of all places
 
 }  // namespace
 
-CudaStaging::CudaStaging(const CudaApi &api, CudaApi::Object compute) : api_(api), compute_(compute) {
+CudaStaging::CudaStaging(const CudaApi &api, CudaApi::Object compute, HostWait &wait)
+    : api_(api), compute_(compute), wait_(wait) {
     api_.check(api_.create_stream(&copies_, CudaApi::stream_apart), "creating the stream of copies");
 }
 
@@ -97,7 +98,7 @@ void CudaStaging::await(uint64_t mark) {
     for (; !marks_.empty() && marks_.front().number <= mark; marks_.pop_front()) {
         const CudaApi::Object event = marks_.front().event;
         CudaApi::Code code = api_.is_done(event);
-        if (code == CudaApi::not_ready) code = api_.wait_for_event(event);
+        if (code == CudaApi::not_ready) code = wait_.event(event);
         api_.check(code, "a step that was started before");
         events_.push_back(event);
     }

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <list>
 
-#include "runtime/device/cuda/cuda_api.h"
+#include "runtime/device/cuda/host_wait.h"
 
 namespace cryolite {
 
 class CudaStaging {
 public:
-    CudaStaging(const CudaApi &api, CudaApi::Object compute);
+    CudaStaging(const CudaApi &api, CudaApi::Object compute, HostWait &wait);
     ~CudaStaging();
     CudaStaging(const CudaStaging &) = delete;
 
@@ -46,6 +46,7 @@ private:
     };
     const CudaApi &api_;
     const CudaApi::Object compute_;
+    HostWait &wait_;
     CudaApi::Object copies_ = nullptr;
     std::list<Place> places_;
     std::list<Mark> marks_;              ///< that were not awaited, the oldest first

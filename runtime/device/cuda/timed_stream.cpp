@@ -11,7 +11,7 @@ double TimedStream::seconds(const std::function<int()> &start) {
     api_.check(api_.record(events_[0], stream_), "timing a product");
     const int code = start();
     api_.check(api_.record(events_[1], stream_), "timing a product");
-    api_.check(api_.wait_for_event(events_[1]), "timing a product");
+    api_.check(wait_.event(events_[1]), "timing a product");
     float milliseconds = 0;
     api_.check(api_.elapsed(&milliseconds, events_[0], events_[1]), "timing a product");
     return code ? std::numeric_limits<double>::infinity() : 1e-3 * double(milliseconds);

@@ -5,15 +5,16 @@
 #include <map>
 
 #include "dialects/gpu_stream.h"
-#include "runtime/device/cuda/cuda_api.h"
+#include "runtime/device/cuda/host_wait.h"
 
 namespace cryolite {
 
 class TimedStream : public GpuStream {
 public:
     /// `enter` makes the GPU's context that of the calling thread.
-    TimedStream(const CudaApi &api, CudaApi::Object stream, std::string gpu, std::function<void()> enter)
-        : api_(api), stream_(stream), gpu_(std::move(gpu)), enter_(std::move(enter)) {}
+    TimedStream(const CudaApi &api, CudaApi::Object stream, HostWait &wait, std::string gpu,
+                std::function<void()> enter)
+        : api_(api), stream_(stream), wait_(wait), gpu_(std::move(gpu)), enter_(std::move(enter)) {}
     ~TimedStream() override { forget(); }
     TimedStream(const TimedStream &) = delete;
 
@@ -31,6 +32,7 @@ public:
 private:
     const CudaApi &api_;
     const CudaApi::Object stream_;
+    HostWait &wait_;
     const std::string gpu_;
     const std::function<void()> enter_;
     std::array<CudaApi::Object, 2> events_{};  ///< before and after

@@ -1,0 +1,105 @@
+#include "apps/cryolite/explain/explain_exchanges.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/cryolite/report/kernel_times.h"
+#include "runtime/exec/exchanges.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+/// A part goes from its worker to the others, or a sum from worker to worker; equal parts are on their way together.
+double sent_bytes(const Exchange::Part &p, int workers) {
+    const bool together = p.kind == TransferKind::reduce_scatter || p.kind == TransferKind::all_gather;
+    return double(p.bytes) * (together ? double(workers - 1) / workers : 1);
+}
+
+json exchange_json(const Plan &plan, const std::vector<PlanCall> &calls, const Exchange &e) {
+    json parts = json::array();
+    double all = 0, flops = 0;
+    for (const Exchange::Part &p : e.parts) {
+        const PlanBuffer &b = plan.buffers[size_t(p.buffer)];
+        parts.push_back({{"kind", name_of(p.kind)}, {"of", b.name}, {"role", b.role}, {"bytes", p.bytes}});
+        all += sent_bytes(p, plan.workers);
+    }
+    double kernels = 0;  // of a worker: what is for one of them counts as its part of all
+    for (size_t i = e.after; i < e.before; i++) {
+        const double times = calls[i].kernel < 0 ? 0 : calls[i].worker < 0 ? 1 : 1.0 / plan.workers;
+        kernels += times, flops += times * calls[i].flops;
+    }
+    return {{"parts", parts},
+            {"bytes", e.bytes()},
+            {"sent_bytes", int64_t(all)},
+            {"after", calls[e.after - 1].name},
+            {"before", e.before < calls.size() ? calls[e.before].name : ""},
+            {"meanwhile", int(kernels)},
+            {"flops_meanwhile", flops}};
+}
+
+/// "reduce-scatter d(h.*.mlp.c_fc.weight)", "broadcast 3 of norms"
+std::string words_of_exchange(const json &e) {
+    std::vector<std::pair<std::string, int>> counts;
+    for (const json &p : e["parts"]) {
+        const std::string name = without_numbers(p["of"]), role = p["role"];
+        const std::string what = p["kind"].get<std::string>() + " " + (role == "gradient" ? "d(" + name + ")" : name);
+        auto at = std::ranges::find(counts, what, &std::pair<std::string, int>::first);
+        if (at == counts.end()) at = counts.insert(counts.end(), {what, 0});
+        at->second++;
+    }
+    std::string words;
+    for (auto &[what, count] : counts)
+        words += fmt::format("{}{}{}", words.empty() ? "" : ", ", what, count > 1 ? fmt::format(" ({})", count) : "");
+    return words;
+}
+
+}  // namespace
+
+json exchanges_json(const Plan &plan) {
+    json all = json::object();
+    if (plan.workers == 1 || plan.device == "cpu") return all;
+    for (auto &[name, calls] : plan.plans)
+        for (const Exchange &e : exchanges(plan, calls)) all[name].push_back(exchange_json(plan, calls, e));
+    return all;
+}
+
+void print_exchanges(const Plan &plan) {
+    const json all = exchanges_json(plan);
+    if (all.empty()) return;
+    fmt::print("\nbetween the {} workers' GPUs, by NCCL in a stream of their own (MB: of all; sent: by each worker; "
+               "meanwhile: kernel calls until\nit is waited for, and their MFLOP):\n",
+               plan.workers);
+    for (auto &[pass, list] : all.items()) {
+        struct Line {
+            std::string text;
+            int times = 1;
+        };
+        std::vector<Line> lines;
+        double bytes = 0, sent = 0;
+        for (const json &e : list) {
+            bytes += e["bytes"].get<double>(), sent += e["sent_bytes"].get<double>();
+            const std::string before = e["before"];
+            const std::string text =
+                fmt::format("{:9.3f} {:8.3f} {:6} {:9.2f}  {}; after {}, before {}", 1e-6 * e["bytes"].get<double>(),
+                            1e-6 * e["sent_bytes"].get<double>(), e["meanwhile"].get<int>(),
+                            1e-6 * e["flops_meanwhile"].get<double>(), words_of_exchange(e),
+                            without_numbers(e["after"]), before.empty() ? "the end" : without_numbers(before));
+            if (auto at = std::ranges::find(lines, text, &Line::text); at != lines.end())
+                at->times++;
+            else
+                lines.push_back({text});
+        }
+        fmt::print("  {}: {:.3f} MB in {} transfers, each worker sends {:.3f} MB\n", pass, 1e-6 * bytes, list.size(),
+                   1e-6 * sent);
+        fmt::print("  times        MB     sent  calls     MFLOP  what\n");
+        for (const Line &l : lines) fmt::print("  {:5} {}\n", l.times, l.text);
+    }
+}
+
+}  // namespace cryolite

@@ -1,0 +1,161 @@
+#include "runtime/exec/exchanges.h"
+
+#include <algorithm>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+namespace {
+
+/// A transfer takes some microseconds however small it is: fewer bytes wait for more.
+constexpr int64_t worth_a_transfer = int64_t(64) << 10;
+
+struct Touched {
+    int memory;  ///< a buffer; -1: the arena
+    int64_t begin, end;
+    bool written;
+    bool conflicts(const Touched &r) const {
+        return (written || r.written) && memory == r.memory && begin < r.end && r.begin < end;
+    }
+};
+
+using ExchangeParts = std::vector<Exchange::Part>;
+
+int64_t bytes_of_parts(const ExchangeParts &parts) {
+    int64_t all = 0;
+    for (const Exchange::Part &p : parts) all += p.bytes;
+    return all;
+}
+
+/// What all workers have the same of, and owners compute. Optimizer state is nobody else's.
+bool goes_to_all(const PlanBuffer &b) {
+    return b.role == "parameter" || b.role == "master_low" || b.role == "master" || b.role == "norms";
+}
+
+class Exchanges {
+public:
+    Exchanges(const Plan &plan, const std::vector<PlanCall> &calls) : plan_(plan), calls_(calls) {}
+
+    std::vector<Exchange> list() && {
+        for (at_ = 0; at_ < calls_.size(); at_++) add(calls_[at_]);
+        put(sums_), put(results_);
+        return std::move(list_);
+    }
+
+private:
+    const Plan &plan_;
+    const std::vector<PlanCall> &calls_;
+    size_t at_ = 0;
+    std::vector<Exchange> list_;
+    ExchangeParts sums_, results_;  ///< that are not in the list yet
+
+    void add(const PlanCall &c) {
+        const std::vector<Touched> touched = touches(c);
+        const bool adds = c.sum > 0;
+        if (!adds || (!sums_.empty() && sums_.back().buffer != c.args[0].buffer)) put(sums_);
+        if (!results_.empty() &&
+            (touch(results_, touched) || (bytes_of_parts(results_) >= worth_a_transfer && !continues(c))))
+            put(results_);
+        if (adds) {
+            sums_.push_back({TransferKind::reduce, c.worker, c.args[0].buffer,
+                             c.args[0].offset * int64_t(sizeof(float)), c.sum * int64_t(sizeof(float))});
+            return;
+        }
+        for (Exchange &e : list_)
+            if (e.before == calls_.size() && touch(e.parts, touched)) e.before = at_;
+        for (size_t i = 0; c.worker >= 0 && i < c.args.size(); i++) {
+            const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
+            if (plan_.writes(c, i) && goes_to_all(b))
+                results_.push_back({TransferKind::broadcast, c.worker, c.args[i].buffer,
+                                    c.args[i].offset * b.element_bytes(), plan_.elements(c, i) * b.element_bytes()});
+        }
+    }
+
+    /// Whether it writes another part of what was written last.
+    bool continues(const PlanCall &c) const {
+        for (size_t i = 0; c.worker >= 0 && i < c.args.size(); i++)
+            if (c.args[i].buffer == results_.back().buffer && plan_.writes(c, i)) return true;
+        return false;
+    }
+
+    static bool touch(const ExchangeParts &parts, const std::vector<Touched> &touched) {
+        for (const Exchange::Part &p : parts)
+            for (const Touched &r : touched)
+                if (r.conflicts({p.buffer, p.begin, p.begin + p.bytes, true})) return true;
+        return false;
+    }
+
+    std::vector<Touched> touches(const PlanCall &c) const {
+        std::vector<Touched> ranges;
+        for (size_t i = 0; i < c.args.size(); i++) {
+            const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
+            if (b.role == "share")
+                fail("'{}' reads the gradient of '{}' in the memory of other workers, which GPUs have apart: compile "
+                     "the step again",
+                     c.name, b.name);
+            const bool in_arena = b.role == "activation";
+            const int64_t begin = (in_arena ? b.offset : 0) + c.args[i].offset * b.element_bytes();
+            ranges.push_back({in_arena ? -1 : c.args[i].buffer, begin, begin + plan_.elements(c, i) * b.element_bytes(),
+                              plan_.writes(c, i)});
+        }
+        return ranges;
+    }
+
+    void put(ExchangeParts &parts) {
+        if (parts.empty()) return;
+        list_.push_back({joined(parts), at_, calls_.size()});
+        parts.clear();
+    }
+
+    /// What all workers have of an array is one transfer where their parts are equal, but for the last, which may be
+    /// shorter.
+    ExchangeParts joined(ExchangeParts parts) const {
+        std::ranges::stable_sort(parts, {}, &Exchange::Part::buffer);
+        ExchangeParts all;
+        const size_t workers = size_t(plan_.workers);
+        for (size_t i = 0; i < parts.size();) {
+            const Exchange::Part &first = parts[i];
+            size_t n = 0;
+            for (; n < workers && i + n < parts.size(); n++) {
+                const Exchange::Part &p = parts[i + n];
+                if (p.kind != first.kind || p.buffer != first.buffer || p.owner != int(n) || p.bytes > first.bytes ||
+                    p.begin != first.begin + int64_t(n) * first.bytes || (n + 1 < workers && p.bytes < first.bytes))
+                    break;
+            }
+            if (n < workers) {
+                all.push_back(parts[i++]);
+                continue;
+            }
+            const bool adds = first.kind == TransferKind::reduce;
+            all.push_back({adds ? TransferKind::reduce_scatter : TransferKind::all_gather, -1, first.buffer,
+                           first.begin, int64_t(workers) * first.bytes});
+            i += n;
+        }
+        return all;
+    }
+};
+
+}  // namespace
+
+int64_t Exchange::bytes() const { return bytes_of_parts(parts); }
+
+std::vector<Exchange> exchanges(const Plan &plan, const std::vector<PlanCall> &calls) {
+    return Exchanges(plan, calls).list();
+}
+
+const char *name_of(TransferKind kind) {
+    switch (kind) {
+    case TransferKind::reduce_scatter:
+        return "reduce-scatter";
+    case TransferKind::reduce:
+        return "reduce";
+    case TransferKind::all_gather:
+        return "all-gather";
+    case TransferKind::broadcast:
+        return "broadcast";
+    }
+    return "";
+}
+
+}  // namespace cryolite
