@@ -268,12 +268,11 @@ TEST_CASE("search: lines of the step schedule by the sum of kernels' times, conf
     CHECK(d.result.lines_kept == 2);
     CHECK(d.news.front().refused == "it is stored");
     CHECK(d.news.back().kept == 2);
-    CHECK(d.news.back().predicted == doctest::Approx((0.9 + 0.2) / 0.9));
+    CHECK(d.news.back().predicted == doctest::Approx(1.1));
     CHECK(d.result.step == doctest::Approx(0.8));
     // What loses by its kernels is compiled and timed once, and never as a whole step.
     const Strings both = {"s(a).compute_root()", "s(a).compute_root(); s(b).compute_with(c)"};
     CHECK(f.measurer.stepped == Strings{both[0], both[0], both[1], both[1]});
-    f.run({}, lines);  // in another order, as more is known
     f.measurer.stepped.clear(), f.measurer.calls_timed.clear();
     CHECK(f.run({}, lines).result.lines == d.result.lines);
     CHECK(f.measurer.stepped == Strings{both[0], both[0], both[1], both[1]});  // confirmed, not believed
@@ -285,6 +284,11 @@ TEST_CASE("search: a line that wins by its kernels and not as a whole step is no
     f.measurer.sums = {{"s(a).compute_root()", 0.5}};
     CHECK(f.run({}, {"s(a).compute_root()"}).result.lines.empty());
     CHECK(f.measurer.stepped == Strings{"s(a).compute_root()"});
+    // A kernel that was timed once may seem faster or slower than it is: a small gain by the sum is looked at, too.
+    Fixture small;
+    small.measurer.sums = {{"s(a).compute_root()", 0.995}};
+    small.measurer.steps = {{"s(a).compute_root()", 0.97}};
+    CHECK(small.run({}, {"s(a).compute_root()"}).result.lines == Strings{"s(a).compute_root()"});
     Fixture exact;
     exact.same_bits = true;
     exact.measurer.steps = {{"s(a).compute_root()", 0.5}};

@@ -19,11 +19,13 @@ std::vector<std::string> beside(std::vector<std::string> lines, const std::strin
 
 }  // namespace
 
-/// What legality lets through, by the cost model. A line that changes no kernel is none.
+/// What legality lets through, by the cost model. A line that changes no kernel is none. Those that wait already change
+/// about as much whatever was taken meanwhile.
 void Search::propose() {
     const double now = seconds_of(step_);
-    std::erase_if(open_, [](const Open &o) { return !o.with_loops; });  // they are proposed again, if legal
-    for (LineMove &m : measurer_.moves(joined(result_.lines), tried_, share_of_time * options_.seconds_left())) {
+    std::set<std::string> without = tried_;
+    for (const Open &o : open_) without.insert(o.line);
+    for (LineMove &m : measurer_.moves(joined(result_.lines), without, share_of_time * options_.seconds_left())) {
         const double predicted = now > 0 ? seconds_of(m.kernels) / now : 1;
         if (m.refused.empty() && m.kernels != step_)
             open_.push_back({m.line, predicted, false, (1 - predicted) / candidates_of_line});
@@ -52,7 +54,7 @@ void Search::line(const Open &o) {
     const std::vector<std::string> lines = beside(result_.lines, o.line);
     const std::optional<CandidateRecord> r = known ? known : by_kernels(lines);
     const bool taken = judge(o, lines, r, key, known.has_value());
-    if (!taken && r && r->refused.empty() && !wins(*r) && r->ratio < near && !over()) may_turn(o, lines, r->ratio);
+    if (!taken && r && r->refused.empty() && r->ratio < near && !over()) may_turn(o, lines, r->ratio);
 }
 
 /// The loops of the kernels that it makes are searched before it is judged again.
@@ -79,12 +81,14 @@ void Search::line_with_loops(const Open &o) {
     for (const SearchKernel &k : kernels) searched_.insert(name_of(k));
 }
 
-/// What wins by its kernels is confirmed as a whole step. Whether it was taken.
+/// What does not lose by its kernels, each of which was timed once, is confirmed as a whole step, and has to win there.
+/// Whether it was taken.
 bool Search::judge(const Open &o, const std::vector<std::string> &lines, std::optional<CandidateRecord> r,
                    const CandidateKey &key, bool known) {
     SearchNews news{.what = SearchNews::of_line, .of = o.line, .predicted = o.predicted, .known = known};
     bool kept = r && !known;
-    if (r && wins(*r) && !over()) {
+    const bool may_win = r && (known ? wins(*r) : r->refused.empty() && r->ratio < 1);
+    if (may_win && !over()) {
         r = confirm(lines);
         kept = r.has_value();
         news.taken = r && wins(*r);
