@@ -333,9 +333,10 @@ private:
         if (n.what == SearchNews::of_candidate) return progress_.busy(live_line(n));
         if (!header_) progress_.say("  share   roof    now  tried  refused   kept   step      left  kernel or line");
         header_ = true;
-        const std::string times = n.what == SearchNews::of_line && n.refused.empty()
-                                      ? fmt::format("predicted {:.3f} of the time, {:.3f} ", n.predicted, n.ratio)
-                                      : "";
+        std::string times;
+        if (n.what == SearchNews::of_line && n.refused.empty())
+            times = n.ratio > 0 ? fmt::format("predicted {:.3f} of the time, {:.3f} ", n.predicted, n.ratio)
+                                : "not timed: the machine is too busy";
         const std::string outcome = !n.refused.empty()     ? "refused: " + first_line(n.refused)
                                     : n.taken              ? times + "taken " + n.candidate
                                     : !n.candidate.empty() ? times + "not faster as a step: " + n.candidate

@@ -67,7 +67,8 @@ void Search::line_with_loops(const Open &o) {
     std::vector<std::string> lines = with_line;
     double saved = 0;
     for (const SearchKernel &k : kernels) {
-        if (over()) return;
+        if (options_.stopped()) return;
+        if (over()) break;
         SearchNews news{
             .what = SearchNews::of_candidate, .of = k.name, .share = k.share, .roof = k.roof, .roof_now = k.roof};
         const LoopNumbers before = numbers_now(k);
@@ -88,7 +89,7 @@ bool Search::judge(const Open &o, const std::vector<std::string> &lines, std::op
     SearchNews news{.what = SearchNews::of_line, .of = o.line, .predicted = o.predicted, .known = known};
     bool kept = r && !known;
     const bool may_win = r && (known ? wins(*r) : r->refused.empty() && r->ratio < 1);
-    if (may_win && !over()) {
+    if (may_win && !options_.stopped()) {  // out of time or not: what was found by then is worth the seconds
         r = confirm(lines);
         kept = r.has_value();
         news.taken = r && wins(*r);
