@@ -60,6 +60,26 @@ TEST_CASE("cost model: a measured time, else the roofline and the share of it th
     CHECK(of_other(2) == doctest::Approx(2));  // as others that computing bounds
 }
 
+TEST_CASE("cost model: stages that shared a kernel, or come to share one, are as near to the roofline as there") {
+    Steps apart;
+    apart.call("h.0.up", "up", "Linear", 2e9, 0)
+        .call("h.0.act", "act", "Gelu", 0, 1e9)
+        .call("top", "top", "Linear", 1e9, 0);
+    auto &calls = apart.plan.plans["forward"];
+    calls[0].stages = {{"h.0.up", "", ""}}, calls[1].stages = {{"h.0.act", "", ""}};
+    CostModel m(roof, known({{"up", 4}, {"act", 8}, {"top", 1}}));
+    m.learn(apart.plan, step_calls(apart.plan, 1));
+    Steps fused;
+    fused.call("h.0.up + h.0.act", "both", "Linear", 2e9, 1e9);
+    PlanCall &both = fused.plan.plans["forward"][0];
+    both.stages = {{"h.0.up", "", ""}, {"h.0.act", "with up", ""}};
+    CHECK(m.cost(fused.plan, both).seconds == doctest::Approx(2 * (4 + 8) / (2.0 + 1)));
+    CostModel other(roof, known({{"both", 6}}));
+    other.learn(fused.plan, step_calls(fused.plan, 1));
+    CHECK(other.cost(apart.plan, calls[0]).seconds == doctest::Approx(6));
+    CHECK(other.cost(apart.plan, calls[1]).seconds == doctest::Approx(3));
+}
+
 TEST_CASE("cost model: what a dialect computes is known by the dialect and its arguments") {
     PlanKernel k{.symbol = "cryolite_1",
                  .loops = "",

@@ -24,7 +24,7 @@ train --out plain --tuned none || fail "a plain run: $(cat err)"
 losses > plain.losses
 tune gpt "${model[@]}" --for 60s --same-bits --json --report search.html || fail "the search: $(cat err)"
 grep -q '<h2>What was refused, and why</h2>' search.html && grep -q 'class="curve"' search.html || fail "--report"
-grep -q '"event":"candidate"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[.*"moves":{' || fail "events: $(tail -3 out)"
+grep -Eq '"event":"(candidate|line)"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[.*"moves":{' || fail "events: $(tail -3 out)"
 grep -qv '^{' out && fail "not JSON lines alone"
 tune gpt "${model[@]}" --export my.schedule --show || fail "--export: $(cat err)"
 cmp -s out my.schedule || fail "--show and --export differ"

@@ -20,13 +20,17 @@ std::string cost_key(const PlanKernel &kernel) {
     return key;
 }
 
-/// The most alike first.
-std::vector<std::string> CostModel::likenesses(const Plan &plan, const PlanCall &call) const {
+/// The most alike first; of the names of one likeness any that is known.
+std::vector<std::set<std::string>> CostModel::likenesses(const Plan &plan, const PlanCall &call) const {
     const PlanKernel &k = plan.kernels[size_t(call.kernel)];
-    std::vector<std::string> list = {fmt::format("name {} {}", call.pass, without_numbers(call.name))};
-    if (!k.layer.empty()) list.push_back(fmt::format("layer {} {}", k.layer, k.form));
-    list.push_back(fmt::format("pass {} {}", call.pass, roof_.bound(call)));
-    list.push_back("all");
+    std::set<std::string> stages;
+    for (const PlanCall::Stage &s : call.stages)
+        stages.insert(fmt::format("stage {} {}", call.pass, without_numbers(s.name)));
+    std::vector<std::set<std::string>> list = {{fmt::format("name {} {}", call.pass, without_numbers(call.name))},
+                                               stages};
+    if (!k.layer.empty()) list.push_back({fmt::format("layer {} {}", k.layer, k.form)});
+    list.push_back({fmt::format("pass {} {}", call.pass, roof_.bound(call))});
+    list.push_back({"all"});
     return list;
 }
 
@@ -39,17 +43,22 @@ void CostModel::learn(const Plan &plan, const std::vector<const PlanCall *> &cal
         if (c->kernel < 0) continue;
         const std::optional<double> seconds = measured(plan, *c);
         if (!seconds || *seconds <= 0) continue;
-        for (const std::string &like : likenesses(plan, *c))
-            shares_[like].roof += roof_.seconds(*c), shares_[like].seconds += *seconds;
+        for (const std::set<std::string> &names : likenesses(plan, *c))
+            for (const std::string &name : names)
+                shares_[name].roof += roof_.seconds(*c), shares_[name].seconds += *seconds;
     }
 }
 
 CallCost CostModel::cost(const Plan &plan, const PlanCall &call) const {
     if (call.kernel < 0) return {roof_.seconds(call), false};  // a sum over workers, which the runtime does
     if (const auto seconds = measured(plan, call)) return {*seconds, true};
-    for (const std::string &like : likenesses(plan, call))
-        if (const auto at = shares_.find(like); at != shares_.end() && at->second.roof > 0)
-            return {roof_.seconds(call) * at->second.seconds / at->second.roof, false};
+    for (const std::set<std::string> &names : likenesses(plan, call)) {
+        Share all;
+        for (const std::string &name : names)
+            if (const auto at = shares_.find(name); at != shares_.end())
+                all.roof += at->second.roof, all.seconds += at->second.seconds;
+        if (all.roof > 0) return {roof_.seconds(call) * all.seconds / all.roof, false};
+    }
     return {roof_.seconds(call), false};
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "apps/cryolite/report/roof.h"
 
@@ -28,8 +29,8 @@ public:
     /// Which share of the roofline measured kernels of a plan reach.
     void learn(const Plan &plan, const std::vector<const PlanCall *> &calls);
     /// A kernel that was never timed takes the roofline's time over the share that those most like it reach: of the
-    /// same name, else of the same layer and form, else of the same pass and bound, else all. Where none was timed, it
-    /// takes the roofline's time.
+    /// same name, else those that hold any of its stages, of the same layer and form, of the same pass and bound, or
+    /// all. Where none was timed, it takes the roofline's time.
     CallCost cost(const Plan &plan, const PlanCall &call) const;
 
 private:
@@ -40,7 +41,7 @@ private:
     Measured measured_;
     std::map<std::string, Share> shares_;  ///< by how kernels are alike
 
-    std::vector<std::string> likenesses(const Plan &plan, const PlanCall &call) const;
+    std::vector<std::set<std::string>> likenesses(const Plan &plan, const PlanCall &call) const;
     std::optional<double> measured(const Plan &plan, const PlanCall &call) const;
 };
 
