@@ -10,12 +10,26 @@ export CRYOLITE_COMMAND=$command
 "$check" pack packed --device opencl --steps 20 > out 2>&1 || { fail "pack: $(cat out)"; exit 1; }
 [ "$(du -sb packed | cut -f1)" -le 41943040 ] || fail "the folder is too large"
 mv packed "elsewhere with blanks"
-alone() { env -i PATH=/usr/bin:/bin HOME="$work" "$work/elsewhere with blanks/gpu_check" "$@"; }
+# In place of Python with PyTorch: it writes down what it is asked for, and cannot compile.
+cat > python << 'PYTHON'
+#!/bin/sh
+[ "$1" = -c ] && exit 0
+echo "$@" >> "$HOME/asked"
+read -r steps
+case "$*" in *"--mode compile"*) echo 'no "compiler"' >&2; exit 1 ;; esac
+echo '{"ready": "torch 2"}'
+echo '{"times": [0.25, 0.5], "best_s": 0.25, "median_s": 0.5, "peak_rss_mb": 7}'
+PYTHON
+chmod +x python
+alone() { env -i PATH=/usr/bin:/bin HOME="$work" PYTHON="$work/python" "$work/elsewhere with blanks/gpu_check" "$@"; }
 alone result.json 2> err || fail "it fails: $(cat err result.json)"
 for words in '"passed":true,"device":"opencl"' '"model":"nano","passed":true,"steps":20' '"model":"digits","passed":true' \
-    '"same_bits_twice":true' '"median_s":'; do
+    '"same_bits_twice":true' '"median_s":' '"pytorch":"not compared"' \
+    '"pytorch":{"eager":{"best_s": 0.25, "median_s": 0.5, "peak_rss_mb": 7},"compile":{"error":"no  compiler'; do
     grep -qF "$words" result.json || fail "without $words: $(cat result.json)"
 done
+grep -qE '"step_bytes":[1-9][0-9]{5}' result.json || fail "without bytes of a step: $(cat result.json)"
+grep -qF -- "--device cpu --mode eager --layers 4" asked || fail "PyTorch was asked for $(cat asked)"
 
 # One loss is another: the model is named.
 cd "elsewhere with blanks" || exit 1

@@ -1,4 +1,5 @@
-"""GPT-2's training step in PyTorch, for `cryolite bench --peers`: the same work, as fast as PyTorch does it.
+"""GPT-2's training step in PyTorch, for `cryolite bench --peers` and tools/gpu_check: the same work, as fast as PyTorch
+does it, on the CPU or on a GPU.
 
 Warms up, prints a line, and then answers every number of steps on stdin with {"times": [seconds, ...]}.
 """
@@ -7,6 +8,7 @@ import json
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,7 +37,7 @@ def avx512_of_mkl():
     return {"LD_PRELOAD": library, OWN_FOLDER: folder}
 
 
-if os.environ.get("THP_MEM_ALLOC_ENABLE") != "1":
+if "cuda" not in sys.argv and os.environ.get("THP_MEM_ALLOC_ENABLE") != "1":
     os.execve(sys.executable, [sys.executable, "-W", "ignore", *sys.argv], {**os.environ, **TUNED, **avx512_of_mkl()})
 if OWN_FOLDER in os.environ:  # loaded, and not for the compilers that this process may start
     del os.environ["LD_PRELOAD"]
@@ -55,7 +57,8 @@ def arguments():
     for name, value in (("lr", 1e-3), ("beta1", 0.9), ("beta2", 0.95), ("eps", 1e-8), ("weight-decay", 0.1),
                         ("clip", 0.0)):
         parser.add_argument("--" + name, type=float, default=value)
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw")
     return parser.parse_args()
 
@@ -140,16 +143,18 @@ def main():
         score.write("1000")
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
-    model = Gpt(a)
+    if a.precision == "tf32":
+        torch.set_float32_matmul_precision("high")
+    model = Gpt(a).to(a.device)
     if a.mode == "backward":
         in_backward = InBackward(a, model)
     else:
         optimizer = make_optimizer(a, list(model.parameters()))
     forward = torch.compile(model) if a.mode == "compile" else model
-    tokens, targets = torch.randint(a.vocab, (2, a.batch, a.context)).unbind(0)
+    tokens, targets = torch.randint(a.vocab, (2, a.batch, a.context), device=a.device).unbind(0)
 
     def loss_of_batch():
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=a.precision == "bf16"):
+        with torch.autocast(a.device, dtype=torch.bfloat16, enabled=a.precision == "bf16"):
             return forward(tokens, targets)
 
     def step():
@@ -161,18 +166,26 @@ def main():
             torch.nn.utils.clip_grad_norm_(model.parameters(), a.clip)
         optimizer.step()
 
-    for _ in range(3):
+    def whole_step():
         step()
+        if a.device == "cuda":
+            torch.cuda.synchronize()
+
+    for _ in range(3):
+        whole_step()
     print(json.dumps({"ready": "torch " + torch.__version__}), flush=True)
     for line in sys.stdin:
         times = []
-        step()  # what the others did meanwhile has emptied the caches
+        whole_step()  # what the others did meanwhile has emptied the caches
         for _ in range(int(line)):
             start = time.perf_counter()
-            step()
+            whole_step()
             times.append(time.perf_counter() - start)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(json.dumps({"times": times, "peak_rss_mb": peak}), flush=True)
+        answer = {"times": times, "best_s": min(times), "median_s": statistics.median(times), "peak_rss_mb": peak}
+        if a.device == "cuda":
+            answer["device_bytes"] = torch.cuda.max_memory_allocated()
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
