@@ -40,6 +40,7 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
              e.what(), (between_ ? memory_need(plan(), true) : MemoryNeed{plan().memory(1)}).table_of_arrays());
     }
     if (host_) declare();
+    if (between_) device_.use_watch([this] { between_->check(); });
 }
 
 Executor::~Executor() {
@@ -55,13 +56,12 @@ void Executor::release() {
 
 void Executor::take_part(Collective *collective) {
     host_ = dynamic_cast<HostCollective *>(collective), between_ = dynamic_cast<DeviceCollective *>(collective);
-    collective->signs.works = [this] { return device_.works(); };
+    collective->signs.works = [&device = device_] { return device.works(); };
     if (host_ && device_.name() != "cpu")
         fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker",
              device_.name());
     if (!between_) return;
     side_ = device_.side_stream();
-    device_.use_watch([this] { between_->check(); });
     for (auto &[name, calls] : plan().plans) exchanges_[name] = exchanges(plan(), calls);
 }
 

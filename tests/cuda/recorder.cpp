@@ -1,147 +1,11 @@
-#include "tests/cuda/recorder.h"
-
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <set>
+
+#include "tests/cuda/recorder_streams.h"
 
 namespace cryolite::test {
 
-namespace {
-
-using Work = CudaRecorder::Work;
-
-struct Stream;
-
-/// What streams are captured into; its work is done in the order in which it was put there.
-struct Graph {
-    Stream *origin = nullptr;
-    std::vector<Work> work;
-    std::map<Stream *, size_t> put, joined;  ///< of streams beside the first: their work, and what the first waits for
-};
-
-struct Event {
-    std::shared_ptr<bool> done = std::make_shared<bool>(true);
-    std::shared_ptr<double> time = std::make_shared<double>(0);
-    Stream *of = nullptr;
-    std::shared_ptr<Graph> captured = nullptr;  ///< it stands for a place in this one
-    size_t after = 0;                           ///< of its stream's work there
-};
-
-struct Stream {
-    int gpu, number;
-    std::deque<Work> work;
-    std::shared_ptr<Graph> capturing;
-
-    /// False: what is next has to wait.
-    bool run(const std::shared_ptr<bool> &until = nullptr) {
-        while (!work.empty() && !(until && *until)) {
-            const Work next = work.front();
-            if (!next()) return false;
-            work.pop_front();
-        }
-        return true;
-    }
-};
-
-struct Module {
-    std::string ptx;
-    std::set<std::string> functions;
-};
-
-struct Memory {
-    size_t bytes;
-    int gpu;
-};
-
-CudaRecorder state;
-std::recursive_mutex lock;  // of all that is here: threads of several workers call
-std::condition_variable_any changed;
-constexpr int most_gpus = 16;
-int contexts[most_gpus];
-thread_local int *current = nullptr;
-std::map<uint64_t, Memory> memory;
-std::set<Stream *> streams;
-
-constexpr int success = 0, invalid_value = 1, out_of_memory = 2, no_device = 100, invalid_context = 201,
-              not_found = 500, not_ready = 600, not_while_capturing = 900, unjoined = 904, isolated = 905;
-
-using Hold = std::lock_guard<std::recursive_mutex>;
-
-int current_gpu() { return current ? int(current - contexts) : 0; }
-
-int enter(const std::string &name, const std::string &what = "", const void *stream = nullptr) {
-    std::string words = what.empty() ? name : name + " " + what;
-    state.calls.push_back(words);
-    if (stream) words += " @" + std::to_string(static_cast<const Stream *>(stream)->number);
-    state.of_gpu[current_gpu()].push_back(words);
-    if (state.fails == name && --state.fails_at == 0) return state.code;
-    return success;
-}
-int enter_context(const std::string &name, const std::string &what = "", const void *stream = nullptr) {
-    const int code = enter(name, what, stream);
-    return code == success && !current ? invalid_context : code;
-}
-bool capturing() {
-    return std::ranges::any_of(streams, [](const Stream *s) { return s->gpu == current_gpu() && s->capturing; });
-}
-
-/// Whether anything could be done.
-bool run_all() {
-    bool any = false;
-    for (bool more = true; more;) {
-        more = false;
-        for (Stream *s : streams) {
-            const size_t before = s->work.size();
-            s->run();
-            more |= s->work.size() < before;
-        }
-        any |= more;
-    }
-    return any;
-}
-
-/// Into the stream, or into the graph that is captured from it.
-int put(void *stream, Work work) {
-    auto &s = *static_cast<Stream *>(stream);
-    if (s.capturing) {
-        s.capturing->put[&s]++;
-        return s.capturing->work.push_back(std::move(work)), success;
-    }
-    s.work.push_back(std::move(work));
-    if (!state.slow) run_all();
-    changed.notify_all();
-    return success;
-}
-int put_at_once(void *stream, std::function<void()> work) {
-    return put(stream, [work = std::move(work)] { return work(), true; });
-}
-
-/// The host waits: other threads may have to put something first.
-int wait_for(Stream &s, const std::shared_ptr<bool> &until = nullptr) {
-    for (int turns = 0; !s.run(until);)
-        if (!run_all() && (changed.wait_for(lock, std::chrono::milliseconds(10)), ++turns > 3000)) return 999;
-    return success;
-}
-
-/// Of one GPU; -1: of any.
-bool is_memory(uint64_t address, size_t bytes, int gpu) {
-    auto at = memory.upper_bound(address);
-    if (at == memory.begin()) return false;
-    --at;
-    return address + bytes <= at->first + at->second.bytes && (gpu < 0 || gpu == at->second.gpu);
-}
-bool is_memory(uint64_t address, size_t bytes, const void *stream) {
-    return is_memory(address, bytes, static_cast<const Stream *>(stream)->gpu);
-}
-
-}  // namespace
+using namespace recording;
 
 CudaRecorder &CudaRecorder::get() { return state; }
 
@@ -166,8 +30,8 @@ void CudaRecorder::go_on() {
 
 bool CudaRecorder::is_memory(const void *address, size_t bytes, const void *stream) {
     const Hold hold(lock);
-    return stream ? test::is_memory(reinterpret_cast<uint64_t>(address), bytes, stream)
-                  : test::is_memory(reinterpret_cast<uint64_t>(address), bytes, -1);
+    return stream ? recording::is_memory(reinterpret_cast<uint64_t>(address), bytes, stream)
+                  : recording::is_memory(reinterpret_cast<uint64_t>(address), bytes, -1);
 }
 
 void CudaRecorder::reset() {
@@ -201,6 +65,7 @@ std::string CudaRecorder::text() const {
 }  // namespace cryolite::test
 
 using namespace cryolite::test;
+using namespace cryolite::test::recording;
 
 extern "C" {
 
@@ -306,82 +171,6 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
                        [=] { std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes); });
 }
 
-int cuStreamCreate(void **stream, unsigned) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuStreamCreate")) return code;
-    const auto same = [](const Stream *s) { return s->gpu == current_gpu(); };
-    int number = 0;
-    while (std::ranges::any_of(streams, [&](const Stream *s) { return same(s) && s->number == number; })) number++;
-    return *stream = *streams.insert(new Stream{current_gpu(), number, {}, {}}).first, success;
-}
-int cuStreamDestroy_v2(void *stream) {
-    const Hold hold(lock);
-    streams.erase(static_cast<Stream *>(stream));
-    delete static_cast<Stream *>(stream);
-    return enter_context("cuStreamDestroy");
-}
-int cuStreamSynchronize(void *stream) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuStreamSynchronize")) return code;
-    if (capturing()) return not_while_capturing;
-    return wait_for(*static_cast<Stream *>(stream));
-}
-int cuStreamWaitEvent(void *stream, void *event, unsigned) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuStreamWaitEvent", "", stream)) return code;
-    const Event e = *static_cast<Event *>(event);
-    auto &s = *static_cast<Stream *>(stream);
-    if (e.captured) {
-        if (e.captured->origin->capturing != e.captured || (s.capturing && s.capturing != e.captured)) return isolated;
-        if (&s == e.captured->origin) e.captured->joined[e.of] = e.after;
-        return s.capturing = e.captured, success;
-    }
-    if (s.capturing) return isolated;
-    return put(stream, [e] {
-        if (e.of) e.of->run(e.done);
-        return *e.done;
-    });
-}
-int cuEventCreate(void **event, unsigned) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuEventCreate")) return code;
-    return *event = new Event, success;
-}
-int cuEventDestroy_v2(void *event) {
-    const Hold hold(lock);
-    return delete static_cast<Event *>(event), enter_context("cuEventDestroy");
-}
-int cuEventRecord(void *event, void *stream) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuEventRecord", "", stream)) return code;
-    auto &e = *static_cast<Event *>(event);
-    auto &s = *static_cast<Stream *>(stream);
-    e.done = std::make_shared<bool>(false), e.time = std::make_shared<double>(0), e.of = &s;
-    e.captured = s.capturing, e.after = s.capturing ? s.capturing->put[&s] : 0;
-    if (s.capturing) return success;
-    return put_at_once(stream, [done = e.done, time = e.time] { *done = true, *time = state.clock; });
-}
-int cuEventElapsedTime(float *milliseconds, void *before, void *after) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuEventElapsedTime")) return code;
-    const auto &a = *static_cast<Event *>(before), &b = *static_cast<Event *>(after);
-    if (!*a.done || !*b.done) return not_ready;
-    return *milliseconds = float(1e3 * (*b.time - *a.time)), success;
-}
-int cuEventQuery(void *event) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuEventQuery")) return code;
-    if (static_cast<Event *>(event)->captured) return not_while_capturing;
-    return *static_cast<Event *>(event)->done ? success : not_ready;
-}
-int cuEventSynchronize(void *event) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuEventSynchronize")) return code;
-    if (capturing()) return not_while_capturing;
-    const Event e = *static_cast<Event *>(event);
-    return e.of ? wait_for(*e.of, e.done) : success;
-}
-
 int cuModuleLoadDataEx(void **module, const void *ptx, unsigned, int *, void **values) {
     const Hold hold(lock);
     if (const int code = enter_context("cuModuleLoadDataEx"))
@@ -415,45 +204,6 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned,
         for (const uint64_t &v : values) places.push_back(&v);
         run(places);
     });
-}
-
-int cuStreamBeginCapture_v2(void *stream, int) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuStreamBeginCapture", "", stream)) return code;
-    auto &s = *static_cast<Stream *>(stream);
-    s.capturing = std::make_shared<Graph>();
-    return s.capturing->origin = &s, success;
-}
-int cuStreamEndCapture(void *stream, void **graph) {
-    const Hold hold(lock);
-    auto &s = *static_cast<Stream *>(stream);
-    const std::shared_ptr<Graph> made = s.capturing;
-    bool all_joined = true;
-    for (auto &[other, puts] : made->put) all_joined &= other == &s || made->joined[other] == puts;
-    for (Stream *other : streams)
-        if (other->capturing == made) other->capturing.reset();
-    const int code = enter_context("cuStreamEndCapture", "", stream);
-    *graph = new Graph(*made);
-    return code == success && !all_joined ? unjoined : code;
-}
-int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuGraphInstantiate")) return code;
-    return *executable = new Graph(*static_cast<Graph *>(graph)), success;
-}
-int cuGraphLaunch(void *executable, void *stream) {
-    const Hold hold(lock);
-    if (const int code = enter_context("cuGraphLaunch", "", stream)) return code;
-    for (const Work &w : static_cast<Graph *>(executable)->work) put(stream, w);
-    return success;
-}
-int cuGraphDestroy(void *graph) {
-    const Hold hold(lock);
-    return delete static_cast<Graph *>(graph), enter_context("cuGraphDestroy");
-}
-int cuGraphExecDestroy(void *graph) {
-    const Hold hold(lock);
-    return delete static_cast<Graph *>(graph), enter_context("cuGraphExecDestroy");
 }
 
 int cuGetErrorName(int code, const char **name) {
