@@ -1,0 +1,57 @@
+// One rank of NCCL on the first GPU, for tools/gpu_check: every transfer that a step has, on an array of its own. A single
+// worker's sum is what it has. Exit status: 0 and a line on stdout, or 1 and what is wrong on stderr.
+
+#include <array>
+#include <cstdio>
+
+#include "runtime/collective/local/local_collective.h"
+#include "runtime/collective/nccl/nccl_collective.h"
+#include "runtime/device/cuda/cuda_device.h"
+#include "runtime/exec/exchanges.h"
+#include "runtime/io/error.h"
+#include "runtime/io/streams.h"
+
+// What a bundle brings of Halide's runtime; no kernel runs here.
+extern "C" const halide_device_interface_t *halide_cuda_device_interface() {
+    static const halide_device_interface_t interface {};
+    return &interface;
+}
+
+namespace {
+
+using namespace cryolite;
+
+void check_transfer(Device &device, SideStream &side, DeviceCollective &end, TransferKind kind) {
+    std::array<float, 4096> values, got{};
+    for (size_t i = 0; i < values.size(); i++) values[i] = float(i) / 3;
+    DeviceMemory memory = device.allocate(sizeof values, "an array");
+    device.upload(memory, 0, values.data(), sizeof values);
+    side.after_kernels();
+    const Transfer transfer{kind, 0, memory.address, sizeof values};
+    end.put({&transfer, 1}, side.stream());
+    side.mark(0), side.kernels_wait(0);
+    device.download(got.data(), memory, 0, sizeof got);
+    device.finish();
+    device.release(memory);
+    if (got != values) fail("a {} of one worker has changed its array", name_of(kind));
+}
+
+}  // namespace
+
+int main() {
+    try {
+        const std::unique_ptr<Device> device = make_cuda_device();
+        const std::unique_ptr<SideStream> side = device->side_stream();
+        const auto ends =
+            nccl_collectives(local_collectives(1), known_processes(), [&](int) { device->gpu()->stream(); });
+        auto &end = dynamic_cast<DeviceCollective &>(*ends[0]);
+        for (const TransferKind kind : {TransferKind::reduce_scatter, TransferKind::reduce, TransferKind::all_gather,
+                                        TransferKind::broadcast})
+            check_transfer(*device, *side, end, kind);
+        std::puts("one rank is well");
+        return 0;
+    } catch (const std::exception &e) {
+        tell("nccl_check: {}", e.what());
+        return 1;
+    }
+}
