@@ -25,7 +25,7 @@ struct Machine {
     int alignment = 64;          ///< bytes: where in memory that arrays share one of them may begin
     int vector = 16;             ///< float32 lanes: 16 with AVX-512, 8 with AVX2, 4 else
     int registers = 32;          ///< vector registers
-    bool dot_products = false;   ///< of pairs of bf16, summed in float32
+    bool dot_products = false;   ///< of pairs of bf16, summed in float32, faster than multiply-adds of float32
     int l1_bytes = 32 << 10;     ///< per core, the least of the machines in use
     int l2_bytes = 1 << 20;
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "bundle/flops.h"
 #include "bundle/target.h"
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/averaged.h"
@@ -227,7 +228,9 @@ template <typename Act> auto lower_step(const Request &r, Step &step, Context cx
 
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     const StepConfig &c = r.step;
-    Machine machine = Machine::of(kernel_target(halide_target(r), c));
+    const std::string target = halide_target(r);
+    Machine machine = Machine::of(kernel_target(target, c));
+    if (target == "host" && c.precision == "bf16") machine.dot_products &= dot_products_are_faster();
     std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
     if (c.averages()) optimizer = std::make_unique<Averaged>(std::move(optimizer));
     if (!r.reference.empty())

@@ -19,8 +19,8 @@ using namespace Halide;
 /// One pipeline of a kernel's outputs, with its arguments and what its loop schedule needs to know.
 class KernelBuilder {
 public:
-    KernelBuilder(const StepProgram &p, const ir::Kernel &k, bool bounds)
-        : p(p), k(k), values(p, k), outputs(KernelOutputs(p, k, values).list) {
+    KernelBuilder(const StepProgram &p, const ir::Kernel &k, const Machine &m, bool bounds)
+        : p(p), k(k), values(p, k, m.dot_products), outputs(KernelOutputs(p, k, values).list) {
         gather_outputs();
         describe_group();
         bind_arguments();
@@ -219,7 +219,7 @@ int asked_automatic(Group &g, const Step &step, bool written) {
 }  // namespace
 
 BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options) {
-    BuiltKernel built = KernelBuilder(p, k, options.bounds).built;
+    BuiltKernel built = KernelBuilder(p, k, m, options.bounds).built;
     if (options.scheduled) {
         const auto call = k.anchor ? ir::call_of(p.ops[k.anchor]) : std::nullopt;
         const Layer *anchor = call ? &p.source(*call) : nullptr;

@@ -12,7 +12,8 @@ namespace cryolite::compiler {
 class KernelValues {
 public:
     /// Names of Funcs and arguments depend on places in the kernel alone, so that equal kernels have equal keys.
-    KernelValues(const StepProgram &p, const ir::Kernel &k);
+    /// `dot_products`: of bf16, in pairs.
+    KernelValues(const StepProgram &p, const ir::Kernel &k, bool dot_products = true);
 
     KernelInputs in;
     std::vector<std::pair<const ir::Op *, Func>> defined;  ///< in order
@@ -33,6 +34,7 @@ public:
 private:
     const StepProgram &p;
     const ir::Kernel &k;
+    const bool dot_products;
 
     void define(const ir::Op &op);
     void forward(const ir::Op &op, CallId c);

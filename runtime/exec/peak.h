@@ -8,8 +8,8 @@ namespace cryolite {
 /// thread's best of many short pieces counts, because other programs run too.
 double measure_fma_peak(int threads, double seconds = 0.03);
 
-/// The same of dot products of bf16 pairs, summed in float32; that of float32 where the processor has none.
-double measure_dot_peak(int threads, double seconds = 0.03);
+/// The same of products of bf16, summed in float32: dot products of pairs, or multiply-adds where these are faster.
+double measure_bf16_peak(int threads, double seconds = 0.03);
 
 /// Bytes read and written per second, in 1e9, streaming through more memory than the caches hold.
 double measure_bandwidth(int threads, double seconds = 0.1);

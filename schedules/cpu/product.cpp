@@ -196,6 +196,46 @@ void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const 
     any.compute_at(panel);
 }
 
+/// The number of panels whose sums a task of dW keeps, a chunk of rows at a time, so that they share a copy of X; 1:
+/// none do. That pays where X does not stay in a second cache, so that its columns come from far away each time.
+int panels_of_task(Group &g, int blocks) {
+    constexpr int64_t second_cache = 1 << 20;
+    constexpr int usual = 4, tasks = 16;
+    const int panels = g.panel ? g.extent(2) : 0, inputs = g.extent(1), rows = terms(g);
+    if (!panels || g.in_place || in_pairs(g) || !g.prologue.empty() || !g.func("x0").defined()) return 1;
+    const bool far = int64_t(rows) * inputs * 4 > second_cache;
+    return g.tunables("panels_of_task", far ? std::clamp(panels * blocks / tasks, 1, usual) : 1,
+                      whole_numbers(1, std::min(panels, 8)));
+}
+
+/// dW of several panels a task: X is copied once for all of them, dY once for each, in chunks that caches hold.
+void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine &m) {
+    Func out = g.out, dW = g.anchor, x = g.func("x0"), dy = g.func("dy");
+    Var o = out.args()[0], i = out.args()[1], panel = out.args()[2];
+    Var it("it"), ib("ib"), po("po"), xt("xt"), yt("yt"), lane("lane"), task("task");
+    out.split(panel, po, panel, panels, TailStrategy::ShiftInwards)
+        .split(i, ib, i, block * t.rows, TailStrategy::ShiftInwards)
+        .reorder(o, i, panel, ib, po)
+        .fuse(ib, po, task)
+        .parallel(task);
+    across_lanes(out, o, t.lanes);
+    const int rows = terms(g), chunks = ceil_div(rows, g.tunables("chunk", 192, {96, 192, 384, 768}));
+    Var c = dW.args()[0], y = dW.args()[1];
+    RVar k = dW.rvars()[0], ko("ko");
+    dW.compute_at(out, task).align_bounds(c, t.columns).vectorize(c, t.lanes);
+    dW.update()
+        .split(k, ko, k, ceil_div(rows, chunks), TailStrategy::GuardWithIf)
+        .split(y, yt, y, t.rows, TailStrategy::GuardWithIf)
+        .split(c, xt, c, t.columns, TailStrategy::GuardWithIf)
+        .split(c, c, lane, t.lanes)
+        .reorder({lane, c, y, k, yt, xt, ko})
+        .vectorize(lane)
+        .unroll(c)
+        .unroll(y);
+    x.compute_at(dW, ko).vectorize(x.args()[0], lanes_within(block * t.rows, m));
+    dy.compute_at(dW, xt).vectorize(dy.args()[0], t.lanes);
+}
+
 /// The loops of dW over a definition `s` of `into`, which stores it or consumes it in place.
 void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t, const Machine &m) {
     constexpr int inputs_that_pay = 384, few_panels = 4, tasks = 16;
@@ -260,6 +300,8 @@ void d_weight(Group &g, const Machine &m) {
     // An update reads and writes four arrays between two products, and these keep no memory busy.
     if (in_tile && g.tunables("prefetch", m.registers >= 32, {0, 1}))
         g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
+    const int block = ceil_div(128, t.rows), panels = panels_of_task(g, ceil_div(inputs, block * t.rows));
+    if (panels > 1) return weight_panels(g, t, block, panels, m);
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || in_tile))
         return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);

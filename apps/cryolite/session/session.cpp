@@ -134,7 +134,7 @@ double Session::measure_peak(const TrainSettings &s) const {
 }
 
 double measure_peak(const TrainSettings &s, int threads) {
-    return s.precision == "bf16" ? measure_dot_peak(threads) : measure_fma_peak(threads);
+    return s.precision == "bf16" ? measure_bf16_peak(threads) : measure_fma_peak(threads);
 }
 
 std::unique_ptr<Trace> begin_trace(const TrainSettings &s) {

@@ -37,9 +37,9 @@ bool next_is_stored(Expr e, const std::string &k) {
     });
 }
 
-/// factor(p, x, k): the terms 2 k + p of a factor; past the last one, zero, or a panel's padding.
+/// factor(p, x, k): the terms 2 k + p of a factor, `wide` in float32; past the last one, zero, or a panel's padding.
 Func pairs(const std::string &name, const Expr &factor, const std::string &of, const std::string &k, int terms,
-           const HalfFuncs &halves, const Type &to) {
+           const HalfFuncs &halves, const Type &to, bool wide) {
     Func f(name);
     Var p("p"), x("x"), pair("k");
     Expr term = 2 * pair + p;
@@ -51,7 +51,7 @@ Func pairs(const std::string &name, const Expr &factor, const std::string &of, c
         e = element(min(term, terms - 1));
         e = reinterpret(to, select(term < terms, reinterpret<uint16_t>(e), cast<uint16_t>(0)));
     }
-    f(p, x, pair) = to.is_bfloat() ? e : widened(e);
+    f(p, x, pair) = wide ? widened(e) : e;
     return f;
 }
 
@@ -66,9 +66,9 @@ Expr narrowed(const Expr &e, const HalfFuncs &halves, const Type &to) {
     return rounded(e, to);
 }
 
-Func with_half_factors(const Func &f, const HalfFuncs &halves, const Type &to) {
+Func with_half_factors(const Func &f, const HalfFuncs &halves, const Type &to, bool dot_products) {
     if (const Internal::Call *call = view_of(f)) {
-        Func behind{Internal::Function(call->func)}, seen = with_half_factors(behind, halves, to);
+        Func behind{Internal::Function(call->func)}, seen = with_half_factors(behind, halves, to, dot_products);
         if (seen.name() == behind.name()) return f;
         Func again(base_name(f.name()));
         again(f.args()) = seen(call->args);
@@ -89,8 +89,9 @@ Func with_half_factors(const Func &f, const HalfFuncs &halves, const Type &to) {
     if (uses(a, at[1]) || uses(b, at[0])) return f;
     const auto terms = Internal::as_const_int(Internal::simplify(rvars[0].extent));
     if (!terms) return f;
-    Func A = pairs("a_pairs", a, at[0], rvars[0].var, int(*terms), halves, to);
-    Func B = pairs("b_pairs", b, at[1], rvars[0].var, int(*terms), halves, to);
+    const bool wide = !to.is_bfloat() || !dot_products;
+    Func A = pairs("a_pairs", a, at[0], rvars[0].var, int(*terms), halves, to, wide);
+    Func B = pairs("b_pairs", b, at[1], rvars[0].var, int(*terms), halves, to, wide);
     Func result(base_name(f.name()));
     RDom k(0, 2, 0, int(*terms + 1) / 2, "k");
     Var x = f.args()[0], y = f.args()[1];

@@ -15,8 +15,9 @@ using HalfFuncs = std::map<std::string, Halide::Func>;
 Halide::Expr narrowed(const Halide::Expr &e, const HalfFuncs &halves, const Halide::Type &to);
 
 /// For f(x, y) += a(x, k) * b(k, y): f(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), p of extent 2. In bf16 both are of
-/// this type; in fp16, which no instruction multiplies in pairs, float32 of what is rounded to it. Funcs of another
-/// form are returned as they are.
-Halide::Func with_half_factors(const Halide::Func &f, const HalfFuncs &halves, const Halide::Type &to);
+/// this type for `dot_products`; without, and in fp16, which no instruction multiplies in pairs, float32 of what is
+/// rounded to it. Funcs of another form are returned as they are.
+Halide::Func with_half_factors(const Halide::Func &f, const HalfFuncs &halves, const Halide::Type &to,
+                               bool dot_products);
 
 }  // namespace cryolite::compiler

@@ -1,0 +1,50 @@
+// Products in the forms that shapes and processors choose: several panels of a gradient in a task, and factors of bf16
+// that are multiplied as float32.
+
+#include "dsl/layers/activation.h"
+#include "dsl/layers/linear.h"
+#include "schedules/lines.h"
+#include "tests/support/kernels.h"
+
+namespace cryolite::test {
+
+namespace {
+
+/// 101 rows, 137 inputs, three panels of outputs: no chunk, block or group of panels divides any of them.
+struct Ragged : Classifier {
+    Linear up{"up", 137, 144}, head{"head", 144, classes};
+    Relu relu{"relu"};
+    Shape features() const override { return {137}; }
+    Tensor forward(Tensor x) override { return head(relu(up(x))); }
+};
+
+const std::vector<std::pair<std::string, std::string>> rows = {{"batch", "101"}};
+
+int panels_of_up(const Compiled<Ragged> &c) {
+    for (const CompiledKernel &k :
+         describe_kernels(c.program, c.machine, {.time_limit = 60, .algorithms = true}).kernels)
+        for (const Tunable &t : k.tunables)
+            if (t.name == "panels_of_task" && t.value > 1) return t.value;
+    return 1;
+}
+
+}  // namespace
+
+TEST_CASE("products: a gradient's panels that share a copy of X") {
+    for (const char *numbers : {"panels_of_task=2 chunk=96", "panels_of_task=3 chunk=192 columns=16"}) {
+        Compiled<Ragged> c(rows, [&](Ragged &n, Step &s) {
+            add_lines(s, n, std::string("loops(up, d_parameter): ") + numbers, "my.schedule");
+        });
+        CHECK(panels_of_up(c) > 1);
+        check_kernels(c);
+    }
+    CHECK(panels_of_up(Compiled<Ragged>(rows)) == 1);  // X stays in the cache
+}
+
+TEST_CASE("products: bf16 as multiply-adds of float32, where dot products are slower") {
+    Compiled<Ragged> c(rows, {}, {}, bf16);
+    c.machine.dot_products = false;
+    check_kernels(c, 4e-3);
+}
+
+}  // namespace cryolite::test
