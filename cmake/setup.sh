@@ -38,6 +38,23 @@ phase() {
     fi
 }
 
+known_commands() { # a line each: its name, a tab, what it does
+    sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/\1\t\2/p' "$root/apps/cryolite/cli/dispatch.cpp"
+}
+
+refuse_before_setup() { # refuse_before_setup WORD: where a checkout that is not built yet knows no such command
+    local names
+    names=$(known_commands | cut -f 1)
+    case $1 in
+        "") echo "cryolite: a command is required, one of ${names//$'\n'/, }; see cryolite --help" >&2 ;;
+        -*) return ;; # the command refuses its flags
+        *)
+            if grep -qxF -- "$1" <<< "$names"; then return; fi
+            echo "cryolite: there is no command \"$1\": expected ${names//$'\n'/, }" >&2 ;;
+    esac
+    exit 2
+}
+
 before_setup() { # --help and --version of a checkout that is not built yet
     if [ "$1" = --version ]; then
         sed -n 's/^project(cryolite VERSION \([0-9.]*\).*/cryolite \1/p' "$root/CMakeLists.txt"
@@ -45,7 +62,7 @@ before_setup() { # --help and --version of a checkout that is not built yet
         echo "Cryolite: a Halide-based compiler and runtime for training neural networks."
         echo "Usage: cryolite COMMAND [flags]"
         echo
-        sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/  \1\t\2/p' "$root/apps/cryolite/cli/dispatch.cpp"
+        known_commands | sed 's/^/  /'
         echo
         echo "This checkout is not built yet: any command installs what is missing and builds it, in some minutes."
         echo "Then 'cryolite COMMAND --help' lists the flags."

@@ -295,6 +295,12 @@ answers_before_it_is_built() {
     check "and none that is not there" lacks out serve
     run "$copy/cryolite" train --help
     check "train --help" has out "This checkout is not built yet"
+    run "$copy/cryolite"
+    check "no command" is "$status" 2
+    check "they are named" has err "a command is required, one of train, bench, "
+    run "$copy/cryolite" trian
+    check "no such command" is "$status" 2
+    check "it is named" has err "there is no command \"trian\": expected train, "
     check "none of them made a build folder" test ! -e "$copy/build"
 }
 
