@@ -185,6 +185,7 @@ void d_input(Group &g, const Machine &m) {
 
 /// Rows that dW adds up at a time.
 constexpr int chunk_rows = 1536;
+const std::vector<int> chunk_lengths = {192, 384, 768, 1536, 3072};
 
 /// The sums of a panel of a tied table and the rows of its embedding, in tiles of which `into` consumes each.
 void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const Tile &t) {
@@ -219,7 +220,7 @@ void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine
         .fuse(ib, po, task)
         .parallel(task);
     across_lanes(out, o, t.lanes);
-    const int rows = terms(g), chunks = ceil_div(rows, g.tunables("chunk", 192, {96, 192, 384, 768}));
+    const int rows = terms(g), chunks = ceil_div(rows, g.tunables("chunk", 192, chunk_lengths));
     Var c = dW.args()[0], y = dW.args()[1];
     RVar k = dW.rvars()[0], ko("ko");
     dW.compute_at(out, task).align_bounds(c, t.columns).vectorize(c, t.lanes);
@@ -266,7 +267,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     across_lanes(s, o, t.lanes);
     if (panels) dW.align_bounds(dW.args()[0], t.columns);
     if (g.func("in_panel").defined()) tied_panel(g, LoopLevel(into, it), LoopLevel(into, task), t);
-    const int chunks = ceil_div(rows, g.tunables("chunk", chunk_rows, {192, 384, 768, 1536, 3072}));
+    const int chunks = ceil_div(rows, g.tunables("chunk", chunk_rows, chunk_lengths));
     RVar ko("ko");
     if (chunks == 1) {
         dW.compute_at(into, it);
