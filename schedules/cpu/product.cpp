@@ -215,8 +215,9 @@ void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine
     Var o = out.args()[0], i = out.args()[1], panel = out.args()[2];
     Var it("it"), ib("ib"), po("po"), xt("xt"), yt("yt"), lane("lane"), task("task");
     out.split(panel, po, panel, panels, TailStrategy::ShiftInwards)
-        .split(i, ib, i, block * t.rows, TailStrategy::ShiftInwards)
-        .reorder(o, i, panel, ib, po)
+        .split(i, it, i, t.rows, TailStrategy::ShiftInwards)
+        .split(it, ib, it, block, TailStrategy::GuardWithIf)
+        .reorder({o, i, it, panel, ib, po})
         .fuse(ib, po, task)
         .parallel(task);
     across_lanes(out, o, t.lanes);
@@ -233,7 +234,7 @@ void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine
         .vectorize(lane)
         .unroll(c)
         .unroll(y);
-    x.compute_at(dW, ko).vectorize(x.args()[0], lanes_within(block * t.rows, m));
+    x.compute_at(dW, ko).vectorize(x.args()[0], lanes_within(std::min(g.extent(1), block * t.rows), m));
     dy.compute_at(dW, xt).vectorize(dy.args()[0], t.lanes);
 }
 
