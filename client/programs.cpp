@@ -247,6 +247,7 @@ void add_request(std::vector<std::string> &argv, const BundleRequest &request) {
     const std::vector<std::string> step = program_arguments(request.step);
     argv.insert(argv.end(), step.begin(), step.end());
     if (request.any_size) argv.push_back("--any-size");
+    if (!request.lines_from.empty()) argv.insert(argv.end(), {"--lines-from", request.lines_from});
 }
 
 bool is_path(const std::string &app) { return has_ending_of_source(app) || app.find('/') != std::string::npos; }

@@ -37,9 +37,10 @@ Program find_program(const std::string &app, const Cache &cache);
 
 struct BundleRequest {
     std::map<std::string, std::string>
-        params;             ///< generator parameters given, NAME -> text; the batch is that of one worker
-    StepConfig step = {};   ///< of which the program is told what a bundle depends on
-    bool any_size = false;  ///< also what does not fit into this machine's memory: to look at, not to run
+        params;                   ///< generator parameters given, NAME -> text; the batch is that of one worker
+    StepConfig step = {};         ///< of which the program is told what a bundle depends on
+    bool any_size = false;        ///< also what does not fit into this machine's memory: to look at, not to run
+    std::string lines_from = {};  ///< the file that the step's lines are from, as errors call it; empty: none
 };
 
 struct BundleResult {

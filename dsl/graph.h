@@ -20,6 +20,8 @@ class Tensor {
 public:
     const Shape &shape() const;
     Halide::Type type() const;
+    /// The path of the layer that made it, or what the model calls its input.
+    const std::string &name() const;
     int id() const { return id_; }
     Graph &graph() const { return *graph_; }
 
@@ -82,6 +84,14 @@ public:
     /// Takes ownership of a layer that the trace itself made (an addition, say).
     Layer &own(std::unique_ptr<Layer> layer);
     bool owns(const Layer &layer) const;
+
+    // For who simplifies what was traced.
+    /// A call makes its output by this layer from these values, whatever it did before. Errors: in another shape.
+    void redo(int call, Layer &layer, const std::vector<int> &inputs);
+    /// `instead`, by value: itself, where it stays; the one that stands for it, an older one; or -1, where nobody reads
+    /// it. Takes out all that do not stay, with the calls that make them. The number that each has now, or what stands
+    /// for it; -1: none.
+    std::vector<int> drop(const std::vector<int> &instead);
 
     Tensor tensor(int value) { return Tensor(this, value); }
     const std::vector<Value> &values() const { return values_; }

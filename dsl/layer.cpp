@@ -1,7 +1,5 @@
 #include "dsl/layer.h"
 
-#include <algorithm>
-
 #include <cxxabi.h>
 
 #include <cstdlib>
@@ -24,6 +22,7 @@ Casts Layer::casts_in(Format model) const {
 }
 
 const Shape &Tensor::shape() const { return graph_->values()[id_].shape; }
+const std::string &Tensor::name() const { return graph_->values()[id_].name; }
 Halide::Type Tensor::type() const { return graph_->values()[id_].type; }
 
 Tensor operator+(const Tensor &x, const Tensor &y) {
@@ -39,7 +38,8 @@ std::pair<Tensor, Tensor> matched(const std::string &path, const Tensor &x, cons
     for (int k = 0; k < std::max(a.rank(), b.rank()); k++) {
         const int p = k < a.rank() ? a[k] : 1, q = k < b.rank() ? b[k] : 1;
         if (p != q && p != 1 && q != 1)
-            fail("[{}] of {} and {}: extents must match or be 1, counted from the innermost", path, a.str(), b.str());
+            fail("[{}] of '{}' {} and '{}' {}: extents must match or be 1, counted from the innermost", path, x.name(),
+                 a.str(), y.name(), b.str());
         both.push_back(std::max(p, q));
     }
     const Tensor first = broadcast(x, Shape(both));
@@ -49,65 +49,6 @@ std::pair<Tensor, Tensor> matched(const std::string &path, const Tensor &x, cons
 Tensor operator*(double k, const Tensor &x) {
     auto &times = static_cast<Times &>(x.graph().own(std::make_unique<Times>(k)));
     return times(x);
-}
-
-Tensor Graph::input(const std::string &name, const Shape &shape, Halide::Type type) {
-    values_.push_back({name, shape, type, -1});
-    return Tensor(this, int(values_.size()) - 1);
-}
-
-Tensor Graph::constant(const std::string &name, const Shape &shape, std::vector<float> elements) {
-    if (shape.size() != int64_t(elements.size()))
-        fail("[{}] has {} elements, its shape is {}", name, elements.size(), shape.str());
-    values_.push_back({.name = name, .shape = shape, .type = Halide::Float(32), .constant = std::move(elements)});
-    return Tensor(this, int(values_.size()) - 1);
-}
-
-Tensor Graph::mode() {
-    if (mode_ < 0) mode_ = input("mode", {mode_words}, Halide::Int(32)).id();
-    return tensor(mode_);
-}
-
-void Graph::takes(const Ids &ids) {
-    const Value &v = values_[size_t(ids.value)];
-    if (v.producer < 0 && v.part_of < 0 && v.name == "targets") return ids_.push_back(ids);
-    if (ids.mean_weight >= 0)
-        fail("[{}] weighs rows by '{}', but only the ids that a model gets as its targets are counted before a step",
-             ids.loss, v.name);
-}
-
-Tensor Graph::rows(const Tensor &x, int rank, int begin, int count) {
-    const Shape whole = x.shape().folded(rank), part = whole.with(rank - 1, count);
-    const int64_t before = whole.size() / whole[rank - 1] * begin;
-    const Value &of = values_[size_t(x.id())];
-    values_.push_back({fmt::format("{}[{}:{}]", of.name, begin, begin + count), part, of.type, -1, x.id(), before});
-    return Tensor(this, int(values_.size()) - 1);
-}
-
-Layer &Graph::own(std::unique_ptr<Layer> layer) {
-    owned_.push_back(std::move(layer));
-    return *owned_.back();
-}
-
-bool Graph::owns(const Layer &layer) const {
-    return std::ranges::any_of(owned_, [&](const auto &own) { return own.get() == &layer; });
-}
-
-Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {
-    std::vector<Shape> shapes;
-    std::vector<int> ids;
-    Halide::Type type = Halide::Float(32);
-    for (const Tensor &t : inputs) {
-        if (&t.graph() != this) fail("[{}] is called on tensors of two different traces", layer.path);
-        shapes.push_back(t.shape());
-        ids.push_back(t.id());
-    }
-    Shape out = layer.shape(shapes);
-    for (int e : out.extents())
-        if (e < 1) fail("[{}] has an output of shape {}: every extent must be positive", layer.path, out.str());
-    values_.push_back({layer.path, out, type, int(calls_.size())});
-    calls_.push_back({&layer, ids, int(values_.size()) - 1});
-    return Tensor(this, int(values_.size()) - 1);
 }
 
 namespace {

@@ -84,6 +84,9 @@ public:
     virtual bool has_rows(int) const { return true; }
     /// Whether a gradient of input k is taken; false: the layer treats it as a constant.
     virtual bool differentiates(int) const { return true; }
+    /// What tells it, beside its kind, from others that have no parameters: where these words and the inputs are equal,
+    /// so are the outputs, and one call serves for all. None: it is equal to itself alone.
+    virtual std::optional<std::string> attributes() const { return std::nullopt; }
     /// Where its weight and bias are, if it is a matrix product.
     virtual std::optional<ProductLayer> product() const { return std::nullopt; }
     /// Floating-point operations of a forward call on an input of this shape.

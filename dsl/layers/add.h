@@ -8,6 +8,7 @@ namespace cryolite {
 struct Add : Layer2 {
     Add() : Layer2("add") {}
     Nature nature() const override { return Nature::sum; }
+    std::optional<std::string> attributes() const override { return ""; }
     int rank() const override { return 0; }
     Shape shape(const std::vector<Shape> &x) const override {
         if (x[0] != x[1]) fail("[add] adds {} and {}: the shapes must match", x[0].str(), x[1].str());

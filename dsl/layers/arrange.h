@@ -46,6 +46,7 @@ struct Concat : Arrange {
             extents.push_back(s[dim]);
         }
     }
+    std::optional<std::string> attributes() const override { return std::to_string(dim); }
     Shape shape(const std::vector<Shape> &x) const override {
         for (size_t k = 0; k < x.size(); k++) check_made_for(of.with(dim, extents.at(k)), x[k]);
         return of.with(dim, begins.back() + extents.back());
@@ -85,6 +86,7 @@ struct Slice : Arrange {
             fail("[slice] takes {} to {} along dimension {} of {}: expected 0 <= begin < end <= {}", begin, end, dim,
                  x.str(), x[dim]);
     }
+    std::optional<std::string> attributes() const override { return fmt::format("{} {} {}", dim, begin, end); }
     Shape shape(const Shape &x) const override {
         check_made_for(of, x);
         return of.with(dim, end - begin);
@@ -119,6 +121,8 @@ struct Permute : Arrange {
             fail("[permute] of {} has the order {}: each of its dimensions, 0 to {}, is expected once", x.str(),
                  Shape(this->order).str(), x.rank() - 1);
     }
+    const std::vector<int> order;
+    std::optional<std::string> attributes() const override { return fmt::format("{}", fmt::join(order, " ")); }
     Shape shape(const Shape &x) const override {
         std::vector<int> e;
         for (int k : order) e.push_back(x[k]);
@@ -138,14 +142,12 @@ struct Permute : Arrange {
         for (int k : order) at.push_back(v[size_t(k)]);
         d(call.input())(v) = dy(at);
     }
-
-private:
-    const std::vector<int> order;
 };
 
 /// The same elements, in the same order, in other extents.
 struct Reshape : Refold {
     Reshape(const Shape &x, Shape z) : Refold("reshape"), z(std::move(z)) { check_size(x); }
+    std::optional<std::string> attributes() const override { return z.str(); }
     Shape shape(const Shape &x) const override {
         check_size(x);
         return z;
@@ -166,6 +168,7 @@ struct Reduce : Arrange {
         : Arrange(path, x), dim(dim), scale(scale) {
         check_dim(dim);
     }
+    std::optional<std::string> attributes() const override { return fmt::format("{} {}", dim, scale); }
     int output_rank() const override { return std::max(of.rank() - 1, 1); }
     Shape shape(const Shape &x) const override {
         check_made_for(of, x);
@@ -206,6 +209,7 @@ struct Broadcast : Arrange {
         for (int k = 0; fits && k < of.rank(); k++) fits = of[k] == z[k] || of[k] == 1;
         if (!fits) fail("[broadcast] of {} to {}: its extents must match, or be 1", of.str(), z.str());
     }
+    std::optional<std::string> attributes() const override { return z.str(); }
     int output_rank() const override { return z.rank(); }
     Shape shape(const Shape &x) const override {
         check_made_for(of, x);
@@ -243,6 +247,7 @@ private:
 /// The value itself, of which no gradient is taken.
 struct StopGradient : Copy {
     StopGradient() : Copy("stop_gradient") {}
+    std::optional<std::string> attributes() const override { return ""; }
     bool differentiates(int) const override { return false; }
 };
 

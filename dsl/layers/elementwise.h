@@ -35,6 +35,7 @@ struct Elementwise : Layer2 {
 /// z = x - y. Written `x - y`.
 struct Subtract : Elementwise {
     Subtract() : Elementwise("subtract") {}
+    std::optional<std::string> attributes() const override { return ""; }
     Expr value(Expr x, Expr y) const override { return x - y; }
     std::pair<Expr, Expr> slopes(Expr x, Expr) const override { return {cast(x.type(), 1), cast(x.type(), -1)}; }
 };
@@ -42,6 +43,7 @@ struct Subtract : Elementwise {
 /// z = x y. Written `x * y`.
 struct Multiply : Elementwise {
     Multiply() : Elementwise("multiply") {}
+    std::optional<std::string> attributes() const override { return ""; }
     Expr value(Expr x, Expr y) const override { return x * y; }
     std::pair<Expr, Expr> slopes(Expr x, Expr y) const override { return {y, x}; }
 };
@@ -49,6 +51,7 @@ struct Multiply : Elementwise {
 /// z = x / y. Written `x / y`.
 struct Divide : Elementwise {
     Divide() : Elementwise("divide") {}
+    std::optional<std::string> attributes() const override { return ""; }
     Expr value(Expr x, Expr y) const override { return x / y; }
     std::pair<Expr, Expr> slopes(Expr x, Expr y) const override { return {1 / y, -x / (y * y)}; }
 };
@@ -59,6 +62,7 @@ struct Plus : Pointwise {
     explicit Plus(double c) : Pointwise("plus"), c(c) {
         if (!std::isfinite(c)) fail("[plus] {} is added to a tensor, expected a finite number", c);
     }
+    std::optional<std::string> attributes() const override { return fmt::format("{}", c); }
     Expr value(Expr x) const override { return x + cast(x.type(), Expr(c)); }
     Expr slope(Expr x) const override { return cast(x.type(), 1); }
 };

@@ -23,6 +23,7 @@
 #include "generators/codegen/link.h"
 #include "generators/codegen/progress.h"
 #include "generators/driver/choose_lines.h"
+#include "generators/driver/constant_oracle.h"
 #include "generators/driver/line_trials.h"
 #include "generators/driver/memory/fit.h"
 #include "generators/driver/loop_trials.h"
@@ -69,6 +70,7 @@ struct Request {
     StepConfig step;
     int64_t fit = 0, staging = 0;
     std::vector<std::string> open;
+    std::string lines_from = "schedule";
     int replicas = 0;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
@@ -187,6 +189,7 @@ StepOptions options_of(const Request &r) {
                         .accumulate = c.accumulates(),
                         .update = c.update,
                         .workers = c.workers,
+                        .parts = c.parts,
                         .groups = c.group == "auto",
                         .head_rows = c.head_rows,
                         .dialect = c.dialect,
@@ -207,7 +210,7 @@ Step step_of(const Request &r, Model &model, ScheduleModel schedule, const Machi
     for (const auto &[text, place] : std::exchange(step.texts, {})) add_lines(step, model, text, place);
     if (c.tuned != "none") add_lines(step, model, c.tuned, "tuned");
     if (!more.empty()) add_lines(step, model, more, "tuned");
-    if (c.lines != "none") add_lines(step, model, c.lines, "schedule");
+    if (c.lines != "none") add_lines(step, model, c.lines, r.lines_from);
     if (!options_of(r).groups)  // of layers: those of updates stay
         std::erase_if(step.placements,
                       [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
@@ -248,6 +251,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                        .schedule = s,
                        .oracle = reads_by_building(machine, r.jobs, r.time_limit),
                        .natures = natures_by_building(r.jobs, r.time_limit),
+                       .constants = constants_by_running(r.time_limit),
                        .known = &known,
                        .sized = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); }};
     };
@@ -326,6 +330,8 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         if (!known) fail("the model has no parameter --{}", name);
     }
     if (const std::string why = why_not(r.step); !why.empty()) throw UsageError(why);
+    if (r.step.batch_parts() % r.step.workers)
+        throw UsageError(fmt::format("--parts {} are not whole parts of {} workers", r.step.parts, r.step.workers));
     for (Format f : {bf16, fp16})
         if (r.step.precision == format_name(f)) model->numerics(f);
     if (r.describe) return describe(info, *model);
@@ -375,6 +381,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
         ->check(CLI::IsMember({"update", "recompute"}));
     app.add_option("--staging", r.staging, "of --fit: bytes beside the step for each element of its largest tensor");
     app.add_option("--replicas", r.replicas, "of --fit: workers in one process; 0: all");
+    app.add_option("--lines-from", r.lines_from, "what errors call the text of --lines: the name of its file");
     app.add_flag("--any-size", r.any_size, "also a step that this machine has not enough memory for");
     app.add_option("--jobs", r.jobs, "compiler processes at a time");
     app.add_option("--time-limit", r.time_limit, "seconds for one kernel");

@@ -37,6 +37,7 @@ struct StepOptions {
     bool accumulate = false;  ///< several micro-batches in a step
     std::string update = "separate";
     int workers = 1;     ///< whose gradients are added
+    int parts = 0;       ///< of a batch, whose gradients are added in a tree: a multiple of workers; 0: one for each
     bool groups = true;  ///< layers share kernels
     int head_rows = -1;  ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
     std::string dialect = "halide";             ///< what computes products where no line says it and it can
@@ -57,10 +58,18 @@ struct ComputedNature {
 /// Of the result of each of these operations; nothing where it cannot be built.
 using NatureOracle =
     std::function<std::vector<std::optional<ComputedNature>>(const StepProgram &, const std::vector<OpId> &)>;
+/// A constant of the program, innermost first.
+struct ConstantArray {
+    Shape shape;
+    std::vector<float> elements;
+};
+/// What a layer without parameters makes of constants.
+using ConstantOracle = std::function<std::vector<float>(Layer &, const std::vector<ConstantArray> &)>;
 /// What the oracles have said, each by signatures of its own.
 struct KnownLayers {
     std::map<std::string, std::vector<bool>> reads;  ///< which of its offered values an operation reads, in their order
     std::map<std::string, std::optional<ComputedNature>> natures;
+    std::map<std::string, std::vector<float>> constants;
 };
 
 struct Context {
@@ -69,8 +78,9 @@ struct Context {
     const Step &schedule;
     StepOptions options = {};
     ReadsOracle oracle;
-    NatureOracle natures = {};     ///< none: what layers say of themselves is believed
-    KnownLayers *known = nullptr;  ///< null: the oracles are asked anew
+    NatureOracle natures = {};      ///< none: what layers say of themselves is believed
+    ConstantOracle constants = {};  ///< none: constants are not folded
+    KnownLayers *known = nullptr;   ///< null: the oracles are asked anew
     /// Called once all arrays of the model and its state are known, to refuse what cannot fit.
     std::function<void(const StepProgram &)> sized = {};
     /// Called after each pass with its name.

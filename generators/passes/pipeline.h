@@ -22,6 +22,7 @@ StepProgram lower(const Context &cx);
 /// Whether programs are verified: in builds that say so, and with CRYOLITE_VERIFY=1.
 bool verifies();
 
+void simplify(StepProgram &p, const Context &cx);
 void freeze(StepProgram &p, const Context &cx);
 void chunk_head(StepProgram &p, const Context &cx);
 void assign_formats(StepProgram &p, const Context &cx);

@@ -177,15 +177,20 @@ ir::Op forward_op(const StepProgram &p, CallId c, ir::Forward::When when) {
 }
 
 StepProgram trace(const Context &cx) {
-    StepProgram p;
-    p.optimizer = &cx.optimizer, p.schedule = &cx.schedule;
-    p.format = cx.model.format(), p.guarded = p.format != fp32, p.workers = cx.options.workers;
-    p.tfloat32 = cx.options.tfloat32;
-    Tensor x = cx.model.input(p.graph), t = cx.model.targets(p.graph);
+    Graph g;
+    Tensor x = cx.model.input(g), t = cx.model.targets(g);
     Tensor y = cx.model.forward(x), loss = cx.model.loss(y, t);
     if (loss.shape().size() != 1) fail("the model's loss has shape {}, expected one number", loss.shape().str());
+    return program_of(std::move(g), y.id(), loss.id(), cx);
+}
+
+StepProgram program_of(Graph graph, int output, int loss, const Context &cx) {
+    StepProgram p;
+    p.graph = std::move(graph), p.optimizer = &cx.optimizer, p.schedule = &cx.schedule;
+    p.format = cx.model.format(), p.guarded = p.format != fp32, p.tfloat32 = cx.options.tfloat32;
+    p.workers = cx.options.workers, p.parts = cx.options.parts;
     take_calls(p);
-    p.output = ValueId(y.id()), p.loss = ValueId(loss.id());
+    p.output = ValueId(output), p.loss = ValueId(loss);
     p.values[p.loss].name = "loss", p.values[p.output].name = "output";
     add_terms(p, p.loss);
     if (p.terms.size() < 2) p.terms.clear();

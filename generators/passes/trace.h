@@ -8,6 +8,8 @@ namespace cryolite::compiler {
 /// schedule. Errors: a loss that is not one number.
 StepProgram trace(const Context &cx);
 
+/// The same of a graph, by the values of its output and its loss.
+StepProgram program_of(Graph graph, int output, int loss, const Context &cx);
 /// Takes over what the trace's graph has more than the program: for passes that call layers.
 void take_calls(StepProgram &p);
 /// How many rows, of its last dimension, the layer of a call sees of an input.

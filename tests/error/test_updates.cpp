@@ -1,7 +1,9 @@
 // Which placements of gradients and updates are legal: each refusal beside the nearest line that is accepted.
 
+#include "dsl/layers/batch_norm.h"
 #include "dsl/models/gpt.h"
 #include "dsl/optimizers/lars.h"
+#include "dsl/tensor.h"
 #include "tests/support/chain.h"
 
 namespace cryolite::test {
@@ -36,6 +38,26 @@ TEST_CASE("a gradient inside its update: not with clipping and accumulation, not
             "the gradient is computed together with others of its layer");
 }
 
+TEST_CASE("--deterministic: no gradient inside its update, and no layer with a state") {
+    refused(
+        [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); },
+        "s(d(up.weight)).compute_at(next(up.weight)) is refused: --deterministic adds the gradients of 8 parts of a "
+        "batch in a tree, and the update reads their sum; the nearest legal line is "
+        "s(d(up.weight)).compute_root()",
+        {.parts = 8});
+    accepted([](Chain &c, Step &s) { s(d(c.up.W)).compute_root(); }, {.parts = 8});
+    struct Normed : Classifier {
+        Linear head{"head", 5, classes};
+        BatchNorm norm{"norm", 5};
+        Shape features() const override { return {5}; }
+        Tensor forward(Tensor x) override { return head(norm(x)); }
+    };
+    const auto lowered = [](int parts) { Compiled<Normed>({{"batch", "3"}}, {}, {.parts = parts}); };
+    CHECK_ERROR(lowered(8), "[norm] BatchNorm keeps in training what it has seen, and with --deterministic several see "
+                            "parts of a batch: leave --deterministic out, or use a layer without a state");
+    CHECK(error_of([&] { lowered(0); }) == "");
+}
+
 TEST_CASE("clipping without a stored gradient: its norm comes from inner products, before the first update") {
     Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); },
                       {.clip = true});
@@ -62,19 +84,23 @@ struct Twice : Classifier {
     Tensor forward(Tensor x) override { return head(up(up(x))); }
 };
 
-/// A tied table whose rows are looked up twice, and once.
+/// A tied table whose rows are looked up once, by two kinds of ids, and twice by one, which is one lookup.
 struct LookedUp : TextModel {
     GeneratorParam<int> lookups{"lookups", 2};
+    GeneratorParam<int> ids{"ids", 1};
     Embedding table{"table", 11, 6, normal(0.5)};
     TiedHead head{table};
     CrossEntropy cross_entropy{"loss"};
     Tensor forward(Tensor x) override { return head(lookups == 2 ? 0.25 * table(x) + table(x) : table(x)); }
-    Tensor loss(Tensor o, Tensor targets) override { return cross_entropy(o, targets); }
+    Tensor loss(Tensor o, Tensor targets) override {
+        const Tensor loss = cross_entropy(o, targets);
+        return ids == 1 ? loss : loss + mean(mean(mean(table(targets), 0), 0), 0);
+    }
 };
 
-std::string of_lookups(const char *lookups) {
+std::string of_lookups(const char *lookups, const char *ids) {
     return error_of([&] {
-        Compiled<LookedUp>({{"lookups", lookups}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}},
+        Compiled<LookedUp>({{"lookups", lookups}, {"ids", ids}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}},
                            [](LookedUp &net, Step &s) { s(d(net.table.table)).compute_at(next(net.table.table)); });
     });
 }
@@ -102,8 +128,9 @@ TEST_CASE("a gradient inside its update: a tied table, where it is in panels; no
               Compiled<Twice>({{"batch", "3"}}, [](Twice &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
           }) == "s(d(up.weight)).compute_at(next(up.weight)) is refused: the parameter is used by 2 products, and its "
                 "gradient is their sum; the nearest legal line is s(d(up.weight)).compute_root()");
-    CHECK(of_lookups("1") == "");
-    CHECK(of_lookups("2") ==
+    CHECK(of_lookups("1", "1") == "");
+    CHECK(of_lookups("2", "1") == "");
+    CHECK(of_lookups("1", "2") ==
           "s(d(table.weight)).compute_at(next(table.weight)) is refused: rows are looked up in the table 2 times, and "
           "its product adds those of one lookup; the nearest legal line is s(d(table.weight)).compute_root()");
     // Of the residual stream, which the next norm and the next addition read.

@@ -9,6 +9,7 @@
 
 #include "dsl/models/gpt.h"
 #include "dsl/optimizers/lars.h"
+#include "dsl/tensor.h"
 #include "generators/ir/printer.h"
 #include "generators/passes/pipeline.h"
 #include "generators/passes/trace.h"
@@ -29,6 +30,14 @@ struct Net : Classifier {
     Tensor forward(Tensor x) override {
         Tensor h = norm(x);
         return head(h + down(relu(up(h))));
+    }
+};
+
+/// With equal calls, and operators that do nothing.
+struct Pairs : Net {
+    Tensor forward(Tensor x) override {
+        const Tensor a = relu(up(norm(x))), b = relu(up(norm(x)));
+        return head(down(0.5 * (1.0 * a + transpose(transpose(b)))));
     }
 };
 
@@ -107,6 +116,8 @@ TEST_CASE("passes: what each changes in the step of a small model") {
     check_golden("backward_clipped", history<Net>("4", {.clip = true, .update = "backward"}));
     check_golden("half", history<Net>("4", {.update = "backward"}, {}, bf16));
     check_golden("workers", history<Net, Lars>("4", {.workers = 2}));
+    check_golden("pairs", history<Pairs>("4", {}));
+    check_golden("parts", history<Net>("4", {.workers = 2, .parts = 8}));
     check_golden("accumulate_deferred", history<Net>("4", {.accumulate = true, .update = "forward"}));
     check_golden("frozen", history<Net>("4", {.clip = true, .freeze = {"norm.*"}}, [](Net &net, Step &s) {
                      net.up.W.freeze();

@@ -36,8 +36,8 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    BundleRequest r{.params = s.params, .step = s};
-    if (s.workers > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / s.workers);
+    BundleRequest r{.params = s.params, .step = s, .lines_from = s.schedule.filename().string()};
+    if (const int parts = s.batch_parts(); parts > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / parts);
     return r;
 }
 
@@ -170,10 +170,11 @@ std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {
         if (auto at = plan.plans.find(name); at != plan.plans.end())
             for (const PlanCall &c : at->second) calls.push_back(&c);
     };
-    for (int k = 0; k < accumulate; k++) {
-        add(k == 0 && plan.plans.count("deferred") ? "deferred" : "forward");
-        add(k == accumulate - 1 ? "step" : k == 0 ? "first" : "accumulate");
+    for (int run = 0; run < accumulate * plan.parts_of_worker(); run++) {
+        add(run == 0 && plan.plans.count("deferred") ? "deferred" : "forward");
+        add(plan.backward(run % accumulate, accumulate));
     }
+    if (plan.parts) add("step");
     return calls;
 }
 
