@@ -177,6 +177,21 @@ const std::vector<StepSetting> &step_settings() {
           .in_bundle = value,
           .otherwise = "1; under mpirun: its processes"},
          &S::workers},
+        {{.name = "deterministic",
+          .group = step,
+          .help = "the same bits on 1, 2, 4 and 8 workers: gradients of equal parts of a batch are added in a tree",
+          .range = Setting::Switch{},
+          .on_resume = fixed},
+         &S::deterministic},
+        {{.name = "parts",
+          .value = "N",
+          .group = step,
+          .help = "of a batch, whose gradients are added in a tree; 0: one for each worker",
+          .range = WholeRange{0, most_batch_parts},
+          .on_resume = free,
+          .in_bundle = InBundle::where_given,
+          .flag = "deterministic"},
+         &S::parts},
         {{.name = "lines",
           .value = "TEXT",
           .group = schedule,
@@ -327,6 +342,13 @@ std::string why_not(const StepConfig &c) {
     const DialectLine *dialect = find_dialect(c.dialect);
     if (const std::string on = dialect ? dialect->device : "cpu"; c.dialect != "halide" && c.device != on)
         return fmt::format("--dialect {} is for --device {}, not for {}; use halide", c.dialect, on, c.device);
+    if (c.deterministic && c.dialect == "auto")
+        return "--deterministic needs a --dialect of its own, halide or onednn: auto is what is faster in a run";
+    if (c.deterministic && c.tuned == "auto")
+        return "--deterministic does without --tuned auto: what `tune` found differs by the number of workers";
+    if (c.deterministic && c.device != "cpu")
+        return fmt::format("--deterministic adds gradients in the host's memory, and --device {} has them in its own",
+                           c.device);
     if (c.precision == "tf32" && c.dialect != "cublaslt")
         return "--precision tf32 is how cuBLASLt multiplies, with --device cuda --dialect cublaslt; use fp32";
     if (c.device == "cpu") return "";

@@ -11,6 +11,9 @@
 
 namespace cryolite {
 
+/// Parts that a batch is cut into at most, where gradients are added in a tree: as many workers can share them.
+constexpr int most_batch_parts = 8;
+
 struct StepConfig {
     int accumulate = 1;  ///< micro-batches in a step
     std::string precision = "fp32";
@@ -29,6 +32,8 @@ struct StepConfig {
     std::string lines = "none";        ///< of the step schedule, as text, after the program's own
     std::string tuned = "none";        ///< lines that a search found, before those of `lines`; auto: to be looked up
     int workers = 1;                   ///< whose gradients are added
+    bool deterministic = false;        ///< the same bits for any number of workers
+    int parts = 0;                     ///< of a batch, whose gradients are added in a tree; 0: one for each worker
     std::string freeze = "none";       ///< patterns of names of parameters that are not trained, with commas between
     double ema = 0;                    ///< how much of the average of weights stays in a step; 0: none is kept
     std::string param_group = "none";  ///< texts of groups of parameters, with semicolons between
@@ -39,6 +44,8 @@ struct StepConfig {
     bool scales_loss() const { return precision == "fp16"; }
     bool accumulates() const { return accumulate > 1; }
     bool averages() const { return ema > 0; }
+    /// What a batch is cut into: each part has its own forward and backward pass.
+    int batch_parts() const { return parts ? parts : workers; }
     std::vector<std::string> freeze_patterns() const;
     std::vector<ParamGroup> param_groups() const;
     bool operator==(const StepConfig &) const = default;

@@ -26,13 +26,14 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
             j["frozen"] = w.frozen;
     }
     if (v.role == Role::state || v.role == Role::gradient || v.role == Role::master_low || v.role == Role::share ||
-        v.role == Role::master)
+        v.role == Role::master || v.role == Role::partial)
         j["parameter"] = p.parameters[v.parameter].value.index;
     if (id.index < int(p.graph.values().size()))
         if (const auto &elements = p.graph.values()[size_t(id.index)].constant; !elements.empty())
             j["constant"] = elements;
     const auto at = memory.offset.find(id);
     if (v.role == Role::activation) j["offset"] = at == memory.offset.end() ? -1 : at->second;
+    if (v.role == Role::partial) j["level"] = v.level;
     if (v.role == Role::share) j["worker"] = v.worker, j["stored"] = false;
     if (v.part_of || !v.stored || (v.role == Role::activation && at == memory.offset.end())) j["stored"] = false;
     return j;
@@ -116,6 +117,7 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
               {"output", p.output.index},
               {"scalars", p.scalar_names},
               {"scalar_values", p.scalar_values}};
+    if (p.parts) j["parts"] = p.parts;
     if (const Machine &m = p.schedule->machine; m.device == "cuda")
         j["capability"] = m.target.get_cuda_capability_lower_bound();
     if (p.evaluation.loss)

@@ -51,6 +51,8 @@ private:
             return "d(" + v.name + ")";
         case Role::share:
             return fmt::format("d({}) of worker {}", v.name, v.worker);
+        case Role::partial:
+            return fmt::format("d({}) of {} parts", v.name, 1 << v.level);
         default:
             return v.name;
         }

@@ -17,8 +17,8 @@ std::string DataType::str() const {
 }
 
 const char *role_name(Role role) {
-    static const char *names[] = {"input", "parameter",  "state", "gradient", "activation", "scalars",    "norms",
-                                  "scale", "master_low", "count", "share",    "master",     "loss_scaler"};
+    static const char *names[] = {"input", "parameter",  "state", "gradient", "activation", "scalars",     "norms",
+                                  "scale", "master_low", "count", "share",    "master",     "loss_scaler", "partial"};
     return names[int(role)];
 }
 

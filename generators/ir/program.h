@@ -199,12 +199,15 @@ struct Program {
     int norms_apart = 1;             ///< entries between one norm and the next: where a device can begin an array
     int gradient_norms = 0;          ///< the first entries of the norms
     int workers = 1;
+    int parts = 0;         ///< of a batch, whose gradients are added in a tree; 0: one for each worker, in "step"
     bool guarded = false;  ///< an update is withheld where a gradient is not finite
     ChunkedHead chunks;
     Evaluation evaluation;
     Spared spared;
     MemoryPlan memory;
 
+    /// The entry that ends a step's backward pass.
+    const char *backward_entry() const { return parts ? "first" : "step"; }
     /// The loss, and what it is made of.
     std::vector<ValueId> losses() const {
         std::vector<ValueId> list = {loss};

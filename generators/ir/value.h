@@ -40,7 +40,8 @@ enum class Role {
     count,
     share,
     master,
-    loss_scaler
+    loss_scaler,
+    partial
 };
 const char *role_name(Role role);
 
@@ -54,6 +55,7 @@ struct Value {
     CallId producer = {};        ///< of values of the model: the call that makes it; none: an input
     bool stored = true;          ///< false: exists only inside kernels
     int worker = -1;             ///< of a share: whose gradient it is
+    int level = -1;              ///< of a partial: it is a gradient's sum over 2^level parts of a batch
     ValueId part_of = {};        ///< rows of this value, where they are
     int64_t begin = 0;           ///< elements before them
     ValueId remat = {};          ///< the copy that the backward pass computes again and reads instead

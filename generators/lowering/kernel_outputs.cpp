@@ -91,12 +91,14 @@ Expr KernelOutputs::whole_gradient(const ir::Update &u, const std::vector<int> &
     const ir::Parameter &w = p.parameters[u.w];
     if (in.arrays.count(w.gradient)) return gradient_in_update(u.w, extents, v);
     if (w.shares.empty()) return in.image(w.gradient, extents, "g")(as_exprs(v));
-    Expr g;
-    for (ValueId share : w.shares) {  // in the order of the workers
-        Expr one = in.image(share, extents, fmt::format("g{}", p.values[share].worker))(as_exprs(v));
-        g = g.defined() ? g + one : one;
-    }
-    return g;
+    // As the runtime adds them: the first half of the workers plus the second one.
+    const std::function<Expr(size_t, size_t)> sum = [&](size_t first, size_t count) -> Expr {
+        const size_t half = count / 2;
+        if (count > 1) return sum(first, half) + sum(first + half, count - half);
+        const ValueId share = w.shares[first];
+        return in.image(share, extents, fmt::format("g{}", p.values[share].worker))(as_exprs(v));
+    };
+    return sum(0, w.shares.size());
 }
 
 /// Elements are stored one after the other, and Halide computes all of them first only where it sees one that reads

@@ -1,4 +1,6 @@
 #pragma once
+// Sums of several numbers or arrays as a tree: the first half, by itself a tree, plus the second one. Whoever has the
+// numbers of a whole branch may add these first: where their count is a power of two, the sum has the same bits.
 
 #include <HalideRuntime.h>
 
@@ -8,27 +10,60 @@
 
 namespace cryolite {
 
-/// to = from[0] + from[1] + ..., in this order whatever the number of threads; `to` may be one of them.
-inline void add_in_order(float *to, std::span<const float *const> from, size_t count, void *context) {
-    static constexpr size_t block = 4096;  // elements: all shares of one stay in the first cache
+/// None come to 0.
+inline double tree_sum(std::span<const double> of) {
+    if (of.size() < 2) return of.empty() ? 0 : of[0];
+    return tree_sum(of.first(of.size() / 2)) + tree_sum(of.subspan(of.size() / 2));
+}
+
+namespace sums {
+
+constexpr size_t block = 2048;  // elements: some of them stay in the first cache
+using Arrays = std::span<const float *const>;
+
+/// sum = the elements from `begin` on of all of these arrays; `sum` is none of them.
+inline void tree_of_block(float *sum, Arrays from, size_t begin, size_t count) {
+    if (from.size() == 1) return void(std::copy_n(from[0] + begin, count, sum));
+    const Arrays first = from.first(from.size() / 2), second = from.subspan(from.size() / 2);
+    tree_of_block(sum, first, begin, count);
+    alignas(64) float other[block];
+    const float *right = second.size() == 1 ? second[0] + begin : other;
+    if (right == other) tree_of_block(other, second, begin, count);
+    for (size_t i = 0; i < count; i++) sum[i] += right[i];
+}
+inline void chain_of_block(float *sum, Arrays from, size_t begin, size_t count) {
+    std::copy_n(from[0] + begin, count, sum);
+    for (const float *next : from.subspan(1))
+        for (size_t i = 0; i < count; i++) sum[i] += next[begin + i];
+}
+
+template <void (*of_block)(float *, Arrays, size_t, size_t)>
+void add(float *to, Arrays from, size_t count, void *context) {
     struct Work {
         float *to;
-        std::span<const float *const> from;
+        Arrays from;
         size_t count;
     } work{to, from, count};
-    auto add = [](void *, int index, uint8_t *closure) {
+    auto task = [](void *, int index, uint8_t *closure) {
         const Work &w = *reinterpret_cast<const Work *>(closure);
         const size_t begin = size_t(index) * block, n = std::min(block, w.count - begin);
         alignas(64) float sum[block];
-        std::copy_n(w.from[0] + begin, n, sum);
-        for (size_t k = 1; k < w.from.size(); k++) {
-            const float *share = w.from[k] + begin;
-            for (size_t i = 0; i < n; i++) sum[i] += share[i];
-        }
+        of_block(sum, w.from, begin, n);
         std::copy_n(sum, n, w.to + begin);
         return 0;
     };
-    halide_do_par_for(context, add, 0, int((count + block - 1) / block), reinterpret_cast<uint8_t *>(&work));
+    halide_do_par_for(context, task, 0, int((count + block - 1) / block), reinterpret_cast<uint8_t *>(&work));
+}
+
+}  // namespace sums
+
+/// to = the sum of `from` as a tree, whatever the number of threads; `to` may be one of them.
+inline void add_in_tree(float *to, sums::Arrays from, size_t count, void *context) {
+    sums::add<sums::tree_of_block>(to, from, count, context);
+}
+/// to = from[0] + from[1] + ..., one after the other; `to` may be one of them.
+inline void add_in_order(float *to, sums::Arrays from, size_t count, void *context) {
+    sums::add<sums::chain_of_block>(to, from, count, context);
 }
 
 }  // namespace cryolite

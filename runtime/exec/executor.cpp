@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "runtime/exec/at_work.h"
 #include "runtime/io/error.h"
 #include "runtime/plan/memory_need.h"
 
@@ -30,6 +31,10 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
     device_.check_capability(plan().capability);
     if (plan().workers != (collective ? collective->workers : 1))
         fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
+    if (plan().parts && device_.name() != "cpu")
+        fail("parts of a batch add gradients in the host's memory, but theirs are on the device {}; leave "
+             "--deterministic out",
+             device_.name());
     if (collective) take_part(collective);
     try {
         allocate();
@@ -154,6 +159,7 @@ void Executor::resolve() {
         if (tracing())
             for (const PlanCall &c : calls) trace_note(c.name, stages_in_words(c));
     }
+    resolve_parts();
 }
 
 halide_buffer_t Executor::bound(const PlanCall::Bound &a, const std::string &type) {
@@ -239,24 +245,6 @@ void Executor::resolve(Line &line, const PlanCall &c, int shared) {
     }
     use_dialect(call, k.dialects[size_t(k.chosen)], at);
 }
-
-namespace {
-
-/// A worker owes signs of life while it runs a plan.
-class AtWork {
-public:
-    explicit AtWork(Collective *collective) : collective_(collective) { set(true); }
-    ~AtWork() { set(false); }
-    AtWork(const AtWork &) = delete;
-
-private:
-    Collective *collective_;
-    void set(bool at_work) {
-        if (collective_) collective_->signs.at_work.store(at_work, std::memory_order_release);
-    }
-};
-
-}  // namespace
 
 void Executor::check(const Line &line, const CallFailure &failure, size_t first) const {
     if (failure.call < 0) return;

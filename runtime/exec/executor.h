@@ -32,6 +32,7 @@ public:
 
     /// A plan as a list of calls ready to run; empty where the bundle has none of this name.
     struct Line;
+    struct PartSums;
     const Line &line(const std::string &plan) const { return lines_.at(plan); }
     bool has(const std::string &plan) const { return lines_.count(plan) != 0; }
     /// Runs every kernel of the plan, each after those whose results it needs. Errors name the kernel. `seconds`, where
@@ -41,6 +42,9 @@ public:
     /// `work`, which may be to tell other workers, or to wait for them; `computes`: it writes what the call writes.
     using Around = std::function<void(size_t call, bool computes, const std::function<void()> &work)>;
     void run_each(const Line &line, const Around &around);
+    /// After the backward pass of one of this worker's parts of a batch, the earlier ones of which have been added:
+    /// keeps the gradients as partial sums of a tree, or after the last part leaves the whole sums in their place.
+    void add_part(int part);
     /// Zeroes what every step computes anew: activations, gradients and their norms.
     void clear_results();
 
@@ -68,8 +72,10 @@ private:
     std::map<std::string, std::vector<int>> shared_;  ///< by plan and call: its number among what workers do together
     std::map<std::string, std::vector<Exchange>> exchanges_;  ///< by plan: between devices
     std::map<std::string, Line> lines_;
+    std::deque<PartSums> part_sums_;  ///< by part of this worker; empty: it has one
 
     void allocate();
+    void resolve_parts();
     void release();
     void take_part(Collective *collective);
     std::vector<Place> places() const;
@@ -122,6 +128,20 @@ struct Executor::Line {
     std::vector<int> call_of;        ///< by `ready`
     std::unique_ptr<Replay> replay;  ///< what the device keeps of `ready`
     void *context = nullptr;
+};
+
+/// What follows the backward pass of a part of the batch.
+struct Executor::PartSums {
+    /// Of one gradient.
+    struct Sum {
+        float *to;
+        std::vector<const float *> from;  ///< the gradient, then partial sums of more and more parts
+        size_t count;
+        void *context;
+        void *argv[1];
+    };
+    std::deque<Sum> sums;
+    std::vector<KernelCall> calls;
 };
 
 }  // namespace cryolite

@@ -15,7 +15,7 @@ int offer(void **argv) {
 }
 int add(void **argv) {
     auto *end = static_cast<End *>(argv[0]);
-    return add_in_order(end->sum, end->collective->shares(end->number), size_t(end->count), end->context), 0;
+    return add_in_tree(end->sum, end->collective->shares(end->number), size_t(end->count), end->context), 0;
 }
 int publish(void **argv) {
     auto *end = static_cast<End *>(argv[0]);

@@ -31,7 +31,7 @@ std::string MemoryNeed::table_of_arrays() const {
         return at == roles.end() ? int64_t{0} : at->second;
     };
     const int64_t weights = of("parameter") + of("master_low") + of("master"), state = of("state"),
-                  gradients = of("gradient"), activations = of("activation");
+                  gradients = of("gradient") + of("partial"), activations = of("activation");
     return line("weights", weights) + line("optimizer state", state) + line("gradients", gradients) +
            line("activations", activations) +
            line("batches, norms, numbers", bytes() - staging - process - weights - state - gradients - activations);

@@ -44,7 +44,7 @@ PlanBuffer buffer_of(const json &j) {
     b.name = j.at("name"), b.role = j.at("role"), b.type = j.at("type"), b.bytes = whole<int64_t>(j.at("bytes"));
     b.shape = extents_of(j.at("shape"));
     b.offset = whole(j, "offset", int64_t{-1});
-    b.parameter = whole(j, "parameter", -1), b.worker = whole(j, "worker", -1);
+    b.parameter = whole(j, "parameter", -1), b.worker = whole(j, "worker", -1), b.level = whole(j, "level", -1);
     b.stored = j.value("stored", true), b.frozen = j.value("frozen", ""), b.of_layer = j.value("of_layer", false);
     b.format_why = j.value("format_why", "");
     if (j.contains("layout")) b.layout = {whole<int>(j["layout"].at("panel")), whole<int>(j["layout"].at("dim"))};
@@ -117,7 +117,7 @@ Plan Plan::parse(const std::string &text, const std::string &origin) {
         if (j.at("format") != format)
             fail("its format is {}, expected {}: it is another version's; build again with ./cryolite",
                  j["format"].dump(), format);
-        p.workers = whole(j, "workers", 1);
+        p.workers = whole(j, "workers", 1), p.parts = whole(j, "parts", 0);
         p.device = j.value("device", p.device);
         p.capability = whole(j, "capability", 0);
         p.task = j.at("task"), p.arena = whole<int64_t>(j.at("arena")),
@@ -201,7 +201,8 @@ std::map<std::string, int64_t> Plan::memory(int replicas) const {
     std::map<std::string, int64_t> bytes = {{"activation", arena * replicas}};
     for (const PlanBuffer &b : buffers)
         if (b.stored && b.role != "activation")
-            bytes[b.role] += b.bytes * (b.role == "gradient" || b.role == "input" ? replicas : 1);
+            bytes[b.role] +=
+                b.bytes * (b.role == "gradient" || b.role == "input" || b.role == "partial" ? replicas : 1);
     return bytes;
 }
 

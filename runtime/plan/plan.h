@@ -22,8 +22,9 @@ struct PlanBuffer {
     std::vector<int> shape;  ///< innermost extent first
     int64_t bytes = 0;       ///< in storage, padding included
     int64_t offset = -1;     ///< activations: place in the arena
-    int parameter = -1;      ///< of a gradient, state, master_low, master or share
+    int parameter = -1;      ///< of a gradient, state, master_low, master, share or partial
     int worker = -1;         ///< whose gradient a share is
+    int level = -1;          ///< of a partial: it is the sum over 2^level parts of the batch
     bool stored = true;
     PanelLayout layout = {};
     std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is
@@ -112,7 +113,8 @@ struct Plan {
     std::string device = "cpu";  ///< what its kernels were compiled for
     int capability = 0;          ///< of the device cuda: what a GPU has to have at least, 80 for 8.0
     std::string task;            ///< "tokens" or "features"
-    int workers = 1;             ///< data-parallel replicas; batches are those of one
+    int workers = 1;             ///< data-parallel replicas
+    int parts = 0;               ///< of a batch, whose gradients are added in a tree; 0: one for each worker, in "step"
     int64_t arena = 0, arena_unshared = 0;
     int loss = -1, output = -1;
     struct Term {
@@ -152,6 +154,13 @@ struct Plan {
     /// none beside it.
     int master_of(int parameter) const;
     int gradient_of(int parameter) const;  ///< the buffer; -1: none
+    /// What a batch is cut into, whose size the inputs have, and how many of these a worker has, one after the other.
+    int batch_parts() const { return parts ? parts : workers; }
+    int parts_of_worker() const { return batch_parts() / workers; }
+    /// The plan that follows the forward pass of micro-batch k of so many.
+    const char *backward(int k, int accumulate) const {
+        return k == accumulate - 1 && !parts ? "step" : k == 0 ? "first" : "accumulate";
+    }
     /// Bytes by role of what is stored, with so many of the workers in one process; activations: those of the arenas.
     std::map<std::string, int64_t> memory(int replicas) const;
     std::map<std::string, int64_t> memory() const { return memory(workers); }

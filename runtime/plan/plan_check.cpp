@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <set>
 
 #include "bundle/loss_scale.h"
+#include "bundle/step_config.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -74,6 +77,10 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
             b.type != "float32" || w.type != "float16" || b.stored_elements() != w.stored_elements())
             fail("'{}' is no master of '{}': {} in {} bytes for {} in {}", b.name, w.name, b.type, b.bytes, w.type,
                  w.bytes);
+    if (b.role == "partial")
+        if (const int g = p.gradient_of(b.parameter);
+            g < 0 || b.type != "float32" || b.bytes != p.buffers[size_t(g)].bytes || b.level < 0 || !b.stored)
+            fail("'{}' is no sum of gradients of parameter {}, over 2^{} parts", b.name, b.parameter, b.level);
     if (b.role == "loss_scaler" && (b.elements() != 1 || b.bytes != 4))
         fail("'{}' is [{}] in {} bytes", b.name, fmt::join(b.shape, ", "), b.bytes);
 }
@@ -193,10 +200,26 @@ void check_groups(const Plan &p) {
     }
 }
 
+/// The sums of a worker's parts are added in a tree: their numbers follow from that of the parts.
+void check_parts(const Plan &p) {
+    if (p.parts == 0) return;
+    const int each = p.parts > 0 && p.parts % p.workers == 0 ? p.parts / p.workers : 0;
+    if (!std::has_single_bit(unsigned(each)) || p.parts > most_batch_parts || !p.plans.contains("first"))
+        fail("it is for {} parts of a batch, of {} workers", p.parts, p.workers);
+    std::map<int, std::set<int>> levels;
+    for (const PlanBuffer &b : p.buffers)
+        if (b.role == "partial") levels[b.parameter].insert(b.level);
+    for (const PlanBuffer &b : p.buffers)
+        if (b.role == "gradient")
+            for (int level = 0; 1 << level < each; level++)
+                if (!levels[b.parameter].count(level)) fail("'{}' has no sum of 2^{} parts", b.name, level);
+}
+
 }  // namespace
 
 void check_plan(const Plan &p) {
     if (p.workers < 1 || p.workers > 1 << 16) fail("it is for {} workers", p.workers);
+    check_parts(p);
     if (p.capability < 0 || (p.device == "cuda") != (p.capability > 0))
         fail("it is for the device {} with the compute capability {}", p.device, p.capability);
     if (!counts(p.arena) || !counts(p.arena_unshared)) fail("its arena has {} bytes", p.arena);

@@ -5,6 +5,7 @@
 
 #include "runtime/collective/local/local_collective.h"
 #include "runtime/collective/nccl/nccl_collective.h"
+#include "runtime/collective/sum.h"
 #include "runtime/formats/safetensors.h"
 #include "runtime/io/error.h"
 #include "runtime/io/rng.h"
@@ -34,7 +35,7 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
                                                         collectives_.empty() ? nullptr : collectives_[w].get(),
                                                         w == 0 || apart_ ? nullptr : executors_[0].get()));
     for (auto &e : executors_) e->resolve(), upload_constants(*e);
-    values_.resize(size_t(workers()));
+    values_.resize(size_t(plan().batch_parts())), sums_.resize(size_t(workers()));
     share_state();
     const int scalars = plan().find("scalars");
     scalars_.resize(scalars < 0 ? plan().scalar_names.size() : size_t(plan().buffers[size_t(scalars)].elements()));
@@ -76,7 +77,7 @@ void Trainer::all(const std::function<void(int)> &work) {
 
 bool Trainer::settled() const { return !pending_ && !collectives_.empty() && collectives_[0]->settled(); }
 
-int Trainer::batch() const { return plan().buffers[size_t(targets_)].shape.back() * workers(); }
+int Trainer::batch() const { return plan().buffers[size_t(targets_)].shape.back() * plan().batch_parts(); }
 int Trainer::targets_per_example() const { return int(plan().buffers[size_t(targets_)].elements() / own_batch()); }
 int Trainer::rows_per_example() const {
     const PlanBuffer &targets = plan().buffers[size_t(targets_)];
@@ -177,15 +178,15 @@ bool Trainer::set(const std::string &scalar, double value, double share) {
 }
 
 void Trainer::check_size(const Batch &batch) const {
-    const int64_t reads = plan().buffers[size_t(input_)].elements() * workers();
+    const int64_t reads = plan().buffers[size_t(input_)].elements() * plan().batch_parts();
     const size_t have = plan().task == "tokens" ? batch.tokens.size() : batch.features.size();
     if (int64_t(have) != reads) fail("a micro-batch has {} values, the model reads {}", have, reads);
-    const int64_t aims = plan().buffers[size_t(targets_)].elements() * workers();
+    const int64_t aims = plan().buffers[size_t(targets_)].elements() * plan().batch_parts();
     const size_t given = predicts_numbers() ? batch.numbers.size() : batch.targets.size();
     if (int64_t(given) != aims) fail("a micro-batch has {} targets, the model reads {}", given, aims);
 }
 
-/// Part `part` of a micro-batch, of as many as there are workers, for a worker of this process.
+/// Part `part` of a micro-batch, of all that it is cut into, for a worker of this process.
 void Trainer::feed(int worker, const Batch &batch, int part) {
     const PlanBuffer &in = plan().buffers[size_t(input_)], &targets = plan().buffers[size_t(targets_)];
     const auto *values = plan().task == "tokens" ? reinterpret_cast<const char *>(batch.tokens.data())
@@ -225,12 +226,12 @@ double Trainer::loss(int worker, int buffer) {
     return value;
 }
 
-/// The sum over all workers, in their order, of what those of this process have.
-double Trainer::summed(std::span<double> values) {
-    if (processes_.size() > 1) collectives_[0]->all_gather(values);
-    double sum = 0;
-    for (double v : values) sum += v;
-    return sum;
+/// Of `values_`, of which this process has those of its workers, in a tree: a worker's parts are a branch of it.
+double Trainer::sum_of_parts() {
+    for (size_t w = 0; w < executors_.size(); w++)
+        sums_[size_t(first()) + w] = tree_sum(std::span(values_).subspan(size_t(part_of(int(w), 0)), size_t(parts())));
+    if (processes_.size() > 1) collectives_[0]->all_gather(sums_);
+    return tree_sum(sums_);
 }
 
 std::vector<double> Trainer::of_all(double here) {
@@ -262,29 +263,36 @@ const StepResult *Trainer::rest() { return unread_ ? read_step() : nullptr; }
 
 void Trainer::start_step(const std::function<const Batch &()> &next, int accumulate) {
     set("step", double(steps_ + 1));
-    set("loss_scale", 1.0 / accumulate / workers());
+    set("loss_scale", 1.0 / accumulate / plan().batch_parts());
     const size_t terms = 1 + plan().terms.size();
+    const int passes = parts() * accumulate;  // of each worker: all micro-batches of a part, then the next part
     Started &s = started_[steps_ % 2];
-    s.losses.resize(executors_.size() * size_t(accumulate) * terms);
+    s.losses.resize(executors_.size() * size_t(passes) * terms);
     const bool ahead = draw_ahead(next, accumulate);
+    const Batch *batch = nullptr;
     size_t begun = 0;
-    for (int k = 0; k < accumulate; k++) {
-        const Batch &batch = ahead ? held_[size_t(k)] : next();
-        if (!ahead) count(batch);
+    for (int pass = 0; pass < passes; pass++) {
+        const int part = pass / accumulate, k = pass % accumulate;
+        if (ahead)
+            batch = &held_[size_t(k)];
+        else if (part == 0)
+            count(*(batch = &next()));
         size_t ended = 0;
         all([&](int w) {
             size_t call = begun;
-            feed(w, batch, first() + w);
+            feed(w, *batch, part_of(w, part));
             tell_mean_weights(w, weights_);
-            tell_mode(w, true, int64_t(k) * workers() + first() + w);
+            tell_mode(w, true, int64_t(k) * plan().batch_parts() + part_of(w, part));
             // Updates that wait for this pass still read the numbers of the step that they belong to.
             run(w, pending_ ? "deferred" : "forward", call);
-            if (k == 0)
+            if (pass == 0)
                 executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(),
                                               scalars_.size() * sizeof(double));
-            bool last = k == accumulate - 1;
-            run(w, last ? "step" : k == 0 ? "first" : "accumulate", call);
-            fetch_losses(w, &s.losses[size_t(w * accumulate + k) * terms]);
+            run(w, plan().backward(k, accumulate), call);
+            fetch_losses(w, &s.losses[size_t(w * passes + pass) * terms]);
+            if (k == accumulate - 1) executors_[size_t(w)]->add_part(part);
+            // Where all updates wait for the next pass, and there is nothing to add, it is empty.
+            if (pass == passes - 1 && plan().parts && executors_[size_t(w)]->has("step")) run(w, "step", call);
             if (w == 0) ended = call;
         });
         begun = ended;
@@ -318,15 +326,13 @@ void Trainer::fetch_losses(int worker, float *to) {
     for (const Plan::Term &t : plan().terms) executors_[size_t(worker)]->fetch(++to, t.buffer, sizeof(float));
 }
 
-/// Of a step's losses: over micro-batches and all workers.
+/// Of a step's losses: over micro-batches and all parts of a batch.
 double Trainer::mean_of(const Started &s, size_t term) {
-    const int accumulate = s.accumulate;
-    const size_t terms = 1 + plan().terms.size();
+    const size_t accumulate = size_t(s.accumulate), terms = 1 + plan().terms.size();
     std::ranges::fill(values_, 0.0);
-    for (size_t w = 0; w < executors_.size(); w++)
-        for (size_t k = 0; k < size_t(accumulate); k++)
-            values_[size_t(first()) + w] += s.losses[(w * size_t(accumulate) + k) * terms + term];
-    return workers() == 1 ? values_[0] / accumulate : summed(values_) / workers() / accumulate;
+    for (size_t i = 0; i * terms < s.losses.size(); i++)
+        values_[size_t(part_of(0, 0)) + i / accumulate] += s.losses[i * terms + term];
+    return sum_of_parts() / plan().batch_parts() / s.accumulate;
 }
 
 void Trainer::flush() {

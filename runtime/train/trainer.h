@@ -169,16 +169,17 @@ private:
     bool apart_ = false;                      ///< each worker has a device of its own
     std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state in several memories
     std::vector<double> scalars_;             ///< those of all parameters, then those of groups, as the buffer has them
-    std::vector<double> values_;
-    RowWeights weights_;       ///< of the step, or of the batch that is evaluated
-    std::vector<Batch> held_;  ///< the micro-batches of a step, where all are counted first
+    std::vector<double> values_;              ///< by part of a batch
+    std::vector<double> sums_;                ///< by worker
+    RowWeights weights_;                      ///< of the step, or of the batch that is evaluated
+    std::vector<Batch> held_;                 ///< the micro-batches of a step, where all are counted first
     std::vector<float> output_, row_major_, storage_;
     /// A step whose results are on their way.
     struct Started {
         uint64_t step = 0;
         std::vector<uint64_t> marks;  ///< by worker of this process: the end of the step
         int accumulate = 0;
-        std::vector<float> losses;            ///< by worker of this process, micro-batch, the loss and its terms
+        std::vector<float> losses;  ///< by worker of this process, its part, micro-batch, the loss and its terms
         std::array<int32_t, 2> updates = {};  ///< done and withheld
     };
     std::array<Started, 2> started_;  ///< by the step's number: the last one, and that before
@@ -209,7 +210,10 @@ private:
     int first() const { return processes_.rank(); }  ///< number of this process's first worker
     int workers() const { return plan().workers; }   ///< in all processes
     int targets_per_example() const;
-    int own_batch() const { return batch() / workers(); }
+    int parts() const { return plan().parts_of_worker(); }  ///< of a batch, that each worker has
+    int own_batch() const { return batch() / plan().batch_parts(); }
+    /// Of a worker of this process its part number k, among all parts of a batch.
+    int part_of(int worker, int k) const { return (first() + worker) * parts() + k; }
     void all(const std::function<void(int)> &work);
     void share_state();
     Executor *holder_of(const Share &share);
@@ -232,7 +236,7 @@ private:
     /// Of so many examples, those of a worker's part of the batch.
     int examples_of(int part, int examples) const;
     void weigh_rows(int worker, int examples);
-    double summed(std::span<double> values);
+    double sum_of_parts();
     void fetch_output(int worker, std::span<float> to);
     std::string write(const fs::path &path, const std::string &role);
     TensorShape shape_of(int buffer) const;

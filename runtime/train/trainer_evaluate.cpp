@@ -33,16 +33,18 @@ double Trainer::evaluate(const Batch &batch, int examples, const RowWeights *amo
     const bool weighted = plan().evaluation.loss >= 0;
     std::ranges::fill(values_, 0.0);
     all([&](int w) {
-        const int part = first() + w, own = examples_of(part, examples);
-        if (own == 0) return;
-        feed(w, batch, part);
-        tell_mean_weights(w, among ? *among : weights_);
-        tell_mode(w, false);
-        if (weighted) weigh_rows(w, own);
-        run_head(w, "evaluate");
-        values_[size_t(part)] = own * loss(w, weighted ? plan().evaluation.loss : plan().loss);
+        for (int k = 0; k < parts(); k++) {
+            const int part = part_of(w, k), own = examples_of(part, examples);
+            if (own == 0) return;
+            feed(w, batch, part);
+            tell_mean_weights(w, among ? *among : weights_);
+            tell_mode(w, false);
+            if (weighted) weigh_rows(w, own);
+            run_head(w, "evaluate");
+            values_[size_t(part)] = own * loss(w, weighted ? plan().evaluation.loss : plan().loss);
+        }
     });
-    return (workers() == 1 ? values_[0] : summed(values_)) / examples;
+    return sum_of_parts() / examples;
 }
 
 /// The rows of a worker's first examples count alike, padding nothing.

@@ -19,9 +19,10 @@ void Trainer::count(const Batch &batch) {
     weights_.add(rows_of(batch, this->batch()));
 }
 
-/// Where rows count differently, and the mean is over several micro-batches, these are drawn before the first gradient.
+/// Where rows count differently, and the mean is over several micro-batches, these are drawn before the first gradient;
+/// where a worker has several parts of a batch, before it goes through them for each part.
 bool Trainer::draw_ahead(const std::function<const Batch &()> &next, int accumulate) {
-    if (!weights_.differ() || accumulate == 1) return false;
+    if (accumulate == 1 || !(weights_.differ() || parts() > 1)) return false;
     weights_.clear();
     held_.resize(size_t(accumulate));
     for (Batch &held : held_) {

@@ -1,4 +1,5 @@
 #include "apps/cryolite/report/events.h"
+#include "apps/cryolite/report/progress.h"
 
 #include <cmath>
 
@@ -35,6 +36,13 @@ TEST_CASE("nine digits give a float back") {
         const auto j = nlohmann::json::parse(to_json(StepEvent{1, loss, 1, 1, 1}));
         CHECK(j["loss"].get<float>() == loss);
     }
+}
+
+TEST_CASE("the time of a step has digits, however short it is") {
+    CHECK(step_time_text(0.01234) == "12.3 ms");
+    CHECK(step_time_text(1e-4) == "0.1 ms");
+    CHECK(step_time_text(4.56e-5) == "45.6 µs");
+    CHECK(step_time_text(0) == "0.0 µs");
 }
 
 TEST_CASE("what is no number is still JSON") {

@@ -200,6 +200,9 @@ TEST_CASE("the lines of a schedule are those of its file") {
     CHECK(lines("s(head).compute_root();\n") == "s(head).compute_root();\n");
     CHECK(bundle_key(settings({{"schedule", file}})).at("lines") == "s(head).compute_root();\n");
     CHECK_FALSE(bundle_key(settings({})).contains("lines"));
+    std::vector<std::string> argv;
+    add_request(argv, bundle_request(settings({{"schedule", file}})));
+    CHECK(std::vector(argv.end() - 2, argv.end()) == std::vector<std::string>{"--lines-from", "a.schedule"});
     CHECK_ERROR(lines(" \n"), "a.schedule: it is empty, expected lines of a step schedule as text");
     CHECK_ERROR(lines(std::string("s(a)\0", 5)), "a.schedule: it is not UTF-8");
     CHECK_ERROR(lines("// \xff"), "a.schedule: it is not UTF-8");
@@ -214,6 +217,25 @@ TEST_CASE("every worker has its part of the batch") {
     CHECK(s.param("batch", 0) == 12);
     CHECK(bundle_request(s).params.at("batch") == "3");
     CHECK(bundle_request(s).step.workers == 4);
+}
+
+TEST_CASE("--deterministic cuts a batch into parts, as many whatever the number of workers") {
+    for (const char *workers : {"1", "2", "4"}) {
+        const TrainSettings s = settings({{"deterministic", "true"}, {"workers", workers}});
+        CHECK(s.parts == 4);  // of a batch of 12
+        CHECK(bundle_request(s).params.at("batch") == "3");
+        CHECK(bundle_key(s).at("parts") == 4);
+        CHECK(s.tuned == "none");
+    }
+    CHECK(settings({{"deterministic", "true"}, {"batch", "32"}, {"workers", "8"}}).parts == 8);
+    CHECK(settings({{"deterministic", "true"}, {"batch", "7"}}).parts == 1);
+    CHECK_FALSE(bundle_key(settings({})).contains("parts"));
+    CHECK_ERROR(settings({{"deterministic", "true"}, {"workers", "3"}}),
+                "--deterministic cuts --batch 12 into 4 parts, a power of two, and 3 workers cannot have equally many "
+                "of them: use 4 workers at most, a power of two");
+    CHECK_ERROR(settings({{"deterministic", "true"}, {"dialect", "auto"}}), "auto is what is faster in a run");
+    CHECK_ERROR(settings({{"deterministic", "true"}, {"tuned", "auto"}}), "--deterministic does without --tuned auto");
+    CHECK_ERROR(settings({{"deterministic", "true"}, {"device", "opencl"}}), "adds gradients in the host's memory");
 }
 
 TEST_CASE("a weaker place's least rate gives way to a rate of the command line") {

@@ -36,6 +36,9 @@ done
 "$command" train "$programs/regressor.cpp" --cache "$work/cache" --out none > out 2> err
 [ $? = 2 ] && grep -q "name a table with --data FILE.csv, whose last column is the target" err || fail "regressor: no data: $(tail -1 err)"
 learns regressor2 0.5 "$programs/regressor.cpp" --data numbers.csv --steps 200 --outputs 2 --columns 2 --batch 24
+sed 's/$/,1/' numbers.csv > wide.csv
+"$command" train "$programs/regressor.cpp" --data wide.csv --outputs 2 --columns 2 --batch 24 --cache "$work/cache" --out wide > out 2> err
+[ $? = 2 ] && grep -q "3 features in a row, the model reads 2: name another --data, or give --columns 3" err || fail "regressor: other columns: $(tail -1 err)"
 "$command" train "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 100 --optimizer sign-sgd --lr 0.002 \
     --out rule --cache "$work/cache" > rule.out 2> rule.err || fail "a rule of the program: $(tail -1 rule.err)"
 "$command" check "$programs/smoother.cpp" --reach 3 --width 8 --cache "$work/cache" > out 2>&1 ||
@@ -53,14 +56,14 @@ cmp -s <(sed 's| *//.*||' printed.schedule) <(sed 's| *//.*||' again) || fail "i
 # Numbers of the loops that hold the update are gone where they hold none.
 sed 's/compute_at(next(hidden.weight))/compute_root()/' printed.schedule > rest.schedule
 "$command" explain "$programs/smoother.cpp" --ir lines --schedule rest.schedule --cache "$work/cache" > out 2> err
-[ $? != 0 ] && grep -q "schedule:[0-9]*:[0-9]*: no kernel of loops(hidden, d_parameter) has a number 'prefetch'; there are " err ||
+[ $? != 0 ] && grep -q "rest.schedule:[0-9]*:[0-9]*: no kernel of loops(hidden, d_parameter) has a number 'prefetch'; there are " err ||
     fail "a number that the loops do not have: $(tail -1 err)"
 grep -v "^loops(hidden, d_parameter)" rest.schedule > other.schedule
 "$command" explain "$programs/smoother.cpp" --ir lines --schedule other.schedule --cache "$work/cache" 2> err |
-    grep -q "^s(d(hidden.weight)).compute_root();  // schedule:[12]:1: " || fail "a line does not replace the program's: $(tail -1 err)"
+    grep -q "^s(d(hidden.weight)).compute_root();  // other.schedule:[12]:1: " || fail "a line does not replace the program's: $(tail -1 err)"
 echo 's(hiden).compute_root()' > other.schedule
 "$command" explain "$programs/smoother.cpp" --schedule other.schedule --cache "$work/cache" > out 2> err && fail "a line of no layer is taken"
-grep -q "schedule:1:3: the model has no 'hiden'; near it are hidden" err || fail "a name that is not there: $(tail -1 err)"
+grep -q "other.schedule:1:3: the model has no 'hiden'; near it are hidden" err || fail "a name that is not there: $(tail -1 err)"
 # The compiler warns of what the user wrote, and of nothing that it inlined from the standard library.
 sed 's/"block\." + std::to_string(i)/"b" + std::to_string(i) + ".x"/; s/    MyModel() {/    MyModel() {\n        int unused;/' \
     "$programs/my_model.cpp" > warned.cpp

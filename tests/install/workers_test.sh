@@ -48,6 +48,22 @@ for workers in 1 4; do
     near two.json moved.json
 done
 
+# With --deterministic they have the same bits, evaluations too.
+exact=(--deterministic --clip 0.5 --steps 30 --checkpoint-every 30 --eval-every 15)
+exactly() { # exactly A B: the same losses and the same checkpoint
+    cmp <(losses "$1.json") <(losses "$2.json") || fail "--deterministic: $1 and $2 have other losses"
+    for file in model optimizer; do
+        cmp -s "$1/checkpoints/step-000030/$file.safetensors" "$2/checkpoints/step-000030/$file.safetensors" ||
+            fail "--deterministic: $1 and $2 have other bits in $file.safetensors"
+    done
+}
+for workers in 1 2 4; do
+    train "${exact[@]}" --workers $workers --out exact$workers > exact$workers.json 2> err || fail "--deterministic: $(cat err)"
+    exactly exact1 exact$workers
+done
+[ "$(losses exact1.json | wc -l)" = 32 ] || fail "--deterministic: not 30 steps and 2 evaluations"
+refused 2 '--deterministic cuts --batch 6 into 2 parts' "$command" train "${tiny[@]}" --batch 6 --deterministic --workers 3
+
 "$command" bench "${tiny[@]}" --workers 2 --steps 3 > bench.json 2> err || fail "bench --workers 2: $(cat err)"
 [ "$(grep -c '"event":"step"' bench.json)" = 3 ] || fail "bench --workers 2 has not 3 steps"
 "$command" bench "${tiny[@]}" --workers 2 --steps 3 --clip 1 --profile > /dev/null 2> err || fail "bench --profile: $(cat err)"
@@ -66,6 +82,8 @@ else
     grep -q "2 processes of 1 thread" err || fail "processes are not named: $(cat err)"
     cmp <(losses two.json) <(losses ranks.json) || fail "two processes and two workers: other bits"
     same_files two ranks
+    timeout 300 "${mpi[@]}" train "${tiny[@]}" "${exact[@]}" --out exact > exact.json 2> err || fail "mpirun --deterministic: $(cat err)"
+    exactly exact1 exact
     # From processes to threads and back.
     cut two to_ranks && cut ranks to_threads
     timeout 300 "${mpi[@]}" train "${tiny[@]}" --out to_ranks --resume > /dev/null 2> err || fail "mpirun resumes a run of threads: $(cat err)"

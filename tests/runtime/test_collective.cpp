@@ -12,8 +12,8 @@
 
 namespace cryolite::test {
 
-TEST_CASE("a sum is that of all shares in the order of the workers, in the place of its owner") {
-    for (int workers : {2, 3, 5}) {
+TEST_CASE("a sum is the tree of all shares, in the place of its owner") {
+    for (int workers : {2, 3, 5, 8}) {
         const size_t n = 10'007;
         auto ends = local_collectives(workers);
         std::vector<std::vector<float>> shares;
@@ -29,13 +29,15 @@ TEST_CASE("a sum is that of all shares in the order of the workers, in the place
         for (int w = workers - 1; w >= 0; w--) ends[size_t(w)]->offer(0);
         REQUIRE(ends[size_t(owner)]->offered(0));
         CHECK_FALSE(ends[0]->published(0));
-        add_in_order(shares[size_t(owner)].data(), ends[size_t(owner)]->shares(0), n, nullptr);
+        add_in_tree(shares[size_t(owner)].data(), ends[size_t(owner)]->shares(0), n, nullptr);
         ends[size_t(owner)]->publish(0);
         CHECK(ends[0]->published(0));
         for (size_t i = 0; i < n; i++) {
-            float sum = before[0][i];
-            for (int w = 1; w < workers; w++) sum += before[size_t(w)][i];
-            REQUIRE(shares[size_t(owner)][i] == sum);
+            const std::function<float(int, int)> sum = [&](int first, int count) {
+                const int half = count / 2;
+                return count == 1 ? before[size_t(first)][i] : sum(first, half) + sum(first + half, count - half);
+            };
+            REQUIRE(shares[size_t(owner)][i] == sum(0, workers));
         }
         CHECK(shares[0] == before[0]);
     }
@@ -81,7 +83,7 @@ TEST_CASE("schedulers of several workers add and read in many runs: each sees th
                 last = add([&end, s] { end.offer(s); }, last);
                 if (s % workers == w) {
                     auto sum = [&end, &scheduler, &result, s] {
-                        add_in_order(result.data(), end.shares(s), n, &scheduler);
+                        add_in_tree(result.data(), end.shares(s), n, &scheduler);
                     };
                     last = add(sum, last, [&end, s] { return end.offered(s) ? Gate::open : Gate::closed; });
                     last = add([&end, s] { end.publish(s); }, last);

@@ -71,6 +71,7 @@ public:
                   {"peak_gflops", roof_.peak},
                   {"bandwidth_gb_s", roof_.bandwidth},
                   {"workers", plan_.workers},
+                  {"parts", plan_.parts},
                   {"flops", step_flops(plan_, s_.accumulate)},
                   {"arena_bytes", plan_.arena},
                   {"arena_unshared_bytes", plan_.arena_unshared},
@@ -141,6 +142,7 @@ private:
             model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ",
             s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
             plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers)
+            : plan_.parts     ? fmt::format(", in {} parts (forward and backward pass: of one)", plan_.parts)
                               : "",
             grouped(uint64_t(plan_.parameters())), 1e-9 * step_flops(plan_, s_.accumulate), roof_.peak,
             roof_.bandwidth);
@@ -239,7 +241,7 @@ private:
                 for (size_t i = 0; i < c.args.size(); i++)
                     if (plan_.writes(c, i)) written[c.args[i].buffer] = true;
         std::map<int, bool> read;  // by buffer: names need not differ
-        if (auto at = plan_.plans.find("step"); at != plan_.plans.end())
+        if (auto at = plan_.plans.find(plan_.backward(0, 1)); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (const PlanCall::Bound &a : c.args) read[a.buffer] = true;
         std::vector<std::pair<std::string, int64_t>> saved;
@@ -311,8 +313,8 @@ private:
                     computes |= s.name == "d(" + parameter + ")";
                 }
                 if (update)
-                    return {c.worker >= 0 && pass == "step"         ? "in parts, by workers"
-                            : computes                              ? "with its gradient"
+                    return {c.worker >= 0 && pass == "step" ? plan_.workers > 1 ? "in parts, by workers" : "in parts"
+                            : computes                      ? "with its gradient"
                             : pass == "deferred" || pass == "flush" ? "forward, at its next use"
                                                                     : "separate",
                             update->why};

@@ -164,6 +164,8 @@ int run_export(const std::vector<std::string> &arguments) {
     TrainSettings s = understand(request);
     check_library_folder(s.out);
     if (s.workers != 1) fail_usage("a library is one worker, not {}: leave --workers out", s.workers);
+    if (s.deterministic)
+        fail_usage("a library is one worker, whose steps have the same bits: leave --deterministic out");
     if (s.device != "cpu") fail_usage("a library runs on the CPU, not on --device {}: leave it out", s.device);
     if (s.scales_loss())
         fail_usage("a library keeps no scale of the loss, which --precision fp16 needs: use fp32 or bf16");

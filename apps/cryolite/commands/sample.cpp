@@ -89,7 +89,8 @@ Request read_run(const SampleOptions &o) {
         r.values.give(name, given);
     r.app = r.values.text("app", default_app);
     r.program = find_program(r.app, Cache(o.cache));
-    for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers"}) r.values.erase(flag);
+    for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers", "deterministic"})
+        r.values.erase(flag);
     r.values.give("batch", {"1", Origin::command_line});
     if (!o.cache.empty()) r.values.give("cache", {o.cache, Origin::command_line});
     if (o.threads) r.values.give("threads", {std::to_string(o.threads), Origin::command_line});

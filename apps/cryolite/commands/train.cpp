@@ -360,10 +360,11 @@ private:
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else
-            progress_.say(fmt::format("done: {} step{} in {}, {:.1f} ms a step, {} {}/s{}, {} at most", times_.count(),
+            progress_.say(fmt::format("done: {} step{} in {}, {} a step, {} {}/s{}, {} at most", times_.count(),
                                       times_.count() == 1 ? "" : "s",
                                       clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
-                                      1e3 * done.median_s, grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
+                                      step_time_text(done.median_s), grouped(uint64_t(done.tok_s)),
+                                      s_.text ? "tokens" : "rows",
                                       peak_ > 0 ? fmt::format(", {:.0f} % of peak", 100 * done.fraction_of_peak) : "",
                                       human_bytes(peak_memory())));
         if (const uint64_t withheld = trainer().withheld_in_a_row())

@@ -32,7 +32,7 @@ class StepPage {
 public:
     explicit StepPage(const json &step) : step_(step) {
         for (const auto &[entry, calls] : step_.at("plans").items())
-            if (entry == "forward" || entry == "deferred" || entry == "step")
+            if (entry == "forward" || entry == "deferred" || entry == "step" || (entry == "first" && in_parts()))
                 for (const json &c : calls) seconds_ += c.at("roof_s").get<double>();
         if (step_.at("plans").contains("deferred") && step_["plans"].contains("forward"))
             for (const json &c : step_["plans"]["forward"]) seconds_ -= c.at("roof_s").get<double>();
@@ -48,6 +48,9 @@ public:
 private:
     const json &step_;
     double seconds_ = 0;  ///< of a step, were every call as fast as the machine
+
+    /// Whether the backward pass is not in the plan "step", but in "first", for each part of the batch.
+    bool in_parts() const { return step_.value("parts", 0) > 0; }
 
     std::vector<Row> rows_of(const std::string &entry) const {
         std::vector<Row> rows;
@@ -81,8 +84,8 @@ private:
     std::string roofline() const {
         constexpr size_t numbered = 8;
         std::vector<KernelLine> lines;
-        for (const char *entry : {step_["plans"].contains("deferred") ? "deferred" : "forward", "step"})
-            if (step_["plans"].contains(entry))
+        for (const char *entry : {step_["plans"].contains("deferred") ? "deferred" : "forward", "first", "step"})
+            if (step_["plans"].contains(entry) && (entry != std::string_view("first") || in_parts()))
                 for (const Row &r : rows_of(entry)) lines.push_back(r.line);
         std::ranges::stable_sort(lines, std::ranges::greater{}, &KernelLine::share);
         std::string list;

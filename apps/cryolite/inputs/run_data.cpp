@@ -237,10 +237,11 @@ void check_extents(const Trainer &trainer, const RunData &data, const TrainSetti
     if (s.text) return;
     const Plan &plan = trainer.plan();
     const int64_t reads =
-        plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.workers / trainer.batch();
+        plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.batch_parts() / trainer.batch();
     if (int64_t(data.rows.columns) != reads)
-        fail_usage("{} has {} features in a row, the model reads {}: name another --data", data.name, data.rows.columns,
-                   reads);
+        fail_usage("{} has {} features in a row, the model reads {}: name another --data{}", data.name,
+                   data.rows.columns, reads,
+                   s.params.count("columns") ? fmt::format(", or give --columns {}", data.rows.columns) : "");
     const int aims = plan.buffers[size_t(plan.find("input", "targets"))].shape.front();
     if (const size_t targets = data.rows.targets; targets > 0 && int64_t(targets) != aims)
         fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so", aims);

@@ -55,6 +55,10 @@ std::string grouped(uint64_t number) {
     return text;
 }
 
+std::string step_time_text(double seconds) {
+    return seconds < 1e-4 ? fmt::format("{:.1f} µs", 1e6 * seconds) : fmt::format("{:.1f} ms", 1e3 * seconds);
+}
+
 std::string loss_text(double loss) {
     return std::abs(loss) < 0.01 ? fmt::format("{:.3g}", loss) : fmt::format("{:.4f}", loss);
 }
@@ -114,9 +118,9 @@ void Progress::step(const Step &s) {
     if (!losses.empty()) losses += ")";
     const std::string width = std::to_string(s.steps);
     const std::string line =
-        fmt::format("step {:>{}}/{}  loss {}{}{}  lr {:.2e}  {} {}/s  {:.1f} ms{}  {}  {} left", step, width.size(),
-                    width, loss_text(s.event.loss), losses, withheld, s.event.lr, rate_text(s.event.tok_s), s.unit,
-                    1e3 * s.event.step_s, fraction, human_bytes(resident_bytes()), clock_text(s.left_s));
+        fmt::format("step {:>{}}/{}  loss {}{}{}  lr {:.2e}  {} {}/s  {}{}  {}  {} left", step, width.size(), width,
+                    loss_text(s.event.loss), losses, withheld, s.event.lr, rate_text(s.event.tok_s), s.unit,
+                    step_time_text(s.event.step_s), fraction, human_bytes(resident_bytes()), clock_text(s.left_s));
     if (live_)
         show_live(line);
     else

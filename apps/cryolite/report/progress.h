@@ -18,6 +18,9 @@ std::string grouped(uint64_t number);
 /// 1.77813 -> "1.7781", 0.00012345 -> "0.000123"
 std::string loss_text(double loss);
 
+/// 0.0123 -> "12.3 ms", 0.0000456 -> "45.6 µs"
+std::string step_time_text(double seconds);
+
 class Progress {
 public:
     Progress();  ///< live where stderr is a terminal

@@ -58,7 +58,7 @@ std::string flags_of(const FittingWay &way, const TrainSettings &s) {
 /// What would help that no other word of the refusal names.
 std::string other_help(const TrainSettings &s, bool asked) {
     std::vector<std::string> help;
-    if (s.param("batch", 1) > s.workers)
+    if (s.param("batch", 1) > s.batch_parts())
         help.push_back(
             fmt::format("a smaller --batch (with --accumulate for as many {} a step)", s.text ? "sequences" : "rows"));
     if (!asked && s.update != "backward" && s.accumulate == 1) help.push_back("--update backward");
@@ -102,7 +102,9 @@ std::optional<FittingWay> fitting_way(TrainSettings &s, const Request &request, 
     StepFit fit;
     try {
         fit = fit_step(request.program, wanted,
-                       {bound.room(), staging, bound.replicas, s.update == "auto", s.recompute == "auto"});
+                       // What follows from the memory of a worker may not decide over bits.
+                       {bound.room(), staging, bound.replicas, s.update == "auto" && !s.deterministic,
+                        s.recompute == "auto" && !s.deterministic});
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &) {  // the compiler itself has too little memory

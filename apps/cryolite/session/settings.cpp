@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <numeric>
 
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/session/target_choice.h"
@@ -149,7 +150,7 @@ namespace {
 void set_tuned(TrainSettings &s, const Request &r) {
     const bool looks = r.command != Command::check && r.command != Command::tune && !s.resume;
     const bool here = targets_of(s.target)->front()->name == "host";
-    if (!r.values.given("tuned")) s.tuned = looks && here ? "auto" : "none";
+    if (!r.values.given("tuned")) s.tuned = looks && here && !s.deterministic ? "auto" : "none";
 }
 
 /// What is named has to be there before anything is compiled.
@@ -193,6 +194,19 @@ void check_workers(const TrainSettings &s) {
                    workers, s.text ? "sequences" : "rows");
 }
 
+/// What --deterministic cuts a batch into, whatever the number of workers: each has equally many of the parts.
+void set_parts(TrainSettings &s) {
+    if (!s.deterministic) return;
+    if (!s.params.count("batch"))
+        fail_usage("--deterministic: the model has no parameter 'batch', of whose parts gradients are added in a tree");
+    const int batch = s.param("batch", 1);
+    s.parts = std::gcd(batch, most_batch_parts);
+    if (s.parts % s.workers == 0) return;
+    fail_usage("--deterministic cuts --batch {} into {} parts, a power of two, and {} workers cannot have equally many "
+               "of them: use {} workers at most, a power of two, or a --batch that more powers of two divide",
+               batch, s.parts, s.workers, s.parts);
+}
+
 void check_run(const TrainSettings &s, const Values &v) {
     if (!s.launch.empty() && s.launch.find("{workers}") == std::string::npos)
         v.refuse("launch", "a command with {workers} for their number, such as \"mpirun -n {workers}\"");
@@ -224,6 +238,7 @@ TrainSettings understand(const Request &r) {
     set_workers(s, r.values);
     check_machine(s, r.command);
     check_workers(s);
+    set_parts(s);
     check_run(s, r.values);
     check_renames(s);
     if (r.command == Command::train) check_names(s);

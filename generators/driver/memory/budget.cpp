@@ -68,7 +68,7 @@ void keep_every_other_sum(const StepProgram &p, std::vector<Candidate> &list) {
 /// would wait longest.
 std::vector<Candidate> candidates(const StepProgram &p) {
     std::set<ValueId> read;
-    for (OpId id : ops_of(p, "step"))
+    for (OpId id : ops_of(p, p.backward_entry()))
         for (const ir::Ref &r : p.ops[id].reads) read.insert(p.base(r.value));
     const std::set<ValueId> needed = sources_of_unstored(p);
     std::vector<Candidate> list;

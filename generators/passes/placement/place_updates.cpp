@@ -75,6 +75,7 @@ private:
     }
     /// Why the gradient of `w` cannot live inside its update.
     Reason hindrance(ParamId w) {
+        if (p.parts) return {rules::sum_of_parts, p.parts};
         if (p.workers > 1) return {rules::sum_of_workers, p.workers};
         int products = 0, scattered = 0;
         bool factored = true;

@@ -32,9 +32,11 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
         for (const State *s : cx.optimizer.states()) w.states.push_back(add(w.path + "." + s->name, ir::Role::state));
         // A norm of the sum has to be known first, and the update reads what was stored for that. A GPU does not see
         // the gradients of others.
-        const bool seen = p.workers > 1 && !cx.takes_norms(p) && !cx.schedule.machine.gpu();
+        const bool seen = p.workers > 1 && !p.parts && !cx.takes_norms(p) && !cx.schedule.machine.gpu();
         for (int worker = 0; seen && worker < p.workers; worker++)
             w.shares.push_back(add(w.path, ir::Role::share, ir::float32, worker));
+        for (int level = 0; p.workers << level < p.parts; level++)
+            p.values[add(w.path, ir::Role::partial)].level = level;
     } else if (!w.state) {
         const int64_t each = layout.storage(w.shape).size() * ir::float32.bytes();
         p.spared.state_bytes += each * int64_t(cx.optimizer.states().size()), p.spared.gradient_bytes += each;

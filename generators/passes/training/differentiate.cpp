@@ -106,6 +106,10 @@ private:
         const LayerId layer = p.calls[first].layer;
         auto has_state = [&](ParamId w) { return p.parameters[w].state; };
         if (std::ranges::none_of(p.layers[layer].parameters, has_state)) return;
+        if (p.parts)
+            fail("[{}] {} keeps in training what it has seen, and with --deterministic several see parts of a batch: "
+                 "leave --deterministic out, or use a layer without a state, as GroupNorm",
+                 p.layers[layer].path, p.layers[layer].kind);
         std::vector<CallId> calls;
         for (CallId c : p.calls.ids())
             if (p.calls[c].layer == layer) calls.push_back(c);
@@ -184,11 +188,12 @@ void count_spared(StepProgram &p, const std::vector<bool> &now, const std::vecto
 
 void differentiate(StepProgram &p, const Context &cx) {
     const std::vector<bool> now = trains(p), counts = reaches_loss(p);
-    if (cx.options.accumulate) {
-        Differentiate(p, now, "first", false).run();
-        Differentiate(p, now, "accumulate", true).run();
-    }
-    Differentiate(p, now, "step", cx.options.accumulate).run();
+    if (cx.options.accumulate || p.parts) Differentiate(p, now, "first", false).run();
+    if (cx.options.accumulate) Differentiate(p, now, "accumulate", true).run();
+    if (p.parts)
+        p.entries["step"].mode = ir::Entry::training;  // the updates alone, once the gradients of all parts are added
+    else
+        Differentiate(p, now, "step", cx.options.accumulate).run();
     check_used(p, counts);
     count_spared(p, now, counts);
     for (auto &[name, entry] : p.entries) number_versions(p, entry);

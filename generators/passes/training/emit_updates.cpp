@@ -37,7 +37,7 @@ private:
     /// `select_norms` keeps one way.
     void gradient_norms(ParamId w) {
         add(norm(w, "", ir::OfGradient{}));
-        if (!cx.options.accumulate && p.workers == 1) ghost_norms(w);
+        if (!cx.options.accumulate && p.workers == 1 && !p.parts) ghost_norms(w);
     }
     /// One for each two calls that use the parameter.
     void ghost_norms(ParamId w) {

@@ -13,22 +13,25 @@ constexpr int64_t worth = 8192;    // elements of a shard: about a microsecond o
 constexpr int64_t alignment = 64;  // of kernels' arguments, in elements of 2 bytes at least
 
 /// A large parameter in equal shards, a small one, which is not worth as many messages, whole to whoever has least.
+/// Where a batch has parts, there are as many shards: whoever has one, it is the same, and so is its norm.
 void divide(StepProgram &p) {
+    const int pieces = p.parts ? p.parts : p.workers;
     std::vector<int64_t> load(size_t(p.workers));
     for (ParamId id : p.trained()) {  // as the trace met them: the same in every process
         ir::Parameter &w = p.parameters[id];
         const int64_t n = p.values[w.value].storage().size();
-        const int64_t each = (n / p.workers + alignment - 1) / alignment * alignment;
+        const int64_t each = (n / pieces + alignment - 1) / alignment * alignment;
         if (each < worth) {
             const auto least = std::ranges::min_element(load);
             w.shards = {{int(least - load.begin()), 0, n}};
             *least += n;
             continue;
         }
-        for (int k = 0; k < p.workers; k++) {
-            const int64_t begin = k * each, end = k + 1 < p.workers ? begin + each : n;
-            w.shards.push_back({k, begin, end - begin});
-            load[size_t(k)] += end - begin;
+        for (int k = 0; k < pieces; k++) {
+            const int64_t begin = k * each, end = k + 1 < pieces ? begin + each : n;
+            const int owner = k * p.workers / pieces;
+            w.shards.push_back({owner, begin, end - begin});
+            load[size_t(owner)] += end - begin;
         }
     }
 }
@@ -74,7 +77,7 @@ void number_norms(StepProgram &p, const Machine &m) {
 }  // namespace
 
 void shard_updates(StepProgram &p, const Context &cx) {
-    if (p.workers > 1) divide(p), shard(p);
+    if (p.workers > 1 || p.parts) divide(p), shard(p);
     number_norms(p, cx.schedule.machine);
     for (auto &[name, entry] : p.entries) number_versions(p, entry);
 }

@@ -36,10 +36,14 @@ void sum_over_workers(StepProgram &p, const Context &) {
             if (auto *g = ir::as<ir::ParamGrad>(p.ops[id]); g && p.parameters[g->w].shares.empty()) last[g->w] = k;
     for (auto &[w, k] : last) whole[k].insert(w);
     std::vector<KernelId> kernels;
+    auto add = [&](ParamId w) {
+        for (const ir::Shard &shard : p.parameters[w].shards) kernels.push_back(add_reduce(p, asked, w, shard));
+    };
+    if (p.parts)  // another entry made the gradients
+        for (ParamId w : p.trained()) add(w);
     for (KernelId k : step.kernels) {
         kernels.push_back(k);
-        for (ParamId w : whole[k])
-            for (const ir::Shard &shard : p.parameters[w].shards) kernels.push_back(add_reduce(p, asked, w, shard));
+        for (ParamId w : whole[k]) add(w);
     }
     step.kernels = kernels;
     step.ops.clear();

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "runtime/collective/collective.h"
+
+namespace cryolite {
+
+/// A worker owes signs of life while it runs a plan.
+class AtWork {
+public:
+    explicit AtWork(Collective *collective) : collective_(collective) { set(true); }
+    ~AtWork() { set(false); }
+    AtWork(const AtWork &) = delete;
+
+private:
+    Collective *collective_;
+    void set(bool at_work) {
+        if (collective_) collective_->signs.at_work.store(at_work, std::memory_order_release);
+    }
+};
+
+}  // namespace cryolite
