@@ -229,6 +229,10 @@ TEST_CASE("--deterministic cuts a batch into parts, as many whatever the number 
     }
     CHECK(settings({{"deterministic", "true"}, {"batch", "32"}, {"workers", "8"}}).parts == 8);
     CHECK(settings({{"deterministic", "true"}, {"batch", "7"}}).parts == 1);
+    CHECK(fewer_workers(settings({}), 6) == 4);
+    CHECK(fewer_workers(settings({}), 4) == 3);
+    CHECK(fewer_workers(settings({{"deterministic", "true"}}), 4) == 2);
+    CHECK(fewer_workers(settings({{"deterministic", "true"}}), 2) == 1);
     CHECK_FALSE(bundle_key(settings({})).contains("parts"));
     CHECK_ERROR(settings({{"deterministic", "true"}, {"workers", "3"}}),
                 "--deterministic cuts --batch 12 into 4 parts, a power of two, and 3 workers cannot have equally many "

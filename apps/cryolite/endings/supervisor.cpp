@@ -99,7 +99,7 @@ public:
             }
             const bool went_on = newest() > before;
             in_vain = went_on ? 0 : in_vain + 1;
-            workers = in_vain > 1 && !s_.launch.empty() ? fewer(workers) : s_.workers;
+            workers = in_vain > 1 && !s_.launch.empty() ? fewer_workers(s_, workers) : s_.workers;
             tell("cryolite: the run {}; restart {} of {}, from step {} with {} worker{}", how_it_ended(status),
                  restart + 1, s_.restarts, newest(), workers, workers == 1 ? "" : "s");
             if (in_vain > 0) sleep(unsigned(std::min(1 << std::min(in_vain - 1, 6), 60)));
@@ -115,13 +115,6 @@ private:
     uint64_t newest() const {
         const std::vector<Checkpoint> all = list_checkpoints(out_);
         return all.empty() ? 0 : all.front().step;
-    }
-    /// The largest smaller number that divides the batch.
-    int fewer(int workers) const {
-        const int batch = s_.param("batch", 1);
-        do workers--;
-        while (workers > 1 && batch % workers != 0);
-        return std::max(workers, 1);
     }
     std::vector<std::string> words(int workers, bool resume) const {
         std::vector<std::string> all;
@@ -168,6 +161,13 @@ std::vector<std::string> without_flags(const std::vector<std::string> &arguments
 
 int run_supervised(const TrainSettings &settings, const std::vector<std::string> &arguments) {
     return Supervisor(settings, arguments).run();
+}
+
+int fewer_workers(const TrainSettings &s, int workers) {
+    const int shared = s.parts ? s.parts : s.param("batch", 1);
+    do workers--;
+    while (workers > 1 && shared % workers != 0);
+    return std::max(workers, 1);
 }
 
 }  // namespace cryolite

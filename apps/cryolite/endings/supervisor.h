@@ -21,4 +21,7 @@ int run_supervised(const TrainSettings &settings, const std::vector<std::string>
 std::vector<std::string> without_flags(const std::vector<std::string> &arguments,
                                        const std::vector<std::string> &flags);
 
+/// The largest smaller number of workers that can share a batch of the run, or the parts that it is cut into.
+int fewer_workers(const TrainSettings &settings, int workers);
+
 }  // namespace cryolite
