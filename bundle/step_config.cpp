@@ -342,6 +342,8 @@ std::string why_not(const StepConfig &c) {
     const DialectLine *dialect = find_dialect(c.dialect);
     if (const std::string on = dialect ? dialect->device : "cpu"; c.dialect != "halide" && c.device != on)
         return fmt::format("--dialect {} is for --device {}, not for {}; use halide", c.dialect, on, c.device);
+    if (c.batch_parts() % c.workers)
+        return fmt::format("{} parts of a batch cannot be shared by {} workers", c.parts, c.workers);
     if (c.deterministic && c.dialect == "auto")
         return "--deterministic needs a --dialect of its own, halide or onednn: auto is what is faster in a run";
     if (c.deterministic && c.tuned == "auto")

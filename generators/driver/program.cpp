@@ -330,8 +330,6 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         if (!known) fail("the model has no parameter --{}", name);
     }
     if (const std::string why = why_not(r.step); !why.empty()) throw UsageError(why);
-    if (r.step.batch_parts() % r.step.workers)
-        throw UsageError(fmt::format("--parts {} are not whole parts of {} workers", r.step.parts, r.step.workers));
     for (Format f : {bf16, fp16})
         if (r.step.precision == format_name(f)) model->numerics(f);
     if (r.describe) return describe(info, *model);
