@@ -1,6 +1,6 @@
 #pragma once
 // An NCCL for tests, beside the recording driver: it writes down what each worker asks of it, waits in the workers'
-// streams until all have come to a transfer, and computes that on the host, adding in the order of the workers. A test
+// streams until all have come to a transfer, and computes that on the host, adding in the tree of the CPU's workers. A test
 // program links it and names it in CRYOLITE_NCCL.
 
 #include <cstddef>
