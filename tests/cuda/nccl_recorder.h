@@ -1,7 +1,7 @@
 #pragma once
 // An NCCL for tests, beside the recording driver: it writes down what each worker asks of it, waits in the workers'
-// streams until all have come to a transfer, and computes that on the host, adding in the tree of the CPU's workers. A test
-// program links it and names it in CRYOLITE_NCCL.
+// streams until all have come to a transfer, and computes that on the host, adding in the tree of the CPU's workers. A
+// test program links it and names it in CRYOLITE_NCCL.
 
 #include <cstddef>
 #include <map>
