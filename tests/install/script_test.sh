@@ -36,7 +36,7 @@ make_tool() { # make_tool PATH BODY
 make_copy() { # make_copy FOLDER
     copy=$1
     mkdir -p "$copy"
-    for part in cryolite cmake CMakeLists.txt dsl schedules dialects bundle generators runtime client apps tests; do
+    for part in cryolite cmake CMakeLists.txt dsl schedules dialects bundle generators runtime client apps tools tests; do
         cp -R "$source/$part" "$copy/"
     done
     make_tool "$copy/stub/cryolite" 'echo "cwd=$PWD root=$CRYOLITE_ROOT start=$CRYOLITE_START args=$#:$*"'

@@ -22,7 +22,7 @@ TEST_CASE("schedules: clipped, and updates inside the backward pass" * slow()) {
     check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.update = "backward"}));
 }
 
-TEST_CASE("schedules: few rows, updates inside the backward pass") {
+TEST_CASE("schedules: few rows, updates inside the backward pass" * slow()) {
     check_kernels(Compiled<Gpt>(few_rows_gpt(), schedule_gpt, {.update = "backward"}));
 }
 

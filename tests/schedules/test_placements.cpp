@@ -100,7 +100,7 @@ static void check_prologue(Format format) {
                   4e-3);
 }
 
-TEST_CASE("placements: a prologue of a product in bf16") { check_prologue(bf16); }
+TEST_CASE("placements: a prologue of a product in bf16" * slow()) { check_prologue(bf16); }
 TEST_CASE("placements: a prologue of a product in fp16" * slow()) { check_prologue(fp16); }
 
 TEST_CASE("placements: convolutions") { check_kernels(Compiled<Digits>({{"batch", "5"}, {"channels", "5"}})); }

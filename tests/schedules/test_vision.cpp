@@ -76,6 +76,8 @@ TEST_CASE("schedules: convolutions with strides, their updates where their gradi
     check_kernels(Compiled<Strides>({{"batch", "5"}}, {}, {.update = "backward"}));
 }
 
-TEST_CASE("schedules: transposed convolutions and bilinear resizing") { check_kernels(Compiled<Decoder>(arguments)); }
+TEST_CASE("schedules: transposed convolutions and bilinear resizing" * slow()) {
+    check_kernels(Compiled<Decoder>(arguments));
+}
 
 }  // namespace cryolite::test
