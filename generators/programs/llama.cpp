@@ -48,7 +48,7 @@ cryolite::WeightFiles llama_files() {
 
 int main(int argc, char **argv) {
     cryolite::ProgramInfo info{.name = "llama"};
-    info.weights = llama_files();
+    info.weights = llama_files(), info.peer = "torch_llama.py";
     info.presets = {
         {"nano",
          {{"layers", "4"},

@@ -92,7 +92,7 @@ void rows_across_lanes(Group &g, const Machine &m) {
         .reorder({lane, y, x, k, xt, yt, ko})
         .unroll(y)
         .unroll(x);
-    g.passes["prefetch_next_chunk 1"] = prefetch_next_chunk;
+    g.passes["prefetch_next_chunk 2"] = prefetch_next_chunk;
     if (!in_pairs(g)) return sums.vectorize(lane), turn_rows(g, m);
     const RVar p = dx.rvars()[0];
     sums.reorder(p, lane);

@@ -15,4 +15,8 @@ void prefetch_next_tile(Halide::Pipeline &p);
 /// and behind a view of the weight prefetch() finds nothing to fetch.
 void prefetch_next_chunk(Halide::Pipeline &p);
 
+/// For the innermost loop of a product that reads a stored weight in vectors, in the order in which it lies there:
+/// lines that come some KB later are fetched into the second cache. Hardware does it page by page, and waits at each.
+void prefetch_ahead(Halide::Pipeline &p);
+
 }  // namespace cryolite::cpu

@@ -36,20 +36,22 @@ void accumulate(Func f, const Tile &t, const Machine &m, TailStrategy edge = Tai
     f.update().split(x, x, lane, t.lanes, edge).reorder(lane, x, y, k).vectorize(lane).unroll(x).unroll(y);
 }
 
-/// As above, `size` reductions at a time (loop `ko`) over an `f` that is larger than a tile.
-void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m) {
+/// As above, `size` reductions at a time (loop `ko`) over an `f` that is larger than a tile; `panel`: the loop over its
+/// tiles of columns.
+void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m,
+                       const std::optional<Var> &panel = {}) {
     if (f.rvars().size() == 2) return accumulate_pairs_in_chunks(f, t, size, ko, m);
     Var x = f.args()[0], y = f.args()[1], yt("yt"), lane("lane");
     RVar k = f.rvars()[0];
     f.vectorize(x, t.lanes);
-    f.update()
-        .split(k, ko, k, size, TailStrategy::GuardWithIf)
-        .split(y, yt, y, t.rows, TailStrategy::GuardWithIf)
-        .split(x, x, lane, t.lanes)
-        .reorder(lane, x, y, k, yt, ko)
-        .vectorize(lane)
-        .unroll(x)
-        .unroll(y);
+    Stage sums = f.update();
+    sums.split(k, ko, k, size, TailStrategy::GuardWithIf).split(y, yt, y, t.rows, TailStrategy::GuardWithIf);
+    if (panel) sums.split(x, *panel, x, t.columns, TailStrategy::GuardWithIf);
+    sums.split(x, x, lane, t.lanes);
+    std::vector<VarOrRVar> loops = {lane, x, y, k, yt};
+    if (panel) loops.push_back(*panel);
+    loops.push_back(ko);
+    sums.reorder(loops).vectorize(lane).unroll(x).unroll(y);
 }
 
 /// Stores W(o, i) with `i` innermost.
@@ -140,7 +142,10 @@ void forward(Group &g, const Machine &m) {
     // Of known extent, else its accumulators would be in memory.
     if (ragged && !masked) y.bound_extent(y.args()[0], t.columns);
     accumulate(y, t, m, masked ? TailStrategy::GuardWithIf : TailStrategy::Auto);
-    if (!in_pairs(g)) return;
+    if (!in_pairs(g)) {
+        if (panel && g.tunables("prefetch", m.registers >= 32, {0, 1})) g.passes["prefetch_ahead 1"] = prefetch_ahead;
+        return;
+    }
     if (staged)
         pack_pairs(g, LoopLevel(out, ot), t, m, LoopLevel(out, rb));
     else
@@ -213,7 +218,7 @@ int panels_of_task(Group &g, int blocks) {
 void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine &m) {
     Func out = g.out, dW = g.anchor, x = g.func("x0"), dy = g.func("dy");
     Var o = out.args()[0], i = out.args()[1], panel = out.args()[2];
-    Var it("it"), ib("ib"), po("po"), xt("xt"), yt("yt"), lane("lane"), task("task");
+    Var it("it"), ib("ib"), po("po"), xt("xt"), task("task");
     out.split(panel, po, panel, panels, TailStrategy::ShiftInwards)
         .split(i, it, i, t.rows, TailStrategy::ShiftInwards)
         .split(it, ib, it, block, TailStrategy::GuardWithIf)
@@ -222,34 +227,28 @@ void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine
         .parallel(task);
     across_lanes(out, o, t.lanes);
     const int rows = terms(g), chunks = ceil_div(rows, g.tunables("chunk", 192, chunk_lengths));
-    Var c = dW.args()[0], y = dW.args()[1];
-    RVar k = dW.rvars()[0], ko("ko");
-    dW.compute_at(out, task).align_bounds(c, t.columns).vectorize(c, t.lanes);
-    dW.update()
-        .split(k, ko, k, ceil_div(rows, chunks), TailStrategy::GuardWithIf)
-        .split(y, yt, y, t.rows, TailStrategy::GuardWithIf)
-        .split(c, xt, c, t.columns, TailStrategy::GuardWithIf)
-        .split(c, c, lane, t.lanes)
-        .reorder({lane, c, y, k, yt, xt, ko})
-        .vectorize(lane)
-        .unroll(c)
-        .unroll(y);
+    RVar ko("ko");
+    dW.compute_at(out, task).align_bounds(dW.args()[0], t.columns);
+    accumulate_chunks(dW, t, ceil_div(rows, chunks), ko, m, xt);
     x.compute_at(dW, ko).vectorize(x.args()[0], lanes_within(std::min(g.extent(1), block * t.rows), m));
     dy.compute_at(dW, xt).vectorize(dy.args()[0], t.lanes);
 }
 
 /// The loops of dW over a definition `s` of `into`, which stores it or consumes it in place.
 void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t, const Machine &m) {
-    constexpr int inputs_that_pay = 384, few_panels = 4, tasks = 16;
+    constexpr int inputs_that_pay = 384, tasks = 16, copied = 128 << 10;
     const int inputs = g.extent(1), rows = terms(g);
     const bool panels = g.panel != 0;
     const int tiles = panels ? g.extent(2) : ceil_div(g.extent(0), t.columns);
     int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * rows);
-    // Rows of X that lie a multiple of 2 KB apart share a few lines of a cache: copied, where few panels read them.
+    // Rows of X that lie a multiple of 2 KB apart share a few lines of a cache: a task copies its part of them.
     Func x = g.func("x0");
-    const bool apart = x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && tiles <= few_panels &&
-                       inputs * 4 % 2048 == 0;
-    if (apart) block = std::max(block, std::min(ceil_div(48, t.rows), ceil_div(inputs, t.rows) * tiles / tasks));
+    const bool apart =
+        x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && inputs * 4 % 2048 == 0;
+    if (apart) {
+        const int least = std::min(ceil_div(48, t.rows), ceil_div(inputs, t.rows) * tiles / tasks);
+        block = std::clamp(block, least, std::max(least, copied / (t.rows * rows * 4)));
+    }
     while (edge == TailStrategy::GuardWithIf && inputs / t.rows % block) block--;
     std::vector<int> blocks;
     for (int n : whole_numbers(1, ceil_div(inputs, t.rows)))
@@ -279,7 +278,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     }
     if (in_pairs(g)) return pack_pairs(g, chunks == 1 ? LoopLevel(into, task) : LoopLevel(dW, ko), t, m);
     if (apart) x.compute_at(into, task).vectorize(x.args()[0], lanes_within(block * t.rows, m));
-    if (!g.tunables("pack_dy", block * t.rows >= inputs_that_pay, {0, 1})) return;
+    if (!g.tunables("pack_dy", apart || block * t.rows >= inputs_that_pay, {0, 1})) return;
     if (chunks == 1)
         dy.compute_at(into, task);
     else
@@ -301,7 +300,7 @@ void d_weight(Group &g, const Machine &m) {
     const Tile t = tuned_tile(g, in_tile ? even : usual, columns, g.panel, inputs, m, in_tile);
     // An update reads and writes four arrays between two products, and these keep no memory busy.
     if (in_tile && g.tunables("prefetch", m.registers >= 32, {0, 1}))
-        g.passes["prefetch_next_tile 3"] = prefetch_next_tile;
+        g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
     const int block = ceil_div(128, t.rows), panels = panels_of_task(g, ceil_div(inputs, block * t.rows));
     if (panels > 1) return weight_panels(g, t, block, panels, m);
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);

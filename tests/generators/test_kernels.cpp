@@ -85,7 +85,8 @@ TEST_CASE("order: a large model's fused update waits until the pass back has rea
     CHECK(between(1280) > 8);           // 315 MB: the kernels of a block
 }
 
-TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across lanes, and in no other kernel") {
+TEST_CASE(
+    "prefetch: beside a fused product's sums, in dX of few rows across lanes, ahead in weights of forward products") {
     char folder[] = "/tmp/cryolite-test-XXXXXX";
     REQUIRE(mkdtemp(folder));
     const std::string path = std::string(folder) + "/stmt";
@@ -97,7 +98,7 @@ TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across 
         Compiled<Gpt> c(model, schedule_gpt, {.update = "backward"}, format);
         const bool across = most > 5 && (format == fp32 || c.machine.dot_products);
         const int expected = across ? most : 5;
-        int with = 0;
+        int with = 0, forwards = 0;
         for (const ir::Kernel &k : c.program.kernels) {
             BuiltKernel built = build_kernel(c.program, k, c.machine);
             built.pipeline.compile_to_lowered_stmt(path, built.inputs, Halide::Text, c.machine.target);
@@ -109,13 +110,19 @@ TEST_CASE("prefetch: beside a fused product's sums and in dX of few rows across 
             std::stringstream text;
             text << std::ifstream(path).rdbuf();
             const bool of_input = across && computes_dx(c.program, k);
-            CHECK((text.str().find("prefetch(") != std::string::npos) ==
-                  ((fused || of_input) && c.machine.registers >= 32));
+            auto fetches = [&](const char *into) { return text.str().find(into) != std::string::npos; };
+            const bool enough_registers = c.machine.registers >= 32;
+            CHECK(fetches(", 0, 3, 1)") == ((fused || of_input) && enough_registers));
+            const bool forward = k.name.starts_with("h.0.attn.c_") || k.name.starts_with("h.0.mlp.c_") ||
+                                 k.name.starts_with("wte.transposed");
+            CHECK(fetches(", 0, 2, 1)") == (forward && format == fp32 && enough_registers));
+            forwards += forward;
             if (of_input && format == bf16)
                 CHECK(text.str().find("reinterpret<bfloat16x32>(x16(") != std::string::npos);
             with += fused || of_input;
         }
         CHECK(with == expected);
+        CHECK(forwards == 5);
     }
     CHECK(unlink(path.c_str()) == 0);
     CHECK(rmdir(folder) == 0);

@@ -1,0 +1,159 @@
+"""What the training steps in PyTorch share, for `cryolite bench --peers` and tools/gpu_check: the same work as ours, as fast
+as PyTorch does it, on the CPU or on a GPU.
+
+A script reads its arguments here, before it imports torch, and gives its model to `run`, which warms up, prints a line, and
+then answers every number of steps on stdin with {"times": [seconds, ...]}.
+"""
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+# Huge pages and no give-and-take with the system: 1.1 to 2 times faster steps than with the allocator as it
+# comes. glibc reads this at its start only.
+TUNED = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592",
+    "THP_MEM_ALLOC_ENABLE": "1",
+}
+OWN_FOLDER = "CRYOLITE_PEER_FOLDER"
+
+
+def avx512_of_mkl():
+    """MKL asks who made the processor, and takes AVX2 on AMD's: 130 to 200 GFLOP/s of 500 on two Zen 5 cores, where its
+    AVX-512 reaches 400 to 470. Returns what has it told that it may."""
+    with open("/proc/cpuinfo") as file:
+        about = file.read()
+    if "AuthenticAMD" not in about or "avx512f" not in about:
+        return {}
+    folder = tempfile.mkdtemp(prefix="cryolite-peer-")
+    library = os.path.join(folder, "mkl.so")
+    subprocess.run([os.environ.get("CXX", "c++"), "-shared", "-fPIC", "-x", "c", "-", "-o", library], check=True,
+                   input=b"int mkl_serv_intel_cpu_true(void) { return 1; }")
+    return {"LD_PRELOAD": library, OWN_FOLDER: folder}
+
+
+def begin_tuned():
+    """Starts this process once more with the allocator and MKL at their best."""
+    if "cuda" not in sys.argv and os.environ.get("THP_MEM_ALLOC_ENABLE") != "1":
+        os.execve(sys.executable, [sys.executable, "-W", "ignore", *sys.argv],
+                  {**os.environ, **TUNED, **avx512_of_mkl()})
+    if OWN_FOLDER in os.environ:  # loaded, and not for the compilers that this process may start
+        del os.environ["LD_PRELOAD"]
+        shutil.rmtree(os.environ.pop(OWN_FOLDER))
+
+
+def arguments(**model):
+    """The model's own parameters, by their defaults, and those of every step; a false or true is a word."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mode", choices=("eager", "compile", "backward"), default="eager")
+    step = dict(batch=4, threads=2, lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip=0.0)
+    for name, value in {**step, **model}.items():
+        kind = (lambda word: {"false": False, "true": True}[word]) if isinstance(value, bool) else type(value)
+        parser.add_argument("--" + name.replace("_", "-"), type=kind, default=value)
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw")
+    begin_tuned()
+    return parser.parse_args()
+
+
+def make_optimizer(a, parameters):
+    import torch
+    decay = [p for p in parameters if p.dim() > 1]
+    plain = [p for p in parameters if p.dim() <= 1]
+    groups = [{"params": decay, "weight_decay": a.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    if a.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=a.lr, momentum=a.beta1, fused=True)
+    return torch.optim.AdamW(groups, lr=a.lr, betas=(a.beta1, a.beta2), eps=a.eps, fused=True)
+
+
+class InBackward:
+    """The optimizer in backward: each parameter is updated, and its gradient dropped, as soon as that is whole.
+
+    Clipping needs all gradients before the first update, so it takes two backward passes, as in LOMO (Lv et al., 2023):
+    one for the norm, one for the updates.
+    """
+
+    def __init__(self, a, model):
+        self.clip, self.scale, self.square = a.clip, 1.0, None
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(lambda q, o=make_optimizer(a, [p]): self.whole(q, o))
+
+    def whole(self, p, optimizer):
+        if self.square is not None:
+            self.square += float(p.grad.square().sum())
+        else:
+            if self.scale < 1:
+                p.grad.mul_(self.scale)
+            optimizer.step()
+        p.grad = None
+
+    def backward(self, loss):
+        if self.clip:
+            self.square = 0.0
+            loss.backward(retain_graph=True)
+            self.scale, self.square = min(1.0, self.clip / (self.square**0.5 + 1e-6)), None
+        loss.backward()
+
+
+def run(a, make_model):
+    """Steps of `make_model(a)`, which returns the loss of (tokens, targets), both [batch, context]."""
+    import torch
+
+    # Where memory does not suffice for all, this process is the one to go.
+    with open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(0)
+    if a.precision == "tf32":
+        torch.set_float32_matmul_precision("high")
+    model = make_model(a).to(a.device)
+    for p in model.parameters():
+        if p.dim() > 1:
+            torch.nn.init.normal_(p, 0, 0.02)
+    if a.mode == "backward":
+        in_backward = InBackward(a, model)
+    else:
+        optimizer = make_optimizer(a, list(model.parameters()))
+    forward = torch.compile(model) if a.mode == "compile" else model
+    tokens, targets = torch.randint(a.vocab, (2, a.batch, a.context), device=a.device).unbind(0)
+
+    def loss_of_batch():
+        with torch.autocast(a.device, dtype=torch.bfloat16, enabled=a.precision == "bf16"):
+            return forward(tokens, targets)
+
+    def step():
+        if a.mode == "backward":
+            return in_backward.backward(loss_of_batch())
+        optimizer.zero_grad(set_to_none=True)
+        loss_of_batch().backward()
+        if a.clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), a.clip)
+        optimizer.step()
+
+    def whole_step():
+        step()
+        if a.device == "cuda":
+            torch.cuda.synchronize()
+
+    for _ in range(3):
+        whole_step()
+    print(json.dumps({"ready": "torch " + torch.__version__}), flush=True)
+    for line in sys.stdin:
+        times = []
+        whole_step()  # what the others did meanwhile has emptied the caches
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            whole_step()
+            times.append(time.perf_counter() - start)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        answer = {"times": times, "best_s": min(times), "median_s": statistics.median(times), "peak_rss_mb": peak}
+        if a.device == "cuda":
+            answer["device_bytes"] = torch.cuda.max_memory_allocated()
+        print(json.dumps(answer), flush=True)
