@@ -12,8 +12,6 @@
 #include <optional>
 #include <utility>
 
-#include "bundle/flops.h"
-#include "bundle/target.h"
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/averaged.h"
 #include "dsl/optimizers/lars.h"
@@ -27,6 +25,7 @@
 #include "generators/driver/line_trials.h"
 #include "generators/driver/memory/fit.h"
 #include "generators/driver/loop_trials.h"
+#include "generators/driver/machine_for.h"
 #include "generators/driver/memory/memory_limit.h"
 #include "generators/codegen/kernel_store.h"
 #include "generators/driver/nature_oracle.h"
@@ -94,35 +93,6 @@ int describe(const ProgramInfo &info, Model &model) {
     for (const Arguments::Known &k : Arguments::current().known) d.params.push_back({k.name, k.type, k.value, k.help});
     fmt::print("{}\n", description_json(d));
     return 0;
-}
-
-/// What a bundle is compiled for, as Halide spells it.
-std::string halide_target(const Request &r) {
-    if (!r.halide_target.empty()) return r.halide_target;
-    const std::vector<const TargetLine *> targets = targets_of(r.step.target).value();
-    if (targets.size() > 1) throw UsageError(fmt::format("--target {}: a bundle is for one of them", r.step.target));
-    return targets[0]->halide;
-}
-
-/// The PTX of an older GPU is compiled for a newer one where it is loaded; Halide 21 writes none newer than 8.6.
-Halide::Target::Feature cuda_capability(const std::string &gpu) {
-    return gpu == "sm_86" || gpu == "sm_90" ? Halide::Target::CUDACapability86 : Halide::Target::CUDACapability80;
-}
-
-Halide::Target kernel_target(const std::string &text, const StepConfig &c) {
-    using Halide::Target;
-    const std::string &device = c.device;
-    Target t(text);
-    if (device == "opencl") t.set_features({Target::OpenCL, Target::CLDoubles});
-    if (device == "cuda") {
-        // What the host does of a kernel is to launch it: any processor can, so that a bundle may be carried elsewhere.
-        if (text == "host") t = Target(t.os, t.arch, t.bits);
-        t.set_features({Target::CUDA, cuda_capability(c.target)});
-    }
-    for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery}) t.set_feature(f);
-    // On a device, what its runtime answers is an assertion too: that there is memory for a temporary.
-    t.set_feature(Target::NoAsserts, device == "cpu");
-    return t;
 }
 
 /// The flags that decide how large a model is.
@@ -231,9 +201,7 @@ template <typename Act> auto lower_step(const Request &r, Step &step, Context cx
 
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     const StepConfig &c = r.step;
-    const std::string target = halide_target(r);
-    Machine machine = Machine::of(kernel_target(target, c));
-    if (target == "host" && c.precision == "bf16") machine.dot_products &= dot_products_are_faster();
+    const Machine machine = machine_for(c, r.halide_target);
     std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer);
     if (c.averages()) optimizer = std::make_unique<Averaged>(std::move(optimizer));
     if (!r.reference.empty())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/exec/touched.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -10,15 +11,6 @@ namespace {
 
 /// A transfer takes some microseconds however small it is: fewer bytes wait for more.
 constexpr int64_t worth_a_transfer = int64_t(64) << 10;
-
-struct Touched {
-    int memory;  ///< a buffer; -1: the arena
-    int64_t begin, end;
-    bool written;
-    bool conflicts(const Touched &r) const {
-        return (written || r.written) && memory == r.memory && begin < r.end && r.begin < end;
-    }
-};
 
 using ExchangeParts = std::vector<Exchange::Part>;
 
@@ -51,7 +43,8 @@ private:
     ExchangeParts sums_, results_;  ///< that are not in the list yet
 
     void add(const PlanCall &c) {
-        const std::vector<Touched> touched = touches(c);
+        check(c);
+        const std::vector<Touched> touched = touched_by(plan_, c);
         const bool adds = c.sum > 0;
         if (!adds || (!sums_.empty() && sums_.back().buffer != c.args[0].buffer)) put(sums_);
         if (!results_.empty() &&
@@ -86,20 +79,12 @@ private:
         return false;
     }
 
-    std::vector<Touched> touches(const PlanCall &c) const {
-        std::vector<Touched> ranges;
-        for (size_t i = 0; i < c.args.size(); i++) {
-            const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
-            if (b.role == "share")
+    void check(const PlanCall &c) const {
+        for (const PlanCall::Bound &a : c.args)
+            if (plan_.buffers[size_t(a.buffer)].role == "share")
                 fail("'{}' reads the gradient of '{}' in the memory of other workers, which GPUs have apart: compile "
                      "the step again",
-                     c.name, b.name);
-            const bool in_arena = b.role == "activation";
-            const int64_t begin = (in_arena ? b.offset : 0) + c.args[i].offset * b.element_bytes();
-            ranges.push_back({in_arena ? -1 : c.args[i].buffer, begin, begin + plan_.elements(c, i) * b.element_bytes(),
-                              plan_.writes(c, i)});
-        }
-        return ranges;
+                     c.name, plan_.buffers[size_t(a.buffer)].name);
     }
 
     void put(ExchangeParts &parts) {

@@ -2,6 +2,7 @@
 
 #include "runtime/collective/sum.h"
 #include "runtime/exec/executor.h"
+#include "runtime/exec/touched.h"
 
 namespace cryolite {
 
@@ -47,37 +48,8 @@ std::function<Gate()> update_when(Collective *collective, std::function<Gate()> 
 /// it has done what the call would wait for; the owner, when all have, runs it and publishes; the others, when they see
 /// that, go on with what waits for it.
 void Executor::order(Line &line) const {
-    struct Range {
-        const void *memory;
-        size_t begin, end;
-        bool written;
-    };
-    std::vector<std::vector<Range>> touched;
-    for (const Line::Call &c : line.calls) {
-        auto &ranges = touched.emplace_back();
-        for (size_t i = 0; i < c.plan->args.size(); i++) {
-            const PlanCall::Bound &a = c.plan->args[i];
-            DeviceMemory memory;
-            size_t offset;
-            place(a.buffer, memory, offset);
-            const size_t element = size_t(plan().buffers[size_t(a.buffer)].element_bytes());
-            offset += size_t(a.offset) * element;
-            const size_t bytes = element * size_t(plan().elements(*c.plan, i));
-            ranges.push_back({memory.address, offset, offset + bytes, plan().writes(*c.plan, i)});
-        }
-        if (c.plan->workspace < 0) continue;
-        DeviceMemory memory;
-        size_t offset;
-        place(c.plan->workspace, memory, offset);
-        const size_t bytes = size_t(plan().buffers[size_t(c.plan->workspace)].bytes);
-        ranges.push_back({memory.address, offset, offset + bytes, true});
-    }
-    auto conflict = [](const std::vector<Range> &a, const std::vector<Range> &b) {
-        for (const Range &x : a)
-            for (const Range &y : b)
-                if ((x.written || y.written) && x.memory == y.memory && x.begin < y.end && y.begin < x.end) return true;
-        return false;
-    };
+    std::vector<std::vector<Touched>> touched;
+    for (const Line::Call &c : line.calls) touched.push_back(touched_by(plan(), *c.plan));
     auto add_ready = [&](int call, int (*function)(void **), void **argv, std::function<Gate()> gate = {}) {
         line.ready.push_back({function,
                               argv,

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "runtime/collective/sum.h"
-#include "runtime/exec/executor.h"
 #include "runtime/exec/at_work.h"
+#include "runtime/exec/executor.h"
 
 namespace cryolite {
 

@@ -49,7 +49,7 @@ for folder in runtime parity; do
 done
 for folder in command speed; do
     only tests/$folder runtime/ client/ apps/cryolite/ bundle/ tests/runtime/ tests/faults/ tests/cuda/ \
-        tests/support/slow.h tests/support/html_elements.h
+        tests/command/ tests/support/slow.h tests/support/html_elements.h
 done
 only tests/faults tests/faults/
 only tests/cuda tests/cuda/

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/cryolite/report/kernel_times.h"
+#include "bundle/block_names.h"
 #include "runtime/exec/exchanges.h"
 
 namespace cryolite {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "bundle/block_names.h"
 #include "apps/cryolite/session/session.h"
+#include "bundle/block_names.h"
 #include "client/user_program.h"
 #include "runtime/exec/peak.h"
 #include "runtime/io/process.h"

@@ -206,6 +206,11 @@ private:
     LoopNumbers numbers_now(const SearchKernel &k) const;
     std::vector<LoopNumbers> neighbours(const SearchKernel &k, const LoopNumbers &from, const LoopNumber &of) const;
     std::vector<LoopNumber> numbers_of(const SearchKernel &k, bool automatic) const;
+    struct Outlook {
+        double gain;     ///< as part of the step's time
+        int candidates;  ///< that have to be tried for it
+    };
+    Outlook outlook(const SearchKernel &k) const;
     double promise(const SearchKernel &k) const;
     std::vector<Trial> try_all(const SearchKernel &k, const MadeKernel &incumbent,
                                const std::vector<LoopNumbers> &candidates, SearchNews &news);

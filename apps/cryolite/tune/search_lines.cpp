@@ -122,10 +122,8 @@ std::optional<CandidateRecord> Search::confirm(const std::vector<std::string> &l
 void Search::may_turn(const Open &o, const std::vector<std::string> &lines, double ratio) {
     double gain = 0, candidates = candidates_of_line;
     for (const SearchKernel &k : new_ones(measurer_.kernels(joined(lines)))) {
-        const std::vector<LoopNumber> numbers = numbers_of(k, options_.from_scratch);
-        int of_kernel = 0;
-        for (const LoopNumber &n : numbers) of_kernel += int(n.legal.size()) - 1;
-        gain += promise(k) * of_kernel, candidates += of_kernel;
+        const Outlook o = outlook(k);
+        if (o.candidates > 0) gain += o.gain, candidates += o.candidates;
     }
     if (const double turned = ratio * (1 - gain); gain > 0 && turned < 1)
         open_.push_back({o.line, o.predicted, true, (1 - turned) / candidates});

@@ -1,6 +1,7 @@
 // The loops of one kernel after another.
 
 #include <algorithm>
+#include <span>
 
 #include "apps/cryolite/tune/search.h"
 #include "bundle/block_names.h"
@@ -10,6 +11,13 @@ namespace cryolite {
 namespace {
 
 const std::string automatic_number = "automatic";  // of any kernel: docs/tune.md
+
+/// How many others there are, one number changed at a time.
+int candidates_of(std::span<const LoopNumber> numbers) {
+    int count = 0;
+    for (const LoopNumber &n : numbers) count += int(n.legal.size()) - 1;
+    return count;
+}
 
 }  // namespace
 
@@ -40,12 +48,14 @@ const SearchKernel *Search::next_kernel() const {
     return best;
 }
 
-/// What a candidate of its loops may gain of the step: half of what it takes beyond the roofline, over as many as there
-/// are.
+/// What its loops may gain of the step, expected to be half of the time that its roofline does not explain.
+Search::Outlook Search::outlook(const SearchKernel &k) const {
+    return {0.5 * k.share * std::clamp(1 - k.roof, 0.0, 1.0), candidates_of(numbers_of(k, options_.from_scratch))};
+}
+/// The same of a single candidate.
 double Search::promise(const SearchKernel &k) const {
-    int candidates = 0;
-    for (const LoopNumber &n : numbers_of(k, options_.from_scratch)) candidates += int(n.legal.size()) - 1;
-    return 0.5 * k.share * std::clamp(1 - k.roof, 0.0, 1.0) / std::max(1, candidates);
+    const Outlook o = outlook(k);
+    return o.gain / std::max(1, o.candidates);
 }
 
 /// Those of the loops that were written; or the one that names automatic loops instead.
@@ -122,8 +132,7 @@ Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNu
         for (size_t n = 0; n < numbers.size() && !over(); n++) {
             std::vector<LoopNumbers> candidates = neighbours(k, best.numbers, numbers[n]);
             std::erase_if(candidates, [&](const LoopNumbers &c) { return !seen.insert(text_of(c)).second; });
-            news.left = int(candidates.size());
-            for (size_t m = n + 1; m < numbers.size(); m++) news.left += int(numbers[m].legal.size()) - 1;
+            news.left = int(candidates.size()) + candidates_of(std::span(numbers).subspan(n + 1));
             std::vector<Trial> trials = try_all(k, incumbent, candidates, news);
             std::ranges::sort(trials, {}, [](const Trial &t) { return t.record.ratio; });
             const auto winner = std::ranges::find_if(trials, [&](const Trial &t) { return wins(t.record); });

@@ -1,0 +1,48 @@
+#include "generators/driver/machine_for.h"
+
+#include "bundle/flops.h"
+#include "bundle/target.h"
+#include "dsl/error.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+/// As Halide spells it.
+std::string spelled(const std::string &target) {
+    const std::vector<const TargetLine *> targets = targets_of(target).value();
+    if (targets.size() > 1) throw UsageError(fmt::format("--target {}: a bundle is for one of them", target));
+    return targets[0]->halide;
+}
+
+/// The PTX of an older GPU is compiled for a newer one where it is loaded; Halide 21 writes none newer than 8.6.
+Halide::Target::Feature cuda_capability(const std::string &gpu) {
+    return gpu == "sm_86" || gpu == "sm_90" ? Halide::Target::CUDACapability86 : Halide::Target::CUDACapability80;
+}
+
+Halide::Target kernel_target(const std::string &text, const StepConfig &c) {
+    using Halide::Target;
+    const std::string &device = c.device;
+    Target t(text);
+    if (device == "opencl") t.set_features({Target::OpenCL, Target::CLDoubles});
+    if (device == "cuda") {
+        // What the host does of a kernel is to launch it: any processor can, so that a bundle may be carried elsewhere.
+        if (text == "host") t = Target(t.os, t.arch, t.bits);
+        t.set_features({Target::CUDA, cuda_capability(c.target)});
+    }
+    for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery}) t.set_feature(f);
+    // On a device, what its runtime answers is an assertion too: that there is memory for a temporary.
+    t.set_feature(Target::NoAsserts, device == "cpu");
+    return t;
+}
+
+}  // namespace
+
+Machine machine_for(const StepConfig &step, const std::string &halide_target) {
+    const std::string target = halide_target.empty() ? spelled(step.target) : halide_target;
+    Machine m = Machine::of(kernel_target(target, step));
+    if (target == "host" && step.precision == "bf16") m.dot_products &= dot_products_are_faster();
+    return m;
+}
+
+}  // namespace cryolite::compiler
