@@ -215,6 +215,7 @@ std::string LayerTester::algorithm(int time_limit) const {
 }
 
 std::vector<GradientError> LayerTester::check(int time_limit) const {
+    share_jit_runtime();
     std::vector<GradientError> errors;
     auto work = [&](int) {
         nlohmann::json list = nlohmann::json::array();

@@ -133,4 +133,8 @@ void run_children(int count, int jobs, int time_limit, const std::function<std::
     }
 }
 
+void share_jit_runtime() {
+    Halide::Internal::JITSharedRuntime::get(nullptr, Halide::get_host_target().with_feature(Halide::Target::JIT));
+}
+
 }  // namespace cryolite::compiler

@@ -19,4 +19,8 @@ struct ChildResult {
 void run_children(int count, int jobs, int time_limit, const std::function<std::string(int)> &work,
                   const std::function<void(int, const ChildResult &)> &done);
 
+/// Compiles the runtime of Halide's kernels for this process, if it has none yet. It takes half a second, which each
+/// child that runs kernels would take for itself. Builds no Func.
+void share_jit_runtime();
+
 }  // namespace cryolite::compiler

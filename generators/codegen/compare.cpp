@@ -253,6 +253,7 @@ Expected unscheduled_outputs(const StepProgram &p, const ir::Kernel &k, const Bu
     if (bytes > most_bytes)
         e.hindrance = fmt::format("its arrays take {} MiB, more than {}", bytes >> 20, most_bytes >> 20);
     if (!e.hindrance.empty()) return e;
+    share_jit_runtime();
     for (Inputs inputs : {Inputs::random, Inputs::positive, Inputs::small, Inputs::large, Inputs::tiny}) {
         if (!all && (!e.outputs.empty() || inputs == Inputs::small)) break;
         ChildResult expected;

@@ -254,6 +254,7 @@ private:
     /// Compiles each, and returns those whose automatic loops were refused, to be tried with the next.
     std::vector<Task> compile(const std::vector<Task> &tasks) {
         std::vector<Task> refused;
+        if (std::ranges::any_of(tasks, [](const Task &t) { return !t.automatic_keys.empty(); })) share_jit_runtime();
         run_children(
             int(tasks.size()), options.jobs, options.time_limit, [&](int n) { return compile_one(tasks[n]); },
             [&](int n, const ChildResult &r) {

@@ -149,6 +149,7 @@ void try_loops(const StepProgram &p, Step &step, const Machine &m, const Compile
     };
     // The extents of arguments do not depend on loops: those of the kernel as it is serve for all.
     Expected expected;
+    share_jit_runtime();
     run_children(
         1, 1, std::max(300, how.time_limit),
         [&](int) {

@@ -99,6 +99,7 @@ public:
             REQUIRE(k);
             subjects.push_back({.kernel = k});
         }
+        share_jit_runtime();
         run_children(
             int(subjects.size()), 2, 300, [&](int n) { return look_at(subjects[size_t(n)]); },
             [&](int n, const ChildResult &r) {

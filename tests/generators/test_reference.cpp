@@ -46,6 +46,7 @@ json job(double lr) {
 /// In a child: Funcs that are built here would change what kernels of later tests are called.
 json run(const json &given, const StepOptions &options = {}) {
     json answer;
+    compiler::share_jit_runtime();
     compiler::run_children(
         1, 1, 60,
         [&](int) {

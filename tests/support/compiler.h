@@ -30,6 +30,7 @@ template <typename Action> std::string error_of(Action &&action) {
 /// whose threads and names would carry over. An error there is one here.
 inline std::string in_child(const std::function<std::string()> &work) {
     std::string output;
+    share_jit_runtime();
     run_children(
         1, 1, 300, [&](int) { return work(); },
         [&](int, const ChildResult &r) {

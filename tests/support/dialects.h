@@ -32,6 +32,7 @@ void check_dialect(const Compiled<M> &c, const std::string &name, Compared &comp
     for (KernelId k : c.program.kernels.ids())
         if (why_not(c.program, c.program.kernels[k], name).empty() && seen.insert(name + keys[size_t(k.index)]).second)
             list.push_back(k);
+    if (!list.empty()) share_jit_runtime();
     run_children(
         int(list.size()), 2, 300,
         [&](int i) {

@@ -38,6 +38,7 @@ void check_kernels(const Compiled<M> &c, double tolerance = 3e-5,
         if ((!asked || asked(c.program, c.program.kernels[k])) && seen.insert(keys[size_t(k.index)]).second)
             list.push_back(k);
     if (asked) CHECK(list.size() > 0);
+    if (!list.empty()) share_jit_runtime();
     run_children(
         int(list.size()), 2, 300,
         [&](int i) {
