@@ -64,17 +64,17 @@ grep -v "^loops(hidden, d_parameter)" rest.schedule > other.schedule
 echo 's(hiden).compute_root()' > other.schedule
 "$command" explain "$programs/smoother.cpp" --schedule other.schedule --cache "$work/cache" > out 2> err && fail "a line of no layer is taken"
 grep -q "other.schedule:1:3: the model has no 'hiden'; near it are hidden" err || fail "a name that is not there: $(tail -1 err)"
-# The compiler warns of what the user wrote, and of nothing that it inlined from the standard library.
-sed 's/"block\." + std::to_string(i)/"b" + std::to_string(i) + ".x"/; s/    MyModel() {/    MyModel() {\n        int unused;/' \
-    "$programs/my_model.cpp" > warned.cpp
-grep -q '"b" + std::to_string(i) + ".x"' warned.cpp || fail "my_model.cpp has other names now"
-"$command" explain warned.cpp --no-such-flag --cache "$work/cache" > out 2> err && fail "a flag that is not there is taken"
+# The compiler warns of what the user wrote, and of nothing that it inlined from the standard library. A parameter that has the
+# name of a flag is refused when the program runs.
+sed 's/"block\." + std::to_string(i)/"b" + std::to_string(i) + ".x"/; s/    MyModel() {/    MyModel() {\n        int unused;/
+     s/{"layers", 2/{"threads", 2/' "$programs/my_model.cpp" > warned.cpp
+grep -q '"b" + std::to_string(i) + ".x"' warned.cpp && grep -q '{"threads", 2' warned.cpp || fail "my_model.cpp has other names now"
+"$command" explain warned.cpp --cache "$work/cache" > out 2> err && fail "a GeneratorParam took the name of a flag"
 [ "$(grep -c 'warning: ' err)" = 1 ] || fail "one warning is expected: $(cat err)"
 grep -q "warned.cpp:.*warning: unused variable 'unused'\|warned.cpp:.*warning: unused variable ‘unused’" err ||
     fail "the user's own mistake: $(cat err)"
-sed 's/"reach"/"threads"/' "$programs/smoother.cpp" > clash.cpp
-"$command" explain clash.cpp --cache "$work/cache" > out 2> err && fail "a GeneratorParam took the name of a flag"
-grep -q "the GeneratorParam 'threads' of clash.cpp has the name of a flag of cryolite; give it another" err || fail "a clash of names: $(tail -1 err)"
+grep -q "the GeneratorParam 'threads' of warned.cpp has the name of a flag of cryolite; give it another" err || fail "a clash of names: $(tail -1 err)"
+"$command" explain "$programs/my_model.cpp" --no-such-flag --cache "$work/cache" > out 2> err && fail "a flag that is not there is taken"
 "$command" explain gpt 'h.*.mlp.c_fc' --preset nano --cache "$work/cache" > out 2> err || fail "explain of what its list says: $(tail -1 err)"
 
 # Frozen weights are those of the start to the last bit, a run goes on with them, and what cannot be is named.

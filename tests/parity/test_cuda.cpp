@@ -192,7 +192,10 @@ TEST_CASE("cuda: weights go there and back") {
 TEST_CASE("cuda: a bundle for another GPU, and for another device") {
     UseRecorder use;
     Scratch folder;
-    const std::shared_ptr<Bundle> newer = compile_gpt(sizes, "--device cuda --target sm_90", folder / "newer");
+    auto compiled = [&](const char *name, const std::string &on) {  // a model of few kernels
+        return compile_program("tests/scaled", "--param batch=8 --optimizer adamw " + on, folder / name);
+    };
+    const std::shared_ptr<Bundle> newer = compiled("newer", "--device cuda --target sm_90");
     CHECK(newer->plan.capability == 86);  // what its PTX asks for
     auto refusal = [](std::shared_ptr<Bundle> bundle, const char *name) -> std::string {
         const auto device = make_device(name, 1);
@@ -209,8 +212,8 @@ TEST_CASE("cuda: a bundle for another GPU, and for another device") {
     use.recorder.capability = 80;
     CHECK(refusal(newer, "cuda").find("8.6 and newer, and the Recorder has 8.0: compile them with --target sm_80") !=
           std::string::npos);
-    CHECK(refusal(compile_gpt(sizes, "--device cuda --target sm_80", folder / "older"), "cuda") == "");
-    CHECK(refusal(compile_gpt(sizes, "", folder / "cpu"), "cuda") ==
+    CHECK(refusal(compiled("older", "--device cuda --target sm_80"), "cuda") == "");
+    CHECK(refusal(compiled("cpu", ""), "cuda") ==
           "the kernels were compiled for the device cpu, not for cuda: compile them with --device cuda");
 }
 
