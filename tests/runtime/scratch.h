@@ -6,12 +6,14 @@
 #include "runtime/io/files.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace cryolite::test {
 
@@ -55,10 +57,26 @@ template <typename Action> std::string error_of(Action &&action) {
     return "";
 }
 
-/// Runs `action` in a child; its exit status.
+/// What `action`, which throws nothing, writes to the standard error.
+template <typename Action> std::string stderr_of(Action &&action) {
+    const Scratch scratch;
+    const int before = ::dup(STDERR_FILENO),
+              file = ::open((scratch / "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    REQUIRE(before >= 0);
+    REQUIRE(::dup2(file, STDERR_FILENO) == STDERR_FILENO);
+    action();
+    ::dup2(before, STDERR_FILENO);
+    ::close(before), ::close(file);
+    return read_file(scratch / "err");
+}
+
+/// Runs `action` in a child; its exit status. The child is forked by a new thread: forked by one that has used OpenMP,
+/// it would wait without end for the other threads, which no child has.
 template <typename Action> int in_child(Action &&action) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
+    pid_t pid = -1;
+    std::thread([&] {
+        pid = ::fork();
+        if (pid != 0) return;
         try {
             action();
             ::_exit(0);
@@ -66,7 +84,7 @@ template <typename Action> int in_child(Action &&action) {
             fmt::print(stderr, "{}\n", e.what());
             ::_exit(1);
         }
-    }
+    }).join();
     int status = 0;
     ::waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
