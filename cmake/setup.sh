@@ -9,11 +9,15 @@ trap "exit 130" INT TERM
 say() { echo "cryolite: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# How far ninja is, twice a minute, while the script lives. It waits by reading what never comes.
+# How far ninja is, once for each tenth of the way, while the script lives. It waits by reading what never comes.
 watch_ninja() {
+    local said=0 tenths
     exec 8<> <(:)
     until read -r -t "${CRYOLITE_WATCH_SECONDS:-30}" -u 8 || ! kill -0 $$ 2> /dev/null; do
-        tail -c 2000 "$log" | grep -oE '^\[[0-9]+/[0-9]+\]' | tail -n 1 | tr '\n' ' ' >&2
+        [[ $(tail -c 2000 "$log" | grep -oE '^\[[0-9]+/[0-9]+\]' | tail -n 1) =~ ([0-9]+)/([0-9]+) ]] || continue
+        tenths=$((10 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+        if [ $tenths -gt $said ]; then printf '[%s] ' "${BASH_REMATCH[0]}" >&2; fi
+        said=$tenths
     done
 }
 
@@ -42,6 +46,24 @@ known_commands() { # a line each: its name, a tab, what it does
     sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/\1\t\2/p' "$root/apps/cryolite/cli/dispatch.cpp"
 }
 
+# " (did you mean X?)": the name that the fewest edits make of a word, two at most, as the built command has it.
+did_you_mean() { # did_you_mean WORD NAMES, a line each
+    WORD=$1 awk '
+        function edits(a, b,    i, j, d, e) {
+            for (i = 0; i <= length(a); i++)
+                for (j = 0; j <= length(b); j++) {
+                    e = i * j ? d[i - 1, j - 1] + (substr(a, i, 1) != substr(b, j, 1)) : i + j
+                    if (i && j && d[i - 1, j] + 1 < e) e = d[i - 1, j] + 1
+                    if (i && j && d[i, j - 1] + 1 < e) e = d[i, j - 1] + 1
+                    d[i, j] = e
+                }
+            return d[length(a), length(b)]
+        }
+        BEGIN { nearest = 3; word = substr(ENVIRON["WORD"], 1, 40) }
+        (n = edits(word, $0)) < nearest { nearest = n; found = $0 }
+        END { if (found) printf " (did you mean %s?)", found }' <<< "$2"
+}
+
 refuse_before_setup() { # refuse_before_setup WORD: where a checkout that is not built yet knows no such command
     local names
     names=$(known_commands | cut -f 1)
@@ -50,7 +72,7 @@ refuse_before_setup() { # refuse_before_setup WORD: where a checkout that is not
         -*) return ;; # the command refuses its flags
         *)
             if grep -qxF -- "$1" <<< "$names"; then return; fi
-            echo "cryolite: there is no command \"$1\": expected ${names//$'\n'/, }" >&2 ;;
+            echo "cryolite: there is no command \"$1\"$(did_you_mean "$1" "$names"): expected ${names//$'\n'/, }" >&2 ;;
     esac
     exit 2
 }

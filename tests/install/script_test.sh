@@ -85,8 +85,7 @@ builds_when_needed() {
     sleep 0.01
     touch "$copy/dsl/layer.h"
     CRYOLITE_WATCH_SECONDS=0.5 NINJA_SLEEPS=2 run "$copy/cryolite"
-    check "a long build says how far it is" has err "... [3/9] [3/9] "
-    check "and then its time" grep -qE "\[3/9\] [0-9]+\.[0-9] s$" "$scratch/err"
+    check "a long build says how far it is, once, and then its time" grep -qE "\.\.\. \[3/9\] [0-9]+\.[0-9] s$" "$scratch/err"
     tool_calls > /dev/null
     sleep 0.01
     rm "$copy/dsl/shape.h"
@@ -300,7 +299,11 @@ answers_before_it_is_built() {
     check "they are named" has err "a command is required, one of train, bench, "
     run "$copy/cryolite" trian
     check "no such command" is "$status" 2
-    check "it is named" has err "there is no command \"trian\": expected train, "
+    check "it is named" has err "there is no command \"trian\" (did you mean train?): expected train, "
+    run "$copy/cryolite" zebra
+    check "a word that is near none" has err "there is no command \"zebra\": expected train, "
+    run "$copy/cryolite" 'a"b\n*'
+    check "an odd word" has err "there is no command \"a\"b\\n*\": expected train, "
     check "none of them made a build folder" test ! -e "$copy/build"
 }
 
