@@ -136,7 +136,7 @@ private:
     /// White space and comments.
     void skip() {
         while (at_ < text_.size()) {
-            if (text_.compare(at_, 2, "//") == 0)
+            if (text_[at_] == '#' || text_.compare(at_, 2, "//") == 0)
                 at_ = std::min(text_.find('\n', at_), text_.size());
             else if (std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos)
                 at_++;

@@ -13,7 +13,7 @@
 //   s(lm_head).dialect(onednn).where_legal();                         // or not, as a flag may have it
 //
 // The words are those of step_schedule.h. A '*' stands for any characters between two dots, in all names that the model
-// has; in the place it stands for the same characters. The semicolon may be left out, `//` begins a comment.
+// has; in the place it stands for the same characters. The semicolon may be left out; `//` or `#` begins a comment.
 
 #include <string>
 

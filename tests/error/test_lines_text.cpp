@@ -69,6 +69,10 @@ TEST_CASE("lines as text: each of C++, with its name as a message has it") {
     CHECK(read("s(d(net)).distribute(workers)") == Lines{"s(d(net)).distribute(workers)"});
     CHECK(read("s(head).dialect(onednn)") == Lines{"s(head).dialect(onednn)"});
     CHECK(read("// nothing\n\n") == Lines{});
+    CHECK(read("# of the head\n\n  # and\ns(head).compute_root();  # after a line\n// s(h.0.up).compute_root()\n#") ==
+          Lines{"s(head).compute_root()"});
+    CHECK(said("# one\n\n// three\ns(haed).compute_root()").starts_with("my.schedule:4:3: the model has no 'haed'"));
+    CHECK(said("s(head)  # .compute_root()\n.compute_inside(loss)").starts_with("my.schedule:2:1: found '.compute_in"));
     CHECK(read("s(h.*.act).compute_with(h.*.up).where_legal(); s(head).compute_root()") ==
           Lines{"s(h.0.act).compute_with(h.0.up).where_legal()", "s(h.1.act).compute_with(h.1.up).where_legal()",
                 "s(head).compute_root()"});
