@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/runtime/scratch.h"
+
 namespace cryolite {
 
 TEST_CASE("events have the fields and digits of the contract") {
@@ -43,6 +45,16 @@ TEST_CASE("the time of a step has digits, however short it is") {
     CHECK(step_time_text(1e-4) == "0.1 ms");
     CHECK(step_time_text(4.56e-5) == "45.6 µs");
     CHECK(step_time_text(0) == "0.0 µs");
+}
+
+TEST_CASE("where nobody looks, kernels that are compiled are counted in few lines") {
+    const std::string said = test::stderr_of([] {
+        Progress progress;
+        for (int done = 0; done <= 300; done++) progress.compiling(done, 300, 7);
+        progress.compiling(300, 300, 300);
+    });
+    CHECK(said == "compiling kernels: 0 of 300, 7 from the cache\ncompiling kernels: 300 of 300, 7 from the cache\n"
+                  "compiling kernels: 300 of 300, 300 from the cache\n");
 }
 
 TEST_CASE("what is no number is still JSON") {

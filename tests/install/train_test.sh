@@ -28,6 +28,8 @@ for event in compile step eval done; do
     grep -q "^{\"event\":\"$event\"" whole.json || fail "no event $event"
 done
 [ "$(grep -c '"event":"step"' whole.json)" = 400 ] || fail "not 400 step events"
+grep -qE "^done: 400 steps in [0-9:]+; the median step: [0-9.]+ (ms|µs), [0-9,]+ tokens/s[;,]" err || fail "the last words: $(tail -3 err)"
+grep -qx "a sample, 300 tokens or as many as come in 10 s:" err || fail "the sample is not announced: $(cat err)"
 [ "$(ls whole/checkpoints | wc -l)" = 2 ] || fail "not 2 checkpoints are kept"
 
 without_times() { sed 's/"tok_s".*"lr"/"lr"/' "$1"; }
@@ -65,6 +67,9 @@ grep -qE "changed from here on: --lr 0.001 -> 1e-05, --min-lr 0.0001 -> 1e-05, -
 cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > one 2> err || fail "sample: $(cat err)"
 cryolite sample whole --prompt ROMEO --tokens 20 --temperature 0 > two 2> err
 cmp -s one two || fail "temperature 0 gives two texts"
+grep -qx "reading the weights of step 400" err || fail "sample does not say what it does: $(cat err)"
+"$command" sample whole --prompt $'\x01' --cache "$work/empty" > out 2> err
+[ $? = 2 ] && grep -q -- "--prompt: " err && ! grep -q kernels err || fail "a prompt out of the vocabulary: $(cat err)"
 
 # --- What explain and cache why say is of the step that train takes -----------------------------------
 cryolite explain "${tiny[@]}" > plan 2> err || fail "explain: $(cat err)"

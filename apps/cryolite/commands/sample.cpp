@@ -74,6 +74,15 @@ SampleOptions read_options(const std::vector<std::string> &arguments) {
     return o;
 }
 
+/// Before anything is compiled.
+void check_prompt(const std::string &prompt, const Tokenizer &tokenizer) {
+    try {
+        tokenizer.encode(prompt);
+    } catch (const Error &e) {
+        fail_usage("--prompt: {}", e.what());
+    }
+}
+
 /// The run's own settings, for one sequence at a time.
 Request read_run(const SampleOptions &o) {
     std::error_code error;
@@ -113,19 +122,19 @@ int run_sample(const std::vector<std::string> &arguments) {
             progress.say(fmt::format("skipped the checkpoint {}: {}", c.path.string(), why));
         });
     if (!checkpoint) fail("{} has no checkpoint that is whole", o.run.string());
+    check_prompt(o.prompt, *tokenizer);
     Session session(open_bundle(s, request, progress, false), s, request.program.description.weights);
+    progress.say(fmt::format("reading the weights of step {}", checkpoint->step));
     session.trainer->load_parameters(checkpoint->path / "model.safetensors",
                                      [](const std::string &name) { return name; });
     Sampler sampler(*session.trainer, *tokenizer, o.temperature, o.seed);
-    try {
-        sampler.begin(o.prompt);
-    } catch (const Error &e) {
-        fail_usage("--prompt: {}", e.what());
-    }
-    fmt::print("{}", o.prompt);
+    sampler.begin(o.prompt);
     defer_signals();
+    progress.busy("the first token");  // in which memory is touched for the first time
     for (uint64_t n = 0; n < o.tokens && !interrupted(); n++) {
-        fmt::print("{}", sampler.piece(sampler.next()));
+        const int token = sampler.next();
+        progress.clear();
+        fmt::print("{}{}", n ? "" : o.prompt, sampler.piece(token));
         if (std::fflush(stdout) != 0) break;  // nobody reads it any more
     }
     fmt::print("\n");

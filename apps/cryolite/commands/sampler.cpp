@@ -55,16 +55,20 @@ int Sampler::next() {
     return token;
 }
 
-std::string short_sample(Trainer &trainer, const Tokenizer &tokenizer, uint64_t seed,
-                         const std::function<bool()> &stop) {
+std::string short_sample(Trainer &trainer, const Tokenizer &tokenizer, uint64_t seed, const std::function<bool()> &stop,
+                         Progress &progress) {
     constexpr int most = 300;
     constexpr std::chrono::seconds pleasant{10};
+    progress.say(fmt::format("a sample, {} tokens or as many as come in {} s:", most, pleasant.count()));
     Sampler sampler(trainer, tokenizer, 0.8, seed);
     sampler.begin("");
     std::string text;
     const auto start = std::chrono::steady_clock::now();
-    for (int n = 0; n < most && !stop() && std::chrono::steady_clock::now() - start < pleasant; n++)
+    for (int n = 0; n < most && !stop() && std::chrono::steady_clock::now() - start < pleasant; n++) {
+        progress.busy(fmt::format("token {} of {}", n + 1, most));
         text += sampler.piece(sampler.next());
+    }
+    progress.clear();
     return text;
 }
 

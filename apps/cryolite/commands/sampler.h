@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "apps/cryolite/report/progress.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/train/trainer.h"
 
@@ -33,8 +34,9 @@ private:
     int draw(std::span<const float> logits);
 };
 
-/// Some text, until `stop` says so and for as long as that is pleasant to wait for.
-std::string short_sample(Trainer &trainer, const Tokenizer &tokenizer, uint64_t seed,
-                         const std::function<bool()> &stop);
+/// Some text, until `stop` says so and for as long as that is pleasant to wait for; `progress` says how long that is,
+/// and how far it is.
+std::string short_sample(Trainer &trainer, const Tokenizer &tokenizer, uint64_t seed, const std::function<bool()> &stop,
+                         Progress &progress);
 
 }  // namespace cryolite

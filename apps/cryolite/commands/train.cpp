@@ -111,7 +111,6 @@ private:
         progress_.say(fmt::format("data: {}: {}", data_.name, data_.about));
         if (!point) check_init(s_, request_);
         session_ = open_session(s_, request_, progress_, [this](const std::string &json) { emit(json); });
-        check_extents(trainer(), data_, s_);
         check_evaluation(trainer(), data_, s_);
         if (point)
             go_on(*point);
@@ -360,8 +359,8 @@ private:
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else
-            progress_.say(fmt::format("done: {} step{} in {}, {} a step, {} {}/s{}, {} at most", times_.count(),
-                                      times_.count() == 1 ? "" : "s",
+            progress_.say(fmt::format("done: {} step{} in {}; the median step: {}, {} {}/s{}; {} at most",
+                                      times_.count(), times_.count() == 1 ? "" : "s",
                                       clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
                                       step_time_text(done.median_s), grouped(uint64_t(done.tok_s)),
                                       s_.text ? "tokens" : "rows",
@@ -378,8 +377,7 @@ private:
     }
 
     void sample() {
-        progress_.say("a sample:");
-        const std::string text = short_sample(trainer(), *data_.tokenizer, s_.seed, interrupted);
+        const std::string text = short_sample(trainer(), *data_.tokenizer, s_.seed, interrupted, progress_);
         folder_.write_sample(text + "\n");
         progress_.say("\n" + text + "\n");
     }

@@ -89,10 +89,10 @@ void Progress::say(const std::string &line) {
 void Progress::compiling(int done, int total, int cached) {
     const std::string line = fmt::format("compiling kernels: {} of {}, {} from the cache", done, total, cached);
     if (live_) return show_live(line);
-    if (done == total || Clock::now() - shown_ > std::chrono::seconds(5)) {
-        say(line);
-        shown_ = Clock::now();
-    }
+    const int tenths = 10 * done / std::max(1, total);
+    if (done < total && (tenths == tenths_ || Clock::now() - shown_ <= std::chrono::seconds(5))) return;
+    say(line);
+    shown_ = Clock::now(), tenths_ = done == total ? -1 : tenths;
 }
 
 void Progress::preparing(const std::string &words) {

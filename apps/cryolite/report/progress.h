@@ -28,6 +28,8 @@ public:
     Progress(const Progress &) = delete;
 
     void say(const std::string &line);
+    /// Live at each call; else a line for each tenth of the kernels, at least 5 seconds after the last one, and at the
+    /// end.
     void compiling(int done, int total, int cached);
     /// What comes before compiling, in words.
     void preparing(const std::string &words);
@@ -36,6 +38,8 @@ public:
     void busy(const std::string &line) {
         if (live_) show_live(line);
     }
+    /// Takes the live line away, before something else is written to the terminal.
+    void clear();
 
     struct Step {
         StepEvent event;
@@ -52,9 +56,9 @@ private:
     bool live_ = false, dirty_ = false;
     const bool silent_;  ///< another process of the run speaks
     Clock::time_point shown_{};
+    int tenths_ = -1;  ///< of the kernels, as they were shown
 
     void show_live(const std::string &line);
-    void clear();
 };
 
 uint64_t peak_memory();     ///< VmHWM of this process, in bytes
