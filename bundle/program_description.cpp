@@ -107,6 +107,8 @@ void check(const ProgramDescription &d) {
     if (d.targets != "classes" && d.targets != "numbers")
         odd("targets that are {}, expected classes or numbers", quoted(d.targets));
     if (d.task != "tokens" && d.task != "features") odd("the task {}, expected tokens or features", quoted(d.task));
+    if (d.task == "features" && d.columns < 1) odd("{} features of a row, expected at least 1", d.columns);
+    if (d.targets == "numbers" && d.outputs < 1) odd("{} numbers to predict of a row, expected at least 1", d.outputs);
     if (d.peer.find('/') != std::string::npos) odd("the peer {}, which is no name of a file", quoted(d.peer));
     std::set<std::string> params;
     for (const ProgramDescription::Param &p : d.params) check_param(p, params);
@@ -149,6 +151,8 @@ std::string description_json(const ProgramDescription &d) {
     json j = {{"name", d.name},
               {"task", d.task},
               {"targets", d.targets},
+              {"columns", d.columns},
+              {"outputs", d.outputs},
               {"optimizer", d.optimizer},
               {"weights", weights_json(d.weights)},
               {"peer", d.peer},
@@ -172,6 +176,8 @@ ProgramDescription read_description(const std::string &text) {
         .name = j.at("name"),
         .task = j.at("task"),
         .targets = j.value("targets", "classes"),
+        .columns = j.value("columns", int64_t{0}),
+        .outputs = j.value("outputs", int64_t{0}),
         .optimizer = j.at("optimizer"),
         .peer = j.value("peer", ""),
         .data = j.value("data", ""),

@@ -2,6 +2,7 @@
 // What a generator program says of itself when it is asked (PROGRAM --describe): the command knows nothing else of
 // any program.
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -77,6 +78,8 @@ struct ProgramDescription {
     std::string name;
     std::string task;                 ///< what it reads: tokens or features
     std::string targets = "classes";  ///< of each row: classes (tokens are such, too) or numbers
+    int64_t columns = 0;              ///< features of a row that it reads, with these parameters; 0: it reads tokens
+    int64_t outputs = 0;              ///< numbers that it predicts of a row, where targets are such
     std::string optimizer;            ///< its own
     std::vector<Rule> optimizers = {};
     std::vector<Param> params = {};

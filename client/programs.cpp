@@ -55,8 +55,9 @@ fs::path built_in_program(const std::string &app) {
         if (runnable(at->path())) names.push_back(at->path().filename().string());
     if (names.empty()) fail("there are no generator programs in {}: build them with ./cryolite", folder.string());
     std::sort(names.begin(), names.end());
-    fail_usage("there is no app {}: expected {}, or the path of a .cpp of your own", shown(app),
-               fmt::join(names, ", "));
+    const std::string source = app + ".cpp";
+    fail_usage("there is no app {}: expected {}, or the path of a .cpp of your own{}", shown(app),
+               fmt::join(names, ", "), fs::exists(source, error) ? fmt::format(" (did you mean {}?)", source) : "");
 }
 
 /// Of a program's digest, and of the compiler library that it loads, which is too large
@@ -164,10 +165,7 @@ json parts_with(const ProgramDescription &description, const Program &program, c
 }
 
 json parts_of(const Program &program, const BundleRequest &request, const Cache &cache) {
-    if (!program.path.empty()) return parts_with(describe(program, request.params, cache), program, request);
-    // Defaults may follow from what is given: without a word of the program on just these there is no bundle of them.
-    if (auto known = known_description(program, request.params, cache)) return parts_with(*known, program, request);
-    fail_not_compiled(program.app, parts_with(program.description, program, request), cache);
+    return parts_with(described(program, request, cache), program, request);
 }
 
 struct Building {
@@ -227,6 +225,13 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
 }
 
 }  // namespace
+
+ProgramDescription described(const Program &program, const BundleRequest &request, const Cache &cache) {
+    if (!program.path.empty()) return describe(program, request.params, cache);
+    // Defaults may follow from what is given: without a word of the program on just these there is no bundle of them.
+    if (auto known = known_description(program, request.params, cache)) return *known;
+    fail_not_compiled(program.app, parts_with(program.description, program, request), cache);
+}
 
 int descriptor_of(const Program &program) { return program.file ? program.file->descriptor() : -1; }
 

@@ -43,6 +43,10 @@ struct BundleRequest {
     std::string lines_from = {};  ///< the file that the step's lines are from, as errors call it; empty: none
 };
 
+/// What the program says of its model with the parameters of the request: others' defaults may follow from these, and
+/// what the model reads. Errors: it refuses one (UsageError); it crashes; a build without a compiler lacks its words.
+ProgramDescription described(const Program &program, const BundleRequest &request, const Cache &cache);
+
 struct BundleResult {
     fs::path folder;  ///< plan.json and kernels.so
     OpenFiles files;  ///< the same as they were checked: load these

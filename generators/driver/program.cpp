@@ -22,6 +22,7 @@
 #include "generators/codegen/progress.h"
 #include "generators/driver/choose_lines.h"
 #include "generators/driver/constant_oracle.h"
+#include "generators/driver/describe.h"
 #include "generators/driver/line_trials.h"
 #include "generators/driver/memory/fit.h"
 #include "generators/driver/loop_trials.h"
@@ -73,27 +74,6 @@ struct Request {
     int replicas = 0;
     int jobs = int(sysconf(_SC_NPROCESSORS_ONLN)), time_limit = 120;
 };
-
-int describe(const ProgramInfo &info, Model &model) {
-    Graph g;
-    ProgramDescription d{.name = info.name,
-                         .task = model.task(),
-                         .targets = model.targets(g).type().is_float() ? "numbers" : "classes",
-                         .optimizer = info.optimizer,
-                         .presets = info.presets,
-                         .weights = info.weights,
-                         .peer = info.peer,
-                         .data = info.data};
-    for (auto &[name, make] : optimizers) {
-        d.optimizers.push_back({name, {}});
-        const std::unique_ptr<Optimizer> rule = make();
-        for (const Scalar *s : rule->scalars())
-            d.optimizers.back().numbers.push_back({s->name, s->value, s->range, s->help});
-    }
-    for (const Arguments::Known &k : Arguments::current().known) d.params.push_back({k.name, k.type, k.value, k.help});
-    fmt::print("{}\n", description_json(d));
-    return 0;
-}
 
 /// The flags that decide how large a model is.
 std::vector<std::string> model_sizes() {
@@ -300,7 +280,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
     if (const std::string why = why_not(r.step); !why.empty()) throw UsageError(why);
     for (Format f : {bf16, fp16})
         if (r.step.precision == format_name(f)) model->numerics(f);
-    if (r.describe) return describe(info, *model);
+    if (r.describe) return fmt::print("{}\n", description_of(info, *model, optimizers)), 0;
     if (r.check) return check_gradients(*model);
     const bool compiles = r.plan_only.empty() && r.ir.empty() && r.reference.empty() && r.loops.empty() &&
                           r.temporaries.empty() && !r.fit;

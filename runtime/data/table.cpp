@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace cryolite {
 
@@ -49,6 +50,7 @@ struct Line {
     const std::string &file;
     size_t number;  ///< from 1
     std::string_view text;
+    bool first = false;  ///< of the file that is not empty
     size_t position = 0;
     bool done = false;
 
@@ -57,9 +59,12 @@ struct Line {
         fail("{}: line {}, column {}: {}", file, number, column, fmt::format(text, std::forward<Args>(args)...));
     }
 
-    /// The next field without the spaces around it.
+    /// The next field without the spaces around it. In quotes a comma ends none.
     std::string_view field() {
-        const size_t comma = std::min(text.find(',', position), text.size());
+        const size_t begin = text.find_first_not_of(" \t", position);
+        const bool quoted = begin < text.size() && text[begin] == '"';
+        const size_t close = quoted ? text.find('"', begin + 1) : std::string_view::npos;
+        const size_t comma = std::min(text.find(',', close < text.size() ? close : position), text.size());
         std::string_view value = text.substr(position, comma - position);
         done = comma == text.size();
         position = comma + 1;
@@ -69,12 +74,37 @@ struct Line {
     }
 };
 
+/// The name of a column that a field of a header is; empty: it is none, but a number, or nothing.
+std::string name_in(std::string_view field) {
+    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+    const std::string_view number = field.starts_with('+') ? field.substr(1) : field;
+    double value = 0;
+    const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    const bool is_number = error != std::errc::invalid_argument && stop == number.data() + number.size();
+    return is_number ? "" : std::string(field);
+}
+
+/// The names in a line that is a header; none where it is a row, or cannot be told from a row without numbers.
+std::vector<std::string> names_in(Line line) {
+    std::vector<std::string> names;
+    std::set<std::string> seen;
+    while (!line.done) {
+        names.push_back(name_in(line.field()));
+        if (names.back().empty() || !seen.insert(names.back()).second) return {};
+    }
+    return names;
+}
+
 float number_in(const Line &line, std::string_view field, size_t column) {
     float value = 0;
     const char *end = field.data() + field.size();
     const auto [stop, error] = std::from_chars(field.data(), end, value);
     if (error == std::errc::result_out_of_range) line.refuse(column, "{} is outside what a float holds", shown(field));
-    if (error != std::errc() || stop != end || field.empty()) line.refuse(column, "{} is not a number", shown(field));
+    if (error != std::errc() || stop != end || field.empty())
+        line.refuse(column, "{} is not a number{}", shown(field),
+                    line.first && !name_in(field).empty() ? "; a first line is skipped as a header where each field is "
+                                                            "text, and no two are equal"
+                                                          : "");
     if (!std::isfinite(value)) line.refuse(column, "{} is not a finite number", shown(field));
     return value;
 }
@@ -95,6 +125,22 @@ std::string target_words(size_t targets) {
     return targets == 0 ? "a label" : targets == 1 ? "a target" : fmt::format("{} targets", targets);
 }
 
+/// The first line decides how many fields each has, where the options do not.
+void check_fields(Table &table, const Line &line, size_t fields, const TableOptions &options) {
+    const size_t targets = std::max<size_t>(1, options.targets);
+    const std::string words = target_words(options.targets);
+    if (fields <= targets)
+        line.refuse(fields, "{}, expected features and {}{}",
+                    fields == 1 ? "one field" : fmt::format("{} fields", fields), words,
+                    fields == 1 && line.text.find_first_of(";\t") < line.text.size()
+                        ? "; a comma is what separates fields"
+                        : "");
+    if (table.columns == 0) table.columns = fields - targets;
+    if (fields != table.columns + targets)
+        line.refuse(fields, "{} fields, expected {}: {} features and {}", fields, table.columns + targets,
+                    table.columns, words);
+}
+
 void read_row(Table &table, Line line, const TableOptions &options) {
     const size_t before = table.features.size(), targets = std::max<size_t>(1, options.targets);
     size_t column = 0;
@@ -103,14 +149,7 @@ void read_row(Table &table, Line line, const TableOptions &options) {
         const std::string_view field = line.field();
         table.features.push_back(number_in(line, field, column));
     }
-    const std::string words = target_words(options.targets);
-    if (column <= targets)
-        line.refuse(column, "{}, expected features and {}",
-                    column == 1 ? "one field" : fmt::format("{} fields", column), words);
-    if (table.columns == 0) table.columns = column - targets;
-    if (column != table.columns + targets)
-        line.refuse(column, "{} fields, expected {}: {} features and {}", column, table.columns + targets,
-                    table.columns, words);
+    check_fields(table, line, column, options);
     if (options.targets == 0)
         table.labels.push_back(label_in(line, table.features.back(), column, options.classes));
     else
@@ -143,14 +182,22 @@ Table load_table(const fs::path &path, const TableOptions &options) {
     const std::string text = expand_gzip(std::move(bytes), name);
     std::vector<size_t> lines;  // by row
     size_t number = 0;
-    for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    bool first = true;
+    constexpr std::string_view mark = "\xef\xbb\xbf";  // of UTF-8, as some programs begin a file
+    for (size_t begin = text.starts_with(mark) ? mark.size() : 0, end; begin < text.size(); begin = end + 1) {
         end = std::min(text.find('\n', begin), text.size());
-        std::string_view line = std::string_view(text).substr(begin, end - begin);
-        if (line.ends_with('\r')) line.remove_suffix(1);
+        std::string_view content = std::string_view(text).substr(begin, end - begin);
+        if (content.ends_with('\r')) content.remove_suffix(1);
         ++number;
-        if (line.empty()) continue;
-        read_row(table, {name, number, line}, options);
-        lines.push_back(number);
+        if (content.empty()) continue;
+        const Line line{name, number, content, std::exchange(first, false)};
+        if (line.first) table.names = names_in(line);
+        if (line.first && !table.names.empty()) {
+            check_fields(table, line, table.names.size(), options);
+        } else {
+            read_row(table, line, options);
+            lines.push_back(number);
+        }
     }
     if (table.rows() == 0)
         fail("{}: no rows; expected lines of numbers with {} last", name, target_words(options.targets));
@@ -159,6 +206,19 @@ Table load_table(const fs::path &path, const TableOptions &options) {
     table.classes =
         options.classes > 0 ? options.classes : *std::max_element(table.labels.begin(), table.labels.end()) + 1;
     return table;
+}
+
+std::vector<int> absent_labels(const Table &table) {
+    std::vector<bool> present;
+    for (const int32_t label : table.labels) {
+        if (label == no_label) continue;
+        if (size_t(label) >= present.size()) present.resize(size_t(label) + 1);
+        present[size_t(label)] = true;
+    }
+    std::vector<int> absent;
+    for (size_t k = 0; k < present.size(); k++)
+        if (!present[k]) absent.push_back(int(k));
+    return absent;
 }
 
 std::pair<Table, Table> split_held_out(const Table &table, size_t every) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,14 +17,15 @@ namespace cryolite {
 inline constexpr int32_t no_label = -100;
 
 struct Table {
-    size_t columns = 0;            ///< features of a row
-    int classes = 0;               ///< labels are 0 ... classes - 1, or no_label
-    std::vector<float> features;   ///< [rows, columns]
-    std::vector<int32_t> labels;   ///< [rows]; none where there are numbers to predict
-    size_t targets = 0;            ///< numbers to predict for a row; 0: it has a label
-    std::vector<float> numbers;    ///< [rows, targets]
-    std::string digest;            ///< SHA-256 of the file
-    size_t width = 0, height = 0;  ///< of images, columns = width * height of which are a row; 0: rows of numbers
+    size_t columns = 0;              ///< features of a row
+    int classes = 0;                 ///< labels are 0 ... classes - 1, or no_label
+    std::vector<float> features;     ///< [rows, columns]
+    std::vector<int32_t> labels;     ///< [rows]; none where there are numbers to predict
+    size_t targets = 0;              ///< numbers to predict for a row; 0: it has a label
+    std::vector<float> numbers;      ///< [rows, targets]
+    std::vector<std::string> names;  ///< of all columns, where the first line is a header; else none
+    std::string digest;              ///< SHA-256 of the file
+    size_t width = 0, height = 0;    ///< of images, columns = width * height of which are a row; 0: rows of numbers
     /// Of images, instead of `features`: [rows, height, width]. Copies of a table share it.
     std::shared_ptr<const std::vector<uint8_t>> pixels = nullptr;
 
@@ -40,13 +42,15 @@ struct TableOptions {
 };
 
 /// Every line: numbers, then a whole number from 0 on, the label, or no_label, or the numbers to predict; empty lines
-/// are
-/// skipped.
+/// are skipped. The first line is a header where every field is text, in quotes or not, and no two are equal.
 /// Errors name the file, line and column: no number, not finite, another number of fields, a bad
 /// label, or one far beyond the number of rows where `classes` is not given; also a damaged gzip
 /// file and one without rows.
 Table load_table(const fs::path &path, const TableOptions &options);
 inline Table load_table(const fs::path &path) { return load_table(path, {}); }
+
+/// Labels below the largest one that no row has.
+std::vector<int> absent_labels(const Table &table);
 
 /// Rows with index % every == 0 are held out: {training, held out}.
 std::pair<Table, Table> split_held_out(const Table &table, size_t every = 5);

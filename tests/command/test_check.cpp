@@ -19,7 +19,23 @@ TEST_CASE("check: the flags of the model reach its program") {
     CHECK_ERROR(checked({"--width", "30"}), "--width 30 is not divisible by --heads 4");
     CHECK_ERROR(checked({"--preset", "nana"}), "did you mean nano?");
     CHECK_ERROR(checked({"--lyers", "2"}), "\"--lyers\" is not a flag of cryolite check gpt (did you mean --layers?)");
-    CHECK_ERROR(checked({"--lr", "0.1"}), "\"--lr\" is not a flag of cryolite check gpt; see cryolite check gpt");
+    for (const char *flag : {"--lr=0.1", "--resume", "--steps"})
+        CHECK_ERROR(checked({flag, "1"}),
+                    fmt::format("\"{}\" says nothing to check, which compares gradients with finite "
+                                "differences and trains nothing: it takes the parameters",
+                                flag));
+    CHECK_ERROR(checked({"--val", "a.txt"}), "--val is read beside --data, which was not given");
+}
+
+TEST_CASE("check: data that are given are read") {
+    Scratch scratch;
+    const std::string cache = scratch / "cache", table = write_plainly(scratch / "table.csv", "1,2,0\n3,4,1\n"),
+                      text = write_plainly(scratch / "text.txt", std::string(100, 'a') + std::string(100, 'b'));
+    CHECK_ERROR(run_check({"digits", "--cache", cache, "--data", table}),
+                "table.csv has 2 features in a row, the model reads 64: name another --data");
+    CHECK_ERROR(run_check({"gpt", "--cache", cache, "--data", scratch / "none.txt"}), "none.txt: No such file");
+    CHECK_ERROR(run_check({"gpt", "--cache", cache, "--data", text, "--vocab", "1", "--context", "4"}),
+                "expected at least 2, the vocab");
 }
 
 TEST_CASE("check: a file may give them, beside what only a run needs") {

@@ -10,18 +10,18 @@ namespace cryolite::test {
 
 namespace {
 
-/// As the program vision describes itself.
 struct Images {
     IdxFolder folder{30, 12, 8, 8};
+    Scratch scratch;
 
     Request request(const std::vector<std::pair<std::string, std::string>> &flags = {}) const {
         Request r;
         r.app = "vision";
-        r.program.description.task = "features", r.program.description.optimizer = "adamw";
-        r.program.description.data = "fashion-mnist";
-        r.program.description.optimizers = {{"adamw", {{"lr", 1e-3, RealRange::positive, "rate"}}}};
-        r.program.description.params = {{"batch", "int", "6", ""}, {"classes", "int", "10", ""}};
+        r.program = find_program(r.app, Cache(scratch / "cache"));
         r.values.give("data", {folder.scratch.path.string(), Origin::command_line});
+        r.values.give("cache", {(scratch / "cache").string(), Origin::command_line});
+        r.values.give("size", {"8", Origin::command_line});
+        r.values.give("batch", {"6", Origin::command_line});
         for (auto &[flag, text] : flags) r.values.give(flag, {text, Origin::command_line});
         return r;
     }
@@ -65,6 +65,8 @@ TEST_CASE("vision: flags of images say nothing to text and to tables, which is a
     CHECK_ERROR(images.open(images.request({{"data", csv}, {"shift", "1"}})),
                 "is a table of numbers: --shift 0 --flip no");
     CHECK_ERROR(images.open(images.request({{"data", scratch.path.string()}})), "train-images-idx3-ubyte");
+    CHECK_ERROR(images.open(images.request({{"size", "16"}})),
+                "has images of 8 x 8, 64 pixels, the model reads 256: name another --data, or give --size 8");
     Request text = images.request({{"shift", "1"}});
     text.program.description.task = "tokens";
     CHECK_ERROR(understand(text), "--shift is for images; this model reads text");

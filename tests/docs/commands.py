@@ -52,11 +52,13 @@ def lines_of(source):
 
 
 def prepare(source, build, work):
-    for name in ("my_model.cpp", "regressor.cpp"):
+    for name in ("my_model.cpp", "flowers.cpp", "regressor.cpp"):
         shutil.copy(source / "tests/programs" / name, work)
     (work / "my.txt").write_text("A text of one's own, which is long enough to learn from.\n" * 60)
     rows = [f"{k % 7},{k % 5},{k % 3},{(k % 7 + k % 5) / 12}" for k in range(200)]
     (work / "table.csv").write_text("\n".join(rows) + "\n")
+    flowers = [f"{5 + k % 3 + k % 5 / 10},{3 + k % 4 / 10},{1 + 2 * (k % 3)},{0.2 + k % 3},{k % 3}" for k in range(150)]
+    (work / "flowers.csv").write_text("sepal_length,sepal_width,petal_length,petal_width,kind\n" + "\n".join(flowers) + "\n")
     command = work / "cryolite"
     command.write_text(f'#!/bin/bash\nexec "{build}/bin/cryolite" "$@"\n')
     command.chmod(0o755)

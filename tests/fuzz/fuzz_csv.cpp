@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz::require(table.features.size() == table.rows() * table.columns);
         fuzz::require(options.columns == 0 || table.columns == options.columns);
         for (float x : table.features) fuzz::require(std::isfinite(x));
-        for (int32_t label : table.labels) fuzz::require(label >= 0 && label < table.classes);
+        for (int32_t label : table.labels) fuzz::require(label == no_label || (label >= 0 && label < table.classes));
         const auto [train, held_out] = split_held_out(table);
         fuzz::require(train.rows() + held_out.rows() == table.rows());
     });

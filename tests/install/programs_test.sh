@@ -39,6 +39,7 @@ learns regressor2 0.5 "$programs/regressor.cpp" --data numbers.csv --steps 200 -
 sed 's/$/,1/' numbers.csv > wide.csv
 "$command" train "$programs/regressor.cpp" --data wide.csv --outputs 2 --columns 2 --batch 24 --cache "$work/cache" --out wide > out 2> err
 [ $? = 2 ] && grep -q "3 features in a row, the model reads 2: name another --data, or give --columns 3" err || fail "regressor: other columns: $(tail -1 err)"
+grep -q "kernels" err && fail "regressor: other columns are said after kernels were compiled: $(cat err)"
 "$command" train "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 100 --optimizer sign-sgd --lr 0.002 \
     --out rule --cache "$work/cache" > rule.out 2> rule.err || fail "a rule of the program: $(tail -1 rule.err)"
 "$command" check "$programs/smoother.cpp" --reach 3 --width 8 --cache "$work/cache" > out 2>&1 ||
@@ -75,6 +76,9 @@ grep -q "warned.cpp:.*warning: unused variable 'unused'\|warned.cpp:.*warning: u
     fail "the user's own mistake: $(cat err)"
 grep -q "the GeneratorParam 'threads' of warned.cpp has the name of a flag of cryolite; give it another" err || fail "a clash of names: $(tail -1 err)"
 "$command" explain "$programs/my_model.cpp" --no-such-flag --cache "$work/cache" > out 2> err && fail "a flag that is not there is taken"
+: > own.cpp
+"$command" train own --cache "$work/cache" > out 2> err
+[ $? = 2 ] && grep -q 'there is no app "own": .*, or the path of a .cpp of your own (did you mean own.cpp?)$' err || fail "own: $(cat err)"
 "$command" explain gpt 'h.*.mlp.c_fc' --preset nano --cache "$work/cache" > out 2> err || fail "explain of what its list says: $(tail -1 err)"
 
 # Frozen weights are those of the start to the last bit, a run goes on with them, and what cannot be is named.
@@ -120,10 +124,10 @@ grep -qF 'param-group = ["wte=lr:0.1x,decay:0", "h.*=lr:0"]' groups/config.toml 
 "$command" train gpt "${small[@]}" --param-group 'wte=lr:0.1x' --param-group 'h.*.mpl=lr:0' --out odd > out 2> err
 [ $? = 2 ] && grep -q "'h.\*.mpl=lr:0' matches no parameter; the nearest are h.0.mlp.c_fc" err || fail "a group that matches nothing: $(tail -1 err)"
 
-# docs/tutorial.md is my_model.cpp and regressor.cpp, whole; the lines that README.md shows are those of a header.
+# docs/tutorial.md is three of the programs, whole; the lines that README.md shows are those of a header.
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/docs/tutorial.md" > tutorial.cpp
-cat "$programs/my_model.cpp" "$programs/regressor.cpp" | cmp -s tutorial.cpp - ||
-    fail "docs/tutorial.md does not show tests/programs/my_model.cpp and regressor.cpp"
+cat "$programs/"{my_model,flowers,regressor}.cpp | cmp -s tutorial.cpp - ||
+    fail "docs/tutorial.md does not show my_model.cpp, flowers.cpp and regressor.cpp of tests/programs"
 squeezed() { sed 's/  */ /g; s/^ //' "$@"; }
 sed -n 's|^//   ||p' "$1/schedules/step_schedule.h" | squeezed > sources
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/README.md" | squeezed | grep -v '^// \.\.\.$' > shown

@@ -40,7 +40,6 @@ TEST_CASE("table: errors name the line and the column") {
     refused("", "a.csv: no rows");
     refused("\n\n", "a.csv: no rows");
     refused("1,2,0\n1,x,0\n", "a.csv: line 2, column 2: \"x\" is not a number");
-    refused("a,b,label\n1,2,0\n", "line 1, column 1: \"a\" is not a number");
     refused("1,,0\n", "line 1, column 2: \"\" is not a number");
     refused("1,2,0,\n", "line 1, column 4: \"\" is not a number");
     refused("1,2 3,0\n", "column 2: \"2 3\" is not a number");
@@ -64,6 +63,51 @@ TEST_CASE("table: errors name the line and the column") {
     CHECK(load_table(write_plainly(path, "1,2,65536\n"), {.classes = 70000}).classes == 70000);
     refused("1,2,10\n", "the label 10 is not one of 10 classes (0 to 9)", {.classes = 10});
     refused("1,2,0\n", "3 fields, expected 65", {.columns = 64});
+}
+
+TEST_CASE("table: a first line that is text in every column names them") {
+    Scratch scratch;
+    const fs::path path = scratch / "a.csv";
+    const auto names = [&](std::string_view text, TableOptions options = {}) {
+        const Table table = load_table(write_plainly(path, text), options);
+        CHECK(table.rows() == 2);
+        CHECK(table.columns == 2);
+        return table.names;
+    };
+    using Names = std::vector<std::string>;
+    CHECK(names("1,2,0\n3,4,1\n") == Names{});
+    CHECK(names("a,b,label\n1,2,0\n3,4,1\n") == Names{"a", "b", "label"});
+    CHECK(names("\xef\xbb\xbf\r\n \"a, in m\" ,\t2nd ,\"label\"\r\n1,2,0\r\n3,4,1\r\n") ==
+          Names{"a, in m", "2nd", "label"});
+    CHECK(names("\xef\xbb\xbf"
+                "1,2,0\n3,4,1\n") == Names{});
+    CHECK(names("a,b,price\n1,2,0.5\n3,4,1.5\n", {.targets = 1}) == Names{"a", "b", "price"});
+    const auto refused = [&](std::string_view text, const char *part, TableOptions options = {}) {
+        CHECK_ERROR(load_table(write_plainly(path, text), options), part);
+    };
+    refused("a,b,label\n", "a.csv: no rows");
+    refused("a,b,label\nc,d,e\n1,2,0\n", "line 2, column 1: \"c\" is not a number");
+    refused("a,b,label\n1,2\n", "line 2, column 2: 2 fields, expected 3: 2 features and a label");
+    refused("a,b,label\n1,2,0\n", "line 1, column 3: 3 fields, expected 5", {.columns = 4});
+    // What may be a row whose numbers are missing, or of which some are, is no header.
+    constexpr const char *hint = "\"a\" is not a number; a first line is skipped as a header where each field is text";
+    refused("a,1,label\n1,2,0\n", hint);
+    refused("a,b,a\n1,2,0\n", hint);
+    refused("a,,label\n1,2,0\n", hint);
+    refused("NA,NA,NA\n1,2,0\n", "line 1, column 1: \"NA\" is not a number");
+    refused("+1,nan,1e99\n1,2,0\n", "line 1, column 1: \"+1\" is not a number");
+    refused("\"1\",\"2\",\"0\"\n1,2,0\n", "line 1, column 1: ");
+    refused("a;b;label\n1;2;0\n",
+            "line 1, column 1: one field, expected features and a label; a comma is what separates");
+}
+
+TEST_CASE("table: labels that no row has") {
+    Scratch scratch;
+    const auto absent = [&](std::string_view text) {
+        return absent_labels(load_table(write_plainly(scratch / "a.csv", text)));
+    };
+    CHECK(absent("1,0\n1,1\n1,-100\n") == std::vector<int>{});
+    CHECK(absent("1,7\n1,1\n1,2\n1,-100\n") == std::vector<int>{0, 3, 4, 5, 6});
 }
 
 TEST_CASE("table: numbers to predict, in the last columns") {

@@ -36,7 +36,9 @@ CommandText text_of(Command command) {
                 "Searches for faster loops and lines of the schedule of a training step; --tuned of train takes "
                 "what is found."};
     case Command::check:
-        return {"check", "Checks the gradients of every layer of a model against finite differences."};
+        return {"check",
+                "Checks the gradients of every layer of a model against finite differences, on random numbers; with "
+                "--data, also that the data fit the model."};
     default:
         return {"explain", "Shows the plan of a training step: kernels, stages, bytes, FLOPs."};
     }
@@ -95,6 +97,7 @@ void check_keys(const Values &values, const ProgramDescription &program) {
 using Defaults = std::map<std::string, std::string>;
 Defaults defaults_of(const Request &r, const std::string &preset) {
     Defaults defaults;
+    if (r.command == Command::check) defaults["data"] = "nothing is read";
     for (auto &[name, flags] : r.program.description.presets)
         if (preset.empty() || preset == name) {
             for (auto &[flag, text] : flags)
@@ -186,6 +189,12 @@ private:
         std::vector<std::string> flags;
         for (auto &[name, text] : texts_) flags.push_back("--" + name);
         for (auto &[name, on] : switches_) flags.push_back("--" + name);
+        const auto is_extra = [&](const Flag &f) { return (extra + "=").starts_with("--" + f.name + "="); };
+        if (request_.command == Command::check &&
+            std::ranges::any_of(all_flags(request_.program.description), is_extra))
+            fail_usage("{} says nothing to check, which compares gradients with finite differences and trains nothing: "
+                       "it takes the parameters of the model, and --data; see cryolite check {} --help",
+                       shown(extra), request_.app);
         fail_usage("{} is not a flag of cryolite {} {}{}; see cryolite {} {} --help", shown(extra),
                    text_of(request_.command).name, request_.app, did_you_mean(extra, flags),
                    text_of(request_.command).name, request_.app);

@@ -1,8 +1,8 @@
-// cryolite check APP: the gradients of every layer against finite differences, by the program
-// itself.
+// cryolite check APP: the gradients of every layer against finite differences, by the program itself, on random
+// numbers. With --data, also whether the data fit the model, which has their vocabulary or classes then.
 
 #include "apps/cryolite/cli/commands.h"
-#include "apps/cryolite/session/settings.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "runtime/io/error.h"
 #include "runtime/io/process.h"
 #include "runtime/io/streams.h"
@@ -11,11 +11,19 @@ namespace cryolite {
 
 namespace {
 
-/// What was given, checked: the rest the program knows, where a default may follow from it.
+/// What was given, checked, and what --data decides: the rest the program knows, where a default may follow from it.
 std::map<std::string, std::string> given_params(const Request &r) {
-    std::map<std::string, std::string> params = understand(r).params;
-    std::erase_if(params, [&](auto &p) { return !r.values.given(p.first); });
-    return params;
+    TrainSettings s = understand(r);
+    const std::map<std::string, std::string> before = s.params;
+    const auto val = r.values.all().find("val");
+    if (s.data.empty() && val != r.values.all().end() && val->second.origin == Origin::command_line)
+        fail_usage("--val is read beside --data, which was not given");
+    if (!s.data.empty()) {
+        const RunData data = open_data(s, r);
+        tell("data: {}: {}", data.name, data.about);
+    }
+    std::erase_if(s.params, [&](auto &p) { return !r.values.given(p.first) && before.at(p.first) == p.second; });
+    return s.params;
 }
 
 }  // namespace

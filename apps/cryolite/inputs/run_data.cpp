@@ -1,18 +1,19 @@
 #include "apps/cryolite/inputs/run_data.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "apps/cryolite/report/progress.h"
 #include "apps/cryolite/inputs/init_file.h"
+#include "apps/cryolite/inputs/table_data.h"
 #include "client/user_program.h"
+#include "runtime/collective/processes.h"
 #include "runtime/tokenizer/gpt2_tokenizer.h"
 #include "runtime/data/idx.h"
 #include "runtime/data/shard.h"
 #include "runtime/tokenizer/tokenizer_file.h"
 #include "runtime/io/error.h"
-#include "runtime/train/trainer.h"
+#include "runtime/io/streams.h"
 
 #ifndef CRYOLITE_SOURCE_DIR  // the build gives the checkout it was made from
 #define CRYOLITE_SOURCE_DIR "."
@@ -131,47 +132,6 @@ RunData open_text(TrainSettings &s, const Request &r) {
     return d;
 }
 
-RunData open_table(TrainSettings &s, const Request &r) {
-    RunData d;
-    const bool chosen = r.values.chosen("classes");
-    TableOptions options{.classes = chosen ? s.param("classes", 0) : 0};
-    if (s.numbers_wanted) options = {.targets = size_t(s.param("outputs", 1))};
-    Table table = load_table(s.data, options);
-    if (!chosen && s.params.count("classes")) s.params["classes"] = std::to_string(table.classes);
-    d.digest = table.digest;
-    if (s.validation.empty()) {
-        std::tie(d.rows, d.held_out) = split_held_out(table);
-    } else {
-        d.held_out = load_table(s.validation, {table.columns, table.classes, options.targets});
-        d.rows = std::move(table);
-    }
-    if (d.rows.rows() == 0) fail_usage("{}: no rows are left for training: every fifth is held out", s.data.string());
-    float largest = 0;
-    for (float x : d.rows.features) largest = std::max(largest, std::abs(x));
-    d.scale = largest > 0 ? 1 / largest : 1;
-    d.about = fmt::format("{} rows of {} features to train on, {} held out, {}", d.rows.rows(), d.rows.columns,
-                          d.held_out.rows(),
-                          d.rows.targets == 0   ? fmt::format("{} classes", d.rows.classes)
-                          : d.rows.targets == 1 ? "1 target"
-                                                : fmt::format("{} targets", d.rows.targets));
-    return d;
-}
-
-/// A folder of images: it has those that are held out, too.
-RunData open_images(TrainSettings &s, const Request &r) {
-    if (!s.validation.empty())
-        fail_usage("--val {}: {} has images to validate of its own (t10k-images-idx3-ubyte); leave it out",
-                   s.validation.string(), s.data.string());
-    RunData d;
-    const bool chosen = r.values.chosen("classes");
-    std::tie(d.rows, d.held_out) = load_idx_folder(s.data, chosen ? s.param("classes", 0) : 0);
-    if (!chosen && s.params.count("classes")) s.params["classes"] = std::to_string(d.rows.classes);
-    d.digest = d.rows.digest, d.scale = 1.0f / 255;
-    d.about = fmt::format("{} images of {} x {} to train on, {} held out, {} classes", grouped(d.rows.rows()),
-                          d.rows.width, d.rows.height, grouped(d.held_out.rows()), d.rows.classes);
-    return d;
-}
-
 /// Where Debian's package has it.
 fs::path fashion_mnist() {
     const fs::path folder = "/usr/share/datasets/fashion-mnist";
@@ -224,27 +184,19 @@ RunData open_checked(TrainSettings &s, const Request &r) {
 }  // namespace
 
 RunData open_data(TrainSettings &settings, const Request &request) {
+    RunData data;
     try {
-        return open_checked(settings, request);
+        data = open_checked(settings, request);
     } catch (const UsageError &) {
         throw;
     } catch (const Error &e) {  // a file that the user named is not what it should be
         throw UsageError(e.what());
     }
-}
-
-void check_extents(const Trainer &trainer, const RunData &data, const TrainSettings &s) {
-    if (s.text) return;
-    const Plan &plan = trainer.plan();
-    const int64_t reads =
-        plan.buffers[size_t(plan.find("input", plan.task))].elements() * plan.batch_parts() / trainer.batch();
-    if (int64_t(data.rows.columns) != reads)
-        fail_usage("{} has {} features in a row, the model reads {}: name another --data{}", data.name,
-                   data.rows.columns, reads,
-                   s.params.count("columns") ? fmt::format(", or give --columns {}", data.rows.columns) : "");
-    const int aims = plan.buffers[size_t(plan.find("input", "targets"))].shape.front();
-    if (const size_t targets = data.rows.targets; targets > 0 && int64_t(targets) != aims)
-        fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so", aims);
+    // A step to look at needs no data that fit.
+    const bool looks = settings.data.empty() && request.command != Command::train;
+    if (data.rows.rows() > 0 && !looks) check_columns(data, settings, request);
+    if (!data.warning.empty() && known_processes().rank() == 0) tell("warning: {}: {}", data.name, data.warning);
+    return data;
 }
 
 RunData random_data(TrainSettings &s, const Request &r) {

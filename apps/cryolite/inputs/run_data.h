@@ -10,10 +10,9 @@
 
 namespace cryolite {
 
-class Trainer;
-
 struct RunData {
     std::string about;                           ///< one line for people
+    std::string warning;                         ///< what is odd about it, which `open_data` says; empty: nothing
     std::string name;                            ///< of the data file, or "random tokens"
     std::string digest;                          ///< SHA-256: a resumed run must see the same
     std::shared_ptr<const Tokenizer> tokenizer;  ///< null: tokens without a text, or a table
@@ -28,13 +27,10 @@ struct RunData {
 };
 
 /// Opens --data (or the embedded data) and --val, and sets those of the model's parameters that
-/// they or --init decide and that were not given: vocab, classes, positions. Throws UsageError:
-/// whatever is wrong with the files, or with the parameters for them.
+/// they or --init decide and that were not given: vocab, classes, positions. Warns of labels that do not occur. Throws
+/// UsageError: whatever is wrong with the files, or with the parameters for them, and columns of a table that are not
+/// those that the model reads, or predicts.
 RunData open_data(TrainSettings &settings, const Request &request);
-
-/// Throws UsageError where the columns of a table are not those that the model reads, or predicts: what the model reads
-/// is known when its plan is there.
-void check_extents(const Trainer &trainer, const RunData &data, const TrainSettings &settings);
 
 /// For bench without --data, and explain: sets the same parameters; tokens or rows at random.
 RunData random_data(TrainSettings &settings, const Request &request);

@@ -1,0 +1,140 @@
+#include "apps/cryolite/inputs/table_data.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/cryolite/report/progress.h"
+#include "apps/cryolite/session/session.h"
+#include "runtime/data/idx.h"
+#include "runtime/io/error.h"
+#include "runtime/tokenizer/utf8.h"
+
+namespace cryolite {
+
+namespace {
+
+constexpr size_t most_named = 8;  ///< of columns, or of labels, in a line for people
+
+/// "3 to 6, 9"; of many the first ones.
+std::string ranges_in_words(const std::vector<int> &numbers) {
+    std::string words;
+    size_t ranges = 0;
+    for (size_t i = 0, end; i < numbers.size(); i = end) {
+        if (ranges++ == most_named) return words + ", ...";
+        for (end = i + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;) end++;
+        words += fmt::format("{}{}", i ? ", " : "", numbers[i]);
+        if (end - i > 1) words += fmt::format(" to {}", numbers[end - 1]);
+    }
+    return words;
+}
+
+/// A model has an output for each label up to the largest, though nothing is learned of one that no row has.
+std::string absent_labels_in_words(const Table &table) {
+    const std::vector<int> absent = absent_labels(table);
+    if (absent.empty()) return "";
+    const int largest = std::ranges::max(table.labels);
+    const auto rows = std::ranges::count(table.labels, largest);
+    return fmt::format("label{} not occur, and {} {}: nothing is learned of an output without rows. Number the labels "
+                       "from 0 without gaps, or mend what is no label",
+                       absent.size() == 1 ? fmt::format(" {} does", absent[0])
+                                          : fmt::format("s {} do", ranges_in_words(absent)),
+                       rows == 1 ? "1 row has" : fmt::format("{} rows have", rows), largest);
+}
+
+/// "; the first line is a header: a, b, and the label c"; empty: it is none.
+std::string header_in_words(const Table &table) {
+    if (table.names.empty()) return "";
+    const auto name = [](const std::string &n) {
+        const bool plain = first_not_utf8(n) == std::string::npos && n.size() <= 40 &&
+                           std::ranges::none_of(n, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+        return plain ? n : shown(n, 40);
+    };
+    const auto list = [&](size_t from, size_t end) {
+        const size_t shown_end = std::min(end, from + most_named);
+        std::string words;
+        for (size_t k = from; k < shown_end; k++) words += (k > from ? ", " : "") + name(table.names[k]);
+        return words + (shown_end < end ? ", ..." : "");
+    };
+    const size_t all = table.names.size();
+    return fmt::format("; the first line is a header: {}, and the {} {}", list(0, table.columns),
+                       table.targets == 0   ? "label"
+                       : table.targets == 1 ? "target"
+                                            : "targets",
+                       list(table.columns, all));
+}
+
+/// Both files have their columns in one order, as far as their headers say it.
+void check_names(const Table &train, const Table &validation, const TrainSettings &s) {
+    if (train.names.empty() || validation.names.empty()) return;
+    for (size_t k = 0; k < train.names.size(); k++)
+        if (train.names[k] != validation.names[k])
+            fail_usage("--val {}: column {} is called {}, in {} it is {}: both have the same columns in the same order",
+                       s.validation.string(), k + 1, shown(validation.names[k]), s.data.string(),
+                       shown(train.names[k]));
+}
+
+}  // namespace
+
+RunData open_table(TrainSettings &s, const Request &r) {
+    RunData d;
+    const bool chosen = r.values.chosen("classes");
+    TableOptions options{.classes = chosen ? s.param("classes", 0) : 0};
+    if (s.numbers_wanted) options = {.targets = size_t(s.param("outputs", 1))};
+    Table table = load_table(s.data, options);
+    if (!chosen && s.params.count("classes")) s.params["classes"] = std::to_string(table.classes);
+    d.digest = table.digest, d.warning = absent_labels_in_words(table);
+    const std::string header = header_in_words(table);
+    if (s.validation.empty()) {
+        std::tie(d.rows, d.held_out) = split_held_out(table);
+    } else {
+        d.held_out = load_table(s.validation, {table.columns, table.classes, options.targets});
+        check_names(table, d.held_out, s);
+        d.rows = std::move(table);
+    }
+    if (d.rows.rows() == 0) fail_usage("{}: no rows are left for training: every fifth is held out", s.data.string());
+    float largest = 0;
+    for (float x : d.rows.features) largest = std::max(largest, std::abs(x));
+    d.scale = largest > 0 ? 1 / largest : 1;
+    d.about = fmt::format("{} rows of {} features to train on, {} held out, {}{}", d.rows.rows(), d.rows.columns,
+                          d.held_out.rows(),
+                          d.rows.targets == 0   ? fmt::format("{} classes", d.rows.classes)
+                          : d.rows.targets == 1 ? "1 target"
+                                                : fmt::format("{} targets", d.rows.targets),
+                          header);
+    return d;
+}
+
+RunData open_images(TrainSettings &s, const Request &r) {
+    if (!s.validation.empty())
+        fail_usage("--val {}: {} has images to validate of its own (t10k-images-idx3-ubyte); leave it out",
+                   s.validation.string(), s.data.string());
+    RunData d;
+    const bool chosen = r.values.chosen("classes");
+    std::tie(d.rows, d.held_out) = load_idx_folder(s.data, chosen ? s.param("classes", 0) : 0);
+    if (!chosen && s.params.count("classes")) s.params["classes"] = std::to_string(d.rows.classes);
+    d.digest = d.rows.digest, d.scale = 1.0f / 255, d.warning = absent_labels_in_words(d.rows);
+    d.about = fmt::format("{} images of {} x {} to train on, {} held out, {} classes", grouped(d.rows.rows()),
+                          d.rows.width, d.rows.height, grouped(d.held_out.rows()), d.rows.classes);
+    return d;
+}
+
+void check_columns(const RunData &d, const TrainSettings &s, const Request &r) {
+    const ProgramDescription model = described(r.program, bundle_request(s), Cache(s.cache));
+    const Table &rows = d.rows;
+    if (rows.targets > 0 && int64_t(rows.targets) != model.outputs)
+        fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so",
+                   model.outputs);
+    if (int64_t(rows.columns) == model.columns) return;
+    const bool given = !s.data.empty(), images = rows.width > 0;
+    const std::string param = images ? "size" : "columns";
+    std::string next = given ? "name another --data" : "name data with --data";
+    if (s.params.count(param) && rows.width == rows.height)
+        next += fmt::format(", or give --{} {}", param, images ? rows.width : rows.columns);
+    fail_usage("{} has {}, the model reads {}: {}",
+               given ? d.name : fmt::format("no --data is given, and {}, which is trained on then,", d.name),
+               images ? fmt::format("images of {} x {}, {} pixels", rows.width, rows.height, rows.columns)
+                      : fmt::format("{} features in a row", rows.columns),
+               model.columns, next);
+}
+
+}  // namespace cryolite
