@@ -1,9 +1,9 @@
 """Llama's training step in PyTorch: torch_peer.py says how it runs."""
 import torch_peer
 
-A = torch_peer.arguments(layers=30, heads=9, kv_heads=3, width=576, hidden=1536, context=256, vocab=49152, qkv_bias=False,
-                         tied=True, norm_eps=1e-5, rope_base=1e4, rope_factor=1.0, rope_low=1.0, rope_high=4.0,
-                         rope_original=8192)
+A = torch_peer.arguments(layers=30, heads=9, kv_heads=3, width=576, hidden=1536, context=256, vocab=49152,
+                         qkv_bias=False, tied=True, norm_eps=1e-5, rope_base=1e4, rope_factor=1.0, rope_low=1.0,
+                         rope_high=4.0, rope_original=8192)
 
 import math
 

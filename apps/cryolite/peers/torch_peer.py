@@ -1,8 +1,8 @@
-"""What the training steps in PyTorch share, for `cryolite bench --peers` and tools/gpu_check: the same work as ours, as fast
-as PyTorch does it, on the CPU or on a GPU.
+"""What the training steps in PyTorch share, for `cryolite bench --peers` and tools/gpu_check: the same work as ours, as
+fast as PyTorch does it, on the CPU or on a GPU.
 
-A script reads its arguments here, before it imports torch, and gives its model to `run`, which warms up, prints a line, and
-then answers every number of steps on stdin with {"times": [seconds, ...]}.
+A script reads its arguments here, before it imports torch, and gives its model to `run`, which warms up, prints a line,
+and then answers every number of steps on stdin with {"times": [seconds, ...]}.
 """
 import argparse
 import json
