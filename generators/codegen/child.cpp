@@ -1,6 +1,7 @@
 #include "generators/codegen/child.h"
 
 #include <Halide.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -30,9 +31,10 @@ struct Child {
 
 /// The child's own life: the first byte it sends says whether what follows is a result (+) or a message (-, and ! where
 /// it ends for want of memory).
-[[noreturn]] void live(const std::function<std::string(int)> &work, int index, int out, int err) {
+[[noreturn]] void live(const std::function<std::string(int)> &work, int index, int out, int err, pid_t parent) {
     std::string text;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a child that is killed for its time takes its own children with it
+    prctl(PR_SET_PDEATHSIG, SIGKILL);   // a child that is killed for its time takes its own children with it
+    if (getppid() != parent) _exit(3);  // it was killed before that
     dup2(err, STDERR_FILENO);
     try {
         text = "+" + work(index);
@@ -53,12 +55,13 @@ struct Child {
 
 Child start(const std::function<std::string(int)> &work, int index) {
     int out[2], err[2];
-    if (pipe(out) || pipe(err)) fail("cannot make a pipe for a compiler process: {}", strerror(errno));
-    pid_t pid = fork();
+    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))
+        fail("cannot make a pipe for a compiler process: {}", strerror(errno));
+    const pid_t parent = getpid(), pid = fork();
     if (pid < 0) fail("cannot start a compiler process: {}", strerror(errno));
     if (pid == 0) {
         close(out[0]), close(err[0]);
-        live(work, index, out[1], err[1]);
+        live(work, index, out[1], err[1], parent);
     }
     close(out[1]), close(err[1]);
     return {index, pid, out[0], err[0], Clock::now(), "", "", false};
@@ -134,7 +137,7 @@ void run_children(int count, int jobs, int time_limit, const std::function<std::
 }
 
 void share_jit_runtime() {
-    Halide::Internal::JITSharedRuntime::get(nullptr, Halide::get_host_target().with_feature(Halide::Target::JIT));
+    Halide::Internal::JITSharedRuntime::get(nullptr, Halide::get_jit_target_from_environment());
 }
 
 }  // namespace cryolite::compiler

@@ -20,7 +20,8 @@ void run_children(int count, int jobs, int time_limit, const std::function<std::
                   const std::function<void(int, const ChildResult &)> &done);
 
 /// Compiles the runtime of Halide's kernels for this process, if it has none yet. It takes half a second, which each
-/// child that runs kernels would take for itself. Builds no Func.
+/// child that runs kernels would take for itself. No Func is made of it, so that names of later ones stay, which are
+/// numbered; no thread begins, so that children may be forked after it.
 void share_jit_runtime();
 
 }  // namespace cryolite::compiler

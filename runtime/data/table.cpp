@@ -102,9 +102,10 @@ float number_in(const Line &line, std::string_view field, size_t column) {
     if (error == std::errc::result_out_of_range) line.refuse(column, "{} is outside what a float holds", shown(field));
     if (error != std::errc() || stop != end || field.empty())
         line.refuse(column, "{} is not a number{}", shown(field),
-                    line.first && !name_in(field).empty() ? "; a first line is skipped as a header where each field is "
-                                                            "text, and no two are equal"
-                                                          : "");
+                    // Of tables with numbered rows the first name is often empty.
+                    line.first && (!name_in(field).empty() || (field.empty() && column == 1))
+                        ? "; a first line is skipped as a header where each field is text, and no two are equal"
+                        : "");
     if (!std::isfinite(value)) line.refuse(column, "{} is not a finite number", shown(field));
     return value;
 }

@@ -17,7 +17,8 @@ constexpr int line = 64;  // bytes
 enum class Into { first_cache = 3, second_cache = 2 };  // LLVM's locality
 
 /// Halide's own prefetch marks lines as used once, which Intel's processors keep out of the second cache and write
-/// back at once: a tile's update then takes twice as long.
+/// back at once: a tile's update then takes twice as long. The function returns nothing: Halide's runtime declares it,
+/// and the Int(32) here is not read.
 Stmt fetch(const Type &type, const std::string &array, const Expr &at, Into into = Into::first_cache) {
     constexpr int to_read = 0, data = 1;
     const Expr base = reinterpret(UInt(64), Variable::make(Handle(), array));
@@ -201,14 +202,13 @@ class PrefetchNextChunk : public WithLets {
     }
 };
 
-/// What the body of an innermost loop reads of stored arrays: vectors, and whether it reads elements for all lanes.
-class Reads : public IRVisitor {
+/// Vectors of stored arrays that the body of an innermost loop multiplies by an element for all lanes.
+class Factors : public IRVisitor {
 public:
     Lets lets;
     std::vector<const Load *> vectors;
-    bool elements = false;
 
-    explicit Reads(const Stmt &body) { body.accept(this); }
+    explicit Factors(const Stmt &body) { body.accept(this); }
 
 private:
     using IRVisitor::visit;
@@ -216,14 +216,19 @@ private:
         lets.emplace_back(op->name, op->value);
         IRVisitor::visit(op);
     }
-    void visit(const Broadcast *op) override {
-        elements |= op->value.as<Load>() != nullptr;
+    void visit(const Let *op) override {
+        lets.emplace_back(op->name, op->value);
         IRVisitor::visit(op);
     }
-    void visit(const Load *op) override {
+    void visit(const Mul *op) override {
         IRVisitor::visit(op);
-        const Ramp *along = op->index.as<Ramp>();
-        if (op->param.defined() && along && is_const_one(along->stride)) vectors.push_back(op);
+        for (const auto &[one, other] : {std::pair(op->a, op->b), std::pair(op->b, op->a)}) {
+            const Broadcast *element = one.as<Broadcast>();
+            const Load *vector = other.as<Load>();
+            const Ramp *along = vector ? vector->index.as<Ramp>() : nullptr;
+            if (element && element->value.as<Load>() && along && is_const_one(along->stride) && vector->param.defined())
+                vectors.push_back(vector);
+        }
     }
 };
 
@@ -233,15 +238,21 @@ class PrefetchAhead : public IRMutator {
     using IRMutator::visit;
     Stmt visit(const For *op) override {
         const Stmt s = IRMutator::visit(op);
-        const Reads reads(op->body);
-        if (op->for_type != ForType::Serial || !reads.elements || !Body(op).loops.empty()) return s;
+        if (op->for_type != ForType::Serial || !Body(op).loops.empty()) return s;
+        const Factors factors(op->body);
         const Expr k = Variable::make(Int(32), op->name);
-        std::set<Expr, IRDeepCompare> fetched;
+        std::vector<std::pair<const Load *, Expr>> fetched;
         std::vector<Stmt> body;
-        for (const Load *load : reads.vectors) {
-            const Expr at = known(reads.lets, load->index.as<Ramp>()->base);
+        for (const Load *load : factors.vectors) {
+            const Expr at = known(factors.lets, load->index.as<Ramp>()->base);
             const auto step = as_const_int(simplify(substitute(op->name, k + 1, at) - at));
-            if (!step || *step <= 0 || !fetched.insert(at).second) continue;
+            // Vectors that are shorter than a line share it.
+            const bool known_line = std::ranges::any_of(fetched, [&](const auto &other) {
+                const auto apart = as_const_int(simplify(at - other.second));
+                return other.first->name == load->name && apart && std::abs(*apart) * load->type.bytes() < line;
+            });
+            if (!step || *step <= 0 || known_line) continue;
+            fetched.emplace_back(load, at);
             const int ahead = int(bytes_ahead / (*step * load->type.bytes()) * *step);
             body.push_back(fetch(load->type, load->name, simplify(at + ahead), Into::second_cache));
         }

@@ -10,6 +10,8 @@
 //   dW  the same: 93-97 %; 95-97 %; 95-97 %; with AdamW in place: 91-96 %; 86 % (256x768x3072)
 //   head 256x768x50257: 93-96 %, 83-85 %, 92 %; 768x128x65, row-major: 78 % (tiles compute 80 of 65)
 
+#include <optional>
+
 #include "schedules/cpu/few_rows.h"
 #include "schedules/cpu/loops.h"
 #include "schedules/cpu/pairs.h"
@@ -143,7 +145,7 @@ void forward(Group &g, const Machine &m) {
     if (ragged && !masked) y.bound_extent(y.args()[0], t.columns);
     accumulate(y, t, m, masked ? TailStrategy::GuardWithIf : TailStrategy::Auto);
     if (!in_pairs(g)) {
-        if (panel && g.tunables("prefetch", m.registers >= 32, {0, 1})) g.passes["prefetch_ahead 1"] = prefetch_ahead;
+        if (panel && g.tunables("prefetch", m.registers >= 32, {0, 1})) g.passes["prefetch_ahead 2"] = prefetch_ahead;
         return;
     }
     if (staged)
@@ -236,7 +238,7 @@ void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine
 
 /// The loops of dW over a definition `s` of `into`, which stores it or consumes it in place.
 void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t, const Machine &m) {
-    constexpr int inputs_that_pay = 384, tasks = 16, copied = 128 << 10;
+    constexpr int inputs_that_pay = 384, tasks = 16, copied_bytes = 128 << 10;
     const int inputs = g.extent(1), rows = terms(g);
     const bool panels = g.panel != 0;
     const int tiles = panels ? g.extent(2) : ceil_div(g.extent(0), t.columns);
@@ -247,7 +249,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
         x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && inputs * 4 % 2048 == 0;
     if (apart) {
         const int least = std::min(ceil_div(48, t.rows), ceil_div(inputs, t.rows) * tiles / tasks);
-        block = std::clamp(block, least, std::max(least, copied / (t.rows * rows * 4)));
+        block = std::clamp(block, least, std::max(least, copied_bytes / (t.rows * rows * 4)));
     }
     while (edge == TailStrategy::GuardWithIf && inputs / t.rows % block) block--;
     std::vector<int> blocks;

@@ -102,13 +102,13 @@ TEST_CASE("data: labels that do not occur are said once") {
     };
     CHECK(warnings("1,2,3,0\n1,2,3,1\n1,2,3,-100\n") == "");
     CHECK(warnings("1,2,3,0\n1,2,3,1\n1,2,3,2\n1,2,3,7\n") ==
-          "warning: table.csv: labels 3 to 6 do not occur, and 1 row has 7: nothing is learned of an output without "
+          "warning: table.csv: labels 3 to 6 do not occur, though the largest is 7, in 1 row: nothing is learned of an "
+          "output without "
           "rows. Number the labels from 0 without gaps, or mend what is no label\n");
     CHECK(warnings("1,2,3,1\n1,2,3,2\n1,2,3,2\n")
-              .starts_with("warning: table.csv: label 0 does not occur, and 2 rows "
-                           "have 2: "));
+              .starts_with("warning: table.csv: label 0 does not occur, though the largest is 2, in 2 rows: "));
     CHECK(contains(warnings("1,2,3,40\n1,2,3,2\n1,2,3,4\n1,2,3,6\n1,2,3,8\n1,2,3,10\n1,2,3,12\n1,2,3,14\n1,2,3,16\n"),
-                   "labels 0 to 1, 3, 5, 7, 9, 11, 13, 15, ... do not occur, and 1 row has 40: "));
+                   "labels 0, 1, 3, 5, 7, 9, 11, 13, ... do not occur, though the largest is 40, in 1 row: "));
 }
 
 }  // namespace cryolite::test

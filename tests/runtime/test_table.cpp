@@ -94,6 +94,7 @@ TEST_CASE("table: a first line that is text in every column names them") {
     refused("a,1,label\n1,2,0\n", hint);
     refused("a,b,a\n1,2,0\n", hint);
     refused("a,,label\n1,2,0\n", hint);
+    refused(",a,b,label\n0,1,2,0\n", "line 1, column 1: \"\" is not a number; a first line is skipped as a header");
     refused("NA,NA,NA\n1,2,0\n", "line 1, column 1: \"NA\" is not a number");
     refused("+1,nan,1e99\n1,2,0\n", "line 1, column 1: \"+1\" is not a number");
     refused("\"1\",\"2\",\"0\"\n1,2,0\n", "line 1, column 1: ");

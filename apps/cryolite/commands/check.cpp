@@ -22,7 +22,10 @@ std::map<std::string, std::string> given_params(const Request &r) {
         const RunData data = open_data(s, r);
         tell("data: {}: {}", data.name, data.about);
     }
-    std::erase_if(s.params, [&](auto &p) { return !r.values.given(p.first) && before.at(p.first) == p.second; });
+    std::erase_if(s.params, [&](auto &p) {
+        const auto was = before.find(p.first);
+        return !r.values.given(p.first) && was != before.end() && was->second == p.second;
+    });
     return s.params;
 }
 

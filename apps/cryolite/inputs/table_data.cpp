@@ -22,6 +22,7 @@ std::string ranges_in_words(const std::vector<int> &numbers) {
     for (size_t i = 0, end; i < numbers.size(); i = end) {
         if (ranges++ == most_named) return words + ", ...";
         for (end = i + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;) end++;
+        if (end - i == 2) end = i + 1;  // two are named
         words += fmt::format("{}{}", i ? ", " : "", numbers[i]);
         if (end - i > 1) words += fmt::format(" to {}", numbers[end - 1]);
     }
@@ -34,11 +35,12 @@ std::string absent_labels_in_words(const Table &table) {
     if (absent.empty()) return "";
     const int largest = std::ranges::max(table.labels);
     const auto rows = std::ranges::count(table.labels, largest);
-    return fmt::format("label{} not occur, and {} {}: nothing is learned of an output without rows. Number the labels "
+    return fmt::format("label{} not occur, though the largest is {}, in {}: nothing is learned of an output without "
+                       "rows. Number the labels "
                        "from 0 without gaps, or mend what is no label",
                        absent.size() == 1 ? fmt::format(" {} does", absent[0])
                                           : fmt::format("s {} do", ranges_in_words(absent)),
-                       rows == 1 ? "1 row has" : fmt::format("{} rows have", rows), largest);
+                       largest, rows == 1 ? "1 row" : fmt::format("{} rows", rows));
 }
 
 /// "; the first line is a header: a, b, and the label c"; empty: it is none.

@@ -33,7 +33,7 @@ class Block(nn.Module):
         super().__init__()
         self.heads, self.kv_heads, self.size = a.heads, a.kv_heads, a.width // a.heads
         self.norm1, self.norm2 = (nn.RMSNorm(a.width, eps=a.norm_eps) for _ in range(2))
-        self.qkv = nn.Linear(a.width, self.size * (a.heads + 2 * a.kv_heads), bias=a.qkv_bias)
+        self.qkv = nn.Linear(a.width, self.size * (a.heads + 2 * a.kv_heads), bias=a.qkv_bias == "true")
         self.project = nn.Linear(a.width, a.width, bias=False)
         self.gate, self.up = (nn.Linear(a.width, a.hidden, bias=False) for _ in range(2))
         self.down = nn.Linear(a.hidden, a.width, bias=False)
@@ -43,9 +43,9 @@ class Block(nn.Module):
         parts = [self.heads, self.kv_heads, self.kv_heads]
         q, k, v = (t.transpose(1, 2) for t in
                    self.qkv(self.norm1(x)).view(batch, context, -1, self.size).split(parts, dim=2))
+        cos, sin = cos.to(q.dtype), sin.to(q.dtype)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         x = x + self.project(y.transpose(1, 2).reshape(batch, context, width))
         h = self.norm2(x)
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
@@ -58,16 +58,15 @@ class Llama(nn.Module):
         self.blocks = nn.ModuleList(Block(a) for _ in range(a.layers))
         self.norm = nn.RMSNorm(a.width, eps=a.norm_eps)
         self.head = nn.Linear(a.width, a.vocab, bias=False)
-        if a.tied:
+        if a.tied == "true":
             self.head.weight = self.token.weight
         for name, table in zip(("cos", "sin"), rotations(a)):
             self.register_buffer(name, table)
 
     def forward(self, tokens, targets):
         x = self.token(tokens)
-        cos, sin = self.cos.to(x.dtype), self.sin.to(x.dtype)
         for block in self.blocks:
-            x = block(x, cos, sin)
+            x = block(x, self.cos, self.sin)
         logits = self.head(self.norm(x))
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 

@@ -54,8 +54,11 @@ def arguments(**model):
     parser.add_argument("--mode", choices=("eager", "compile", "backward"), default="eager")
     step = dict(batch=4, threads=2, lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip=0.0)
     for name, value in {**step, **model}.items():
-        kind = (lambda word: {"false": False, "true": True}[word]) if isinstance(value, bool) else type(value)
-        parser.add_argument("--" + name.replace("_", "-"), type=kind, default=value)
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            parser.add_argument(flag, choices=("false", "true"), default=str(value).lower())
+        else:
+            parser.add_argument(flag, type=type(value), default=value)
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw")

@@ -122,8 +122,8 @@ std::optional<CandidateRecord> Search::confirm(const std::vector<std::string> &l
 void Search::may_turn(const Open &o, const std::vector<std::string> &lines, double ratio) {
     double gain = 0, candidates = candidates_of_line;
     for (const SearchKernel &k : new_ones(measurer_.kernels(joined(lines)))) {
-        const Outlook o = outlook(k);
-        if (o.candidates > 0) gain += o.gain, candidates += o.candidates;
+        const Outlook of_kernel = outlook(k);
+        if (of_kernel.candidates > 0) gain += of_kernel.gain, candidates += of_kernel.candidates;
     }
     if (const double turned = ratio * (1 - gain); gain > 0 && turned < 1)
         open_.push_back({o.line, o.predicted, true, (1 - turned) / candidates});
