@@ -285,11 +285,11 @@ private:
     std::string step_memory_words() const {
         int64_t all = 0;
         std::string words;
-        for (auto &[role, bytes] : plan_.memory()) {
-            all += bytes;
-            if (bytes >= 1 << 20)
+        const auto memory = plan_.memory();
+        for (auto &[role, bytes] : memory) all += bytes;
+        for (auto &[role, bytes] : memory)
+            if (bytes * 20 >= all)
                 words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
-        }
         return fmt::format("{} ({})", human_bytes(uint64_t(all)), words);
     }
 
