@@ -7,9 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <new>
 
 #include "dsl/error.h"
@@ -24,10 +26,29 @@ struct Child {
     int index;
     pid_t pid;
     int out, err;
-    Clock::time_point start;
+    Clock::time_point looked;
+    double processor, spent;  ///< seconds: of the processor when looked at, and what counts towards the limit
     std::string output, errors;
     bool late = false;
 };
+
+/// Seconds that a process has had of the processors, all its threads together; 0 where nobody knows.
+double processor_time(pid_t pid) {
+    clockid_t clock;
+    timespec t{};
+    if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t)) return 0;
+    return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+/// Counts towards the limit what the child has used of a processor since the last look, so that a busy machine takes nobody's
+/// time; and the time itself where it used nothing, since it hangs or waits for a process of its own.
+void count_time(Child &c) {
+    const double passed = std::chrono::duration<double>(Clock::now() - c.looked).count();
+    if (passed < 0.5) return;
+    const double processor = processor_time(c.pid), used = processor - c.processor;
+    c.spent += used < 0.05 * passed ? passed : std::min(used, passed);
+    c.looked = Clock::now(), c.processor = processor;
+}
 
 /// The child's own life: the first byte it sends says whether what follows is a result (+) or a message (-, and ! where
 /// it ends for want of memory).
@@ -64,7 +85,7 @@ Child start(const std::function<std::string(int)> &work, int index) {
         live(work, index, out[1], err[1], parent);
     }
     close(out[1]), close(err[1]);
-    return {index, pid, out[0], err[0], Clock::now(), "", "", false};
+    return {index, pid, out[0], err[0], Clock::now(), 0, 0, "", "", false};
 }
 
 /// Reads what has come; true while more may.
@@ -121,7 +142,8 @@ void run_children(int count, int jobs, int time_limit, const std::function<std::
             bool open = true;
             if (fds[2 * i + 1].revents) drain(c.err, c.errors);
             if (fds[2 * i].revents) open = drain(c.out, c.output);
-            if (open && Clock::now() - c.start > std::chrono::seconds(time_limit)) {
+            count_time(c);
+            if (open && c.spent > time_limit) {
                 c.late = true;
                 kill(c.pid, SIGKILL);
                 open = false;
