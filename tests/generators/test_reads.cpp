@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dsl/optimizers/lars.h"
 #include "generators/driver/memory/budget.h"
 #include "generators/passes/placement/memory.h"
 #include "tests/support/curves.h"
@@ -24,6 +25,13 @@ struct Inlined : Curves {
     LayerNorm norm{"norm", 5};
     Tensor forward(Tensor x) override { return head(straight(b(norm(bent(a(x)))))); }
 };
+/// Two weights of one name and shape: products read the second in 16 bits, so that it has a master.
+struct Alike : TextModel {
+    Embedding table{"table", 5, 6};
+    Linear head{"head", 6, 5, LinearOptions{.in_innermost = true}};
+    Tensor forward(Tensor x) override { return head(table(x)); }
+};
+
 void inline_norm(Inlined &m, Step &s) { s(m.norm).compute_at(m.b); }
 
 std::string described(const StepProgram &p, const Machine &m) {
@@ -72,6 +80,17 @@ TEST_CASE("reads: a kernel that reads more than its operations did is refused, w
                 "the kernel 'd(b)' of [straight] Curve reads 'b', but did not when the step was planned");
     c.model->straight.bent = c.model->bent.bent = false;  // reads less
     CHECK(described(c.program, c.machine) == "");
+}
+
+TEST_CASE("reads: of two weights that are alike, the norm of the one with a master reads it") {
+    Compiled<Alike, Lars> c({{"batch", "2"}, {"context", "3"}, {"vocab", "5"}}, {}, {}, fp16);
+    const StepProgram &p = c.program;
+    const auto of = [&](const char *path) { return *std::ranges::find(p.parameters, path, &ir::Parameter::path); };
+    const ir::Parameter table = of("table.weight"), head = of("head.weight");
+    REQUIRE((table.shape == head.shape && !table.master && head.master));
+    for (const ir::Op &op : p.ops)
+        if (op.name == "norm(old head.weight)") CHECK(std::ranges::count(op.reads, head.master, &ir::Ref::value) == 1);
+    CHECK(described(p, c.machine) == "");
 }
 
 TEST_CASE("reads: who computes for itself what is never stored reads what that takes") {

@@ -20,7 +20,7 @@ public:
         if (auto c = ir::call_of(op))
             call(*c);
         else if (ParamId w = ir::parameter_of(op))
-            text += p.parameters[w].shape.str();
+            parameter(w);
     }
     std::string text;
 
@@ -29,6 +29,12 @@ private:
     const ir::Op &op;
 
     void format(ValueId v) { text += fmt::format(" {}", p.values[v].type.bits); }
+    /// Of one in 16 bits the rest may be read, too.
+    void parameter(ParamId w) {
+        const ir::Parameter &of = p.parameters[w];
+        text += fmt::format(" {}{}{}", of.name, of.shape.str(), of.master ? " and its master" : "");
+        format(of.value);
+    }
     std::string what() const {
         if (auto *g = ir::as<ir::InputGrad>(op)) return std::to_string(g->input);
         if (auto *g = ir::as<ir::ParamGrad>(op)) {
@@ -47,7 +53,7 @@ private:
         text += fmt::format(" {}", p.layer(id).half_products);
         format(c.output);
         if (use) format(use->dy);
-        for (ParamId w : p.layer(id).parameters) text += p.parameters[w].name + p.parameters[w].shape.str();
+        for (ParamId w : p.layer(id).parameters) parameter(w);
         auto *n = ir::as<ir::Norm>(op);
         if (auto *gram = n ? std::get_if<ir::Gram>(&n->how) : nullptr)
             text += fmt::format(" and {} {}{}{}", gram->a.call == gram->b.call, p.layer_key(gram->b.call),
