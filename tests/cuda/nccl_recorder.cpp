@@ -42,6 +42,7 @@ struct World {
 };
 
 std::map<std::string, std::shared_ptr<World>> worlds;  ///< by id
+std::vector<std::unique_ptr<Comm>> made;               ///< all of them: graphs may hold one that is destroyed
 int ids = 0;
 
 struct Pending {
@@ -171,15 +172,15 @@ int ncclCommInitRank(void **comm, int workers, Id id, int worker) {
     if (!world) world = std::make_shared<World>();
     world->comms.resize(size_t(workers));
     if (worker < 0 || worker >= workers || world->comms[size_t(worker)]) return invalid_usage;
-    auto *made = new Comm{world, worker};
-    world->comms[size_t(worker)] = made;
-    return *comm = made, state.comms++, success;
+    made.push_back(std::make_unique<Comm>(Comm{world, worker}));
+    *comm = world->comms[size_t(worker)] = made.back().get();
+    return state.comms++, success;
 }
 int ncclCommDestroy(void *comm) {
     const auto hold = CudaRecorder::hold();
     auto *c = static_cast<Comm *>(comm);
     if (c->at) state.wrong.push_back("a worker leaves while its stream waits");
-    return state.comms--, success;  // graphs may hold it still
+    return state.comms--, success;
 }
 int ncclCommAbort(void *comm) {
     const auto hold = CudaRecorder::hold();

@@ -225,6 +225,16 @@ TEST_CASE("nccl: a worker that fails is told to the others, whose GPUs go on wit
     g.devices[0]->use_watch({});
 }
 
+TEST_CASE("nccl: where the second worker cannot join, the first one leaves") {
+    UseRecorder cuda;
+    cuda.recorder.devices = 2;
+    UseNcclRecorder nccl;
+    nccl.recorder.fails = "ncclCommInitRank", nccl.recorder.fails_at = 2;
+    CHECK_ERROR(nccl_collectives(local_collectives(2), known_processes(), [](int) {}),
+                "bringing 2 workers together, each on a GPU of its own");
+    CHECK(nccl.recorder.comms == 0);
+}
+
 TEST_CASE("nccl: no library, one that is none, an old one: each with what helps") {
     {
         const UseNcclRecorder use("");

@@ -103,6 +103,8 @@ std::vector<NcclApi::Object> join_workers(const std::shared_ptr<const NcclApi> &
             code = api.join(&comms[w], workers, id, begin + int(w));
         }
         const NcclApi::Code ended = api.end_group();
+        for (size_t w = 0; w < here && (code || ended); w++)
+            if (comms[w]) api.abort(comms[w]);
         api.check(code ? code : ended, fmt::format("bringing {} workers together, each on a GPU of its own", workers));
         return comms;
     });

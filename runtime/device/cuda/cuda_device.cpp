@@ -199,9 +199,10 @@ private:
         const CallFailure failure = start(calls);
         CudaApi::Object captured = nullptr;
         const CudaApi::Code ended = api_.end_capture(stream_.stream, &captured);
-        if (failure.call < 0) api_.check(ended, "capturing a graph");
-        const CudaApi::Code made = failure.call < 0 ? api_.instantiate(&graph.executable, captured, 0) : 0;
+        const bool whole = failure.call < 0 && !ended;
+        const CudaApi::Code made = whole ? api_.instantiate(&graph.executable, captured, 0) : 0;
         if (captured) api_.destroy_graph(captured);
+        if (failure.call < 0) api_.check(ended, "capturing a graph");
         api_.check(made, "making a graph of launches");
         graph.words = words_of(calls);
         return failure;

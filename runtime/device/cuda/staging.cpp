@@ -89,7 +89,9 @@ bool CudaStaging::download(void *to, CudaApi::Address from, size_t bytes) {
 
 uint64_t CudaStaging::mark() {
     const CudaApi::Object event = new_event();
-    api_.check(api_.record(event, compute_), "marking the end of a step");
+    const CudaApi::Code code = api_.record(event, compute_);
+    if (code) events_.push_back(event);
+    api_.check(code, "marking the end of a step");
     marks_.push_back({++marked_, event});
     return marked_;
 }
