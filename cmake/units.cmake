@@ -1,7 +1,7 @@
 # What keeps a first build short: fewer translation units, and code that no step waits for optimised less.
 
 option(CRYOLITE_UNITS "Compile some files as one, so that a header is read once; OFF: each by itself" ON)
-set(CRYOLITE_UNIT_FILES 20 CACHE STRING "How many files may be compiled as one")
+set(CRYOLITE_UNIT_FILES 40 CACHE STRING "How many files may be compiled as one")
 
 # The sources of a target in as few units as they fit into, neighbours together; those of folders that differ in their first
 # DEPTH names are apart, as such rooms may mean different things by a word.

@@ -18,7 +18,7 @@ namespace {
     throw Error(why);
 }
 
-sqlite3 *open(const fs::path &file, int flags) {
+sqlite3 *open_database(const fs::path &file, int flags) {
     sqlite3 *handle = nullptr;
     if (sqlite3_open_v2(file.c_str(), &handle, flags | SQLITE_OPEN_NOFOLLOW, nullptr) != SQLITE_OK)
         close_and_fail(handle, handle ? sqlite3_errmsg(handle) : "no memory");
@@ -96,7 +96,7 @@ std::string Database::damage(const fs::path &folder, const Form &form) {
     std::string why;
     try {
         // To be written where it may be: what a killed process left half done is undone, which is no damage.
-        check(handle = open(path, SQLITE_OPEN_READWRITE), form);
+        check(handle = open_database(path, SQLITE_OPEN_READWRITE), form);
     } catch (const Error &e) {
         why = e.what();
     }
@@ -120,7 +120,7 @@ Database::Database(const fs::path &folder, const Form &form) {
     try {
         if (const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); made >= 0)
             close(made);
-        handle_ = open(path, SQLITE_OPEN_READWRITE);
+        handle_ = open_database(path, SQLITE_OPEN_READWRITE);
         // Another process may begin it at the same time: whoever is second finds the tables.
         const std::string begin =
             fmt::format("BEGIN IMMEDIATE; {}; PRAGMA user_version = {}; COMMIT", form.tables, form.version);

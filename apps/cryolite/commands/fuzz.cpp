@@ -56,7 +56,7 @@ private:
     WorkFolder folder_{"cryolite-fuzz"};
     FuzzTrials trials_;
     Progress progress_;
-    int programs_ = 0;
+    int programs_ = 0, diverged_ = 0;
     FuzzDistance worst_;
 
     static fs::path model_program() {
@@ -76,7 +76,7 @@ private:
         progress_.busy(fmt::format("{} programs agree with their references, {}", programs_, clock_text(seconds())));
         const FuzzVerdict v = trials_.run(c);
         if (!v.finding.empty()) return report(v), false;
-        programs_++;
+        programs_++, diverged_ += v.distance.diverged;
         if (v.made.step.precision == "fp32") {
             worst_.losses = std::max(worst_.losses, v.distance.losses);
             worst_.weights = std::max(worst_.weights, v.distance.weights);
@@ -125,6 +125,7 @@ private:
             return print_line(json{{"event", "fuzzed"},
                                    {"programs", programs_},
                                    {"findings", int(found)},
+                                   {"diverged", diverged_},
                                    {"refused", refused},
                                    {"seconds", seconds()},
                                    {"off", {worst_.losses, worst_.weights}}}
@@ -132,6 +133,7 @@ private:
         fmt::print("{} programs agree with their references, of float32 losses within {:.1g} of themselves, and what "
                    "was trained within {:.1g}; {}\n",
                    programs_, worst_.losses, worst_.weights, clock_text(seconds()));
+        if (diverged_) fmt::print("  {} of them diverge, and were compared up to there\n", diverged_);
         for (auto &[why, times] : trials_.refused()) fmt::print("  refused {:4} times: {}\n", times, why);
     }
 };

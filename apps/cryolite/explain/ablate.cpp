@@ -15,7 +15,7 @@ namespace cryolite {
 namespace {
 
 /// One way to run the step: flags on top of what was given.
-struct Variant {
+struct TimedVariant {
     std::string name;
     std::vector<std::string> flags;
     bool half = false;  ///< as the first of its group, with half of the memory for activations
@@ -24,7 +24,7 @@ struct Variant {
 /// The first of a group is what the others are compared with.
 struct Group {
     std::string name;
-    std::vector<Variant> variants;
+    std::vector<TimedVariant> variants;
 };
 
 std::vector<Group> groups() {
@@ -34,12 +34,12 @@ std::vector<Group> groups() {
             const std::vector<std::string> flags = {"--precision", precision, "--clip", clip};
             Group g{fmt::format("{}, {}", precision, *clip == '0' ? "no clipping" : "clipped"), {}};
             for (const char *update : {"separate", "backward", "forward", "auto"}) {
-                Variant v{fmt::format("--update {}", update), flags};
+                TimedVariant v{fmt::format("--update {}", update), flags};
                 v.flags.insert(v.flags.end(), {"--update", update});
                 g.variants.push_back(v);
             }
             auto changed = [&](const std::string &name, std::vector<std::string> more, bool half) {
-                Variant v = g.variants[0];
+                TimedVariant v = g.variants[0];
                 v.name = name, v.half = half;
                 v.flags.insert(v.flags.end(), more.begin(), more.end());
                 g.variants.push_back(v);
@@ -54,7 +54,7 @@ std::vector<Group> groups() {
 
 class Runner {
 public:
-    Runner(std::vector<std::string> arguments, const Variant &v, Progress &progress, int64_t budget)
+    Runner(std::vector<std::string> arguments, const TimedVariant &v, Progress &progress, int64_t budget)
         : request_(read_request(Command::bench, with(std::move(arguments), v, budget))), s_(understand(request_)) {
         random_data(s_, request_);
         session_ = open_session(s_, request_, progress);
@@ -89,7 +89,7 @@ private:
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
 
-    static std::vector<std::string> with(std::vector<std::string> a, const Variant &v, int64_t budget) {
+    static std::vector<std::string> with(std::vector<std::string> a, const TimedVariant &v, int64_t budget) {
         a.insert(a.end(), v.flags.begin(), v.flags.end());
         if (v.half) a.insert(a.end(), {"--recompute", std::to_string(budget)});
         return a;
@@ -102,7 +102,7 @@ void run_group(const std::vector<std::string> &arguments, const Group &g, const 
     std::vector<std::unique_ptr<Runner>> runners;
     int64_t budget = 0;
     std::vector<std::string> missing;
-    for (const Variant &v : g.variants) {
+    for (const TimedVariant &v : g.variants) {
         try {
             runners.push_back(std::make_unique<Runner>(arguments, v, progress, budget));
         } catch (const Error &e) {

@@ -12,6 +12,7 @@ namespace cryolite {
 struct FuzzDistance {
     double losses = 0, weights = 0;
     std::string parameter{};
+    bool diverged = false;  ///< the reference's loss grows beyond a bound: only losses before it are compared
 };
 
 /// Answers of `train_case`, and of the reference that began with its initial parameters. A parameter whose gradient

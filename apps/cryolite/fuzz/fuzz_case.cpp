@@ -23,7 +23,7 @@ constexpr Number numbers[] = {
     {"data", &FuzzCase::data, 1, 1 << 30},
 };
 
-std::string joined(const std::vector<int> &list) { return fmt::format("{}", fmt::join(list, ".")); }
+std::string dotted(const std::vector<int> &list) { return fmt::format("{}", fmt::join(list, ".")); }
 
 int number_in(const std::string &text, const std::string &of, int least, int most) {
     int n = 0;
@@ -77,7 +77,7 @@ private:
 std::string choices_text(const FuzzChoices &choices) {
     std::string text;
     for (const std::vector<int> &group : choices)
-        text += (text.empty() ? "" : "/") + (group.empty() ? "0" : joined(group));
+        text += (text.empty() ? "" : "/") + (group.empty() ? "0" : dotted(group));
     return text.empty() ? "0" : text;
 }
 
@@ -86,7 +86,7 @@ std::string text_of(const FuzzCase &given) {
     std::string text = "choices=" + choices_text(c.choices);
     for (const Number &n : numbers)
         if (c.*n.at != plain.*n.at) text += fmt::format(" {}={}", n.name, c.*n.at);
-    if (!c.without.empty()) text += " without=" + joined(c.without);
+    if (!c.without.empty()) text += " without=" + dotted(c.without);
     for (const StepSetting &s : step_settings())
         if (const std::string value = text_of(s, s.of(c.step)); value != text_of(s, s.of(plain.step)))
             text += fmt::format(" {}={}", s.name, value);
