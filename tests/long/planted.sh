@@ -1,8 +1,10 @@
 #!/bin/bash
 # Mistakes of one line planted in the compiler's passes (planted.txt): `cryolite fuzz` finds each. One build has them all, and
 # an environment variable turns one on. Prints how long each took. usage: planted.sh SOURCE BUILD [SECONDS FOR EACH: 600]
+# With 0 seconds it only checks that each line is still where planted.txt has it.
 . "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 source=$1 seconds=${3:-600} copy=${CRYOLITE_PLANTED_COPY:-$2/planted} list=$1/tests/long/planted.txt
+[ "$seconds" = 0 ] && copy=$work/planted
 known() { sed -n "s/^$1:[^=]*=//p" "$2/CMakeCache.txt"; }
 mkdir -p "$copy" && (cd "$source" && git ls-files -z) | (cd "$source" && tar -c --null -T - 2> /dev/null) | tar -x -C "$copy" || exit 1
 ln -sfn "$source/.venv" "$copy/.venv"
@@ -23,6 +25,7 @@ while IFS=$'\t' read -r name file expression; do
     sed -i '1i #include "generators/passes/planted.h"' "$copy/generators/passes/$file"
 done < <(mistakes)
 [ $failures = 0 ] || exit 1
+if [ "$seconds" = 0 ]; then echo "$(mistakes | wc -l) lines are where planted.txt has them"; exit 0; fi
 "$(known CMAKE_COMMAND "$2")" -G Ninja -S "$copy" -B "$copy/build" -DCMAKE_BUILD_TYPE=Release -DCRYOLITE_TESTS=OFF \
     -DCMAKE_MAKE_PROGRAM="$(known CMAKE_MAKE_PROGRAM "$2")" > log 2>&1 &&
     "$(known CMAKE_COMMAND "$2")" --build "$copy/build" --target cryolite generator_fuzz > log 2>&1 || { tail -20 log; exit 1; }
