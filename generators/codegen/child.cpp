@@ -40,8 +40,8 @@ double processor_time(pid_t pid) {
     return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-/// Counts towards the limit what the child has used of a processor since the last look, so that a busy machine takes nobody's
-/// time; and the time itself where it used nothing, since it hangs or waits for a process of its own.
+/// Counts towards the limit what the child has used of a processor since the last look, so that a busy machine takes
+/// nobody's time; and the time itself where it used nothing, since it hangs or waits for a process of its own.
 void count_time(Child &c) {
     const double passed = std::chrono::duration<double>(Clock::now() - c.looked).count();
     if (passed < 0.5) return;

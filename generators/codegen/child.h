@@ -14,8 +14,8 @@ struct ChildResult {
     bool died = false;   ///< it ended by a signal, without a result or without memory
 };
 
-/// Runs `work(i)` for i in 0..count-1 in forked children, `jobs` at a time, each within `time_limit` seconds: of
-/// a processor while it computes, of the clock while it waits. `done(i, result)` is called in this process as each ends.
+/// Runs `work(i)` for i in 0..count-1 in forked children, `jobs` at a time, each within `time_limit` seconds: of a
+/// processor while it computes, of the clock while it waits. `done(i, result)` is called in this process as each ends.
 void run_children(int count, int jobs, int time_limit, const std::function<std::string(int)> &work,
                   const std::function<void(int, const ChildResult &)> &done);
 
