@@ -37,6 +37,7 @@ void to_json(json &j, const Product &p) {
     j = {{"form", forms[p.form]}, {"type", p.type},   {"rows", p.rows},    {"in", p.in},
          {"out", p.out},          {"panel", p.panel}, {"stores", p.stores}};
     if (p.result != "float32") j["result"] = p.result;
+    if (p.inputs_innermost) j["inputs_innermost"] = true;
     if (p.bias_gradient >= 0) j["bias_gradient"] = p.bias_gradient;
     if (p.accumulate) j["accumulate"] = true;
     for (auto [name, argument] : {std::pair{"weight", p.weight}, {"x", p.x}, {"dy", p.dy}})
@@ -52,6 +53,7 @@ void from_json(const json &j, Product &p) {
     p.type = j.at("type"), p.result = j.value("result", "float32"), p.rows = whole(j.at("rows")),
     p.in = whole(j.at("in")), p.out = whole(j.at("out"));
     p.panel = whole(j.at("panel")), p.stores = whole(j.at("stores"));
+    p.inputs_innermost = j.value("inputs_innermost", false);
     p.accumulate = j.value("accumulate", false);
     p.bias_gradient = whole(j, "bias_gradient", -1);
     p.weight = whole(j, "weight", -1), p.x = whole(j, "x", -1), p.dy = whole(j, "dy", -1);
@@ -62,6 +64,7 @@ void from_json(const json &j, Product &p) {
 void Product::check(std::span<const Argument> arguments) const {
     if (rows < 1 || in < 1 || out < 1 || panel < 0 || panel > 1 << 16)
         refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
+    if (inputs_innermost && panel) refuse("a product's panels have its inputs innermost");
     const int64_t weights = panel ? (int64_t(out) + panel - 1) / panel * panel * in : int64_t(out) * in;
     auto need = [&](const char *what, int argument, int64_t n, bool writes, const std::string &of) {
         if (argument < 0 || size_t(argument) >= arguments.size()) refuse("a product names no argument as its {}", what);

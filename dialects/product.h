@@ -33,6 +33,7 @@ struct Product {
     std::string result = "float32";  ///< of what is stored, and of what epilogues read
     int rows = 0, in = 0, out = 0;
     int panel = 0;  ///< width of the panels of `out` that W and dW are stored in; 0: row-major, `out` innermost
+    bool inputs_innermost = false;  ///< W and dW are row-major with `in` innermost, as tables of embeddings are
     bool accumulate = false;
     int weight = -1, x = -1, dy = -1;  ///< arguments; those that the form reads
     int stores = -1;                   ///< argument that holds the product itself; -1: only what comes after it

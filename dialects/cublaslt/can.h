@@ -55,6 +55,8 @@ inline std::string why_not(const Product &p) {
                std::to_string(columns % 8 ? columns : step);
     if (p.form == Product::d_input && p.panel && p.out > p.panel && p.result != "float32")
         return "cublaslt would round the sum over each panel to " + p.result;
+    if (p.inputs_innermost && p.bias_gradient >= 0)
+        return "cublaslt makes the gradient of a bias beside rows of outputs, and these are of inputs";
     if (p.accumulate && p.bias_gradient >= 0) return "cublaslt does not add to the gradient of a bias";
     return "";
 }

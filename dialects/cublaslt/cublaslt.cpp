@@ -39,7 +39,9 @@ public:
     ReadyProduct(const Product &p, const ProductPlace &place) : p(p), place(aligned(place)) {
         if (const std::string why = why_not(p); !why.empty()) throw std::runtime_error(why);
         read_epilogue(p, epilogue);
-        if (p.form == Product::d_input)
+        if (p.inputs_innermost)
+            of_table();
+        else if (p.form == Product::d_input)
             d_input();
         else
             by_columns();
@@ -108,6 +110,25 @@ private:
         const int whole = p.out / p.panel, ragged = p.out % p.panel;
         if (whole) add(0, p.panel, p.panel, whole);
         if (ragged) add(int64_t(whole) * p.panel, ragged, p.panel, 1);
+    }
+
+    /// The same of W', which is stored: y = (W')' x, dx = W' dy, dW' = x dy'.
+    void of_table() {
+        const Matrix x = factor(p.x, p.in, p.rows), dy = factor(p.dy, p.out, p.rows);
+        Matrix W = factor(p.weight, p.in, p.out);
+        MatmulCall c;
+        if (p.form == Product::forward) {
+            c = call(W, x, result(epilogue.result, p.out, p.rows));
+            c.a.transposed = true;
+        } else if (p.form == Product::d_input) {
+            c = call(W, dy, result(epilogue.result, p.in, p.rows));
+        } else {
+            c = call(x, dy, result(epilogue.result, p.in, p.out));
+            c.b.transposed = true;
+        }
+        finish(c, 0);
+        if (p.accumulate) c.adds = true;
+        calls.emplace_back(c, place);
     }
 
     /// dx = W' dy: a sum over panels, the first with what is added, the last with the slope.

@@ -130,6 +130,7 @@ private:
         return p.panel ? int64_t(p.out + p.panel - 1) / p.panel * p.panel * p.in : int64_t(p.out) * p.in;
     }
     size_t at_weight(int o, int i) const {
+        if (p.inputs_innermost) return size_t(o) * size_t(p.in) + size_t(i);
         if (!p.panel) return size_t(i) * size_t(p.out) + size_t(o);
         return size_t(o / p.panel) * size_t(p.panel * p.in) + size_t(i * p.panel + o % p.panel);
     }

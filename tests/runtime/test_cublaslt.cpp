@@ -62,6 +62,29 @@ TEST_CASE("cublaslt: every form and format, row-major and in panels, of odd exte
                     CHECK(why_not(p).find("would round the sum over each panel to " + p.result) != std::string::npos);
 }
 
+TEST_CASE("cublaslt: weights with the inputs innermost, as a tied head has them") {
+    for (const Product::Form form : forms)
+        for (const char *type : {"float32", "tfloat32", "bfloat16", "float16"})
+            for (auto [rows, in, out] : {std::array{5, 7, 13}, {1, 1, 1}, {6, 24, 32}}) {
+                Product p = product(form, rows, in, out, 0, type);
+                p.inputs_innermost = true;
+                check(p);
+                if (form != Product::d_parameter) check(p, {"add"});
+                p.accumulate = form == Product::d_parameter;
+                check(p);
+            }
+    Product p = product(Product::forward, 5, 7, 24);
+    p.inputs_innermost = true;
+    check(p, {"bias", "kept", "gelu_tanh"});
+    CHECK(nlohmann::json(p).get<Product>() == p);
+    CHECK(find_dialect("onednn")->why_not(p) ==
+          "onednn has no weights that are stored with the product's inputs innermost");
+    p.form = Product::d_parameter, p.bias_gradient = 3;
+    CHECK(why_not(p).find("cublaslt makes the gradient of a bias beside rows of outputs") == 0);
+    p.panel = 8;
+    CHECK(said_by([&] { p.check({}); }) == "a product's panels have its inputs innermost");
+}
+
 TEST_CASE("cublaslt: every epilogue") {
     for (const int panel : {0, 16}) {
         const Product y = product(Product::forward, 5, 7, 24, panel), dx = product(Product::d_input, 5, 8, 24, panel);

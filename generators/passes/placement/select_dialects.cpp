@@ -59,8 +59,9 @@ public:
                  : ir::is<ir::InputGrad>(anchor) ? Product::d_input
                                                  : Product::d_parameter;
         q.in = x[0], q.rows = int(x.size() / x[0]), q.out = weight.shape[layer.out_dim];
-        if (weight.layout.row_major() ? layer.out_dim != 0 : weight.layout.dim != layer.out_dim)
-            fail("the weight '{}' is stored with the product's inputs innermost", weight.name);
+        q.inputs_innermost = weight.layout.row_major() && layer.out_dim != 0;
+        if (!weight.layout.row_major() && weight.layout.dim != layer.out_dim)
+            fail("the weight '{}' is stored in panels of the product's inputs", weight.name);
         auto *g = ir::as<ir::ParamGrad>(anchor);
         q.panel = weight.layout.panel, q.accumulate = g && g->accumulate;
         if (q.form != Product::d_parameter) q.weight = factor(w);
