@@ -72,6 +72,20 @@ TEST_CASE("step page: well-formed, loads nothing, and what names hold is text") 
     CHECK(names == html_elements(step_page(step_of("plain"))));
 }
 
+TEST_CASE("step page: of a device no figure of this machine is shown") {
+    json step = step_of("h.0.mlp");
+    CHECK(step_page(step).find("What limits each kernel") != std::string::npos);
+    step.erase("peak_gflops"), step.erase("bandwidth_gb_s");
+    for (auto &[entry, calls] : step["plans"].items())
+        for (json &c : calls) c.erase("roof_s"), c.erase("bound");
+    const std::string page = step_page(step);
+    for (const char *word : {"What limits each kernel", "GFLOP/s", ">share<", ">bound<"}) {
+        CAPTURE(word);
+        CHECK(page.find(word) == std::string::npos);
+    }
+    CHECK(page.find("FLOP/byte") != std::string::npos);
+}
+
 TEST_CASE("step page: without kernels that compute, without inner loops, without activations") {
     json step = step_of("plain");
     for (auto &[entry, calls] : step["plans"].items())

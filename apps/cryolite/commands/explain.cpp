@@ -49,7 +49,7 @@ json stage_json(const PlanCall &c) {
 class Explanation {
 public:
     /// `loops`: of the kernels asked for; null where none was.
-    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, Roof roof, LoopReport *loops)
+    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, std::optional<Roof> roof, LoopReport *loops)
         : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops) {
         bool any = r_.kernel.empty();
         for (auto &[name, calls] : plan_.plans)
@@ -68,14 +68,13 @@ public:
                   {"device", plan_.device},
                   {"dialect", s_.dialect},
                   {"clip", s_.clip > 0},
-                  {"peak_gflops", roof_.peak},
-                  {"bandwidth_gb_s", roof_.bandwidth},
                   {"workers", plan_.workers},
                   {"parts", plan_.parts},
                   {"flops", step_flops(plan_, s_.accumulate)},
                   {"arena_bytes", plan_.arena},
                   {"arena_unshared_bytes", plan_.arena_unshared},
                   {"kernels", plan_.kernels.size()}};
+        if (roof_) j["peak_gflops"] = roof_->peak, j["bandwidth_gb_s"] = roof_->bandwidth;
         for (auto &[name, calls] : plan_.plans) {
             j["plans"][name] = json::array();
             for (const PlanCall &c : calls)
@@ -114,12 +113,12 @@ public:
         fmt::print("{}\n", summary());
         for (const char *pass : {"forward", "first", "accumulate", "step", "deferred", "flush"})
             if (plan_.plans.count(pass)) print_pass(pass);
-        fmt::print("\nMFLOP and MB: of one call. share: of the pass, were every call as fast as the machine; bound: "
-                   "what limits it "
-                   "then.\nloops: its loop schedule, of schedules/{}, the program's own or an autoscheduler's. "
-                   "compute_at: never stored; compute_with: stored "
-                   "in the same loops; compute_root: alone.\n",
-                   plan_.device == "cpu" ? "cpu" : "gpu");
+        fmt::print("\nMFLOP and MB: of one call.{}\n"
+                   "loops: its loop schedule, of schedules/{}, the program's own or an autoscheduler's. "
+                   "compute_at: never stored; compute_with: stored in the same loops; compute_root: alone.\n",
+                   roof_ ? " share: of the pass, were every call as fast as the machine; bound: what limits it then."
+                         : "",
+                   roof_ ? "cpu" : "gpu");
         if (!r_.kernel.empty()) return;
         print_saved();
         print_spared();
@@ -133,19 +132,20 @@ private:
     const Plan &plan_;
     const TrainSettings &s_;
     const Request &r_;
-    Roof roof_;
+    std::optional<Roof> roof_;  ///< of this machine's cores; nothing is known of a device's
     LoopReport *loops_;
 
     std::string summary() const {
         return fmt::format(
-            "{}, {}{}{}: {} parameters, {:.3f} GFLOP a step; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s",
-            model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ",
+            "{}, {}{}{}: {} parameters, {:.3f} GFLOP a step{}", model_name(r_),
+            plan_.device == "cpu" ? "" : plan_.device + ", ",
             s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
             plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers)
             : plan_.parts     ? fmt::format(", in {} parts (forward and backward pass: of one)", plan_.parts)
                               : "",
-            grouped(uint64_t(plan_.parameters())), 1e-9 * step_flops(plan_, s_.accumulate), roof_.peak,
-            roof_.bandwidth);
+            grouped(uint64_t(plan_.parameters())), 1e-9 * step_flops(plan_, s_.accumulate),
+            roof_ ? fmt::format("; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s", roof_->peak, roof_->bandwidth)
+                  : "");
     }
 
     bool chosen(const PlanCall &c) const {
@@ -164,10 +164,9 @@ private:
                             {"extents", extents_of(c, i)},
                             {"written", plan_.writes(c, i)}});
         }
-        json j = {{"name", c.name},          {"pass", c.pass},   {"loops", plan_.loops(c)},
-                  {"dialect", dialect(c)},   {"flops", c.flops}, {"bytes", c.bytes},
-                  {"stages", stage_json(c)}, {"args", args},     {"roof_s", roof_.seconds(c)},
-                  {"bound", roof_.bound(c)}};
+        json j = {{"name", c.name},   {"pass", c.pass},   {"loops", plan_.loops(c)}, {"dialect", dialect(c)},
+                  {"flops", c.flops}, {"bytes", c.bytes}, {"stages", stage_json(c)}, {"args", args}};
+        if (roof_) j["roof_s"] = roof_->seconds(c), j["bound"] = roof_->bound(c);
         if (c.kernel >= 0) j["kernel"] = plan_.kernels[size_t(c.kernel)].symbol;
         if (c.kernel >= 0 && loops_) j["inner_loops"] = loops_->to_json(plan_.kernels[size_t(c.kernel)].symbol);
         if (!c.why.empty()) j["why"] = c.why;
@@ -195,7 +194,7 @@ private:
         std::vector<std::pair<std::string, Line>> lines;
         double total = 0;
         for (const PlanCall &c : plan_.plans.at(pass)) {
-            total += roof_.seconds(c);
+            total += roof_ ? roof_->seconds(c) : 0;
             if (!chosen(c)) continue;
             const std::string key = fmt::format("{} {}", c.kernel, without_numbers(c.name));
             auto at = std::ranges::find(lines, key, &std::pair<std::string, Line>::first);
@@ -206,12 +205,13 @@ private:
         }
         if (lines.empty()) return;
         fmt::print("\n{}: {} kernel calls\n", pass, plan_.plans.at(pass).size());
-        fmt::print("  calls    MFLOP       MB   share  bound    loops                kernel\n");
+        fmt::print("  calls    MFLOP       MB   {}loops                kernel\n", roof_ ? "share  bound    " : "");
         for (auto &[key, l] : lines) {
             const PlanCall &c = *l.call;
-            fmt::print("  {:5} {:8.2f} {:8.3f} {:6.1f}%  {:7}  {:19}  {}\n", l.times, 1e-6 * c.flops,
-                       1e-6 * double(c.bytes), 100 * roof_.seconds(c) * l.times / total, roof_.bound(c), plan_.loops(c),
-                       r_.kernel.empty() ? without_numbers(c.name) : c.name);
+            const std::string limit =
+                roof_ ? fmt::format(" {:6.1f}%  {:7}", 100 * roof_->seconds(c) * l.times / total, roof_->bound(c)) : "";
+            fmt::print("  {:5} {:8.2f} {:8.3f}{}  {:19}  {}\n", l.times, 1e-6 * c.flops, 1e-6 * double(c.bytes), limit,
+                       plan_.loops(c), r_.kernel.empty() ? without_numbers(c.name) : c.name);
             if (!c.why.empty()) fmt::print("{:62}{}: {}\n", "", dialect(c), c.why);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
             if (!r_.kernel.empty()) print_arguments(c);
@@ -380,8 +380,9 @@ int run_explain(const std::vector<std::string> &arguments) {
     const int threads = s.threads ? s.threads : usable_cores();
     std::optional<LoopReport> loops;
     if (!request.kernel.empty() || !request.html.empty()) loops.emplace(bundle->library());
-    const Explanation explanation(bundle->plan, s, request, {measure_peak(s, threads), measure_bandwidth(threads)},
-                                  loops ? &*loops : nullptr);
+    std::optional<Roof> roof;
+    if (bundle->plan.device == "cpu") roof = {measure_peak(s, threads), measure_bandwidth(threads)};
+    const Explanation explanation(bundle->plan, s, request, roof, loops ? &*loops : nullptr);
     if (!request.html.empty()) {
         progress.busy("looking at inner loops");
         write_file_atomic(request.html, step_page(explanation.to_json()));

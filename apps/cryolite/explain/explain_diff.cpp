@@ -93,6 +93,10 @@ std::string text_of(const StepDifference &d) {
 }
 
 int explain_difference(TrainSettings s, const Request &request, const std::vector<std::string> &files) {
+    if (s.device != "cpu")
+        fail_usage("--diff compares times, and nothing is known of how fast --device {} is; without --device it "
+                   "compares steps of the CPU",
+                   s.device);
     s.tuned = "none";
     std::vector<Plan> plans;
     for (const std::string &file : files) {

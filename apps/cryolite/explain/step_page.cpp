@@ -33,13 +33,13 @@ public:
     explicit StepPage(const json &step) : step_(step) {
         for (const auto &[entry, calls] : step_.at("plans").items())
             if (entry == "forward" || entry == "deferred" || entry == "step" || (entry == "first" && in_parts()))
-                for (const json &c : calls) seconds_ += c.at("roof_s").get<double>();
+                for (const json &c : calls) seconds_ += c.value("roof_s", 0.0);
         if (step_.at("plans").contains("deferred") && step_["plans"].contains("forward"))
-            for (const json &c : step_["plans"]["forward"]) seconds_ -= c.at("roof_s").get<double>();
+            for (const json &c : step_["plans"]["forward"]) seconds_ -= c.value("roof_s", 0.0);
     }
 
     std::string html() const {
-        std::string body = memory() + roofline();
+        std::string body = memory() + (has_roof() ? roofline() : "");
         for (const char *entry : {"forward", "deferred", "first", "accumulate", "step", "flush"})
             if (step_.at("plans").contains(entry) && !step_["plans"][entry].empty()) body += operations(entry);
         return html_page(text_in(step_, "title"), text_in(step_, "summary"), body + parameters() + loops());
@@ -49,6 +49,8 @@ private:
     const json &step_;
     double seconds_ = 0;  ///< of a step, were every call as fast as the machine
 
+    /// Of a device it is not known how fast it is: no roofline, no shares.
+    bool has_roof() const { return step_.contains("peak_gflops"); }
     /// Whether the backward pass is not in the plan "step", but in "first", for each part of the batch.
     bool in_parts() const { return step_.value("parts", 0) > 0; }
 
@@ -58,10 +60,10 @@ private:
             auto at = std::ranges::find_if(rows, [&](const Row &r) { return key_of(*r.call) == key_of(c); });
             if (at == rows.end())
                 at = rows.insert(rows.end(), {{without_numbers(c.at("name").get<std::string>()), c.at("flops"),
-                                               c.at("bytes"), 0, 0, c.at("bound") == "memory"},
+                                               c.at("bytes"), 0, 0, c.value("bound", "") == "memory"},
                                               &c});
             at->line.calls++;
-            at->line.share += seconds_ > 0 ? c.at("roof_s").get<double>() / seconds_ : 0;
+            at->line.share += seconds_ > 0 ? c.value("roof_s", 0.0) / seconds_ : 0;
         }
         return rows;
     }
@@ -113,19 +115,24 @@ private:
             const KernelLine &l = r.line;
             table += fmt::format(
                 "<tr><td class=\"n\">{}</td><td><code>{}</code>{}</td><td>{}</td><td class=\"n\">{:.2f}</td>"
-                "<td class=\"n\">{:.3f}</td><td class=\"n\">{:.1f}</td><td class=\"n\">{:.1f} %</td><td class=\"bar\">"
-                "<div class=\"{}\" style=\"width: {:.1f}%\"></div></td><td>{}</td></tr>\n",
+                "<td class=\"n\">{:.3f}</td><td class=\"n\">{:.1f}</td>{}</tr>\n",
                 l.calls, svg_text(l.name), stages(*r.call), svg_text(text_in(*r.call, "loops")), 1e-6 * l.flops,
-                1e-6 * l.bytes, l.bytes > 0 ? l.flops / l.bytes : 0, 100 * l.share, l.by_memory ? "memory" : "compute",
-                100 * l.share / most, l.by_memory ? "memory" : "compute");
+                1e-6 * l.bytes, l.bytes > 0 ? l.flops / l.bytes : 0, has_roof() ? limit(l, most) : "");
         }
         return fmt::format(
             "<h2>Operations: {}</h2>\n<p class=\"dim\">{} kernel calls; those of equal blocks are one line. MFLOP and "
-            "MB are of one call, the share is of the step. compute_at: within those loops and never stored; "
+            "MB are of one call{}. compute_at: within those loops and never stored; "
             "compute_with: stored in the same loops.</p>\n<div class=\"scroll\"><table><tr><th class=\"n\">calls"
             "</th><th>operations</th><th>loops</th><th class=\"n\">MFLOP</th><th class=\"n\">MB</th><th class=\"n\">"
-            "FLOP/byte</th><th class=\"n\">share</th><th></th><th>bound</th></tr>\n{}</table></div>\n",
-            entry, step_["plans"][entry].size(), table);
+            "FLOP/byte</th>{}</tr>\n{}</table></div>\n",
+            entry, step_["plans"][entry].size(), has_roof() ? ", the share is of the step" : "",
+            has_roof() ? "<th class=\"n\">share</th><th></th><th>bound</th>" : "", table);
+    }
+    static std::string limit(const KernelLine &l, double most) {
+        const char *by = l.by_memory ? "memory" : "compute";
+        return fmt::format("<td class=\"n\">{:.1f} %</td><td class=\"bar\"><div class=\"{}\" style=\"width: {:.1f}%\">"
+                           "</div></td><td>{}</td>",
+                           100 * l.share, by, 100 * l.share / most, by);
     }
 
     /// What one kernel computes, where each of it is, and why.
