@@ -4,13 +4,13 @@
 //   s(net.gelu).compute_with(net.up);         // in up's kernel, both results stored
 //   s(net.norm).compute_at(net.up);           // inside up's kernel, never stored whole
 //   s(d(net.gelu)).compute_at(d(net.up));     // the same, of adjoints
-//   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only inside the update
+//   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only in the update
 //   s(next(net.up.W)).compute_at(forward);      // updated at its next use
 //   s(net.head).compute_at(net.criterion);      // block of rows by block of rows, to and fro: logits never exist whole
-//   s(net.gelu).store_at(forward);              // not saved for the backward pass, which rematerialises it
+//   s(net.gelu).store_at(forward);              // rematerialised by the backward pass
 //   s.budget(2e9);                              // rematerialises until the step fits into so many bytes
 //   s(net.up).dialect(onednn);                  // this implementation of the product
-//   s(d(net)).distribute(workers);              // gradients are added over workers, each updates its part
+//   s(d(net)).distribute(workers);              // added over workers, each updates its part
 //   s(d(net.up.W)).compute_at(next(net.up.W)).where_legal();  // or not, with --clip 1 and micro-batches
 //   s.lines("loops(up, forward): rows=4");      // lines as text (lines.h), of loops too
 //   s.automatic();                              // chooses lines where there are none; programs without any get it

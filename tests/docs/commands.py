@@ -51,6 +51,15 @@ def lines_of(source):
     return found, missing
 
 
+def wrong_version(source):
+    """The first release in docs/changes.md has to be the project's version; what comes after it may stand above."""
+    version = re.search(r"project\(cryolite VERSION (\S+)", (source / "CMakeLists.txt").read_text()).group(1)
+    sections = re.findall(r"^## (.*)$", (source / "docs/changes.md").read_text(), re.M)
+    if sections[sections[:1] == ["Unreleased"]:][:1] != [version]:
+        return [f"docs/changes.md: the newest release is not {version}, as CMakeLists.txt has it"]
+    return []
+
+
 def prepare(source, build, work):
     for name in ("my_model.cpp", "flowers.cpp", "regressor.cpp"):
         shutil.copy(source / "tests/programs" / name, work)
@@ -87,6 +96,7 @@ def run_all(source, build, found):
 def main():
     source = pathlib.Path(sys.argv[1]).resolve()
     found, missing = lines_of(source)
+    missing += wrong_version(source)
     print("\n".join(missing))
     if missing or len(sys.argv) < 3:
         sys.exit(bool(missing))

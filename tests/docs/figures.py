@@ -35,6 +35,9 @@ def check(source, write=False):
                 mistakes.append(f"{where}: a row has not as many cells as there are columns")
             if not table.get("machine") or not table.get("commit"):
                 mistakes.append(f"{where} lacks its machine or its commit")
+            for commit in re.findall(r"\b[0-9a-f]{7}\b", table.get("commit", "")):
+                if path.name != "README.md" and commit not in text:
+                    mistakes.append(f"{where} is of commit {commit}, which {path.relative_to(source)} does not name")
             expected = table_text(table)
             if found != expected and write:
                 path.write_text(path.read_text().replace(mark.group(0), f"<!-- figures: {name} -->\n{expected}"))
@@ -62,6 +65,7 @@ def check_itself(source):
     assert with_change("docs/measured.md", ".0114", ".0113"), "a changed figure is not found"
     assert with_change("README.md", "figures: steps", "figures: other"), "an unknown table is not found"
     assert with_change("docs/measured.json", '"commit": "ace28ad"', '"commit": ""'), "a missing commit is not found"
+    assert with_change("docs/measured.json", '"ace28ad"', '"0123abc"'), "a commit that the page does not name is not found"
 
 
 if __name__ == "__main__":
