@@ -354,9 +354,6 @@ std::string why_not(const StepConfig &c) {
     if (c.precision == "tf32" && c.dialect != "cublaslt")
         return "--precision tf32 is how cuBLASLt multiplies, with --device cuda --dialect cublaslt; use fp32";
     if (c.device == "cpu") return "";
-    if (c.narrow())
-        return fmt::format("--precision {0} is for --device cpu: kernels for {1} have no {0} yet; use fp32",
-                           c.precision, c.device);
     if (c.workers > 1 && c.device != "cuda")
         return fmt::format("--device {} has one worker, not {}: several are for --device cpu, or cuda", c.device,
                            c.workers);

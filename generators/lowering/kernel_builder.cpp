@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "generators/lowering/expressions/narrow_words.h"
 #include "generators/lowering/hash.h"
 #include "generators/lowering/kernel_outputs.h"
 #include "generators/lowering/on_device.h"
@@ -16,14 +17,21 @@ namespace {
 
 using namespace Halide;
 
+HalfProducts half_products_on(const Machine &m) {
+    if (m.gpu()) return HalfProducts::single;
+    return m.dot_products ? HalfProducts::dot_products : HalfProducts::pairs;
+}
+
 /// One pipeline of a kernel's outputs, with its arguments and what its loop schedule needs to know.
 class KernelBuilder {
 public:
     KernelBuilder(const StepProgram &p, const ir::Kernel &k, const Machine &m, bool bounds)
-        : p(p), k(k), values(p, k, m.dot_products), outputs(KernelOutputs(p, k, values).list) {
+        : p(p), k(k), values(p, k, half_products_on(m)), outputs(KernelOutputs(p, k, values).list) {
         gather_outputs();
         describe_group();
         bind_arguments();
+        if (m.gpu() && stores_narrow()) keep_words(m);
+        if (m.gpu() && p.guarded) built.group.passes["conditions_in_threads 1"] = conditions_in_threads;
         if (bounds) check_bounds();
     }
     BuiltKernel built;
@@ -37,6 +45,8 @@ private:
     void gather_outputs();
     void describe_group();
     void bind_arguments();
+    bool stores_narrow() const;
+    void keep_words(const Machine &m);
     void check_bounds() const;
     std::string name_of(ValueId value) const;
 };
@@ -139,6 +149,19 @@ void KernelBuilder::bind_arguments() {
     if (const ir::Shard shard = ir::shard_of(first); shard.worker >= 0)
         for (KernelArgument &a : built.arguments)
             if (p.values[a.value].parameter == ir::parameter_of(first)) a.offset = int(shard.begin);
+}
+
+bool KernelBuilder::stores_narrow() const {
+    return std::ranges::any_of(built.arguments,
+                               [&](const KernelArgument &a) { return is_narrow(p.values[a.value].type); });
+}
+
+/// CUDA has float16, and only bfloat16 has to be words.
+void KernelBuilder::keep_words(const Machine &m) {
+    if (m.device == "cuda")
+        built.group.passes["bfloat16_as_words 1"] = bfloat16_as_words;
+    else
+        built.group.passes["narrow_as_words 1"] = narrow_as_words;
 }
 
 /// Compiled kernels check no index: one outside its array is refused here, while the algorithm has no schedule yet.

@@ -40,8 +40,8 @@ bool starts_undefined(const Func &f) {
     return f.has_update_definition() && f.outputs() == 1 && call && call->is_intrinsic(Internal::Call::undef);
 }
 
-KernelValues::KernelValues(const StepProgram &p, const ir::Kernel &k, bool dot_products)
-    : in(p, k, [this](const ir::Op &op) { define(op); }), p(p), k(k), dot_products(dot_products) {
+KernelValues::KernelValues(const StepProgram &p, const ir::Kernel &k, HalfProducts how)
+    : in(p, k, [this](const ir::Op &op) { define(op); }), p(p), k(k), how(how) {
     for (OpId id : k.ops) define(p.ops[id]);
 }
 
@@ -80,7 +80,7 @@ void KernelValues::forward(const ir::Op &op, CallId c) {
 }
 
 Func KernelValues::half_products(CallId c, const Func &f) const {
-    return p.layer(c).half_products ? with_half_factors(f, in.halves, storage_type(p.format), dot_products) : f;
+    return p.layer(c).half_products ? with_half_factors(f, in.halves, storage_type(p.format), how) : f;
 }
 
 void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const {

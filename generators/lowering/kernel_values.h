@@ -12,8 +12,7 @@ namespace cryolite::compiler {
 class KernelValues {
 public:
     /// Names of Funcs and arguments depend on places in the kernel alone, so that equal kernels have equal keys.
-    /// `dot_products`: of bf16, in pairs.
-    KernelValues(const StepProgram &p, const ir::Kernel &k, bool dot_products = true);
+    KernelValues(const StepProgram &p, const ir::Kernel &k, HalfProducts how = HalfProducts::dot_products);
 
     KernelInputs in;
     std::vector<std::pair<const ir::Op *, Func>> defined;  ///< in order
@@ -34,7 +33,7 @@ public:
 private:
     const StepProgram &p;
     const ir::Kernel &k;
-    const bool dot_products;
+    const HalfProducts how;  ///< factors of 16 bits are multiplied
 
     void define(const ir::Op &op);
     void forward(const ir::Op &op, CallId c);

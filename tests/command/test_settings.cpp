@@ -94,7 +94,6 @@ TEST_CASE("bad values are refused by name") {
         {{{"dialect", "mkl"}}, "--dialect is \"mkl\", expected auto or halide or cublaslt or onednn"},
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: CRYOLITE_CUDA_DRIVER names /nowhere/libcuda.so, which cannot be loaded"},
-        {{{"device", "cuda"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},
         {{{"device", "cuda"}, {"target", "sm_70"}},
          "--target is \"sm_70\", expected auto or host, baseline, avx2, avx512, arm-64-linux, sm_80, sm_86, sm_90, "
          "x86-64 ("},
@@ -111,7 +110,6 @@ TEST_CASE("bad values are refused by name") {
         {{{"target", "avx2,avx2"}}, "--target is \"avx2,avx2\", expected auto or host"},
         {{{"device", "opencl"}, {"workers", "2"}},
          "--device opencl has one worker, not 2: several are for --device cpu, or cuda"},
-        {{{"device", "opencl"}, {"precision", "bf16"}}, "--precision bf16 is for --device cpu"},
         {{{"order", "backwards"}}, "--order is \"backwards\", expected random or sequential"},
         {{{"tokenizer", "words"}}, "--tokenizer is \"words\", expected char, gpt2 or the path of a tokenizer.json"},
         {{{"resume", "true"}}, "--resume needs --out DIR"},

@@ -55,8 +55,9 @@ std::string assemble(const BuiltKernel &built, const Machine &m) {
 
 template <typename M> int assemble_all(std::vector<std::pair<std::string, std::string>> arguments,
                                        typename Compiled<M>::Schedule schedule, const StepOptions &options,
-                                       Halide::Target::Feature capability = Halide::Target::CUDACapability80) {
-    Compiled<M> c(std::move(arguments), schedule, options, fp32, test_target({Halide::Target::CUDA, capability}));
+                                       Halide::Target::Feature capability = Halide::Target::CUDACapability80,
+                                       Format format = fp32) {
+    Compiled<M> c(std::move(arguments), schedule, options, format, test_target({Halide::Target::CUDA, capability}));
     std::set<std::string> seen;
     std::vector<int> list;
     const std::vector<std::string> keys = c.keys();
@@ -96,6 +97,13 @@ TEST_CASE("ptx: every kernel of a small GPT, with the PTX of --target sm_90" * s
     if (!ptxas_is_here()) return;
     CHECK(assemble_all<Gpt>({{"layers", "1"}, {"heads", "2"}, {"width", "16"}, {"context", "8"}, {"batch", "2"}},
                             schedule_gpt, {.clip = true}, Halide::Target::CUDACapability86) > 20);
+}
+
+TEST_CASE("ptx: every kernel of a small GPT in bf16 and fp16" * slow()) {
+    if (!ptxas_is_here()) return;
+    for (Format format : {bf16, fp16})
+        CHECK(assemble_all<Gpt>({{"layers", "1"}, {"heads", "2"}, {"width", "16"}, {"context", "8"}, {"batch", "2"}},
+                                schedule_gpt, {.clip = true}, Halide::Target::CUDACapability80, format) > 20);
 }
 
 TEST_CASE("ptx: every kernel of the digits model does") {

@@ -114,7 +114,7 @@ TEST_CASE("cuda: gradients of several GPUs are added while kernels go on, the ho
 TEST_CASE("cuda: products of --dialect cublaslt are in the graphs, each with a workspace in the arena") {
     UseRecorder use;
     UseCublasLtRecorder lt;
-    for (const char *precision : {"fp32", "tf32"}) {
+    for (const std::string precision : {"fp32", "tf32", "bf16", "fp16"}) {
         CAPTURE(precision);
         lt.recorder.calls.clear();
         TrainingCase c(sizes, fmt::format("--update separate --dialect cublaslt --precision {}", precision), "cuda");
@@ -130,7 +130,7 @@ TEST_CASE("cuda: products of --dialect cublaslt are in the graphs, each with a w
                       plan.arena);
             }
         CHECK(forms == std::set<std::string>{"forward", "d_input", "d_parameter"});
-        CHECK(lt.recorder.calls.front().compute == (precision == std::string("tf32") ? 77 : 68));
+        CHECK(lt.recorder.calls.front().compute == (precision == "tf32" ? 77 : 68));
         CHECK(advance(c, 3) == 2);
         use.recorder.calls.clear();
         CHECK(advance(c, 4) == 4);

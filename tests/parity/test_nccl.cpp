@@ -56,6 +56,23 @@ TEST_CASE("nccl: losses and weights of several workers are those of as many on t
     }
 }
 
+TEST_CASE("nccl: weights of 16 bits and their masters, and updates that are withheld, are those of the CPU") {
+    for (const char *precision : {"bf16", "fp16"}) {
+        CAPTURE(precision);
+        const Gpus gpus(2);
+        const Scratch folder;
+        json args = sizes(2, 0.3);
+        args["width"] = 96;  // parameters of more than 16384 elements, of which each worker has a part
+        const std::string flags = fmt::format("--precision {} --update separate", precision);
+        const Trained expected = train_bundle(compile_gpt(args, flags, folder / "cpu"), 1, 0.3);
+        const Trained got = train_bundle(on_recorder(folder / "cpu", folder / "cuda", false).bundle, 1, 0.3, "cuda");
+        CHECK(got.losses == expected.losses);
+        CHECK(got.losses.front() != got.losses.back());
+        CHECK(got.weights == expected.weights);
+        CHECK(count(gpus.nccl.recorder, "ReduceScatter") > 0);
+    }
+}
+
 TEST_CASE("nccl: equal parts of gradients and parameters are one transfer, beside products by cuBLASLt") {
     const Gpus gpus(2);
     const Scratch folder;

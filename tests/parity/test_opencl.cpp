@@ -56,6 +56,44 @@ TEST_CASE("opencl: every update mode on even and odd shapes, 50 steps" * slow())
             check_losses(shape, fmt::format("--update {}", update), 50);
 }
 
+TEST_CASE("opencl: 16 bits, which are words there") {
+    if (!opencl_is_here()) return;
+    json args = odd;
+    args["clip"] = 0.7;
+    check_losses(args, "--precision bf16 --update backward", 10, 2e-3);
+    check_losses(args, "--precision fp16 --update separate", 10, 5e-4);
+}
+
+TEST_CASE("opencl: 16 bits in all places of an update, 50 steps" * slow()) {
+    if (!opencl_is_here()) return;
+    for (json args : {even, odd})
+        for (const char *precision : {"bf16", "fp16"})
+            for (const char *update : {"separate", "backward", "forward"}) {
+                check_losses(args, fmt::format("--precision {} --update {}", precision, update), 50, 1e-2);
+                args["clip"] = 0.7;
+            }
+}
+
+TEST_CASE("opencl: an update of 16 bits whose gradients are not finite is withheld there") {
+    if (!opencl_is_here()) return;
+    for (const char *flags : {"--precision bf16 --update backward", "--precision fp16 --update separate"}) {
+        CAPTURE(flags);
+        TrainingCase c(even, flags, "opencl"), twin(even, flags, "opencl");
+        for (int k = 0; k < 2; k++) c.step(), twin.step();
+        const std::vector<float> good = c.values("parameter", "ln_f.weight");
+        std::vector<float> bad = good;
+        bad[3] = INFINITY;
+        c.set_values("ln_f.weight", bad);
+        const std::vector<float> before = c.values("parameter", "h.0.mlp.c_fc.weight");
+        c.step(), twin.skip();
+        CHECK(c.values("parameter", "h.0.mlp.c_fc.weight") == before);
+        CHECK(c.trainer.withheld() == 1);
+        c.set_values("ln_f.weight", good);
+        CHECK(std::isfinite(c.step()));
+        CHECK(c.values("parameter", "h.0.mlp.c_fc.weight") != before);
+    }
+}
+
 TEST_CASE("opencl: clipped, with norms of gradients that are not stored; and accumulated" * slow()) {
     if (!opencl_is_here()) return;
     for (json shape : {even, odd}) {

@@ -66,9 +66,9 @@ Expr narrowed(const Expr &e, const HalfFuncs &halves, const Type &to) {
     return rounded(e, to);
 }
 
-Func with_half_factors(const Func &f, const HalfFuncs &halves, const Type &to, bool dot_products) {
+Func with_half_factors(const Func &f, const HalfFuncs &halves, const Type &to, HalfProducts how) {
     if (const Internal::Call *call = view_of(f)) {
-        Func behind{Internal::Function(call->func)}, seen = with_half_factors(behind, halves, to, dot_products);
+        Func behind{Internal::Function(call->func)}, seen = with_half_factors(behind, halves, to, how);
         if (seen.name() == behind.name()) return f;
         Func again(base_name(f.name()));
         again(f.args()) = seen(call->args);
@@ -89,13 +89,21 @@ Func with_half_factors(const Func &f, const HalfFuncs &halves, const Type &to, b
     if (uses(a, at[1]) || uses(b, at[0])) return f;
     const auto terms = Internal::as_const_int(Internal::simplify(rvars[0].extent));
     if (!terms) return f;
-    const bool wide = !to.is_bfloat() || !dot_products;
-    Func A = pairs("a_pairs", a, at[0], rvars[0].var, int(*terms), halves, to, wide);
-    Func B = pairs("b_pairs", b, at[1], rvars[0].var, int(*terms), halves, to, wide);
     Func result(base_name(f.name()));
-    RDom k(0, 2, 0, int(*terms + 1) / 2, "k");
     Var x = f.args()[0], y = f.args()[1];
     result(x, y) = f.value();
+    if (how == HalfProducts::single) {
+        RDom k(0, int(*terms), "k");
+        auto factor = [&](const Expr &e) {
+            return widened(narrowed(Internal::substitute(rvars[0].var, k, e), halves, to));
+        };
+        result(x, y) += factor(a) * factor(b);
+        return result;
+    }
+    const bool wide = !to.is_bfloat() || how != HalfProducts::dot_products;
+    Func A = pairs("a_pairs", a, at[0], rvars[0].var, int(*terms), halves, to, wide);
+    Func B = pairs("b_pairs", b, at[1], rvars[0].var, int(*terms), halves, to, wide);
+    RDom k(0, 2, 0, int(*terms + 1) / 2, "k");
     result(x, y) += cast<float>(A(k.x, x, k.y)) * cast<float>(B(k.x, y, k.y));
     return result;
 }

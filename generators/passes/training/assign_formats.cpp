@@ -16,7 +16,7 @@ public:
         for (const ir::Call &c : p.calls)
             for (ValueId x : c.inputs) readers[size_t(x.index)].push_back(c.layer);
     }
-    void run() {
+    void run(bool gpu) {
         for (ValueId v : p.values.ids()) {
             assign_adjoint(v);
             assign_value(v);
@@ -25,6 +25,7 @@ public:
             for (ParamId w : l.parameters)
                 if (l.half_products && p.parameters[w].shape.rank() == 2 && !p.parameters[w].state)
                     p.parameters[w].narrow = true, p.parameters[w].format_why = "products of '" + l.path + "' read it";
+        if (gpu) assign_biases();
         for (ir::Parameter &w : p.parameters)
             if (!w.narrow) w.format_why = fmt::format("no product reads it in {}", name);
     }
@@ -61,6 +62,16 @@ private:
         value.format_why = fmt::format("{} makes it, and all that read it take {}",
                                        p.layer(p.values[p.base(v)].producer).casts_why, name);
     }
+    /// What libraries of GPUs add to a product has the format that they store the product in.
+    void assign_biases() {
+        for (const ir::Call &c : p.calls)
+            for (ParamId id : p.layers[c.layer].parameters) {
+                ir::Parameter &w = p.parameters[id];
+                if (!p.layers[c.layer].half_products || w.shape.rank() != 1 || w.state) continue;
+                if (p.values[c.output].type != half) continue;
+                w.narrow = true, w.format_why = fmt::format("it is added to '{}', stored so", p.values[c.output].name);
+            }
+    }
     /// An adjoint of several readers is their sum, and sums are fp32.
     void assign_adjoint(ValueId v) {
         ir::Value &value = p.values[v];
@@ -79,8 +90,9 @@ private:
 /// A value is narrow where the layer that makes it may store it so and all that read it read it so; its adjoint where
 /// it has one reader: sums of several are fp32. Results of the model are fp32.
 /// A weight whose factors products round is narrow, with a master beside it.
-void assign_formats(StepProgram &p, const Context &) {
-    if (p.format != fp32) AssignFormats(p).run();
+/// With it is, on a GPU, the bias of a product that is stored in 16 bits.
+void assign_formats(StepProgram &p, const Context &cx) {
+    if (p.format != fp32) AssignFormats(p).run(cx.schedule.machine.gpu());
 }
 
 }  // namespace cryolite::compiler
