@@ -4,8 +4,8 @@
 
 namespace cryolite::of_onednn {
 
-/// All forms in fp32, on weights with outputs innermost and on panels, ragged ones too, with every epilogue: what a primitive does
-/// not fuse follows on rows that are still in the cache.
+/// All forms in fp32, on weights with outputs innermost and on panels, ragged ones too, with every epilogue: what a
+/// primitive does not fuse follows on rows that are still in the cache.
 inline std::string why_not(const Product &p) {
     // Its bf16 products take the pairs of a reduction side by side;
     // weights are panels of halves that an update streams.

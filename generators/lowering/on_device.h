@@ -8,8 +8,8 @@ namespace cryolite::compiler {
 /// element, that would be computed by the host, which has none of the data.
 void check_on_device(const Halide::Module &module, const BuiltKernel &k, const std::string &device);
 
-/// A lowering pass: Halide moves a condition that is the same for all of a loop out of it, where the host would read what
-/// is on the device; here each thread asks it.
+/// A lowering pass: Halide moves a condition that is the same for all of a loop out of it, where the host would read
+/// what is on the device; here each thread asks it.
 void conditions_in_threads(Halide::Pipeline &p);
 
 }  // namespace cryolite::compiler

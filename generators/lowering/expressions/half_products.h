@@ -14,8 +14,8 @@ using HalfFuncs = std::map<std::string, Halide::Func>;
 /// A float32 expression in a type of 16 bits: what it was widened from, else rounded.
 Halide::Expr narrowed(const Halide::Expr &e, const HalfFuncs &halves, const Halide::Type &to);
 
-/// How factors of 16 bits are multiplied: in pairs of bf16, whose dot products processors have; in pairs of float32; one
-/// by one, as GPUs do.
+/// How factors of 16 bits are multiplied: in pairs of bf16, whose dot products processors have; in pairs of float32;
+/// one by one, as GPUs do.
 enum class HalfProducts { dot_products, pairs, single };
 
 /// For f(x, y) += a(x, k) * b(k, y): f(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), p of extent 2. In bf16 both are of
