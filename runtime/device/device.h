@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -126,6 +127,8 @@ public:
     virtual void *context() = 0;
     /// Waits until everything that was started is done; throws the first error that was met.
     virtual void finish() = 0;
+    /// How often the host has waited for everything that it had started; null: its threads are the host's.
+    virtual std::optional<uint64_t> waits() const { return std::nullopt; }
     /// Whether the host may start a step before it has read what came of the one before.
     virtual bool runs_ahead() const { return false; }
     /// A point after all that was started so far.

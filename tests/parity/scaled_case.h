@@ -48,7 +48,14 @@ struct ScaledCase {
         return trainer.step([&]() -> const Batch & { return batch(at, spike); }, 1);
     }
     /// Adjoints are infinite as fp16, whatever the scale is; the loss is not.
-    double overflow() { return step(1e12); }
+    static constexpr double overflowing = 1e12;
+    double overflow() { return step(overflowing); }
+    /// A step of several micro-batches, each with its spike.
+    double step_of(const std::vector<double> &spikes) {
+        size_t micro = 0;
+        return trainer.step([&]() -> const Batch & { return batch(taken++, spikes.at(micro++ % spikes.size())); },
+                            int(spikes.size()));
+    }
     void skip() { taken++, trainer.set_steps(trainer.steps() + 1); }
 
     /// Features of 1/16 at most, so that gradients of weights are smaller than the adjoints that they are made of.

@@ -7,29 +7,64 @@
 
 namespace cryolite::test {
 
-TEST_CASE("fp16: the scale follows its model over 2000 steps that overflow where they are made to") {
-    for (int workers : {1, 2}) {
-        CAPTURE(workers);
-        ScaledCase c("--optimizer adamw", workers);
-        ScaleModel m{.scale = 1, .interval = 7};
-        c.begin(m);
-        c.trainer.set("lr", 1e-5);
-        uint64_t withheld = 0;
-        double most = 0, least = INFINITY;
-        for (uint64_t k = 0; k < 2000; k++) {
-            // From 2^15 on an adjoint might overflow by itself.
-            const bool overflows = m.scale >= 0x1p14 || formula_bits("overflows", k) % 12 == 0;
-            overflows ? c.overflow() : c.step();
-            m.step(overflows), withheld += overflows;
-            most = std::max(most, m.scale), least = std::min(least, m.scale);
-            REQUIRE(c.trainer.loss_scale() == m.scale);
-            REQUIRE(c.trainer.withheld() == withheld);
-            REQUIRE(c.trainer.low_scale_in_a_row() == uint64_t(m.low));
-        }
-        CHECK(c.numbers<int32_t>("loss_scaler", "good_steps").at(0) == m.good);
-        CHECK(c.numbers<int32_t>("count") == std::vector<int32_t>{int32_t(2000 - withheld), int32_t(withheld)});
-        CHECK(most / least >= 0x1p14);
+namespace {
+
+/// 2000 steps that overflow where they are made to.
+void follow_model(const std::string &flags, int workers) {
+    CAPTURE(flags);
+    CAPTURE(workers);
+    ScaledCase c(flags, workers);
+    ScaleModel m{.scale = 1, .interval = 7};
+    c.begin(m);
+    c.trainer.set("lr", 1e-5);
+    uint64_t withheld = 0;
+    double most = 0, least = INFINITY;
+    for (uint64_t k = 0; k < 2000; k++) {
+        // From 2^15 on an adjoint might overflow by itself.
+        const bool overflows = m.scale >= 0x1p14 || formula_bits("overflows", k) % 12 == 0;
+        overflows ? c.overflow() : c.step();
+        m.step(overflows), withheld += overflows;
+        most = std::max(most, m.scale), least = std::min(least, m.scale);
+        REQUIRE(c.trainer.loss_scale() == m.scale);
+        REQUIRE(c.trainer.withheld() == withheld);
+        REQUIRE(c.trainer.low_scale_in_a_row() == uint64_t(m.low));
     }
+    CHECK(c.numbers<int32_t>("loss_scaler", "good_steps").at(0) == m.good);
+    CHECK(c.numbers<int32_t>("count") == std::vector<int32_t>{int32_t(2000 - withheld), int32_t(withheld)});
+    CHECK(most / least >= 0x1p14);
+}
+
+}  // namespace
+
+TEST_CASE("fp16: the scale follows its model over 2000 steps that overflow where they are made to") {
+    for (int workers : {1, 2}) follow_model("--optimizer adamw", workers);
+}
+
+TEST_CASE("fp16: the same of every rule, clipped and with the update in the backward pass" * slow()) {
+    for (const char *optimizer : {"adamw", "sgd", "lion", "lars", "root"})
+        for (int workers : {1, 2}) {
+            const std::string place = workers == 1 ? " --clip --update backward" : "";
+            follow_model(fmt::format("--optimizer {}{}", optimizer, place), workers);
+        }
+}
+
+TEST_CASE("fp16: an overflow in one of two micro-batches withholds the update of both, once") {
+    for (int workers : {1, 2})
+        for (int which : {0, 1}) {
+            CAPTURE(workers);
+            CAPTURE(which);
+            ScaledCase c("--optimizer adamw --accumulate", workers);
+            c.begin({.scale = 4096});
+            c.step_of({1, 1});
+            const auto before = c.kept();
+            c.step_of({which == 0 ? ScaledCase::overflowing : 1, which == 1 ? ScaledCase::overflowing : 1});
+            CHECK(c.kept() == before);
+            CHECK(c.trainer.withheld() == 1);
+            CHECK(c.trainer.loss_scale() == 2048);
+            c.step_of({1, 1});
+            CHECK(c.kept() != before);
+            CHECK(c.trainer.withheld() == 1);
+        }
 }
 
 namespace {

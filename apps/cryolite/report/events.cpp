@@ -52,10 +52,11 @@ std::string metric_words(const EvalEvent &e) {
 }
 
 std::string to_json(const DoneEvent &e) {
+    const std::string waits = e.host_waits ? fmt::format(R"(,"host_waits":{})", *e.host_waits) : "";
     return fmt::format(R"({{"event":"done","first_step_s":{},"best_s":{},"median_s":{},"tok_s":{},"best_tok_s":{},)"
-                       R"("peak_rss_mb":{},"fraction_of_peak":{}}})",
+                       R"("peak_rss_mb":{},"fraction_of_peak":{}{}}})",
                        number(e.first_step_s, 6), number(e.best_s, 6), number(e.median_s, 6), number(e.tok_s, 6),
-                       number(e.best_tok_s, 6), e.peak_rss_mb, number(e.fraction_of_peak, 4));
+                       number(e.best_tok_s, 6), e.peak_rss_mb, number(e.fraction_of_peak, 4), waits);
 }
 
 std::string peer_json(const std::string &name, double best_s, double median_s, double ratio, uint64_t peak_rss_mb) {

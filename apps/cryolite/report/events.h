@@ -41,6 +41,7 @@ struct DoneEvent {
     double best_s = 0, median_s = 0, tok_s = 0, best_tok_s = 0;
     uint64_t peak_rss_mb = 0;
     double fraction_of_peak = 0;
+    std::optional<uint64_t> host_waits = std::nullopt;  ///< as Device::waits counts them, from the third step on
 };
 
 std::string compile_json(int kernels, int cached, double seconds);

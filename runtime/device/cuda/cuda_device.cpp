@@ -161,6 +161,7 @@ public:
         api_.check(wait_.stream(stream_.stream), "what was started before");
         staging_.all_done();
     }
+    std::optional<uint64_t> waits() const override { return wait_.waits(); }
     bool runs_ahead() const override { return true; }
     uint64_t mark() override { return gpu_.use(), staging_.mark(); }
     void await(uint64_t mark) override {

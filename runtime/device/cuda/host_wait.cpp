@@ -16,6 +16,7 @@ CudaApi::Code HostWait::event(CudaApi::Object event) {
 }
 
 CudaApi::Code HostWait::stream(CudaApi::Object stream) {
+    waits_++;
     if (!watch) return api_.wait_for_stream(stream);
     CudaApi::Code code = end_ ? 0 : api_.create_event(&end_, CudaApi::event_without_time);
     if (code == 0) code = api_.record(end_, stream);

@@ -26,6 +26,8 @@ public:
     /// As `stream`, of one whose memory is given back: whatever the watch says is known already.
     void settle(CudaApi::Object stream);
 
+    /// How often `stream` was asked for.
+    uint64_t waits() const { return waits_; }
     /// The host does something for the GPU, or waits for it.
     void sign() { signs_.fetch_add(1, std::memory_order_relaxed); }
     /// Whether it has since this was asked last. By one thread.
@@ -37,6 +39,7 @@ public:
 private:
     const CudaApi &api_;
     CudaApi::Object end_ = nullptr;
+    uint64_t waits_ = 0;
     std::atomic<uint64_t> signs_{0};
     uint64_t seen_ = 0;
 };
