@@ -63,8 +63,9 @@ void along_row(Func f, const LoopLevel &level, Placed &placed) {
     }
 }
 
-Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed) {
+Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed, const Machine &m) {
     const std::vector<Var> v = pure_dimensions(s);
+    if (const auto sums = sums_for_warps(f, funcs, m); !sums.empty()) return row_each_by_warps(f, s, v, sums, placed);
     Var i = v.at(0), part("part"), thread("thread"), row("row");
     s.split(i, part, thread, block_threads, TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {part, thread};

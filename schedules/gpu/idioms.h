@@ -30,8 +30,14 @@ void at_root(Func f, Placed &placed);
 /// Sums along a row f(r) += g(k, r), by the threads of the block at `level`.
 void along_row(Func f, const LoopLevel &level, Placed &placed);
 
-/// Loops of rows f(i, r): a row is a block's, with the numbers that it takes as a whole. Returns the block's loop.
-Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed);
+/// Loops of rows f(i, r): a row is a block's, or a warp's, with the numbers that it takes as a whole. Returns the loop
+/// in which numbers of the whole kernel are made: the block's, or the lanes'.
+Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed, const Machine &m);
+
+/// The sums along rows that warps can make, where they can make all that `f` reads; else none.
+std::vector<Func> sums_for_warps(const Func &f, const std::vector<Func> &funcs, const Machine &m);
+/// Loops of rows f(v0, v1...) with those sums: a row is a warp's. Returns the lanes' loop.
+Var row_each_by_warps(Func f, Halide::Stage s, std::vector<Var> v, const std::vector<Func> &sums, Placed &placed);
 
 /// What is left when `out` has its loops: sums go to root, numbers of the whole kernel that only `out` reads into each
 /// of its blocks, and what is stored beside `out` gets loops too.

@@ -22,7 +22,7 @@ void product(Group &g, const Machine &m) {
     if (!g.prologue.empty()) {
         Func x = g.prologue.back().compute_root();
         placed.insert(x.name());
-        row_each(x, x, g.funcs(), placed);
+        row_each(x, x, g.funcs(), placed, m);
     }
     Stage s = work_of(g);
     Var x = g.out.args()[0], y = g.out.args()[1], xt("xt"), yt("yt"), xb("xb"), yb("yb");

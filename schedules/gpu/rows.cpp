@@ -15,9 +15,9 @@ void elements(Group &g, Placed &placed) {
 
 }  // namespace
 
-void rowwise(Group &g, const Machine &) {
+void rowwise(Group &g, const Machine &m) {
     Placed placed;
-    const Var row = row_each(g.out, work_of(g), g.funcs(), placed);
+    const Var row = row_each(g.out, work_of(g), g.funcs(), placed, m);
     finish(g, row, placed);
 }
 

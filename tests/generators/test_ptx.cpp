@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "dsl/models/digits.h"
 #include "dsl/models/gpt.h"
@@ -109,6 +111,92 @@ TEST_CASE("ptx: every kernel of a small GPT in bf16 and fp16" * slow()) {
 TEST_CASE("ptx: every kernel of the digits model does") {
     if (!ptxas_is_here()) return;
     CHECK(assemble_all<Digits>({}, {}, {}) > 20);
+}
+
+namespace {
+
+/// The PTX of a GPT's distinct kernels with loops of this name; ptxas assembles it.
+std::vector<std::string> ptx_of_loops(std::vector<std::pair<std::string, std::string>> arguments,
+                                      const std::string &loops) {
+    Compiled<Gpt> c(std::move(arguments), schedule_gpt, {.clip = true}, fp32,
+                    test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80}));
+    const std::vector<std::string> keys = c.keys();
+    std::map<std::string, KernelId> distinct;
+    for (KernelId k : c.program.kernels.ids()) distinct.emplace(keys[size_t(k.index)], k);
+    std::vector<KernelId> list;
+    for (auto &[key, k] : distinct) list.push_back(k);
+    std::vector<std::string> texts;
+    run_children(
+        int(list.size()), 2, 120,
+        [&](int i) -> std::string {
+            const BuiltKernel built = build_kernel(c.program, c.program.kernels[list[size_t(i)]], c.machine);
+            if (built.loops != loops) return "";
+            assemble(built, c.machine);
+            char object[] = "/tmp/cryolite-test-XXXXXX";
+            close(mkstemp(object));
+            compile_kernel(built, c.machine, object);
+            const std::string text = ptx_of(object);
+            unlink(object);
+            return text;
+        },
+        [&](int i, const ChildResult &r) {
+            INFO(c.program.kernels[list[size_t(i)]].name);
+            CHECK(r.error == "");
+            if (!r.output.empty()) texts.push_back(r.output);
+        });
+    return texts;
+}
+
+bool has(const std::string &text, const char *word) { return text.find(word) != std::string::npos; }
+
+/// Whether a shuffle stands between a branch and its label, where some lanes of a warp may miss it.
+bool some_lanes_may_miss_a_shuffle(const std::string &ptx) {
+    std::map<std::string, size_t> labels;
+    std::vector<std::pair<size_t, std::string>> branches;
+    std::vector<size_t> shuffles;
+    std::istringstream in(ptx);
+    std::string line;
+    for (size_t n = 0; std::getline(in, line); n++) {
+        const size_t label = line.find("$L");
+        if (label == 0) labels[line.substr(0, line.find(':'))] = n;
+        if (has(line, "shfl.sync")) shuffles.push_back(n);
+        if (label > 0 && has(line, "bra")) branches.emplace_back(n, line.substr(label, line.find(';') - label));
+    }
+    for (const auto &[from, label] : branches)
+        for (const size_t n : shuffles)
+            if (std::min(from, labels.at(label)) < n && n < std::max(from, labels.at(label))) return true;
+    return false;
+}
+
+}  // namespace
+
+TEST_CASE("ptx: rows that fill warps are summed by shuffles of all lanes, without a barrier") {
+    if (!ptxas_is_here()) return;
+    const std::vector<std::string> texts = ptx_of_loops(
+        {{"layers", "1"}, {"heads", "2"}, {"width", "64"}, {"context", "8"}, {"batch", "2"}}, "gpu rowwise");
+    CHECK(texts.size() >= 3);
+    for (const std::string &text : texts) {
+        CHECK(has(text, "shfl.sync"));
+        CHECK(!has(text, "bar.sync"));
+        CHECK(!some_lanes_may_miss_a_shuffle(text));
+    }
+}
+
+// Blocks of four warps are full: a warp without a row, which branches as a whole, is not asked for here.
+TEST_CASE("ptx: rows of any length" * slow()) {
+    if (!ptxas_is_here()) return;
+    for (const int width : {1, 2, 7, 31, 32, 33, 96, 131}) {
+        CAPTURE(width);
+        const std::vector<std::string> texts = ptx_of_loops(
+            {{"layers", "1"}, {"heads", "1"}, {"width", std::to_string(width)}, {"context", "4"}, {"batch", "2"}},
+            "gpu rowwise");
+        CHECK(texts.size() >= 3);
+        for (const std::string &text : texts) {
+            CHECK(has(text, "shfl.sync") == (width >= 32));
+            CHECK(has(text, "bar.sync") == (width < 32));
+            CHECK(!some_lanes_may_miss_a_shuffle(text));
+        }
+    }
 }
 
 }  // namespace cryolite::test
