@@ -40,8 +40,25 @@ Stage work_of(Group &g) {
     return g.store();
 }
 
+namespace {
+
+/// Whether each update is of the element that it is called for.
+bool updates_elements(const Func &f) {
+    for (const Internal::Definition &d : f.function().updates())
+        for (size_t k = 0; k < d.args().size(); k++)
+            if (const auto *v = d.args()[k].as<Internal::Variable>(); !v || v->name != f.args()[k].name()) return false;
+    return true;
+}
+
+}  // namespace
+
 void at_root(Func f, Placed &placed) {
     placed.insert(f.name());
+    if (f.dimensions() > 0 && f.has_update_definition() && updates_elements(f)) {
+        Func whole = f.in();
+        f.compute_at(whole.compute_root(), element_each(whole).thread);
+        return;
+    }
     f.compute_root();
     element_each(f);
     for (int u = 0; u < f.num_update_definitions(); u++) element_each(f.update(u));
@@ -60,6 +77,24 @@ void along_row(Func f, const LoopLevel &level, Placed &placed) {
         placed.insert(part.name());
         part.compute_at(level).gpu_threads(part_lane);
         part.update().gpu_threads(part_lane);
+    }
+}
+
+void along_block(Func f, const LoopLevel &level, Placed &placed) {
+    placed.insert(f.name());
+    f.compute_at(level);
+    RVar k = f.rvars()[0];
+    for (const int most : {256, 16}) {
+        int lanes = most;
+        while (lanes > reduction_extent(f)) lanes /= 2;
+        RVar lane("lane_of_" + std::to_string(most));
+        Var part_lane("part_lane");
+        f.update().split(k, k, lane, lanes, TailStrategy::GuardWithIf);
+        Func part = f.update().rfactor(lane, part_lane);
+        placed.insert(part.name());
+        part.compute_at(level).gpu_threads(part_lane);
+        part.update().gpu_threads(part_lane);
+        k = lane;
     }
 }
 

@@ -24,11 +24,14 @@ Stage work_of(Group &g);
 /// Names of the Funcs that have loops of their own: the others are inlined.
 using Placed = std::set<std::string>;
 
-/// Every definition of `f` so, before all that read it.
+/// Every definition of `f` so, before all that read it: one launch where each of its elements is made by itself.
 void at_root(Func f, Placed &placed);
 
 /// Sums along a row f(r) += g(k, r), by the threads of the block at `level`.
 void along_row(Func f, const LoopLevel &level, Placed &placed);
+
+/// A sum f() += g(k) by 256 threads of the block at `level`, whose sums 16 of them add, and then one.
+void along_block(Func f, const LoopLevel &level, Placed &placed);
 
 /// Loops of rows f(i, r): a row is a block's, or a warp's, with the numbers that it takes as a whole. Returns the loop
 /// in which numbers of the whole kernel are made: the block's, or the lanes'.

@@ -19,6 +19,9 @@ void row_losses(Group &g, const Machine &m);
 /// An element is a thread's, and the sum that makes it too: rows of a bias' gradient, windows of an image.
 void sum_in_thread(Group &g, const Machine &m);
 
+/// Gradients of gains: sums over rows that were normalised.
+void sums_of_normalised_rows(Group &g, const Machine &m);
+
 /// n() += g(i)^2.
 void squared_norm(Group &g, const Machine &m);
 

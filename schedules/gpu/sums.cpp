@@ -1,5 +1,8 @@
 // Sums: of rows, of windows, of squares.
 
+#include <algorithm>
+#include <map>
+
 #include "schedules/gpu/idioms.h"
 #include "schedules/gpu/loops.h"
 
@@ -13,16 +16,93 @@ void sum_in_thread(Group &g, const Machine &m) {
     finish(g, loops.block, placed);
 }
 
-void squared_norm(Group &g, const Machine &m) {
-    constexpr int lanes = 2048;  // sums at a time, read side by side
-    Func norm = g.anchor;
-    if (reduction_extent(norm) >= 2 * lanes) {
-        RVar i = norm.rvars()[0], lane("lane");
-        Var part("part");
-        norm.update().split(i, i, lane, lanes, TailStrategy::GuardWithIf);
-        norm.update().rfactor(lane, part);
+namespace {
+
+/// Whether `f` is s(i) += g(i, m).
+bool sums_rows(const Func &f) {
+    if (f.dimensions() != 1 || f.num_update_definitions() != 1 || f.outputs() != 1) return false;
+    const Internal::Definition &d = f.function().update();
+    const auto *i = d.args()[0].as<Internal::Variable>();
+    return i && i->name == f.args()[0].name() && d.schedule().rvars().size() == 1 &&
+           Internal::is_const_one(d.predicate());
+}
+
+/// The numbers of rows that `f` reads, but not those that these are made of.
+void numbers_read(const Func &f, std::map<std::string, Func> &found) {
+    for (auto &[name, called] : Internal::find_direct_calls(f.function())) {
+        const Func g(called);
+        if (name == f.name()) continue;
+        if (is_row_number(g))
+            found.emplace(name, g);
+        else if (!g.has_update_definition())
+            numbers_read(g, found);
     }
-    plain_loops(g, m);
+}
+
+}  // namespace
+
+void sums_of_normalised_rows(Group &g, const Machine &m) {
+    std::vector<Func> sums;
+    std::map<std::string, Func> numbers, of_rows;
+    numbers_read(g.out, numbers);
+    for (auto &[name, f] : numbers) sums.push_back(f);
+    if (g.extents.size() != 1 || !g.others.empty() || sums.empty() || !std::ranges::all_of(sums, sums_rows))
+        return plain_loops(g, m);
+    for (const Func &sum : sums) numbers_read(sum, of_rows);
+    Placed placed;
+    // What a row needs as a whole: once for each row, with the sums that nobody else reads.
+    for (auto &[name, f] : of_rows) {
+        if (f.has_update_definition()) {
+            at_root(f, placed);
+            continue;
+        }
+        Func number = f;
+        const Var r = number.args()[0];
+        number.compute_root().gpu_blocks(r);
+        placed.insert(name);
+        std::map<std::string, Func> own;
+        numbers_read(number, own);
+        for (auto &[of, sum] : own)
+            if (sum.has_update_definition() && !of_rows.count(of) && !placed.count(of))
+                along_row(sum, LoopLevel(number, r), placed);
+    }
+    // A block adds some columns: each by several threads, of which one adds their sums. No thread is beyond the arrays.
+    int columns = 32, parts = 16;
+    while (g.extent(0) % columns) columns /= 2;
+    while (std::ranges::any_of(sums, [&](const Func &sum) { return reduction_extent(sum) % parts; })) parts--;
+    Var block("block"), column = g.out.args()[0];
+    work_of(g).split(column, block, column, columns, TailStrategy::RoundUp).gpu_blocks(block).gpu_threads(column);
+    for (Func sum : sums) {
+        const Var i = sum.args()[0];
+        RVar k = sum.rvars()[0], part("k_part");
+        Var of_part("of_part");
+        sum.update().split(k, k, part, parts);
+        Func p = sum.update().rfactor(part, of_part);
+        p.compute_at(g.out, block).gpu_threads(i, of_part);
+        p.update().reorder(k, i, of_part).gpu_threads(i, of_part);
+        sum.compute_at(g.out, column);
+        placed.insert({sum.name(), p.name()});
+    }
+    finish(g, block, placed);
+}
+
+void squared_norm(Group &g, const Machine &) {
+    constexpr int least = 4096, most_parts = 1024;  // elements of a block; what one block adds at the end
+    Placed placed;
+    Func norm = g.anchor;
+    if (const int n = reduction_extent(norm); n > least) {
+        RVar i = norm.rvars()[0], of_part("of_part");
+        Var part("part");
+        norm.update().split(i, of_part, i, std::max(least, (n + most_parts - 1) / most_parts),
+                            TailStrategy::GuardWithIf);
+        Func p = norm.update().rfactor(of_part, part), parts = p.in();
+        parts.compute_root().gpu_blocks(part);
+        along_block(p, LoopLevel(parts, part), placed);
+    }
+    const Var u = g.out.args()[0];
+    g.out.gpu_blocks(u);
+    along_block(norm, LoopLevel(g.out, u), placed);
+    finish(g, u, placed);
 }
 
 }  // namespace cryolite::gpu

@@ -185,4 +185,13 @@ TEST_CASE("opencl: kernels for another device are refused") {
     CHECK(said == "the kernels were compiled for the device opencl, not for cpu: compile them with --device cpu");
 }
 
+TEST_CASE("opencl: norms and sums of several blocks, some of them ragged") {
+    if (!opencl_is_here()) return;
+    json shape = {{"layers", 1}, {"heads", 2},  {"width", 50}, {"context", 11},
+                  {"batch", 3},  {"vocab", 37}, {"lr", 1e-2},  {"clip", 0.7}};
+    check_losses(shape, "--update separate", 8);
+    shape["width"] = 64, shape["context"] = 16;
+    check_losses(shape, "--update separate", 8);
+}
+
 }  // namespace cryolite::test
