@@ -15,10 +15,13 @@ std::vector<Var> pure_dimensions(const Stage &s) {
 
 }  // namespace
 
-Threads element_each(Stage s, int threads) {
+Threads element_each(Stage s, int row) {
     Threads t;
     const std::vector<Var> v = pure_dimensions(s);
     if (v.empty()) return s.gpu_single_thread(), t;
+    const bool fours = takes_fours(row) && s.get_schedule().rvars().empty();
+    Var four("four");
+    if (fours) by_fours(s, v[0], four);
     Var element("element");
     if (v.size() == 1) {
         element = v[0];
@@ -26,14 +29,19 @@ Threads element_each(Stage s, int threads) {
         s.fuse(v[0], v[1], element);
         for (size_t d = 2; d < v.size(); d++) s.fuse(element, v[d], element);
     }
-    s.split(element, t.block, t.thread, threads, TailStrategy::GuardWithIf);
+    s.split(element, t.block, t.thread, block_threads, TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order;
+    if (fours) order.emplace_back(four);
     for (const Internal::Dim &d : s.get_schedule().dims())
         if (d.is_rvar()) order.emplace_back(RVar(d.var));
     order.insert(order.end(), {t.thread, t.block});
     s.reorder(order).gpu_blocks(t.block).gpu_threads(t.thread);
     return t;
 }
+
+bool takes_fours(int row) { return row > 0 && row % 4 == 0; }
+
+void by_fours(Stage s, const Var &v, const Var &four) { s.split(v, v, four, 4, TailStrategy::RoundUp).vectorize(four); }
 
 Stage work_of(Group &g) {
     if (g.in_place) element_each(g.out);
@@ -98,15 +106,21 @@ void along_block(Func f, const LoopLevel &level, Placed &placed) {
     }
 }
 
-Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed, const Machine &m) {
+Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed, const Machine &m, int row_extent) {
     const std::vector<Var> v = pure_dimensions(s);
-    if (const auto sums = sums_for_warps(f, funcs, m); !sums.empty()) return row_each_by_warps(f, s, v, sums, placed);
+    if (const auto sums = sums_for_warps(f, funcs, m); !sums.empty())
+        return row_each_by_warps(f, s, v, sums, placed, row_extent);
     Var i = v.at(0), part("part"), thread("thread"), row("row");
-    s.split(i, part, thread, block_threads, TailStrategy::GuardWithIf);
-    std::vector<VarOrRVar> order = {part, thread};
     row = v.at(1);
+    std::vector<VarOrRVar> order = {part, thread, row};
+    if (takes_fours(row_extent) && row_extent >= 4 * block_threads) {
+        Var four("four");
+        by_fours(s, i, four);
+        order.insert(order.begin(), four);
+    }
+    s.split(i, part, thread, block_threads, TailStrategy::GuardWithIf);
     for (size_t d = 2; d < v.size(); d++) s.fuse(row, v[d], row);
-    s.reorder({part, thread, row}).gpu_threads(thread).gpu_blocks(row);
+    s.reorder(order).gpu_threads(thread).gpu_blocks(row);
     for (const Func &number : funcs)
         if (is_row_number(number) && calls(f, number)) along_row(number, LoopLevel(f, row), placed);
     return row;

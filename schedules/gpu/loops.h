@@ -25,6 +25,9 @@ void sums_of_normalised_rows(Group &g, const Machine &m);
 /// n() += g(i)^2.
 void squared_norm(Group &g, const Machine &m);
 
+/// What works on single elements: updates, activations.
+void pointwise(Group &g, const Machine &m);
+
 /// Any kernel: sums that others read are made before them, each a launch of its own.
 void plain_loops(Group &g, const Machine &m);
 

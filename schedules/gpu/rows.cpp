@@ -7,9 +7,9 @@ namespace cryolite::gpu {
 
 namespace {
 
-void elements(Group &g, Placed &placed) {
-    Threads loops = element_each(g.out);
-    for (int u = 0; u < g.out.num_update_definitions(); u++) loops = element_each(g.out.update(u));
+void elements(Group &g, Placed &placed, int row = 0) {
+    Threads loops = element_each(g.out, row);
+    for (int u = 0; u < g.out.num_update_definitions(); u++) loops = element_each(g.out.update(u), row);
     finish(g, loops.block, placed);
 }
 
@@ -17,7 +17,7 @@ void elements(Group &g, Placed &placed) {
 
 void rowwise(Group &g, const Machine &m) {
     Placed placed;
-    const Var row = row_each(g.out, work_of(g), g.funcs(), placed, m);
+    const Var row = row_each(g.out, work_of(g), g.funcs(), placed, m, g.extent(0));
     finish(g, row, placed);
 }
 
@@ -35,6 +35,11 @@ void row_losses(Group &g, const Machine &m) {
 void plain_loops(Group &g, const Machine &) {
     Placed placed;
     elements(g, placed);
+}
+
+void pointwise(Group &g, const Machine &) {
+    Placed placed;
+    elements(g, placed, g.extents.empty() ? 0 : g.extent(0));
 }
 
 }  // namespace cryolite::gpu

@@ -48,7 +48,7 @@ const LoopTable &loop_table() {
                  {"Embedding", {"gpu scatter", plain_loops}}},
         .ghost_norm = {"gpu ghost_norm", plain_loops},
         .squared_norm = {"gpu squared_norm", squared_norm},
-        .pointwise = {"gpu pointwise", plain_loops},
+        .pointwise = {"gpu pointwise", pointwise},
         .rowwise = {"gpu rowwise", rowwise},
         .gains_of_rows = {"gpu sums", sums_of_normalised_rows},
         .plain = {"plain loops", plain_loops},

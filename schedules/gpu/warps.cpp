@@ -105,13 +105,20 @@ std::vector<Func> sums_for_warps(const Func &f, const std::vector<Func> &funcs, 
     return sums;
 }
 
-Var row_each_by_warps(Func f, Halide::Stage s, std::vector<Var> v, const std::vector<Func> &sums, Placed &placed) {
+Var row_each_by_warps(Func f, Halide::Stage s, std::vector<Var> v, const std::vector<Func> &sums, Placed &placed,
+                      int row_extent) {
     constexpr int warps = block_threads / lanes;
     Var part("part"), lane("lane"), row = v.at(1), warp("warp"), block("block");
     for (size_t d = 2; d < v.size(); d++) s.fuse(row, v[d], row);
+    std::vector<VarOrRVar> order = {part, lane, warp, block};
+    if (takes_fours(row_extent) && row_extent >= 4 * lanes) {
+        Var four("four");
+        by_fours(s, v[0], four);
+        order.insert(order.begin(), four);
+    }
     s.split(v[0], part, lane, lanes, TailStrategy::GuardWithIf)
         .split(row, block, warp, warps, TailStrategy::GuardWithIf);
-    s.reorder({part, lane, warp, block}).gpu_lanes(lane).gpu_threads(warp).gpu_blocks(block);
+    s.reorder(order).gpu_lanes(lane).gpu_threads(warp).gpu_blocks(block);
     for (const Func &sum : sums) add_by_lanes(sum, LoopLevel(f, warp), sums, placed);
     finish_for(f, lane, sums);
     return lane;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -196,6 +197,20 @@ TEST_CASE("ptx: rows of any length" * slow()) {
             CHECK(has(text, "bar.sync") == (width < 32));
             CHECK(!some_lanes_may_miss_a_shuffle(text));
         }
+    }
+}
+
+TEST_CASE("ptx: elements that lie side by side are loaded and stored by fours") {
+    if (!ptxas_is_here()) return;
+    for (const auto &[width, loops] : {std::pair{"128", "gpu rowwise"}, {"20", "gpu pointwise"}}) {
+        CAPTURE(loops);
+        const auto texts =
+            ptx_of_loops({{"layers", "1"}, {"heads", "2"}, {"width", width}, {"context", "8"}, {"batch", "2"}}, loops);
+        const auto fours = [](const std::string &t) {
+            return has(t, "global.nc.v4.b32") && has(t, "st.global.v4.b32");
+        };
+        CHECK(texts.size() >= 3);
+        CHECK(std::ranges::count_if(texts, fours) >= 3);
     }
 }
 
