@@ -10,6 +10,9 @@ namespace cryolite::gpu {
 /// Y, dX and dW of a matrix product, with what was placed around it; dW also in place (fused update).
 void product(Group &g, const Machine &m);
 
+/// Self-attention: forward in one launch, where the scores of some queries fit a block's memory.
+void attention(Group &g, const Machine &m);
+
 /// Layers that normalise rows: a row is a block's.
 void rowwise(Group &g, const Machine &m);
 

@@ -8,8 +8,8 @@ const LoopTable &loop_table() {
     static const LoopTable table = {
         .layers = {{"Linear", {"gpu product", product}},
                    {"TiedHead", {"gpu product", product}},
-                   {"CausalAttention", {"gpu attention", plain_loops}},
-                   {"Attention", {"gpu attention", plain_loops}},
+                   {"CausalAttention", {"gpu attention", attention}},
+                   {"Attention", {"gpu attention", attention}},
                    {"LayerNorm", {"gpu rowwise", rowwise}},
                    {"RMSNorm", {"gpu rowwise", rowwise}},
                    {"CrossEntropy", {"gpu row_losses", row_losses}},

@@ -194,4 +194,11 @@ TEST_CASE("opencl: norms and sums of several blocks, some of them ragged") {
     check_losses(shape, "--update separate", 8);
 }
 
+TEST_CASE("opencl: attention over several blocks of queries, whose scores fit a block of threads") {
+    if (!opencl_is_here()) return;
+    json shape = {{"layers", 1}, {"heads", 3},  {"width", 21}, {"context", 48},
+                  {"batch", 2},  {"vocab", 37}, {"lr", 1e-2}};
+    check_losses(shape, "--update separate", 8);
+}
+
 }  // namespace cryolite::test
