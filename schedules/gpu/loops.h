@@ -1,7 +1,7 @@
 #pragma once
-// The loop schedules of GPUs, shared by CUDA and OpenCL: one function per kind of anchor. Every loop over data is
-// inside of blocks of threads; a sum is one thread's, or of a fixed number of parts,
-// so that the order of additions is fixed.
+// The loop schedules of GPUs, shared by CUDA and OpenCL but for warps.cpp: one function per kind of anchor. Every loop
+// over data is inside of blocks of threads; a sum is one thread's, or of a fixed number of parts, so that the order of
+// additions is fixed.
 
 #include "schedules/group.h"
 
