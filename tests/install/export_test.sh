@@ -39,6 +39,12 @@ cc -std=c11 -O1 -Wall -Wextra -DWRAPPED -I gptlib -o checks "$checks" gptlib/lib
 sanitize="-std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -I gptlib"
 cc $sanitize -o sanitized "$checks" gptlib/src/*.c gptlib/src/kernels_host.o -lm -lpthread || fail "the sources do not build again"
 ./sanitized gptlib/gpt_weights.safetensors || fail "a promise, under sanitizers"
+# A thread that has no room for a kernel's temporaries: an error, whichever thread it is.
+"$command" export gpt "${tiny[@]}" --context 64 --out starved 2> err || fail "export with temporaries: $(cat err)"
+grep -q 'scratch_bytes = [1-9]' starved/src/tables_host.c || fail "no kernel has temporaries"
+sed -i 's/\.scratch_bytes = [0-9]*/.scratch_bytes = 0/' starved/src/tables_host.c
+cc ${sanitize/gptlib/starved} -o starving "$checks" starved/src/*.c starved/src/kernels_host.o -lm -lpthread || fail "the starved library does not build"
+./starving starved/gpt_weights.safetensors starved || fail "temporaries that have no room"
 
 # --- Other steps ------------------------------------------------------------------------------------
 "$command" export gpt "${tiny[@]}" --warmup 100 --update forward --clip 0 --precision bf16 --out other 2> err ||

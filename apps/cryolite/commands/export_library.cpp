@@ -149,7 +149,8 @@ void write_sources(const fs::path &folder, const std::string &name, const Marks 
         write_file_atomic(folder / as, filled_template("export_library", file, marks));
     };
     write("library.h", name + ".h");
-    for (const char *file : {"internal.h", "library.c", "weights.c"}) write(file, std::string("src/") + file);
+    for (const char *file : {"internal.h", "kernels.c", "library.c", "weights.c"})
+        write(file, std::string("src/") + file);
     for (const Variant &v : variants)
         write_file_atomic(folder / fmt::format("src/tables_{}.c", c_name(v.target->name)),
                           variant_tables(v.plan, v.facts));

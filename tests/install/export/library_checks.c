@@ -1,5 +1,5 @@
 /* What an exported library (gpt) promises: two instances at once, the caller's memory, parallel loops by a callback, no allocation
- * in a step, an error for whatever is passed to it. usage: library_checks WEIGHTS. Linked with --wrap of the allocator's functions. */
+ * in a step, an error for whatever is passed to it. usage: library_checks WEIGHTS [starved]. Linked with --wrap of the allocator's functions. */
 #include "gpt.h"
 
 #include <math.h>
@@ -104,7 +104,7 @@ static void check_instances(void) {
     CHECK(one == alone && two == alone);
     const size_t bytes = gpt_bytes(3);
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    gpt_options options = {memory, bytes, three_threads, &loops, 3};
+    gpt_options options = {.memory = memory, .bytes = bytes, .parallel = three_threads, .user = &loops, .threads = 3};
     gpt *m = made(&options);
     CHECK((void *)m == memory);
     CHECK(losses_of(m, 5) == alone);
@@ -118,6 +118,54 @@ static void check_instances(void) {
     options.threads = -1;
     CHECK(gpt_create(&options, &m) == GPT_EARGUMENT);
     free(memory);
+}
+
+/* A callback that does not run every task once, each on a thread of its own: the step ends with an error in words. */
+static void other_thread(void *user, gpt_task task, void *arg, int count) {
+    (void)user;
+    for (int i = 0; i < count; i++) task(arg, i, 99);
+}
+static void beyond_the_end(void *user, gpt_task task, void *arg, int count) {
+    (void)user;
+    for (int i = 0; i < count; i++) task(arg, i, 0);
+    task(arg, count + 1000000, 0);
+}
+static void before_the_first(void *user, gpt_task task, void *arg, int count) {
+    (void)user;
+    for (int i = -1; i < count; i++) task(arg, i, 0);
+}
+static void skips_one(void *user, gpt_task task, void *arg, int count) {
+    (void)user;
+    for (int i = 1; i < count; i++) task(arg, i, 0);
+}
+static void one_twice(void *user, gpt_task task, void *arg, int count) {
+    (void)user;
+    for (int i = 1; i < count; i++) task(arg, i, 0);
+    task(arg, count - 1, 0);
+}
+static void runs_nothing(void *user, gpt_task task, void *arg, int count) { (void)user, (void)task, (void)arg, (void)count; }
+
+static void check_callbacks(void) {
+    static const struct {
+        gpt_parallel run;
+        const char *words;
+    } broken[] = {{other_thread, "thread 99, expected 0 to 1: options.threads is 2"},
+                  {beyond_the_end, "1000"},
+                  {before_the_first, "i -1, expected 0 to"},
+                  {skips_one, "without having run each of"},
+                  {one_twice, "without having run each of"},
+                  {runs_nothing, "without having run each of"}};
+    for (size_t k = 0; k < sizeof broken / sizeof *broken; k++) {
+        gpt_options options = {.parallel = broken[k].run, .threads = 2};
+        gpt *m = made(&options);
+        double loss = -1;
+        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_EPARALLEL && loss == -1);
+        CHECK(strstr(gpt_message(m), broken[k].words) || !printf("it says: %s\n", gpt_message(m)));
+        CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &loss) == GPT_EPARALLEL && loss == -1);
+        CHECK(gpt_predict(m, tokens, output, GPT_OUTPUTS) == GPT_EPARALLEL);
+        gpt_destroy(m);
+    }
+    CHECK(strcmp(gpt_meaning(GPT_EPARALLEL), gpt_meaning(GPT_EPARALLEL - 1)) != 0);
 }
 
 /* --- Arguments ----------------------------------------------------------------------------------------- */
@@ -212,7 +260,7 @@ static void check_hostile(int times) {
         unsigned char *exact = malloc(size ? size : 1); /* the sanitizer sees a read past the end */
         memcpy(exact, bytes, size);
         const int code = gpt_load_bytes(m, exact, size);
-        CHECK(code == GPT_OK || (code >= GPT_EKERNEL && gpt_message(m)[0]));
+        CHECK(code == GPT_OK || (code >= GPT_EPARALLEL && gpt_message(m)[0]));
         refused += code != GPT_OK;
         free(exact);
         if (code == GPT_OK) CHECK(gpt_load_bytes(m, weights, weight_bytes) == GPT_OK);
@@ -227,14 +275,28 @@ static void check_hostile(int times) {
     gpt_destroy(m);
 }
 
+/* A library whose kernels have no room for temporaries. */
+static void check_starved(void) {
+    for (int threads = 1; threads <= 3; threads += 2) {
+        gpt_options options = {.parallel = threads == 1 ? NULL : three_threads, .user = &loops, .threads = threads};
+        gpt *m = made(&options);
+        double loss = -1;
+        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_EKERNEL && loss == -1);
+        CHECK(strstr(gpt_message(m), "a kernel needs more temporaries than the 0 bytes of a thread"));
+        gpt_destroy(m);
+    }
+}
+
 int main(int argc, char **argv) {
-    FILE *file = argc == 2 ? fopen(argv[1], "rb") : NULL;
-    if (!file) return fprintf(stderr, "usage: library_checks WEIGHTS\n"), 2;
+    FILE *file = argc == 2 || argc == 3 ? fopen(argv[1], "rb") : NULL;
+    if (!file) return fprintf(stderr, "usage: library_checks WEIGHTS [starved]\n"), 2;
     weight_bytes = fread(weights, 1, sizeof weights, file);
     fclose(file);
     for (int i = 0; i < GPT_TOKENS; i++) tokens[i] = (i * 7) % 40, targets[i] = (i * 7 + 7) % 40;
+    if (argc == 3) return check_starved(), failures > 0;
     check_arguments();
     check_instances();
+    check_callbacks();
     check_tensors();
     check_hostile(3000);
     if (!failures) printf("the library keeps its promises\n");
