@@ -50,6 +50,8 @@ Marks marks_of(const TrainSettings &s, const Plan &plan, const std::string &name
     shapes += fmt::format("#define {}_OUTPUTS {} /* output{}: float */", upper, out.elements(), shape(out));
     std::string rate = fmt::format("{:.17g}", s.rate.high);
     if (s.rate.warmup >= example_steps) rate = fmt::format("{} * (i + 1) / {}.0", rate, s.rate.warmup + 1);
+    std::vector<std::string> scalars = plan.scalar_names;
+    std::erase(scalars, "loss_scale");  // every step sets it
     int tensors = 0;
     for (const PlanBuffer &b : plan.buffers) tensors += b.role == "parameter" || b.role == "state";
     return {{"@name@", name},
@@ -58,7 +60,7 @@ Marks marks_of(const TrainSettings &s, const Plan &plan, const std::string &name
             {"@shapes@", shapes},
             {"@input@", tokens ? "int32_t" : "float"},
             {"@inputs@", tokens ? "tokens" : "features"},
-            {"@scalars@", fmt::format("{}", fmt::join(plan.scalar_names, ", "))},
+            {"@scalars@", fmt::format("{}", fmt::join(scalars, ", "))},
             {"@steps@", std::to_string(example_steps)},
             {"@tokens_per_step@", std::to_string(in.elements())},
             {"@tensors@", std::to_string(tensors)},

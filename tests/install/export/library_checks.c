@@ -207,23 +207,49 @@ static void check_arguments(void) {
     gpt_destroy(m);
 }
 
-/* --- Tensors by name, files ----------------------------------------------------------------------------- */
+/* --- Going on in another instance ----------------------------------------------------------------------- */
 
-static void check_tensors(void) {
-    gpt *m = made(NULL), *other = NULL;
-    CHECK(gpt_create(NULL, &other) == GPT_OK);
+static void copy_tensors(gpt *from, gpt *to) {
     for (int t = 0; t < gpt_tensor_count(); t++) {
         int64_t shape[4], count = 1;
         const int dimensions = gpt_tensor_shape(t, shape);
         for (int d = 0; d < dimensions; d++) count *= shape[d];
         float *values = malloc((size_t)count * sizeof *values);
-        CHECK(gpt_read_tensor(m, gpt_tensor_name(t), values, (size_t)count) == GPT_OK);
-        CHECK(gpt_write_tensor(other, gpt_tensor_name(t), values, (size_t)count) == GPT_OK);
+        CHECK(gpt_read_tensor(from, gpt_tensor_name(t), values, (size_t)count) == GPT_OK);
+        CHECK(gpt_write_tensor(to, gpt_tensor_name(t), values, (size_t)count) == GPT_OK);
         values[count - 1] = INFINITY;
-        CHECK(gpt_write_tensor(other, gpt_tensor_name(t), values, (size_t)count) == GPT_EVALUE);
+        CHECK(gpt_write_tensor(to, gpt_tensor_name(t), values, (size_t)count) == GPT_EVALUE);
         free(values);
     }
-    CHECK(losses_of(m, 2) == losses_of(other, 2)); /* weights and states by name are all there is */
+}
+
+static void check_resume(void) {
+    gpt *m = made(NULL), *other = NULL;
+    double step = -1, other_step = -1, a = 0, b = 1;
+    CHECK(gpt_get(m, "step", &step) == GPT_OK && step == 0);
+    for (int i = 0; i < 7; i++) CHECK(gpt_step(m, tokens, targets, 1, &a) == GPT_OK);
+    CHECK(gpt_get(m, "step", &step) == GPT_OK && step == 7);
+    CHECK(gpt_create(NULL, &other) == GPT_OK);
+    copy_tensors(m, other);
+    CHECK(gpt_set(other, "step", step) == GPT_OK);
+    CHECK(gpt_get(other, "step", &other_step) == GPT_OK && other_step == 7);
+    for (int i = 0; i < 5; i++) {
+        CHECK(gpt_step(m, tokens, targets, 1, &a) == GPT_OK && gpt_step(other, tokens, targets, 1, &b) == GPT_OK);
+        CHECK(a == b);
+    }
+    CHECK(gpt_set(m, "step", -1) == GPT_EVALUE && gpt_set(m, "step", 2.5) == GPT_EVALUE);
+    CHECK(gpt_set(m, "step", 1e300) == GPT_EVALUE && strstr(gpt_message(m), "expected a whole number"));
+    CHECK(gpt_set(m, "loss_scale", 1) == GPT_ENAME && gpt_get(m, "loss_scale", &a) == GPT_ENAME);
+    gpt_destroy(m), gpt_destroy(other);
+}
+
+/* --- Tensors by name, files ----------------------------------------------------------------------------- */
+
+static void check_tensors(void) {
+    gpt *m = made(NULL), *other = NULL;
+    CHECK(gpt_create(NULL, &other) == GPT_OK);
+    copy_tensors(m, other);
+    CHECK(losses_of(m, 2) == losses_of(other, 2));
     CHECK(gpt_save(m, "saved.safetensors") == GPT_OK);
     gpt_destroy(other);
     CHECK(gpt_create(NULL, &other) == GPT_OK && gpt_load(other, "saved.safetensors") == GPT_OK);
@@ -297,6 +323,7 @@ int main(int argc, char **argv) {
     check_arguments();
     check_instances();
     check_callbacks();
+    check_resume();
     check_tensors();
     check_hostile(3000);
     if (!failures) printf("the library keeps its promises\n");
