@@ -96,6 +96,24 @@ Plan with_numbers(Plan plan, const TrainSettings &s) {
     return plan;
 }
 
+/// What each scalar of the plan may be set to: what its flag takes.
+std::vector<RealRange> ranges_of(const Plan &plan, const TrainSettings &s, const Request &request) {
+    const ProgramDescription::Rule *rule = request.program.description.rule(s.optimizer);
+    std::vector<RealRange> ranges;
+    for (const std::string &scalar : plan.scalar_names) {
+        const ProgramDescription::Number *number = rule ? rule->find(scalar) : nullptr;
+        const Flag *flag = find_flag(scalar);
+        const RealRange *of_flag = flag ? std::get_if<RealRange>(&flag->range) : nullptr;
+        if (scalar == "step")
+            ranges.push_back({.low = 0, .high = 0x1p53});  // which a double counts
+        else if (scalar == "lr")
+            ranges.push_back(RealRange::not_negative);  // 0 at an end of a schedule
+        else
+            ranges.push_back(number ? number->range : of_flag ? *of_flag : RealRange::finite);
+    }
+    return ranges;
+}
+
 void check_library_folder(const fs::path &folder) {
     if (folder.empty()) fail_usage("export needs --out DIR: the folder of the library, as in --out gptlib");
     if (is_there(folder)) fail_usage("--out {} is there already: name another folder, or remove it", folder.string());
@@ -118,9 +136,11 @@ Variant compile_variant(const TargetLine &target, TrainSettings s, const Request
     Variant v{.target = &target, .plan = Plan::parse(built.files.at("plan.json")->read(), "plan.json"), .facts = {}};
     check_exportable(v.plan);
     v.plan = with_numbers(std::move(v.plan), s);
+    const std::vector<RealRange> ranges = ranges_of(v.plan, s, request);
     v.facts = {.name = target.name,
                .input_classes = v.plan.task == "tokens" ? s.param("vocab", 0) : 0,
                .scratch = kernel_temporaries(request.program, wanted, cache),
+               .ranges = ranges,
                .features = target.name == "host" ? processor_features() : target.features};
     return v;
 }

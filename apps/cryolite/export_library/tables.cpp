@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "bundle/setting.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -146,6 +147,11 @@ private:
         for (const double value : p.scalar_values) values.push_back(fmt::format("{:.17g}", value));
         add("static const char *const scalar_names[] = {{{}}};\nstatic const double scalar_values[] = {{{}}};\n",
             fmt::join(names, ", "), fmt::join(values, ", "));
+        add("static const scalar_range scalar_ranges[] = {{\n");
+        for (const RealRange &r : facts.ranges)
+            add("    {{{:.17g}, {:.17g}, {}, {}, {}}},\n", r.low, r.high, r.above, r.below,
+                quoted(expected(Setting{.name = "", .range = r})));
+        add("}};\n");
         int count = 0;
         add("static const group_scalar group_scalars[] = {{\n");
         for (const PlanGroup &g : p.groups)
@@ -196,8 +202,8 @@ private:
     void add_variant() {
         add("const variant variant_{} = {{\n    .name = {},\n    .lacks = lacks, .fill_constants = fill_constants,\n",
             c_name(facts.name), quoted(facts.name));
-        for (const char *table :
-             {"buffers", "arguments", "tensors", "scalar_names", "scalar_values", "group_scalars", "target_ranges"})
+        for (const char *table : {"buffers", "arguments", "tensors", "scalar_names", "scalar_values", "scalar_ranges",
+                                  "group_scalars", "target_ranges"})
             add("    .{} = {},\n", table, table);
         add("{}", fields);
         for (auto [field, buffer] : {std::pair{"input", input(p.task)},

@@ -2,7 +2,9 @@
 // The plan of a training step as tables of C, for a library that trains without Cryolite (library.c.in runs them).
 
 #include <string>
+#include <vector>
 
+#include "bundle/range.h"
 #include "runtime/plan/plan.h"
 
 namespace cryolite {
@@ -12,6 +14,7 @@ struct VariantFacts {
     std::string name;                   ///< of the target: avx2
     int input_classes = 0;              ///< ids of the input are below it; 0: its inputs are numbers
     int64_t scratch = 0;                ///< bytes of temporaries of one thread
+    std::vector<RealRange> ranges;      ///< of the plan's scalars
     std::vector<std::string> features;  ///< of the processor, by the names of __builtin_cpu_supports
 };
 

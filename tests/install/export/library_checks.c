@@ -197,13 +197,46 @@ static void check_arguments(void) {
     CHECK(gpt_evaluate(m, tokens, targets, 1, &loss) == GPT_OK && isfinite(loss));
     CHECK(gpt_predict(m, tokens, output, 7) == GPT_EARGUMENT);
     CHECK(gpt_set(m, "speed", 1) == GPT_ENAME && gpt_set(m, NULL, 1) == GPT_ENAME);
-    CHECK(gpt_set(m, "lr", NAN) == GPT_EVALUE);
+    CHECK(gpt_set(m, "lr", NAN) == GPT_EVALUE && gpt_set(m, "lr", -5) == GPT_EVALUE && gpt_set(m, "clip", -1) == GPT_EVALUE);
+    CHECK(strstr(gpt_message(m), "the scalar 'clip' is -1, expected a number from 0 to 1e30"));
+    CHECK(gpt_set(m, "beta1", 7) == GPT_EVALUE && gpt_set(m, "beta1", 1) == GPT_EVALUE && gpt_set(m, "lr", 0) == GPT_OK);
+    CHECK(gpt_get(m, "beta1", &loss) == GPT_OK && loss > 0 && loss < 1);
     CHECK(gpt_get(m, "lr", &loss) == GPT_OK && gpt_get(m, "lr", NULL) == GPT_EARGUMENT);
     CHECK(gpt_read_tensor(m, "none", values, 4) == GPT_ENAME && gpt_read_tensor(m, NULL, values, 4) == GPT_EARGUMENT);
     CHECK(gpt_write_tensor(m, gpt_tensor_name(0), values, 4) == GPT_EARGUMENT);
     CHECK(gpt_load(m, "/nowhere") == GPT_EFILE && gpt_save(m, "/nowhere/w") == GPT_EFILE && gpt_load(m, NULL) == GPT_EARGUMENT);
     CHECK(!gpt_tensor_name(-1) && !gpt_tensor_name(gpt_tensor_count()) && strcmp(gpt_meaning(3), gpt_meaning(-99)) == 0);
     gpt_destroy(NULL);
+    gpt_destroy(m);
+}
+
+/* Addresses that are not those of an array of their type. */
+static void check_alignment(void) {
+    static union {
+        double number;
+        char bytes[sizeof output + sizeof tokens + 16];
+    } room;
+    gpt *m = made(NULL), *other = NULL;
+    double loss;
+    memcpy(room.bytes + 1, tokens, sizeof tokens);
+    const int32_t *odd = (const int32_t *)(const void *)(room.bytes + 1);
+    double *odd_loss = (double *)(void *)(room.bytes + 4);
+    float *odd_output = (float *)(void *)(room.bytes + 2);
+    CHECK(gpt_step(m, odd, targets, 1, &loss) == GPT_EARGUMENT && gpt_step(m, tokens, odd, 1, &loss) == GPT_EARGUMENT);
+    CHECK(strstr(gpt_message(m), "step: inputs or targets are not aligned to 4 bytes"));
+    CHECK(gpt_step(m, tokens, targets, 1, odd_loss) == GPT_EARGUMENT);
+    CHECK(strstr(gpt_message(m), "step: loss is not aligned to 8 bytes"));
+    CHECK(gpt_evaluate(m, odd, targets, 1, &loss) == GPT_EARGUMENT && gpt_evaluate(m, tokens, odd, 1, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, targets, 1, odd_loss) == GPT_EARGUMENT);
+    CHECK(gpt_predict(m, odd, output, GPT_OUTPUTS) == GPT_EARGUMENT);
+    CHECK(gpt_predict(m, tokens, odd_output, GPT_OUTPUTS) == GPT_EARGUMENT);
+    CHECK(gpt_get(m, "lr", odd_loss) == GPT_EARGUMENT);
+    CHECK(gpt_read_tensor(m, gpt_tensor_name(0), odd_output, 1) == GPT_EARGUMENT);
+    CHECK(gpt_write_tensor(m, gpt_tensor_name(0), odd_output, 1) == GPT_EARGUMENT);
+    CHECK(strstr(gpt_message(m), "are not aligned to 4 bytes"));
+    CHECK(gpt_tensor_shape(0, (int64_t *)(void *)(room.bytes + 4)) == GPT_EARGUMENT);
+    CHECK(gpt_create((const gpt_options *)(const void *)(room.bytes + 4), &other) == GPT_EARGUMENT);
+    CHECK(gpt_create(NULL, (gpt **)(void *)(room.bytes + 4)) == GPT_EARGUMENT);
     gpt_destroy(m);
 }
 
@@ -238,7 +271,7 @@ static void check_resume(void) {
         CHECK(a == b);
     }
     CHECK(gpt_set(m, "step", -1) == GPT_EVALUE && gpt_set(m, "step", 2.5) == GPT_EVALUE);
-    CHECK(gpt_set(m, "step", 1e300) == GPT_EVALUE && strstr(gpt_message(m), "expected a whole number"));
+    CHECK(gpt_set(m, "step", 1e300) == GPT_EVALUE && strstr(gpt_message(m), "expected a number from 0 to 9"));
     CHECK(gpt_set(m, "loss_scale", 1) == GPT_ENAME && gpt_get(m, "loss_scale", &a) == GPT_ENAME);
     gpt_destroy(m), gpt_destroy(other);
 }
@@ -321,6 +354,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < GPT_TOKENS; i++) tokens[i] = (i * 7) % 40, targets[i] = (i * 7 + 7) % 40;
     if (argc == 3) return check_starved(), failures > 0;
     check_arguments();
+    check_alignment();
     check_instances();
     check_callbacks();
     check_resume();
