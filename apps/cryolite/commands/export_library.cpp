@@ -105,7 +105,7 @@ std::vector<RealRange> ranges_of(const Plan &plan, const TrainSettings &s, const
         const Flag *flag = find_flag(scalar);
         const RealRange *of_flag = flag ? std::get_if<RealRange>(&flag->range) : nullptr;
         if (scalar == "step")
-            ranges.push_back({.low = 0, .high = 0x1p53});  // which a double counts
+            ranges.push_back({.low = 0, .high = 2e9});  // kernels count in 32 bits
         else if (scalar == "lr")
             ranges.push_back(RealRange::not_negative);  // 0 at an end of a schedule
         else

@@ -209,6 +209,7 @@ private:
         for (auto [field, buffer] : {std::pair{"input", input(p.task)},
                                      {"target", input("targets")},
                                      {"scalar", p.find("scalars")},
+                                     {"count", p.find("count")},
                                      {"loss", p.loss},
                                      {"output", p.output},
                                      {"row_weight", p.evaluation.loss < 0 ? -1 : p.evaluation.row_weights},
