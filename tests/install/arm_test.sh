@@ -6,7 +6,7 @@
 for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
     command -v $tool > /dev/null || { echo "skipped: $tool is missing: install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"; exit 0; }
 done
-"$command" train gpt "${tiny[@]}" --lr 1e-3 --min-lr 1e-3 --order sequential --steps 20 --eval-every 0 --checkpoint-every 0 --json --out run 2> err |
+"$command" train gpt "${tiny[@]}" --steps 20 --eval-every 0 --checkpoint-every 0 --json --out run 2> err |
     sed -n 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/step \1  loss \2/p' > this
 [ "$(wc -l < this)" = 20 ] || fail "train: $(cat err)"
 

@@ -7,11 +7,11 @@ source=$1
 tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --cache "$work/cache")
 
 losses_of_train() { # losses_of_train FLAGS...
-    "$command" train "${tiny[@]}" "$@" --order sequential --steps 20 --warmup 100 --eval-every 0 --checkpoint-every 0 --json \
-        --out "run $#" 2> err | sed -n 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/step \1  loss \2/p'
+    rm -rf run
+    "$command" train "${tiny[@]}" --steps 20 "$@" --eval-every 0 --checkpoint-every 0 --json --out run 2> err | sed -n 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/step \1  loss \2/p'
 }
-"$command" export gpt "${tiny[@]}" --warmup 100 --out gptlib 2> err || { fail "export: $(cat err)"; exit 1; }
-losses_of_train > expected
+"$command" export gpt "${tiny[@]}" --steps 20 --warmup 100 --order sequential --out gptlib 2> err || { fail "export: $(cat err)"; exit 1; }
+losses_of_train --warmup 100 --order sequential > expected
 [ "$(wc -l < expected)" = 20 ] || fail "train: $(cat err)"
 
 # --- The examples -----------------------------------------------------------------------------------
@@ -47,11 +47,23 @@ cc ${sanitize/gptlib/starved} -o starving "$checks" starved/src/*.c starved/src/
 ./starving starved/gpt_weights.safetensors starved || fail "temporaries that have no room"
 
 # --- Other steps ------------------------------------------------------------------------------------
-"$command" export gpt "${tiny[@]}" --warmup 100 --update forward --clip 0 --precision bf16 --out other 2> err ||
-    fail "updates at forward, bf16: $(cat err)"
-make -C other > log 2>&1 && (cd other && ./example) > got || fail "updates at forward, bf16: $(tail -2 log)"
-losses_of_train --update forward --clip 0 --precision bf16 > expected
-head -n 20 got | cmp - expected || fail "updates at forward, bf16: other losses than train's"
+same_losses() { # same_losses FLAGS...: the example's are those of train with the same flags; leaves the library in other/
+    rm -rf other
+    "$command" export gpt "${tiny[@]}" --steps 20 "$@" --out other 2> err || { fail "export $*: $(cat err)"; return; }
+    make -C other > log 2>&1 && (cd other && ./example) > got || fail "$*: $(tail -2 log)"
+    losses_of_train "$@" > expected
+    [ "$(wc -l < expected)" = 20 ] && head -n 20 got | cmp - expected || fail "$*: other losses than train's"
+    python3 other/example.py | cmp - expected || fail "$*: other losses in Python than train's"
+}
+same_losses --warmup 5
+same_losses --warmup 0 --min-lr 0 --seed 3
+same_losses --accumulate 2 --warmup 3 --clip 0.5 --ema 0.9
+yes 'Few words, which 20 steps read again and again.' | head -n 3 > few.txt
+same_losses --data few.txt --val few.txt --order sequential
+same_losses --warmup 100 --update forward --clip 0 --precision bf16
+cc -std=c11 -O1 -DWRAPPED -I other -o other_checks "$checks" other/libgpt.a -lm -lpthread \
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free || fail "the checks do not build for bf16"
+./other_checks other/gpt_weights.safetensors || fail "a promise, in bf16"
 
 refused() { # refused WORDS FLAGS...
     "$command" export gpt "${tiny[@]}" "${@:2}" > out 2> err

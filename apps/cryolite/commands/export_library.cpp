@@ -31,7 +31,7 @@ std::string library_name(const std::string &program) {
     return name;
 }
 
-Marks marks_of(const TrainSettings &s, const Plan &plan, const std::string &name, const std::string &about) {
+Marks marks_of(const Plan &plan, const std::string &name, const std::string &about) {
     std::string upper = name;
     std::ranges::transform(upper, upper.begin(), [](char c) { return char(std::toupper(c)); });
     const bool tokens = plan.task == "tokens";
@@ -48,8 +48,6 @@ Marks marks_of(const TrainSettings &s, const Plan &plan, const std::string &name
     shapes +=
         fmt::format("#define {}_TARGETS {} /* targets{}: int32_t */\n", upper, targets.elements(), shape(targets));
     shapes += fmt::format("#define {}_OUTPUTS {} /* output{}: float */", upper, out.elements(), shape(out));
-    std::string rate = fmt::format("{:.17g}", s.rate.high);
-    if (s.rate.warmup >= example_steps) rate = fmt::format("{} * (i + 1) / {}.0", rate, s.rate.warmup + 1);
     std::vector<std::string> scalars = plan.scalar_names;
     std::erase(scalars, "loss_scale");  // every step sets it
     int tensors = 0;
@@ -60,27 +58,54 @@ Marks marks_of(const TrainSettings &s, const Plan &plan, const std::string &name
             {"@shapes@", shapes},
             {"@input@", tokens ? "int32_t" : "float"},
             {"@inputs@", tokens ? "tokens" : "features"},
+            {"@INPUTS@", tokens ? "TOKENS" : "FEATURES"},
             {"@scalars@", fmt::format("{}", fmt::join(scalars, ", "))},
             {"@steps@", std::to_string(example_steps)},
-            {"@tokens_per_step@", std::to_string(in.elements())},
-            {"@tensors@", std::to_string(tensors)},
-            {"@rate@", rate}};
+            {"@tensors@", std::to_string(tensors)}};
 }
 
-/// What follows each other in a run with --order sequential.
-void write_example_tokens(const RunData &data, const Plan &plan, const fs::path &file) {
-    const PlanBuffer &in = plan.buffers[size_t(plan.find("input", plan.task))];
-    const WindowShape shape{in.shape.back(), in.shape.front()};
-    const auto source = sequential_windows(data.train, shape);
+/// The learning rates of the example's steps, four a line.
+std::string example_rates(const LearningRate &rate) {
+    std::string text;
+    for (uint64_t i = 0; i < example_steps; i++)
+        text += fmt::format("{}{:.17g},{}", i % 4 ? " " : "    ", rate.at(i), i % 4 == 3 ? "\n" : "");
+    return text;
+}
+
+/// Those of the examples: a run with the flags of the library has the same rates and micro-batches.
+void add_example_marks(Marks &marks, const TrainSettings &s, const Plan &plan, const std::string &name) {
+    const bool has_rate = plan.scalar("lr") >= 0;
+    const std::string rates = has_rate ? example_rates(s.rate) : "";
+    const auto where_rate = [&](const std::string &text) { return has_rate ? text : ""; };
+    marks.insert(marks.end(),
+                 {{"@micro_batches@", std::to_string(s.accumulate)},
+                  {"@ctype@", s.text ? "c_int32" : "c_float"},
+                  {"@input_count@", std::to_string(plan.buffers[size_t(plan.find("input", plan.task))].elements())},
+                  {"@target_count@", std::to_string(plan.buffers[size_t(plan.find("input", "targets"))].elements())},
+                  {"@rates@", where_rate(fmt::format("static const double rates[steps] = {{\n{}}};\n", rates))},
+                  {"@rates_of_python@", where_rate(fmt::format("RATES = [\n{}]\n", rates))},
+                  {"@set_rate@", where_rate(fmt::format("        check({}_set(m, \"lr\", rates[i]), m);\n", name))},
+                  {"@set_rate_of_python@",
+                   where_rate(fmt::format("        check(lib.{}_set(model, b\"lr\", RATES[i]))\n", name))}});
+}
+
+/// The first micro-batches of a run: inputs and targets of each step, one after the other.
+void write_example_batches(const RunData &data, const TrainSettings &s, const fs::path &file) {
+    const auto source = data.source(s);
     Batch batch;
     source->allocate(batch);
     std::string bytes;
-    auto add = [&](int32_t id) { bytes += {char(id & 255), char(id >> 8 & 255)}; };
+    const auto add = [](std::string &to, const auto &numbers) {
+        to.append(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof numbers[0]);
+    };
     for (uint64_t i = 0; i < example_steps; i++) {
-        source->fill(i, batch);
-        std::ranges::for_each(batch.tokens, add);
+        std::string targets;
+        for (uint64_t k = 0; k < uint64_t(s.accumulate); k++) {
+            source->fill(i * uint64_t(s.accumulate) + k, batch);
+            add(bytes, batch.tokens), add(bytes, batch.features), add(targets, batch.targets);
+        }
+        bytes += targets;
     }
-    add(batch.targets.back());
     write_file_atomic(file, bytes);
 }
 
@@ -209,11 +234,12 @@ int run_export(const std::vector<std::string> &arguments) {
     begin_weights(*session->trainer, s, request);
     session->trainer->name_tensors(nullptr);  // the library goes by the plan's names
     session->trainer->write_parameters(made.path() / (name + "_weights.safetensors"));
-    Marks marks = marks_of(s, session->bundle->plan, name, model_name(request));
+    Marks marks = marks_of(session->bundle->plan, name, model_name(request));
     marks.push_back({"@tools@", tools.make_variables()});
     add_variant_marks(marks, variants);
+    add_example_marks(marks, s, session->bundle->plan, name);
     write_sources(made.path(), name, marks, variants);
-    if (s.text) write_example_tokens(data, session->bundle->plan, made.path() / "example_tokens.bin");
+    if (s.text) write_example_batches(data, s, made.path() / "example_batches.bin");
     for (const Variant &v : variants)
         tools.link_kernels(v.plan, cache, made.path() / fmt::format("src/kernels_{}.o", c_name(v.target->name)));
     tools.build_library(made.path(), name);

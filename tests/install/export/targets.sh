@@ -1,6 +1,6 @@
 # What the tests of exported libraries for other processors share.
 [ "$(uname -m)" = x86_64 ] || { echo "skipped: this machine is no x86-64"; exit 0; }
-tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 0 --cache "$work/cache")
+tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 0 --lr 1e-3 --min-lr 1e-3 --cache "$work/cache")
 train_with="$1/tests/install/export/train_with.c"
 
 near() { # near WHAT GOT EXPECTED: losses of 20 steps

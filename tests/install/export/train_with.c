@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 enum { steps = 20 };
-static uint16_t file[steps * GPT_TOKENS + 1];
 static int32_t tokens[GPT_TOKENS], targets[GPT_TOKENS];
 
 static const char *in(const char *folder, const char *name) {
@@ -19,18 +18,18 @@ int main(int argc, char **argv) {
     gpt *m;
     const int code = argc > 1 ? gpt_create(&options, &m) : GPT_EARGUMENT;
     if (code) return fprintf(stderr, "train_with: %s\n", gpt_meaning(code)), -code;
-    FILE *f = fopen(in(argv[1], "example_tokens.bin"), "rb");
-    if (!f || fread(file, sizeof file, 1, f) != 1) return 20;
-    fclose(f);
+    FILE *f = fopen(in(argv[1], "example_batches.bin"), "rb");
+    if (!f) return 20;
     if (gpt_load(m, in(argv[1], "gpt_weights.safetensors"))) return fprintf(stderr, "%s\n", gpt_message(m)), 21;
     printf("%s\n", gpt_instructions(m));
     for (int i = 0; i < steps; i++) {
-        for (int k = 0; k < GPT_TOKENS; k++) tokens[k] = file[i * GPT_TOKENS + k], targets[k] = file[i * GPT_TOKENS + k + 1];
+        if (fread(tokens, sizeof tokens, 1, f) != 1 || fread(targets, sizeof targets, 1, f) != 1) return 23;
         double loss;
         gpt_set(m, "lr", 1e-3);
         if (gpt_step(m, tokens, targets, 1, &loss)) return fprintf(stderr, "%s\n", gpt_message(m)), 22;
         printf("step %d  loss %.9g\n", i + 1, loss);
     }
+    fclose(f);
     gpt_destroy(m);
     return 0;
 }
