@@ -4,11 +4,13 @@
 # usage: export_test.sh SOURCE BUILD
 . "$1/tests/support/script.sh"
 source=$1
-tiny=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --cache "$work/cache")
+tiny_gpt=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --cache "$work/cache")
+tiny=("${tiny_gpt[@]}")
 
+app=gpt
 losses_of_train() { # losses_of_train FLAGS...
     rm -rf run
-    "$command" train "${tiny[@]}" --steps 20 "$@" --eval-every 0 --checkpoint-every 0 --json --out run 2> err | sed -n 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/step \1  loss \2/p'
+    "$command" train $app "${tiny[@]}" --steps 20 "$@" --eval-every 0 --checkpoint-every 0 --json --out run 2> err | sed -n 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/step \1  loss \2/p'
 }
 "$command" export gpt "${tiny[@]}" --steps 20 --warmup 100 --order sequential --out gptlib 2> err || { fail "export: $(cat err)"; exit 1; }
 losses_of_train --warmup 100 --order sequential > expected
@@ -49,7 +51,7 @@ cc ${sanitize/gptlib/starved} -o starving "$checks" starved/src/*.c starved/src/
 # --- Other steps ------------------------------------------------------------------------------------
 same_losses() { # same_losses FLAGS...: the example's are those of train with the same flags; leaves the library in other/
     rm -rf other
-    "$command" export gpt "${tiny[@]}" --steps 20 "$@" --out other 2> err || { fail "export $*: $(cat err)"; return; }
+    "$command" export $app "${tiny[@]}" --steps 20 "$@" --out other 2> err || { fail "export $*: $(cat err)"; return; }
     make -C other > log 2>&1 && (cd other && ./example) > got || fail "$*: $(tail -2 log)"
     losses_of_train "$@" > expected
     [ "$(wc -l < expected)" = 20 ] && head -n 20 got | cmp - expected || fail "$*: other losses than train's"
@@ -65,6 +67,17 @@ cc -std=c11 -O1 -DWRAPPED -I other -o other_checks "$checks" other/libgpt.a -lm 
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free || fail "the checks do not build for bf16"
 ./other_checks other/gpt_weights.safetensors || fail "a promise, in bf16"
 
+# --- A model of a table's rows -----------------------------------------------------------------------
+app=digits tiny=(--channels 4 --batch 8 --cache "$work/cache")
+same_losses
+same_losses --accumulate 3 --seed 2
+grep -q "^#define DIGITS_FEATURES 512 " other/digits.h || fail "its header: $(grep define other/digits.h)"
+printf 'a,b,c\n%s\n' "$(for i in $(seq 40); do echo "$i,1,2"; done)" > numbers.csv
+"$command" export "$source/tests/programs/regressor.cpp" --data numbers.csv --cache "$work/empty" --out none 2> err
+[ $? = 2 ] && grep -q "predicts numbers: a library takes ids as targets" err || fail "a model that predicts numbers: $(cat err)"
+find "$work/empty" -name '*.o' 2> /dev/null | grep . && fail "a refused library's kernels were compiled"
+app=gpt tiny=("${tiny_gpt[@]}")
+
 refused() { # refused WORDS FLAGS...
     "$command" export gpt "${tiny[@]}" "${@:2}" > out 2> err
     [ $? = 2 ] || fail "export ${*:2}: not refused"
@@ -73,8 +86,9 @@ refused() { # refused WORDS FLAGS...
 refused "export needs --out DIR"
 refused "is there already" --out gptlib
 refused "leave --workers out" --workers 2 --out none
-refused "leave out dropout and batch norm" --dropout 0.1 --out none
+refused "leave out dropout and batch norm" --dropout 0.1 --cache "$work/empty" --out none
 [ ! -e none ] || fail "a refused library was written"
+find "$work/empty" -name '*.o' 2> /dev/null | grep . && fail "a refused library's kernels were compiled"
 
 [ $failures = 0 ] && echo "a library trains without us"
 exit $((failures > 0))

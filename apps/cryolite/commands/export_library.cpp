@@ -160,6 +160,7 @@ Variant compile_variant(const TargetLine &target, TrainSettings s, const Request
     stop_deferring();
     Variant v{.target = &target, .plan = Plan::parse(built.files.at("plan.json")->read(), "plan.json"), .facts = {}};
     check_exportable(v.plan);
+    check_kernels(v.plan);
     v.plan = with_numbers(std::move(v.plan), s);
     const std::vector<RealRange> ranges = ranges_of(v.plan, s, request);
     v.facts = {.name = target.name,
@@ -201,8 +202,7 @@ void write_sources(const fs::path &folder, const std::string &name, const Marks 
     for (const Variant &v : variants)
         write_file_atomic(folder / fmt::format("src/tables_{}.c", c_name(v.target->name)),
                           variant_tables(v.plan, v.facts));
-    if (variants[0].plan.task == "tokens")
-        for (const char *file : {"example.c", "example.py", "Makefile"}) write(file, file);
+    for (const char *file : {"example.c", "example.py", "Makefile"}) write(file, file);
 }
 
 }  // namespace
@@ -211,6 +211,7 @@ int run_export(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::exports, arguments);
     TrainSettings s = understand(request);
     check_library_folder(s.out);
+    if (s.numbers_wanted) fail_usage("{} predicts numbers: a library takes ids as targets", model_name(request));
     if (s.workers != 1) fail_usage("a library is one worker, not {}: leave --workers out", s.workers);
     if (s.deterministic)
         fail_usage("a library is one worker, whose steps have the same bits: leave --deterministic out");
@@ -223,6 +224,7 @@ int run_export(const std::vector<std::string> &arguments) {
     const RunData data = open_data(s, request);
     if (!s.init.empty()) check_init(s, request);
     s.threads = 1, s.target = target_here(targets);
+    check_exportable(step_plan(request.program, bundle_request(s)));  // before anything is compiled
     Progress progress;
     const std::unique_ptr<Session> session = open_session(s, request, progress);
     const std::string name = library_name(request.program.description.name);
@@ -239,7 +241,7 @@ int run_export(const std::vector<std::string> &arguments) {
     add_variant_marks(marks, variants);
     add_example_marks(marks, s, session->bundle->plan, name);
     write_sources(made.path(), name, marks, variants);
-    if (s.text) write_example_batches(data, s, made.path() / "example_batches.bin");
+    write_example_batches(data, s, made.path() / "example_batches.bin");
     for (const Variant &v : variants)
         tools.link_kernels(v.plan, cache, made.path() / fmt::format("src/kernels_{}.o", c_name(v.target->name)));
     tools.build_library(made.path(), name);

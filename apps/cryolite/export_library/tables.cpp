@@ -236,6 +236,12 @@ void check_exportable(const Plan &p) {
     if (p.find("input", "mode") >= 0)
         fail_usage("layers of the model have to be told whether they train, which a library does not do: leave out "
                    "dropout and batch norm");
+    for (const PlanBuffer &b : p.buffers)
+        if ((b.role == "parameter" || b.role == "state") && b.shape.size() > 4)
+            fail_usage("'{}' has {} dimensions: a library knows tensors of at most 4", b.name, b.shape.size());
+}
+
+void check_kernels(const Plan &p) {
     for (const PlanKernel &k : p.kernels) {
         if (k.symbol.empty()) fail_usage("a kernel of {} has no compiled code: use --dialect halide", k.layer);
         if (k.args.size() > most_arguments)
@@ -244,9 +250,6 @@ void check_exportable(const Plan &p) {
             if (a.extents.size() > most_dimensions)
                 fail_usage("a kernel of {} has an argument of {} dimensions", k.layer, a.extents.size());
     }
-    for (const PlanBuffer &b : p.buffers)
-        if ((b.role == "parameter" || b.role == "state") && b.shape.size() > 4)
-            fail_usage("'{}' has {} dimensions: a library knows tensors of at most 4", b.name, b.shape.size());
 }
 
 std::string c_name(std::string name) {

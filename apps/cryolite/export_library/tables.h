@@ -18,8 +18,11 @@ struct VariantFacts {
     std::vector<std::string> features;  ///< of the processor, by the names of __builtin_cpu_supports
 };
 
-/// Throws UsageError for a step that the library cannot run, naming the flag that makes one it can.
+/// Throws UsageError for a step that the library cannot run, naming the flag that makes one it can. Its kernels need
+/// not be compiled.
 void check_exportable(const Plan &plan);
+/// The same of a step's compiled kernels.
+void check_kernels(const Plan &plan);
 
 /// "arm_64_linux"
 std::string c_name(std::string name);
