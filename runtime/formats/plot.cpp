@@ -199,15 +199,15 @@ std::vector<double> round_ticks(double low, double high, int count) {
 namespace {
 
 /// An empty picture with its title; `</svg>` is still to come.
-std::string picture(const std::string &title) {
+std::string picture(const std::string &title, std::string_view begin = "<svg ") {
     std::string svg =
-        fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+        fmt::format("{6}xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
                     "height=\"{1}\" "
                     "font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\" font-size=\"13\" "
                     "fill=\"#1f2328\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
                     "<clipPath id=\"frame\"><rect x=\"{2}\" y=\"{3}\" width=\"{4}\" "
                     "height=\"{5}\"/></clipPath>\n",
-                    width, height, left, top, right - left, bottom - top);
+                    width, height, left, top, right - left, bottom - top, begin);
     return svg + text_at(left, 36, "font-size=\"18\" font-weight=\"600\"", title);
 }
 
@@ -232,9 +232,9 @@ std::string compare_svg(const std::string &title, const std::vector<LossCurve> &
     for (const LossCurve &run : kept)
         for (const auto *points : {&run.train, &run.validation})
             if (!points->empty()) all.push_back(points);
-    if (all.empty()) return picture(title) + no_losses() + "</svg>\n";
+    if (all.empty()) return picture(title, compare_heading) + no_losses() + "</svg>\n";
     const Axes axes = axes_for(all);
-    std::string svg = picture(title) + grid(axes);
+    std::string svg = picture(title, compare_heading) + grid(axes);
     std::vector<Key> keys;
     for (const LossCurve &run : kept) {
         const char *color = colors[keys.size() % std::size(colors)];

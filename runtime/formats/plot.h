@@ -2,6 +2,7 @@
 // loss.svg: the losses of a run at a glance, in any browser.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cryolite {
@@ -24,6 +25,9 @@ struct LossCurve {
     std::string name;
     std::vector<LossPoint> train, validation;  ///< by step
 };
+
+/// What every picture of `compare_svg` begins with.
+inline constexpr std::string_view compare_heading = "<svg data-drawn-by=\"cryolite runs compare\" ";
 
 /// The losses of several runs in one picture, each in its colour: training smoothed, validation as points joined by a
 /// dashed line. Points that are not finite are left out.

@@ -12,6 +12,7 @@
 #include "apps/cryolite/explain/explain_loops.h"
 #include "apps/cryolite/explain/step_page.h"
 #include "apps/cryolite/inputs/run_data.h"
+#include "apps/cryolite/report/page.h"
 #include "apps/cryolite/report/roof.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/session.h"
@@ -364,6 +365,7 @@ private:
 int run_explain(const std::vector<std::string> &arguments) {
     Request request = read_request(Command::explain, arguments);
     TrainSettings s = understand(request);
+    check_page_file("html", request.html);
     open_data(s, request);  // as train does: it decides the vocabulary
     if (!request.diff.empty()) return explain_difference(s, request, request.diff);
     Progress progress;

@@ -10,6 +10,7 @@
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/cli/refusals.h"
+#include "apps/cryolite/report/overwrite.h"
 #include "apps/cryolite/run/resume.h"
 #include "apps/cryolite/run/run_check.h"
 #include "apps/cryolite/run/run_summary.h"
@@ -130,6 +131,7 @@ bool list(const fs::path &folder, bool json) {
 void compare(const std::vector<std::string> &folders, const fs::path &picture) {
     if (folders.size() < 2)
         fail_usage("runs compare takes two runs or more, as in cryolite runs compare runs/a runs/b");
+    check_overwrite("out", picture, compare_heading, "picture of runs compare");
     std::vector<RunSummary> runs;
     std::vector<LossCurve> curves;
     std::set<std::string> flags;

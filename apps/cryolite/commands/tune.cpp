@@ -10,6 +10,8 @@
 #include "apps/cryolite/run/work_folder.h"
 #include "apps/cryolite/inputs/random_batches.h"
 #include "apps/cryolite/inputs/run_data.h"
+#include "apps/cryolite/report/overwrite.h"
+#include "apps/cryolite/report/page.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/tuned_lines.h"
@@ -38,18 +40,19 @@ std::vector<std::string> lines_of(const SearchChoice &c) {
     return lines;
 }
 
+constexpr std::string_view lines_heading = "// found by cryolite tune";
+
 /// Lines for a file, one a row.
 std::string file_of(const SearchChoice &c) {
     const bool from_scratch = c.lines.starts_with(scratch);
-    std::string text =
-        fmt::format("// found by cryolite tune {}{}: a step takes {:.3f} ms instead of {:.3f}{}\n", c.app,
-                    c.same_bits    ? " --same-bits"
-                    : from_scratch ? " --from-scratch"
-                                   : "",
-                    1e3 * c.after, 1e3 * c.before,
-                    c.lines.empty()      ? "; nothing better than the shipped schedule"
-                    : c.lines == scratch ? "; nothing better than automatic loops"
-                                         : "");
+    std::string text = fmt::format("{} {}{}: a step takes {:.3f} ms instead of {:.3f}{}\n", lines_heading, c.app,
+                                   c.same_bits    ? " --same-bits"
+                                   : from_scratch ? " --from-scratch"
+                                                  : "",
+                                   1e3 * c.after, 1e3 * c.before,
+                                   c.lines.empty()      ? "; nothing better than the shipped schedule"
+                                   : c.lines == scratch ? "; nothing better than automatic loops"
+                                                        : "");
     for (const std::string &line : lines_of(c)) text += line + ";\n";
     return text;
 }
@@ -70,6 +73,8 @@ public:
         if (request_.program.path.empty()) fail_usage("tune compiles candidates, and this build has no compiler");
         if (std::error_code e; !s_.report.empty() && !fs::is_directory(fs::absolute(s_.report).parent_path(), e))
             fail_usage("--report {}: there is no such folder", s_.report.string());
+        check_page_file("report", s_.report);
+        check_overwrite("export", s_.export_lines, lines_heading, "file of lines that a search found");
         if (processes().size() > 1) fail_usage("tune runs without mpirun: --workers N is a step of N workers");
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
     }

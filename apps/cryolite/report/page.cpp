@@ -1,10 +1,15 @@
 #include "apps/cryolite/report/page.h"
 
+#include "apps/cryolite/report/overwrite.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
 
 namespace {
+
+/// What every page begins with.
+constexpr std::string_view page_heading =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta name=\"generator\" content=\"Cryolite\"/>";
 
 constexpr const char *style = R"(
 :root { color-scheme: light dark; --ground: #fff; --text: #1f2328; --dim: #59636e; --rule: #d9dee3; --panel: #f6f8fa;
@@ -42,10 +47,14 @@ pre { background: var(--panel); border-radius: 6px; overflow-x: auto; padding: 1
 }  // namespace
 
 std::string html_page(const std::string &title, const std::string &summary, const std::string &body) {
-    return fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
+    return fmt::format("{4}<meta charset=\"utf-8\"/><meta name=\"viewport\" "
                        "content=\"width=device-width\"/>\n<title>{0}</title><style>{1}</style></head><body>\n"
                        "<h1>{0}</h1>\n<p class=\"dim\">{2}</p>\n{3}</body></html>\n",
-                       svg_text(title), style, svg_text(summary), body);
+                       svg_text(title), style, svg_text(summary), body, page_heading);
+}
+
+void check_page_file(const std::string &flag, const fs::path &file) {
+    check_overwrite(flag, file, page_heading, "page of Cryolite");
 }
 
 std::string svg_begin(const char *words) {

@@ -5,11 +5,15 @@
 #include <string>
 
 #include "runtime/formats/svg.h"
+#include "runtime/io/files.h"
 
 namespace cryolite {
 
 /// `body`: HTML after the title and the summary, which are text.
 std::string html_page(const std::string &title, const std::string &summary, const std::string &body);
+
+/// Throws UsageError where a page in `file`, which `flag` names, would replace what is none.
+void check_page_file(const std::string &flag, const fs::path &file);
 
 constexpr double svg_width = 1000, svg_height = 340;  ///< of a picture, in its own units
 
