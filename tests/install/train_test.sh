@@ -265,6 +265,14 @@ for words in "runs bogus" "runs" "runs verify" "runs verify nowhere" "runs ls no
     "$command" $words > out 2> err
     [ $? = 2 ] || fail "$words: $(cat out err)"
 done
+cryolite_runs ls whole/metrics.jsonl
+[ $? = 2 ] && grep -qF "whole/metrics.jsonl is a file, expected a folder of runs" err || fail "runs ls of a file: $(cat err)"
+cp -r fresh damaged && printf '<svg>\n<text>\n' > damaged/metrics.jsonl
+for words in "ls ." "ls damaged --json" "compare damaged fresh --out damaged.svg"; do
+    cryolite_runs $words
+    [ $? = 1 ] && grep -q "damaged: 2 lines of metrics.jsonl are not JSON: .* cryolite runs verify" err && grep -q damaged out ||
+        fail "runs $words of damaged metrics: $(cat out err)"
+done
 cryolite_runs --help && grep -q verify out || fail "runs --help: $(cat out err)"
 refused 2 'lr' bench "${tiny[@]}" --lr x
 refused 2 'there is no run in nowhere' sample nowhere

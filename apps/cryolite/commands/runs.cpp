@@ -94,10 +94,21 @@ std::vector<std::string> cells(const RunSummary &run) {
 
 const std::vector<std::string> columns = {"run", "app", "steps", "loss", "best val", "tok/s", "changed"};
 
+/// Whether the metrics of a run are whole; says what is wrong.
+bool has_whole_metrics(const RunSummary &run) {
+    if (run.damaged == 0) return true;
+    tell("{}: {} line{} of metrics.jsonl {} not JSON: what is shown leaves {} out; see cryolite runs verify {}",
+         run.path.string(), run.damaged, run.damaged == 1 ? "" : "s", run.damaged == 1 ? "is" : "are",
+         run.damaged == 1 ? "it" : "them", run.path.string());
+    return false;
+}
+
 /// Runs in `folder`, or itself where it is one, the newest first.
 bool list(const fs::path &folder, bool json) {
     if (!is_there(folder))
         fail_usage("there is no folder {}: train makes runs/APP-DATE unless it gets --out", folder.string());
+    if (std::error_code ignored; !fs::is_directory(folder, ignored) && fs::exists(folder, ignored))
+        fail_usage("{} is a file, expected a folder of runs", folder.string());
     std::vector<RunSummary> runs;
     bool readable = true;
     std::vector<fs::path> found;
@@ -108,6 +119,7 @@ bool list(const fs::path &folder, bool json) {
             if (entry.is_directory() && is_run(entry.path())) found.push_back(entry.path());
     for (const fs::path &path : found) try {
             runs.push_back(summarize_run(path));
+            readable &= has_whole_metrics(runs.back());
         } catch (const Error &e) {  // one damaged run hides no other
             readable = false;
             tell("{}", e.what());
@@ -127,16 +139,19 @@ bool list(const fs::path &folder, bool json) {
     return readable;
 }
 
-/// What differs in the configurations, where the runs have come to, and their curves in one picture.
-void compare(const std::vector<std::string> &folders, const fs::path &picture) {
+/// What differs in the configurations, where the runs have come to, and their curves in one picture. Whether all of
+/// their metrics are whole.
+bool compare(const std::vector<std::string> &folders, const fs::path &picture) {
     if (folders.size() < 2)
         fail_usage("runs compare takes two runs or more, as in cryolite runs compare runs/a runs/b");
     check_overwrite("out", picture, compare_heading, "picture of runs compare");
     std::vector<RunSummary> runs;
     std::vector<LossCurve> curves;
     std::set<std::string> flags;
+    bool whole = true;
     for (const std::string &folder : folders) {
         runs.push_back(summarize_run(folder));
+        whole &= has_whole_metrics(runs.back());
         curves.push_back({folder, runs.back().losses.train, runs.back().losses.validation});
         for (const auto &[flag, value] : runs.back().config) flags.insert(flag);
     }
@@ -160,6 +175,7 @@ void compare(const std::vector<std::string> &folders, const fs::path &picture) {
     if (runs.size() == 2) title = fmt::format("{} and {}", folders[0], folders[1]);
     write_file_atomic(picture, compare_svg(title, curves));
     fmt::print("\ntheir losses are in {}\n", picture.string());
+    return whole;
 }
 
 }  // namespace
@@ -182,7 +198,7 @@ int run_runs(const std::vector<std::string> &arguments) {
     two->add_option("--out", picture, "the picture (compare.svg)")->type_name("FILE.svg");
     read_line(app, arguments, "runs");
     if (ls->parsed()) return list(folder, json) ? 0 : 1;
-    if (two->parsed()) return compare(folders, picture), 0;
+    if (two->parsed()) return compare(folders, picture) ? 0 : 1;
     return verify(folders) ? 0 : 1;
 }
 

@@ -19,15 +19,18 @@ std::string RunSummary::value(const std::string &flag) const {
     return found == config.end() ? "" : found->second;
 }
 
-void read_losses(const std::string &metrics, LossPlot &losses, std::vector<double> *rates) {
+uint64_t read_losses(const std::string &metrics, LossPlot &losses, std::vector<double> *rates) {
+    uint64_t damaged = 0;
     for (size_t begin = 0, end; (end = metrics.find('\n', begin)) != std::string::npos; begin = end + 1) {
         const json j = json::parse(metrics.begin() + long(begin), metrics.begin() + long(end), nullptr, false);
+        damaged += !j.is_object();
         if (!j.is_object() || !j.contains("step") || !j["step"].is_number()) continue;
         auto number = [&](const char *name) { return j.contains(name) && j[name].is_number(); };
         if (number("loss")) losses.train.push_back({j["step"], j["loss"]});
         if (number("val_loss")) losses.validation.push_back({j["step"], j["val_loss"]});
         if (rates && number("tok_s")) rates->push_back(j["tok_s"]);
     }
+    return damaged;
 }
 
 RunSummary summarize_run(const fs::path &folder) {
@@ -45,7 +48,7 @@ RunSummary summarize_run(const fs::path &folder) {
     }
     run.changed = fs::last_write_time(metrics);
     std::vector<double> rates;
-    read_losses(read_file(metrics), run.losses, &rates);
+    run.damaged = read_losses(read_file(metrics), run.losses, &rates);
     for (const LossPoint &p : run.losses.validation)
         run.best_val_loss = std::min(run.best_val_loss.value_or(p.loss), p.loss);
     if (!rates.empty()) {
