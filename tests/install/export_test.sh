@@ -3,7 +3,7 @@
 # promises of memory, instances and arguments, under sanitizers too; what cannot be exported is refused.
 # usage: export_test.sh SOURCE BUILD
 . "$1/tests/support/script.sh"
-source=$1
+source=$1 build=$2
 tiny_gpt=(--layers 1 --heads 2 --width 16 --context 8 --batch 2 --cache "$work/cache")
 tiny=("${tiny_gpt[@]}")
 
@@ -20,6 +20,7 @@ losses_of_train --warmup 100 --order sequential > expected
 make -C gptlib > log 2>&1 || fail "make: $(cat log)"
 grep -q warning: log && fail "the example warns: $(cat log)"
 (cd gptlib && ./example) > got || fail "the example ended with $?"
+cp got plain
 head -n 20 got | cmp - expected || fail "other losses than train's: $(head -n 2 got expected)"
 python3 gptlib/example.py > got || fail "the example in Python failed"
 cmp got expected || fail "other losses in Python than train's"
@@ -77,6 +78,28 @@ printf 'a,b,c\n%s\n' "$(for i in $(seq 40); do echo "$i,1,2"; done)" > numbers.c
 [ $? = 2 ] && grep -q "predicts numbers: a library takes ids as targets" err || fail "a model that predicts numbers: $(cat err)"
 find "$work/empty" -name '*.o' 2> /dev/null | grep . && fail "a refused library's kernels were compiled"
 app=gpt tiny=("${tiny_gpt[@]}")
+
+# --- Names -------------------------------------------------------------------------------------------
+named() { # named NAME: the program gpt under another name
+    cat > "$1" << END
+#!/bin/bash
+set -o pipefail
+"$build/generators/gpt" "\$@" | sed 's/"name":"gpt"/"name":"$1"/'
+END
+    chmod +x "$1"
+}
+for name in block plan step loss m; do # of the library's own types, and of the example's variables
+    named $name
+    "$command" export "$work/$name" "${tiny[@]}" --steps 20 --warmup 100 --order sequential --out lib_$name 2> err || fail "a program called $name: $(tail -3 err)"
+    [ -e lib_$name/lib$name.a ] || fail "a program called $name: $(ls lib_$name)"
+    make -C lib_$name > log 2>&1 && (cd lib_$name && ./example) > got || fail "a program called $name: $(tail -2 log)"
+    cmp got plain || fail "a program called $name: other losses"
+done
+for name in int class main printf exit; do
+    named $name
+    "$command" export "$work/$name" "${tiny[@]}" --cache "$work/empty" --out none 2> err
+    [ $? = 2 ] && grep -q "the program is called '$name', which is a name of C or C++ already" err || fail "a program called $name: $(cat err)"
+done
 
 refused() { # refused WORDS FLAGS...
     "$command" export gpt "${tiny[@]}" "${@:2}" > out 2> err

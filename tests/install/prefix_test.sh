@@ -43,7 +43,7 @@ refused() { # refused WORDS ARGUMENTS...
 refused "cannot be the name of a project" 'My Model'
 refused "cannot be the name of a project" '1st'
 refused "cannot be the name of a project" ../up
-refused "target that CMake has already" install
+for name in install edit_cache rebuild_cache preinstall package_source; do refused "target that CMake has already" $name; done
 refused "NAME" --out x
 refused "is there already" demo --out run
 [ ! -e x ] || fail "a refused project was written"

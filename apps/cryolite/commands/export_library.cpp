@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/commands/template_file.h"
@@ -11,6 +12,7 @@
 #include "apps/cryolite/export_library/toolchain.h"
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/inputs/run_data.h"
+#include "apps/cryolite/run/work_folder.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/step_questions.h"
 #include "apps/cryolite/session/target_choice.h"
@@ -65,28 +67,29 @@ Marks marks_of(const Plan &plan, const std::string &name, const std::string &abo
 }
 
 /// The learning rates of the example's steps, four a line.
-std::string example_rates(const LearningRate &rate) {
+std::string example_rates(const LearningRate &rate, const std::string &indent) {
     std::string text;
     for (uint64_t i = 0; i < example_steps; i++)
-        text += fmt::format("{}{:.17g},{}", i % 4 ? " " : "    ", rate.at(i), i % 4 == 3 ? "\n" : "");
+        text += fmt::format("{}{:.17g},{}", i % 4 ? " " : indent, rate.at(i), i % 4 == 3 ? "\n" : "");
     return text;
 }
 
 /// Those of the examples: a run with the flags of the library has the same rates and micro-batches.
 void add_example_marks(Marks &marks, const TrainSettings &s, const Plan &plan, const std::string &name) {
     const bool has_rate = plan.scalar("lr") >= 0;
-    const std::string rates = has_rate ? example_rates(s.rate) : "";
     const auto where_rate = [&](const std::string &text) { return has_rate ? text : ""; };
-    marks.insert(marks.end(),
-                 {{"@micro_batches@", std::to_string(s.accumulate)},
-                  {"@ctype@", s.text ? "c_int32" : "c_float"},
-                  {"@input_count@", std::to_string(plan.buffers[size_t(plan.find("input", plan.task))].elements())},
-                  {"@target_count@", std::to_string(plan.buffers[size_t(plan.find("input", "targets"))].elements())},
-                  {"@rates@", where_rate(fmt::format("static const double rates[steps] = {{\n{}}};\n", rates))},
-                  {"@rates_of_python@", where_rate(fmt::format("RATES = [\n{}]\n", rates))},
-                  {"@set_rate@", where_rate(fmt::format("        check({}_set(m, \"lr\", rates[i]), m);\n", name))},
-                  {"@set_rate_of_python@",
-                   where_rate(fmt::format("        check(lib.{}_set(model, b\"lr\", RATES[i]))\n", name))}});
+    marks.insert(
+        marks.end(),
+        {{"@micro_batches@", std::to_string(s.accumulate)},
+         {"@ctype@", s.text ? "c_int32" : "c_float"},
+         {"@input_count@", std::to_string(plan.buffers[size_t(plan.find("input", plan.task))].elements())},
+         {"@target_count@", std::to_string(plan.buffers[size_t(plan.find("input", "targets"))].elements())},
+         {"@rates@", where_rate(fmt::format("    static const double rates[steps] = {{\n{}    }};\n",
+                                            example_rates(s.rate, "        ")))},
+         {"@rates_of_python@", where_rate(fmt::format("RATES = [\n{}]\n", example_rates(s.rate, "    ")))},
+         {"@set_rate@", where_rate(fmt::format("        stop_on_error({}_set(m, \"lr\", rates[i]), m);\n", name))},
+         {"@set_rate_of_python@",
+          where_rate(fmt::format("        check(lib.{}_set(model, b\"lr\", RATES[i]))\n", name))}});
 }
 
 /// The first micro-batches of a run: inputs and targets of each step, one after the other.
@@ -191,6 +194,24 @@ void add_variant_marks(Marks &marks, const std::vector<Variant> &variants) {
                  {{"@variant_declarations@", declarations}, {"@variants@", list}, {"@instruction_sets@", names}});
 }
 
+/// The program's name becomes that of a type, which C, C++ and the example may have already.
+void check_name(const std::string &name, Marks marks, const Toolchain &tools) {
+    static const std::set<std::string> of_cpp = {
+        "alignas", "alignof", "and",       "asm",       "bitand",    "bitor",    "bool",   "catch",    "class",
+        "compl",   "concept", "consteval", "constexpr", "constinit", "decltype", "delete", "explicit", "export",
+        "false",   "friend",  "mutable",   "namespace", "new",       "noexcept", "not",    "nullptr",  "operator",
+        "or",      "private", "protected", "public",    "requires",  "template", "this",   "throw",    "true",
+        "try",     "typeid",  "typename",  "using",     "virtual",   "xor"};
+    const WorkFolder work("cryolite-name");
+    for (const auto &[file, as] : {std::pair{"library.h", name + ".h"}, {"example.c", "example.c"}})
+        write_file_atomic(work.path / as, filled_template("export_library", file, marks));
+    if (!of_cpp.contains(name) && tools.accepts(work.path / "example.c")) return;
+    fail_usage(
+        "the program is called '{}', which is a name of C or C++ already, and a library has a type of this name: "
+        "give its program<...>() in main() another one",
+        name);
+}
+
 void write_sources(const fs::path &folder, const std::string &name, const Marks &marks,
                    const std::vector<Variant> &variants) {
     const auto write = [&](const std::string &file, const std::string &as) {
@@ -224,10 +245,14 @@ int run_export(const std::vector<std::string> &arguments) {
     const RunData data = open_data(s, request);
     if (!s.init.empty()) check_init(s, request);
     s.threads = 1, s.target = target_here(targets);
-    check_exportable(step_plan(request.program, bundle_request(s)));  // before anything is compiled
+    const std::string name = library_name(request.program.description.name);
+    const Plan planned = step_plan(request.program, bundle_request(s));  // what it is refused for compiles nothing
+    check_exportable(planned);
+    Marks marks = marks_of(planned, name, model_name(request));
+    add_example_marks(marks, s, planned, name);
+    check_name(name, marks, tools);
     Progress progress;
     const std::unique_ptr<Session> session = open_session(s, request, progress);
-    const std::string name = library_name(request.program.description.name);
     const Cache cache(s.cache);
     std::vector<Variant> variants;
     for (const TargetLine *t : targets) variants.push_back(compile_variant(*t, s, request, cache, progress));
@@ -236,10 +261,8 @@ int run_export(const std::vector<std::string> &arguments) {
     begin_weights(*session->trainer, s, request);
     session->trainer->name_tensors(nullptr);  // the library goes by the plan's names
     session->trainer->write_parameters(made.path() / (name + "_weights.safetensors"));
-    Marks marks = marks_of(session->bundle->plan, name, model_name(request));
     marks.push_back({"@tools@", tools.make_variables()});
     add_variant_marks(marks, variants);
-    add_example_marks(marks, s, session->bundle->plan, name);
     write_sources(made.path(), name, marks, variants);
     write_example_batches(data, s, made.path() / "example_batches.bin");
     for (const Variant &v : variants)

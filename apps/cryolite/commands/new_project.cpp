@@ -18,7 +18,9 @@ namespace {
 
 /// The name becomes that of a folder, of CMake's targets, and stands in C++ texts.
 void check_project_name(const std::string &name) {
-    static const std::set<std::string> targets = {"all", "clean", "help", "install", "package", "test", "gradients"};
+    static const std::set<std::string> targets = {
+        "all",     "clean",   "default_target", "depend",     "edit_cache",    "gradients", "help",
+        "install", "package", "package_source", "preinstall", "rebuild_cache", "test",      "list_install_components"};
     const auto legal = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
     if (name.empty() || name.size() > 40 || !(name[0] >= 'a' && name[0] <= 'z') || !std::ranges::all_of(name, legal))
         fail_usage(

@@ -41,6 +41,10 @@ void Toolchain::run(std::vector<std::string> argv, const std::string &packages) 
          last_lines(result.errors, 4000));
 }
 
+bool Toolchain::accepts(const fs::path &source) const {
+    return run_process({.argv = {compiler(), "-std=c99", "-fsyntax-only", source}, .time_limit = 120}).ok();
+}
+
 void Toolchain::show_only(const std::string &pattern, const fs::path &from, const fs::path &to) const {
     run({prefix_ + "objcopy", "--wildcard", "--keep-global-symbol=" + pattern, from, to}, "binutils");
 }

@@ -17,6 +17,8 @@ public:
 
     /// "CC = ..." of a Makefile; empty: make's own will do.
     std::string make_variables() const;
+    /// Whether a source of C99 compiles, with the headers beside it.
+    bool accepts(const fs::path &source) const;
     /// The kernels of a plan as one object that shows nothing but them.
     void link_kernels(const Plan &plan, const Cache &cache, const fs::path &object) const;
     /// FOLDER/libNAME.a and libNAME.so of FOLDER/src: one object of which all but the library's own functions are
