@@ -5,6 +5,7 @@
 # NAME is the generator program: an executable whose main() returns cryolite::program<Model, schedule>(...).
 # With BUNDLE the build runs it and compiles NAME.bundle in the current binary folder, for this machine's processor, with the
 # program's PRESET and PARAMS: flags of `cryolite train`, such as batch=8 or data=my.txt, a path from the current source folder.
+# It is compiled again where a file changes that these name: data, val, init, tokenizer, schedule, config.
 # The app that trains links NAME_bundle, which brings Cryolite::client and is built before it, and opens
 # Bundle(bundle_folder("NAME")) (client/bundle_folder.h), beside the app's executable.
 function(cryolite_add_model name)
@@ -37,7 +38,10 @@ function(cryolite_add_model name)
   endforeach()
   set(depends)
   foreach(param ${arg_PARAMS})
-    if(param MATCHES "^(data|val|init)=(.*)$")  # files that decide the vocabulary, or the shape
+    if(param MATCHES "^tokenizer=(char|gpt2)$")  # a word, not a file
+      continue()
+    endif()
+    if(param MATCHES "^(data|val|init|tokenizer|schedule|config)=(.*)$")  # files that decide what is compiled
       cmake_path(ABSOLUTE_PATH CMAKE_MATCH_2 BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE file)
       list(APPEND depends ${file})
     endif()
