@@ -63,10 +63,12 @@ write_basic_package_version_file(CryoliteConfigVersion.cmake COMPATIBILITY SameM
 install(FILES ${PROJECT_BINARY_DIR}/CryoliteConfig.cmake ${PROJECT_BINARY_DIR}/CryoliteConfigVersion.cmake
               cmake/add_model.cmake DESTINATION ${package} COMPONENT runtime)
 install(FILES LICENSE NOTICE DESTINATION share/doc/cryolite COMPONENT runtime)
+install(FILES docs/archive.md DESTINATION share/doc/cryolite RENAME README.md COMPONENT runtime)
 
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # what is packed is the target `command`: no tests are built for it
 set(CPACK_GENERATOR TGZ)
 set(CPACK_PACKAGE_NAME cryolite)
+set(CPACK_SYSTEM_NAME ${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "A language, compiler and runtime for neural-network training steps")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_VERBATIM_VARIABLES ON)

@@ -29,6 +29,11 @@ TEST_CASE("events have the fields and digits of the contract") {
     CHECK(to_json(DoneEvent{0.5, 0.03, 0.031, 24000, 25000, 118, 0.62}) ==
           R"({"event":"done","first_step_s":0.5,"best_s":0.03,"median_s":0.031,"tok_s":24000,)"
           R"("best_tok_s":25000,"peak_rss_mb":118,"fraction_of_peak":0.62})");
+    HostWaits waits;
+    waits.after_step(std::nullopt);
+    CHECK(!waits.count);
+    for (uint64_t n : {5, 9, 9, 11}) waits.after_step(n);
+    CHECK(waits.count == 2);
     CHECK(to_json(DoneEvent{.host_waits = 3}).ends_with(R"(,"host_waits":3})"));
     CHECK(peer_json("torch eager", 0.04, 0.05, 1.5, 900) ==
           R"({"event":"peer","name":"torch eager","best_s":0.04,"median_s":0.05,"ratio":1.5,"peak_rss_mb":900})");

@@ -28,7 +28,8 @@ prefix/bin/cryolite train my_model.cpp --layers 1 --heads 2 --width 16 --context
 
 # --- An archive of it, unpacked elsewhere -----------------------------------------------------------
 (cd "$2" && "$(dirname "$cmake")/cpack" -G TGZ -B "$work/packed") > log 2>&1 || { tail -3 log; fail "it does not pack"; }
-mkdir unpacked && tar -xzf packed/cryolite-*.tar.gz -C unpacked --strip-components 1 || fail "it does not unpack"
+mkdir unpacked && tar -xzf packed/cryolite-*-"$(uname -s)-$(uname -m)".tar.gz -C unpacked --strip-components 1 || fail "it does not unpack"
+grep -q "bin/cryolite train" unpacked/share/doc/cryolite/README.md || fail "the archive does not say what to do with it"
 unpacked/bin/cryolite train "${tiny[@]}" --json --out again > out 2> err || fail "train from the archive: $(cat err)"
 [ "$(grep -c '"event":"step"' out)" = 3 ] || fail "it does not train from an archive: $(cat out)"
 cmp run/model.safetensors again/model.safetensors || fail "other weights from the archive"

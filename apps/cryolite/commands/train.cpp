@@ -71,8 +71,7 @@ private:
     std::unique_ptr<Session> session_;
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
-    uint64_t waits_before_ = 0;
-    std::optional<uint64_t> waits_;
+    HostWaits waits_;
     uint64_t start_ = 0, evaluated_ = ~uint64_t{0};
     uint64_t position_ = 0;  ///< the next micro-batch, after the last whole step
     LastCheckpoint last_;
@@ -200,10 +199,7 @@ private:
                                       "written until there is one again",
                                       step));
         times_.add(seconds);
-        if (const auto waits = session_->devices[0]->waits()) {
-            if (times_.count() <= 2) waits_before_ = *waits;  // the first steps load and capture
-            waits_ = *waits - waits_before_;
-        }
+        waits_.after_step(session_->devices[0]->waits());
         StepEvent e{step, loss, work_.tokens / seconds, seconds, lr, withheld};
         for (size_t t = 0; t < result.terms.size(); t++)
             e.losses.emplace_back(trainer().plan().terms[t].loss, result.terms[t]);
@@ -362,7 +358,7 @@ private:
     void finish(uint64_t step) {
         peak_ = std::max(peak_, session_->measure_peak(s_));
         DoneEvent done = done_event(times_, first_step_s_, work_, peak_);
-        done.host_waits = waits_;
+        done.host_waits = waits_.count;
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else

@@ -36,12 +36,26 @@ struct EvalEvent {
 /// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987"; empty: it has no such metric.
 std::string metric_words(const EvalEvent &e);
 
+/// How often the host waited for all that it had started, from the third step on: the first two load and capture.
+struct HostWaits {
+    std::optional<uint64_t> count = std::nullopt;
+
+    /// `waits`: as Device::waits counts them.
+    void after_step(std::optional<uint64_t> waits) {
+        if (waits && ++steps_ <= 2) before_ = *waits;
+        if (waits) count = *waits - before_;
+    }
+
+private:
+    uint64_t steps_ = 0, before_ = 0;
+};
+
 struct DoneEvent {
     double first_step_s = 0;  ///< from the script's start to the end of the first step
     double best_s = 0, median_s = 0, tok_s = 0, best_tok_s = 0;
     uint64_t peak_rss_mb = 0;
     double fraction_of_peak = 0;
-    std::optional<uint64_t> host_waits = std::nullopt;  ///< as Device::waits counts them, from the third step on
+    std::optional<uint64_t> host_waits = std::nullopt;  ///< as HostWaits counts them
 };
 
 std::string compile_json(int kernels, int cached, double seconds);
