@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double time_limit = 900;  // seconds for one program: they take some, and many on a busy machine
+constexpr double trial_limit = 900;  // seconds for one program: they take some, and many on a busy machine
 
 /// A reason without the names in it: "'' reads it too".
 std::string reason_in(const std::string &words) {
@@ -46,7 +46,7 @@ std::vector<std::string> FuzzTrials::model_arguments(const FuzzCase &c, int batc
 std::string FuzzTrials::compile(FuzzCase &c, const fs::path &bundle, int64_t budget) {
     for (;;) {
         fs::remove_all(bundle);
-        ProcessOptions options{.argv = model_arguments(c, c.micro_batch()), .time_limit = time_limit};
+        ProcessOptions options{.argv = model_arguments(c, c.micro_batch()), .time_limit = trial_limit};
         if (!c.without.empty())
             options.argv.insert(options.argv.end(), {"--param", fmt::format("without={}", fmt::join(c.without, "."))});
         StepConfig step = c.step;
@@ -99,7 +99,7 @@ int64_t FuzzTrials::budget_of(const FuzzCase &c) {
 }
 
 const std::string &FuzzTrials::reference(const FuzzCase &c, const std::string &initial) {
-    ProcessOptions options{.argv = model_arguments(c, c.examples), .time_limit = time_limit};
+    ProcessOptions options{.argv = model_arguments(c, c.examples), .time_limit = trial_limit};
     StepConfig step{.clip = c.step.clip, .optimizer = c.step.optimizer, .freeze = c.step.freeze};
     const std::vector<std::string> asked = program_arguments(step);
     options.argv.insert(options.argv.end(), asked.begin(), asked.end());
@@ -124,7 +124,7 @@ FuzzVerdict FuzzTrials::run(FuzzCase c) {
     verdict.made = c;
     if (!verdict.finding.empty()) return verdict;
     const ProcessResult r =
-        run_process({.argv = {self_, "fuzz", "--case", text_of(c), "--train", bundle}, .time_limit = time_limit});
+        run_process({.argv = {self_, "fuzz", "--case", text_of(c), "--train", bundle}, .time_limit = trial_limit});
     if (!r.ok()) return verdict.finding = "training fails: " + ending(r), verdict;
     const json trained = json::parse(r.output);
     verdict.bytes = trained.at("bytes"), verdict.arena = trained.at("arena");
@@ -140,7 +140,7 @@ std::string FuzzTrials::program_of(const FuzzCase &c) const {
     std::vector<std::string> argv = model_arguments(c, c.micro_batch());
     argv.insert(argv.begin() + 1, "--print");
     if (!c.without.empty()) argv.insert(argv.end(), {"--param", fmt::format("without={}", fmt::join(c.without, "."))});
-    const ProcessResult r = run_process({.argv = argv, .time_limit = time_limit});
+    const ProcessResult r = run_process({.argv = argv, .time_limit = trial_limit});
     return r.ok() ? r.output : "// it cannot be printed: " + ending(r) + "\n";
 }
 
