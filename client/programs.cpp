@@ -13,8 +13,8 @@
 #include "client/user_program.h"
 #include "client/without_compiler.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/process.h"
+#include "runtime/system/streams.h"
 #include "runtime/plan/plan.h"
 
 namespace cryolite {

@@ -10,7 +10,7 @@
 #include "bundle/program_description.h"
 #include "bundle/step_config.h"
 #include "runtime/cache/cache.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

@@ -9,8 +9,8 @@
 
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/process.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

@@ -9,7 +9,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/exec/exchanges.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 // What a bundle brings of Halide's runtime; no kernel runs here.
 extern "C" const halide_device_interface_t *halide_cuda_device_interface() {

@@ -6,7 +6,7 @@
 #include "runtime/data/text.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/trainer.h"
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "generators/lowering/kernel_builder.h"
+#include "generators/lowering/kernel/kernel_builder.h"
 
 namespace cryolite::compiler {
 

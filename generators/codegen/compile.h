@@ -6,7 +6,7 @@
 #include <map>
 
 #include "dialects/product.h"
-#include "generators/lowering/kernel_builder.h"
+#include "generators/lowering/kernel/kernel_builder.h"
 
 namespace cryolite::compiler {
 

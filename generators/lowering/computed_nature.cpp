@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "generators/lowering/kernel_values.h"
+#include "generators/lowering/kernel/kernel_values.h"
 
 namespace cryolite::compiler {
 

@@ -2,7 +2,7 @@
 
 #include <openssl/evp.h>
 
-#include "generators/lowering/kernel_builder.h"
+#include "generators/lowering/kernel/kernel_builder.h"
 
 namespace cryolite::compiler {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "generators/lowering/kernel_builder.h"
+#include "generators/lowering/kernel/kernel_builder.h"
 
 namespace cryolite::compiler {
 

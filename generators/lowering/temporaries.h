@@ -1,7 +1,7 @@
 #pragma once
 // How much memory a kernel asks for while it runs.
 
-#include "generators/lowering/kernel_builder.h"
+#include "generators/lowering/kernel/kernel_builder.h"
 
 namespace cryolite::compiler {
 

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

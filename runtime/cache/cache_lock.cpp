@@ -9,7 +9,7 @@
 
 #include "runtime/cache/cache.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

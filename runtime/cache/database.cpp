@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

@@ -1,8 +1,8 @@
 #include "runtime/data/loader.h"
 
 #include "runtime/io/error.h"
-#include "runtime/io/threads.h"
-#include "runtime/io/trace.h"
+#include "runtime/system/threads.h"
+#include "runtime/system/trace.h"
 
 namespace cryolite {
 

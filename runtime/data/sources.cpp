@@ -2,7 +2,7 @@
 
 #include "runtime/data/loader.h"
 #include "runtime/io/error.h"
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 
 #include <numeric>
 

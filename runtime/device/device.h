@@ -15,7 +15,7 @@
 
 #include "dialects/gpu_stream.h"
 #include "runtime/io/error.h"
-#include "runtime/io/trace.h"
+#include "runtime/system/trace.h"
 
 namespace cryolite {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

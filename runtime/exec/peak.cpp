@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bundle/flops.h"
-#include "runtime/io/threads.h"
+#include "runtime/system/threads.h"
 
 namespace cryolite {
 

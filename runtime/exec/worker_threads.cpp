@@ -3,8 +3,8 @@
 #include <chrono>
 
 #include "runtime/io/error.h"
-#include "runtime/io/threads.h"
-#include "runtime/io/trace.h"
+#include "runtime/system/threads.h"
+#include "runtime/system/trace.h"
 
 namespace cryolite {
 

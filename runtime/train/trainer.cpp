@@ -6,9 +6,9 @@
 #include "runtime/collective/local/local_collective.h"
 #include "runtime/collective/nccl/nccl_collective.h"
 #include "runtime/collective/sum.h"
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "runtime/io/error.h"
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 #include "runtime/plan/layout.h"
 #include "runtime/train/master.h"
 

@@ -11,7 +11,7 @@
 #include "runtime/data/loader.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/worker_threads.h"
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "runtime/io/error.h"
 #include "runtime/train/row_weights.h"
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "runtime/formats/tensor_files.h"
+#include "runtime/files/tensor_files.h"
 #include "runtime/train/trainer.h"
 
 namespace cryolite {

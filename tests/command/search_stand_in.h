@@ -5,7 +5,7 @@
 #include <set>
 
 #include "apps/cryolite/tune/search.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/cryolite/commands/cache_command.h"
+#include "apps/cryolite/commands/cache/cache_command.h"
 #include "runtime/cache/cache.h"
 #include "tests/runtime/scratch.h"
 

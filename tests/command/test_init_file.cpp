@@ -4,7 +4,7 @@
 
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/inputs/init_file.h"
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

@@ -4,7 +4,7 @@
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/session.h"
-#include "runtime/formats/tensor_files.h"
+#include "runtime/files/tensor_files.h"
 #include "tests/runtime/llama_folder.h"
 #include "tests/support/slow.h"
 

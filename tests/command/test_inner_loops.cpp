@@ -1,6 +1,6 @@
 // The reader of listings, on listings as llvm-objdump writes them.
 
-#include "apps/cryolite/explain/inner_loops.h"
+#include "apps/cryolite/explain/loops/inner_loops.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include "client/user_program.h"
 #include "client/without_compiler.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 #include "runtime/plan/plan.h"
 #include "tests/runtime/scratch.h"
 

@@ -1,10 +1,10 @@
 // The page of `explain --html`: well-formed, alone, and with names as they are.
 
-#include "apps/cryolite/explain/step_page.h"
+#include "apps/cryolite/explain/page/step_page.h"
 
 #include <nlohmann/json.hpp>
 
-#include "apps/cryolite/explain/arena_json.h"
+#include "apps/cryolite/explain/page/arena_json.h"
 #include "tests/runtime/scratch.h"
 #include "tests/support/html_elements.h"
 

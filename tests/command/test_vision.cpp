@@ -2,7 +2,7 @@
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/inputs/run_data.h"
-#include "runtime/formats/checkpoint.h"
+#include "runtime/files/checkpoint.h"
 #include "tests/runtime/idx.h"
 #include "tests/support/slow.h"
 

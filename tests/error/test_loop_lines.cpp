@@ -2,7 +2,7 @@
 
 #include "dsl/layers/activation.h"
 #include "dsl/layers/linear.h"
-#include "generators/driver/loop_trials.h"
+#include "generators/driver/trials/loop_trials.h"
 #include "schedules/lines.h"
 #include "tests/support/kernels.h"
 

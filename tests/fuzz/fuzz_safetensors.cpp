@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace cryolite;

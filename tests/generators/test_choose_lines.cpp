@@ -8,7 +8,7 @@
 #include "dsl/models/llama.h"
 #include "dsl/models/vision.h"
 #include "generators/ir/printer.h"
-#include "generators/passes/placement/moves.h"
+#include "generators/passes/moves/moves.h"
 #include "schedules/lines.h"
 #include "schedules/models/gpt.h"
 #include "schedules/models/llama.h"

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "dsl/models/gpt.h"
-#include "generators/lowering/kernel_values.h"
+#include "generators/lowering/kernel/kernel_values.h"
 #include "schedules/models/gpt.h"
 #include "tests/support/kernels.h"
 #include "tests/support/shapes.h"

@@ -9,7 +9,7 @@
 
 #include "dsl/layers/linear.h"
 #include "generators/codegen/kernel_store.h"
-#include "generators/driver/loop_trials.h"
+#include "generators/driver/trials/loop_trials.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {

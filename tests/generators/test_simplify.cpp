@@ -6,7 +6,7 @@
 #include "dsl/layers/linear.h"
 #include "dsl/optimizers/adamw.h"
 #include "dsl/tensor.h"
-#include "generators/driver/constant_oracle.h"
+#include "generators/driver/oracles/constant_oracle.h"
 #include "generators/ir/verify.h"
 #include "generators/passes/pipeline.h"
 #include "generators/passes/trace.h"

@@ -7,9 +7,9 @@
 
 #include "dsl/models/gpt.h"
 #include "generators/codegen/kernel_store.h"
-#include "generators/driver/line_trials.h"
+#include "generators/driver/trials/line_trials.h"
 #include "generators/passes/legality.h"
-#include "generators/passes/placement/step_moves.h"
+#include "generators/passes/moves/step_moves.h"
 #include "schedules/lines.h"
 #include "schedules/models/gpt.h"
 #include "tests/support/step.h"

@@ -1,7 +1,7 @@
 // Steps in fp16: what is stored, the scale of the loss and the updates that it withholds, losses beside fp32's, and
 // going on from files with the same bits.
 
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "tests/parity/scaled_case.h"
 #include "tests/support/slow.h"
 

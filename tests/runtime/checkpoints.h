@@ -1,8 +1,8 @@
 #pragma once
 // Checkpoints as the tests write and find them.
 
-#include "runtime/formats/checkpoint.h"
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/files/safetensors.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

@@ -1,7 +1,7 @@
 #pragma once
 // Numbers that tests and the scripts that make their goldens (tests/data) compute alike.
 
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 
 namespace cryolite::test {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "tests/runtime/formula.h"
 #include "tests/runtime/scratch.h"
 

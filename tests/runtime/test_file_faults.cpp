@@ -1,6 +1,6 @@
 // Faults of the file system at every system call of saving, resuming and measuring.
 
-#include "runtime/formats/metrics.h"
+#include "runtime/files/metrics.h"
 #include "tests/faults/faults.h"
 #include "tests/runtime/checkpoints.h"
 

@@ -4,7 +4,7 @@
 
 #include "runtime/data/idx.h"
 #include "runtime/data/loader.h"
-#include "runtime/formats/confusion.h"
+#include "runtime/files/confusion.h"
 #include "tests/runtime/idx.h"
 
 namespace cryolite::test {

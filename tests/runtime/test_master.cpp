@@ -5,7 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "runtime/train/master.h"
 
 namespace cryolite::test {

@@ -1,4 +1,4 @@
-#include "runtime/formats/metrics.h"
+#include "runtime/files/metrics.h"
 #include "tests/runtime/scratch.h"
 
 #include <cstring>

@@ -2,7 +2,7 @@
 
 #include "runtime/cache/cache.h"
 #include "runtime/cache/tuning.h"
-#include "runtime/formats/checkpoint.h"
+#include "runtime/files/checkpoint.h"
 #include "tests/runtime/mutation.h"
 
 namespace cryolite::test {

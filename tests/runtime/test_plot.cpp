@@ -1,4 +1,4 @@
-#include "runtime/formats/plot.h"
+#include "runtime/files/plot.h"
 #include "tests/runtime/scratch.h"
 
 #include <cmath>

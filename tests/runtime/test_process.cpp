@@ -1,4 +1,4 @@
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 #include "tests/runtime/scratch.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 #include "tests/runtime/scratch.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "runtime/formats/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "tests/runtime/scratch.h"
 
 #include <chrono>

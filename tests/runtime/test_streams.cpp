@@ -1,4 +1,4 @@
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 // Weights in several files.
 
-#include "runtime/formats/tensor_files.h"
+#include "runtime/files/tensor_files.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

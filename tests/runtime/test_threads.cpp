@@ -2,7 +2,7 @@
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/exec/peak.h"
 #include "runtime/exec/worker_threads.h"
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 #include "tests/runtime/scratch.h"
 
 #include <omp.h>

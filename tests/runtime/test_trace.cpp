@@ -8,7 +8,7 @@
 
 #include "runtime/data/loader.h"
 #include "runtime/device/cpu/task_scheduler.h"
-#include "runtime/io/trace.h"
+#include "runtime/system/trace.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {

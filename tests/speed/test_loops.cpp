@@ -1,8 +1,8 @@
 // The inner loops of the shipped schedules of products and attention, for three processors: what LLVM's tools say of
 // them depends on no clock. Kernels for processors that are not here are compiled, not run.
 
-#include "apps/cryolite/explain/llvm_tools.h"
-#include "runtime/io/process.h"
+#include "apps/cryolite/explain/loops/llvm_tools.h"
+#include "runtime/system/process.h"
 #include "runtime/plan/plan.h"
 #include "tests/runtime/scratch.h"
 #include "tests/support/slow.h"

@@ -5,9 +5,9 @@
 
 #include "dsl/optimizers/adamw.h"
 #include "generators/codegen/compile.h"
-#include "generators/driver/choose_lines.h"
-#include "generators/driver/nature_oracle.h"
-#include "generators/driver/reads_oracle.h"
+#include "generators/driver/trials/choose_lines.h"
+#include "generators/driver/oracles/nature_oracle.h"
+#include "generators/driver/oracles/reads_oracle.h"
 #include "generators/passes/pipeline.h"
 #include "tests/support/compiler.h"
 

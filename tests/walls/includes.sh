@@ -69,9 +69,9 @@ only generators/fuzz generators/fuzz/ dsl/ schedules/
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/table.h schedules/gpu/
 forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
 only runtime/tokenizer runtime/tokenizer/ runtime/io/error.h runtime/io/files.h
-only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/io/rng.h runtime/io/threads.h runtime/io/trace.h
-only runtime/collective runtime/collective/ runtime/io/error.h runtime/io/streams.h runtime/io/threads.h
-only runtime/device runtime/device/ dialects/gpu_stream.h runtime/io/error.h runtime/io/streams.h runtime/io/threads.h runtime/io/trace.h
+only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/system/rng.h runtime/system/threads.h runtime/system/trace.h
+only runtime/collective runtime/collective/ runtime/io/error.h runtime/system/streams.h runtime/system/threads.h
+only runtime/device runtime/device/ dialects/gpu_stream.h runtime/io/error.h runtime/system/streams.h runtime/system/threads.h runtime/system/trace.h
 forbid "a device knows of the CPU's task scheduler and of no other device" '# *include *"runtime/device/[a-z]+/' \
     '/(cpu/[^:]*:.*device/cpu/|opencl/[^:]*:.*device/(opencl/|cpu/task_scheduler\.h)|cuda/[^:]*:.*device/(cuda/|cpu/task_scheduler\.h)|make_device\.cpp:)' runtime/device
 forbid "processes and threads work together through one interface" '# *include *"runtime/collective/[a-z]+/' \
@@ -92,13 +92,13 @@ forbid "the contract of both halves sees nothing of Halide" "$halide" '^$' bundl
 forbid "of Halide, a dialect sees its runtime's header" "$halide" '<HalideRuntime\.h>' dialects
 forbid "MPI is known to its collective alone" '# *include *[<"]mpi' '^runtime/collective/mpi/' bundle dsl schedules generators runtime client apps
 forbid "OpenMP is known to the task scheduler of the CPU, to the measure of its peak and to random numbers" '# *include *[<"]omp\.h|# *pragma *omp' \
-    '^runtime/(device/cpu/|exec/peak\.cpp|io/rng\.cpp)' dsl schedules generators runtime client apps
+    '^runtime/(device/cpu/|exec/peak\.cpp|system/rng\.cpp)' dsl schedules generators runtime client apps
 forbid "a library of products is known to its dialect alone" '# *include *[<"](oneapi/|dnnl|cublas)' '^dialects/onednn/' bundle dsl schedules generators dialects runtime client apps
 forbid "what is of a device is known to that device" '# *include *[<"](CL/|cuda|nccl|nvtx)' '^runtime/device/' dsl schedules generators runtime client apps
 
 # What may be said.
 forbid "only a device knows where an array's memory is" '(\.|->)host\b' '^runtime/device/' runtime client apps
-forbid "words for people never fail: tell() of runtime/io/streams.h" '\(stderr|cerr\b|clog\b|, stderr\)' '^$' runtime client apps
+forbid "words for people never fail: tell() of runtime/system/streams.h" '\(stderr|cerr\b|clog\b|, stderr\)' '^$' runtime client apps
 forbid "an algorithm holds no scheduling call: say it in schedules/" \
     '(\.|->)(vectorize|parallel|unroll|compute_root|compute_at|compute_with|compute_inline|store_root|store_at|store_in|tile|split|fuse|reorder|reorder_storage|hoist_storage|rfactor|bound|bound_extent|align_storage|prefetch|gpu_[a-z]+|atomic|async|ring_buffer|specialize)\(' \
     '^$' dsl

@@ -42,7 +42,7 @@ broken generators/a.cpp '#include "runtime/plan/plan.h"' "generators $only"
 broken generators/a.cpp '#include "apps/cryolite/cli/flags.h"' "generators $only"
 broken generators/ir/a.h '#include "dsl/layer.h"' "generators/ir $only"
 broken generators/ir/a.h '#include <Halide.h>' 'the step as data sees nothing of Halide'
-broken generators/passes/a.h '#include "generators/lowering/kernel_builder.h"' "generators/passes $only"
+broken generators/passes/a.h '#include "generators/lowering/kernel/kernel_builder.h"' "generators/passes $only"
 broken generators/lowering/a.h '#include "generators/passes/pipeline.h"' "generators/lowering $only"
 broken generators/codegen/a.h '#include "generators/driver/write_bundle.h"' "generators/codegen $only"
 broken generators/programs/a.cpp '#include "generators/passes/pass.h"' "generators/programs $only"
@@ -134,6 +134,17 @@ if [ -x "$program" ]; then
     if "$walls/libraries.sh" mpi "$command" > out; then fail "the command passes for the library of MPI"; fi
 fi
 if "$walls/libraries.sh" trains "$walls/includes.sh" > out; then fail "a text passes for a program"; fi
+
+# Rooms that are crowded, or that no README names.
+for part in generators apps/cryolite runtime; do
+    mkdir -p "rooms/$part/a" && touch "rooms/$part/a"/{1..17}.cpp && echo '| `a/` | a room |' > "rooms/$part/README.md"
+done
+"$walls/rooms.sh" rooms > out || fail "rooms that keep the rules are refused: $(cat out)"
+touch rooms/runtime/a/18.h
+if "$walls/rooms.sh" rooms > out; then fail "a crowded room is not found"; fi
+rm rooms/runtime/a/18.h
+echo 'of other rooms' > rooms/generators/README.md
+if "$walls/rooms.sh" rooms > out; then fail "a room without a line in a README is not found"; fi
 
 # Without its arguments this test changes nothing.
 mkdir alone

@@ -9,12 +9,12 @@
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
-#include "apps/cryolite/commands/cache_command.h"
+#include "apps/cryolite/commands/cache/cache_command.h"
 #include "apps/cryolite/endings/interrupt.h"
 #include "runtime/collective/processes.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/process.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

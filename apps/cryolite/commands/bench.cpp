@@ -11,7 +11,7 @@
 #include "runtime/collective/processes.h"
 #include "runtime/exec/peak.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

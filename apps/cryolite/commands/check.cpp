@@ -4,8 +4,8 @@
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/process.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

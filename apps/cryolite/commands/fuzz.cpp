@@ -13,7 +13,7 @@
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/run/work_folder.h"
 #include "client/user_program.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

@@ -10,7 +10,7 @@
 #include "apps/cryolite/commands/template_file.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

@@ -15,7 +15,7 @@
 #include "apps/cryolite/run/run_check.h"
 #include "apps/cryolite/run/run_summary.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

@@ -21,8 +21,8 @@
 #include "apps/cryolite/tune/search_page.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/process.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

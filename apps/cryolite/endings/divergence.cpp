@@ -4,7 +4,7 @@
 #include "apps/cryolite/endings/replay.h"
 #include "apps/cryolite/inputs/init_file.h"
 #include "runtime/collective/processes.h"
-#include "runtime/formats/checkpoint.h"
+#include "runtime/files/checkpoint.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

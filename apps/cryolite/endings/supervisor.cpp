@@ -13,9 +13,9 @@
 #include "apps/cryolite/cli/flags.h"
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/run/run_folder.h"
-#include "runtime/formats/checkpoint.h"
+#include "runtime/files/checkpoint.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

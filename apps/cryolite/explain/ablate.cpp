@@ -8,7 +8,7 @@
 #include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/session/session.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

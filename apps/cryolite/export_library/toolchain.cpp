@@ -5,7 +5,7 @@
 
 #include "apps/cryolite/session/target_choice.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "runtime/io/error.h"
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 
 namespace cryolite {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/device/make_device.h"
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 #include "runtime/train/trainer.h"
 
 namespace cryolite {

@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "apps/cryolite/fuzz/fuzz_training.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

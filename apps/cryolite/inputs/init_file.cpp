@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "runtime/formats/tensor_files.h"
+#include "runtime/files/tensor_files.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

@@ -1,5 +1,5 @@
 #pragma once
-// --init: weights in a file or in a folder (runtime/formats/tensor_files.h), in the model's own names, in those that
+// --init: weights in a file or in a folder (runtime/files/tensor_files.h), in the model's own names, in those that
 // its program says other programs use, or in what --rename makes of them.
 
 #include <optional>

@@ -1,6 +1,6 @@
 #include "apps/cryolite/inputs/random_batches.h"
 
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 
 namespace cryolite {
 

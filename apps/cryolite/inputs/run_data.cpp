@@ -13,7 +13,7 @@
 #include "runtime/data/shard.h"
 #include "runtime/tokenizer/tokenizer_file.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 #ifndef CRYOLITE_SOURCE_DIR  // the build gives the checkout it was made from
 #define CRYOLITE_SOURCE_DIR "."

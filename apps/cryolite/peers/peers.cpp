@@ -17,7 +17,7 @@
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/collective/processes.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

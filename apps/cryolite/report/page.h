@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "runtime/formats/svg.h"
+#include "runtime/files/svg.h"
 #include "runtime/io/files.h"
 
 namespace cryolite {

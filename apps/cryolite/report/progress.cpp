@@ -10,7 +10,7 @@
 
 #include "runtime/collective/processes.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

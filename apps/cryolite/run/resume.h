@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "apps/cryolite/inputs/run_data.h"
-#include "runtime/formats/checkpoint.h"
+#include "runtime/files/checkpoint.h"
 
 namespace cryolite {
 

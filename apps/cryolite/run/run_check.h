@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/formats/checkpoint.h"
+#include "runtime/files/checkpoint.h"
 
 namespace cryolite {
 

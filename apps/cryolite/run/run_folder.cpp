@@ -11,7 +11,7 @@
 
 #include "apps/cryolite/run/run_summary.h"
 #include "apps/cryolite/inputs/init_folder.h"
-#include "runtime/formats/confusion.h"
+#include "runtime/files/confusion.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

@@ -7,8 +7,8 @@
 
 #include "apps/cryolite/report/events.h"
 #include "apps/cryolite/run/resume.h"
-#include "runtime/formats/metrics.h"
-#include "runtime/formats/plot.h"
+#include "runtime/files/metrics.h"
+#include "runtime/files/plot.h"
 
 namespace cryolite {
 

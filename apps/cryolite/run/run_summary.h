@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/formats/plot.h"
+#include "runtime/files/plot.h"
 #include "runtime/io/files.h"
 
 namespace cryolite {

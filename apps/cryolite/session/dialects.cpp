@@ -13,7 +13,7 @@
 #include "runtime/cache/tuning.h"
 #include "runtime/device/make_device.h"
 #include "runtime/io/error.h"
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 
 namespace cryolite {
 

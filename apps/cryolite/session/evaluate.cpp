@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/formats/confusion.h"
+#include "runtime/files/confusion.h"
 #include "runtime/io/error.h"
-#include "runtime/io/trace.h"
+#include "runtime/system/trace.h"
 
 namespace cryolite {
 

@@ -15,7 +15,7 @@
 #include "runtime/device/make_device.h"
 #include "runtime/exec/peak.h"
 #include "runtime/io/error.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

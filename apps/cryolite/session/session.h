@@ -8,7 +8,7 @@
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/session/settings.h"
 #include "runtime/device/device.h"
-#include "runtime/io/trace.h"
+#include "runtime/system/trace.h"
 #include "runtime/train/trainer.h"
 
 namespace cryolite {

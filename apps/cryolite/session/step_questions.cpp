@@ -6,7 +6,7 @@
 #include "apps/cryolite/run/work_folder.h"
 #include "client/user_program.h"
 #include "runtime/io/error.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

@@ -6,7 +6,7 @@
 
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
-#include "runtime/io/rng.h"
+#include "runtime/system/rng.h"
 
 namespace cryolite {
 

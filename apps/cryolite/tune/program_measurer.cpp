@@ -8,7 +8,7 @@
 #include "bundle/block_names.h"
 #include "client/user_program.h"
 #include "runtime/exec/peak.h"
-#include "runtime/io/process.h"
+#include "runtime/system/process.h"
 
 namespace cryolite {
 

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "runtime/io/streams.h"
-#include "runtime/io/threads.h"
+#include "runtime/system/streams.h"
+#include "runtime/system/threads.h"
 
 namespace cryolite {
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "runtime/collective/nccl/nccl_api.h"
-#include "runtime/io/threads.h"
+#include "runtime/system/threads.h"
 
 namespace cryolite {
 

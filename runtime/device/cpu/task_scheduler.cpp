@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/io/threads.h"
+#include "runtime/system/threads.h"
 
 namespace cryolite {
 

@@ -7,7 +7,7 @@
 #include "runtime/device/cuda/nvtx.h"
 #include "runtime/device/cuda/staging.h"
 #include "runtime/device/cuda/timed_stream.h"
-#include "runtime/io/streams.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 

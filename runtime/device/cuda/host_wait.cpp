@@ -1,7 +1,7 @@
 #include "runtime/device/cuda/host_wait.h"
 
 #include "runtime/io/error.h"
-#include "runtime/io/threads.h"
+#include "runtime/system/threads.h"
 
 namespace cryolite {
 

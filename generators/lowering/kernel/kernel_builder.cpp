@@ -1,0 +1,290 @@
+#include "generators/lowering/kernel/kernel_builder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "generators/lowering/expressions/narrow_words.h"
+#include "generators/lowering/hash.h"
+#include "generators/lowering/kernel/kernel_outputs.h"
+#include "generators/lowering/on_device.h"
+#include "generators/lowering/bounds_check.h"
+#include "schedules/table.h"
+#include "schedules/views.h"
+
+namespace cryolite::compiler {
+
+namespace {
+
+using namespace Halide;
+
+HalfProducts half_products_on(const Machine &m) {
+    if (m.gpu()) return HalfProducts::single;
+    return m.dot_products ? HalfProducts::dot_products : HalfProducts::pairs;
+}
+
+/// One pipeline of a kernel's outputs, with its arguments and what its loop schedule needs to know.
+class KernelBuilder {
+public:
+    KernelBuilder(const StepProgram &p, const ir::Kernel &k, const Machine &m, bool bounds)
+        : p(p), k(k), values(p, k, half_products_on(m)), outputs(KernelOutputs(p, k, values).list) {
+        gather_outputs();
+        describe_group();
+        bind_arguments();
+        if (m.gpu() && stores_narrow()) keep_words(m);
+        if (m.gpu() && p.guarded) built.group.passes["conditions_in_threads 1"] = conditions_in_threads;
+        if (bounds) check_bounds();
+    }
+    BuiltKernel built;
+
+private:
+    const StepProgram &p;
+    const ir::Kernel &k;
+    KernelValues values;
+    std::vector<KernelOutput> outputs;
+
+    void gather_outputs();
+    void describe_group();
+    void bind_arguments();
+    bool stores_narrow() const;
+    void keep_words(const Machine &m);
+    void check_bounds() const;
+    std::string name_of(ValueId value) const;
+};
+
+Func tuple_of(const std::vector<KernelOutput> &list) {
+    Func out("out");
+    std::vector<Var> v = storage_vars(int(list[0].extents.size()));
+    std::vector<Expr> elements;
+    for (const KernelOutput &o : list) elements.push_back(o.element(v));
+    if (elements.size() == 1)
+        out(v) = elements[0];
+    else
+        out(v) = Tuple(elements);
+    return out;
+}
+
+/// Results of one shape are a Tuple, the stored stage; the others stand beside it.
+void KernelBuilder::gather_outputs() {
+    Group &g = built.group;
+    auto volume = [](const KernelOutput &o) { return Shape(o.extents).size(); };
+    const KernelOutput &main = *std::ranges::max_element(outputs, {}, volume);
+    std::vector<KernelOutput> same, others;
+    for (const KernelOutput &o : outputs)
+        (o.extents == main.extents && o.whole.defined() == main.whole.defined() ? same : others).push_back(o);
+    g.in_place = main.in_place;
+    g.extents = main.extents;
+    g.out = main.whole.defined() ? main.whole : tuple_of(same);
+    outputs = same;
+    for (const KernelOutput &o : others) {
+        g.others.push_back(o.whole.defined() ? o.whole : tuple_of({o}));
+        outputs.push_back(o);
+    }
+}
+
+void KernelBuilder::describe_group() {
+    Group &g = built.group;
+    g.name = k.name;
+    const ir::Op *anchor = k.anchor ? &p.ops[k.anchor] : nullptr;
+    if (const auto call = anchor ? ir::call_of(*anchor) : std::nullopt)
+        for (ParamId w : p.layer(*call).parameters)
+            if (p.parameters[w].shape.rank() > 1) g.panel = p.values[p.parameters[w].value].layout.panel;
+    bool seen = false;
+    std::set<std::string> used = {g.out.name()};
+    for (const Func &f : g.funcs()) used.insert(f.name());
+    for (auto &[s, f] : values.defined) {
+        if (!used.count(f.name()) && s != anchor) continue;  // offered to a gradient that does not read it
+        if (s == anchor)
+            g.anchor = behind_views(f), seen = true;
+        else
+            (seen ? g.epilogue : g.prologue).push_back(f);
+    }
+    const ir::Op &op = anchor ? *anchor : p.ops[k.ops[0]];
+    g.form = ir::is<ir::InputGrad>(op)                               ? Form::d_input
+             : ir::is<ir::ParamGrad>(op)                             ? Form::d_parameter
+             : ir::is<ir::Update>(op) || ir::is<ir::NextState>(op)   ? Form::update
+             : ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ? Form::norm
+                                                                     : Form::forward;
+}
+
+/// Keeps the arguments that the pipeline really reads, in their order; sets the outputs' bounds.
+void KernelBuilder::bind_arguments() {
+    Group &g = built.group;
+    std::vector<Func> outs = {g.out};
+    outs.insert(outs.end(), g.others.begin(), g.others.end());
+    int o = 0;
+    for (Func &f : outs) {
+        bool first = true;  // the buffers of a Tuple share the extents of its first
+        for (OutputImageParam &b : f.output_buffers()) {
+            const KernelOutput &out = outputs.at(o++);
+            int stride = 1;
+            for (int d = 0; d < int(out.extents.size()); d++) {
+                if (first) b.dim(d).set_bounds(0, out.extents[d]);
+                b.dim(d).set_estimate(0, out.extents[d]);
+                b.dim(d).set_stride(stride);
+                stride *= out.extents[d];
+            }
+            b.set_host_alignment(out.value == p.norms ? 8 : 64);
+            first = false;
+        }
+    }
+    built.pipeline = Pipeline(outs);
+    std::set<std::string> used;
+    for (const Argument &a : built.pipeline.infer_arguments()) used.insert(a.name);
+    for (const KernelInputs::Image &i : values.in.images) {
+        if (!used.count(i.param.name())) continue;
+        const ir::Value &b = p.values[i.value];
+        if (!b.stored)
+            fail("'{}' reads '{}', which the step schedule never stores and which is too expensive to build "
+                 "again; place it with compute_with, or at root",
+                 k.name, b.name);
+        if (ir::is<ir::NextState>(p.ops[k.ops[0]]) && ir::writes(p.ops[k.ops[0]], i.value))
+            fail("'{}' reads '{}', whose old value may be gone: next() reads a state by `old` alone", k.name, b.name);
+        built.inputs.push_back(i.param);
+        built.arguments.push_back({i.value, i.offset, halide_type(b.type), i.extents, false});
+    }
+    for (const KernelOutput &out : outputs)
+        built.arguments.push_back({out.value, out.offset, halide_type(p.values[out.value].type), out.extents, true});
+    // One worker's part of a parameter, of its gradient and of its state.
+    const ir::Op &first = p.ops[k.ops[0]];
+    if (const ir::Shard shard = ir::shard_of(first); shard.worker >= 0)
+        for (KernelArgument &a : built.arguments)
+            if (p.values[a.value].parameter == ir::parameter_of(first)) a.offset = int(shard.begin);
+}
+
+bool KernelBuilder::stores_narrow() const {
+    return std::ranges::any_of(built.arguments,
+                               [&](const KernelArgument &a) { return is_narrow(p.values[a.value].type); });
+}
+
+/// CUDA has float16, and only bfloat16 has to be words.
+void KernelBuilder::keep_words(const Machine &m) {
+    if (m.device == "cuda")
+        built.group.passes["bfloat16_as_words 1"] = bfloat16_as_words;
+    else
+        built.group.passes["narrow_as_words 1"] = narrow_as_words;
+}
+
+/// Compiled kernels check no index: one outside its array is refused here, while the algorithm has no schedule yet.
+void KernelBuilder::check_bounds() const {
+    std::vector<KnownArray> read, written;
+    for (const KernelInputs::Image &i : values.in.images)
+        if (auto a = values.in.arrays.find(i.value); a != values.in.arrays.end())
+            read.push_back({a->second, a->second.shape.extents(), name_of(i.value)});
+    written.push_back({built.group.out, built.group.extents, name_of(outputs[0].value)});
+    for (size_t j = 0, n = built.group.others.size(); j < n; j++) {
+        const KernelOutput &o = outputs[outputs.size() - n + j];
+        written.push_back({built.group.others[j], o.extents, name_of(o.value)});
+    }
+    if (std::string where = touched_outside(written, read); !where.empty())
+        fail("{}; indices begin at 0: clamp the index, or build the layer for this extent", where);
+}
+
+/// What a layer calls a value: "[h.0.norm] RmsNorm: input 0 (h.0.x)".
+std::string KernelBuilder::name_of(ValueId value) const {
+    const ir::Value &v = p.values[value];
+    for (OpId id : k.ops) {
+        const ir::Op &op = p.ops[id];
+        const auto call = ir::call_of(op);
+        if (!call) continue;
+        const ir::Layer &l = p.layer(*call);
+        const std::string layer = fmt::format("[{}] {}: ", l.path, l.kind);
+        if (v.parameter && std::ranges::count(l.parameters, v.parameter))
+            return fmt::format("{}{}parameter '{}'", layer, op.writes[0].value == value ? "the gradient of " : "",
+                               p.parameters[v.parameter].name);
+        if (op.writes[0].value == value) return layer + "its result";
+        if (auto use = ir::use_of(op); use && use->dy == value) return layer + "the adjoint of its output";
+        const auto &inputs = p.calls[*call].inputs;
+        for (size_t j = 0; j < inputs.size(); j++)
+            if (inputs[j] == value) return fmt::format("{}input {} ({})", layer, j, v.name);
+    }
+    return "'" + v.name + "'";
+}
+
+/// Whose numbers a kernel's loops are: the layer of its anchor, or of its first operation; or the parameter that it is
+/// about, where it is of no layer.
+struct LoopOwner {
+    const Layer *layer = nullptr;
+    const Parameter *parameter = nullptr;
+
+    LoopOwner(const StepProgram &p, const ir::Kernel &k, Form form) {
+        const ir::Op &op = p.ops[k.anchor ? k.anchor : k.ops[0]];
+        if (form == Form::update || form == Form::norm) {
+            if (const ParamId w = ir::parameter_of(op)) parameter = &p.source(w);
+        } else if (const auto call = ir::call_of(op)) {
+            layer = &p.source(*call);
+        }
+    }
+    std::string name(Form form) const {
+        if (!layer && !parameter) return "";
+        return fmt::format("{}, {}", layer ? layer->path : parameter->path(), form_name(form));
+    }
+};
+
+void give_numbers(Group &g, const LoopOwner &owner, const Step &step) {
+    for (const Step::LoopValue &v : step.loop_values)
+        if (v.form == g.form && (v.layer || v.parameter) && v.layer == owner.layer && v.parameter == owner.parameter)
+            g.tunables.given[v.name] = {v.value, v.source};
+}
+
+/// 0: the loops that were written, or else the first automatic ones that compute what they should; n: the nth automatic
+/// ones alone.
+int automatic_number(Group &g, const Step &step) {
+    return g.tunables("automatic", 0, whole_numbers(1, int(step.fallback_loops.size())), Sums::other_order);
+}
+
+/// What lines ask for. With written loops the number comes last, after those of the loops.
+int asked_automatic(Group &g, const Step &step, bool written) {
+    const auto given = g.tunables.given.find("automatic");
+    const bool asked = given != g.tunables.given.end() && given->second.value != 0;
+    return may_be_automatic(g, step) && (asked || !written) ? automatic_number(g, step) : 0;
+}
+
+}  // namespace
+
+BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options) {
+    BuiltKernel built = KernelBuilder(p, k, m, options.bounds).built;
+    if (options.scheduled) {
+        const auto call = k.anchor ? ir::call_of(p.ops[k.anchor]) : std::nullopt;
+        const Layer *anchor = call ? &p.source(*call) : nullptr;
+        built.layer = anchor ? anchor->kind() : "";
+        if (options.algorithm) built.algorithm = kernel_key(built, m);
+        const LoopOwner owner(p, k, built.group.form);
+        built.loops_of = owner.name(built.group.form);
+        give_numbers(built.group, owner, *p.schedule);
+        const Nature nature = call ? p.layer(*call).nature : Nature::pointwise;
+        const auto written = written_loops(built.group, anchor, nature, *p.schedule);
+        const int way = asked_automatic(built.group, *p.schedule, written.has_value());
+        if (written && way == 0) {
+            share_numbers(built.group, m);
+            written->apply(built.group, m);
+            for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
+            built.loops = written->name;
+            if (may_be_automatic(built.group, *p.schedule)) automatic_number(built.group, *p.schedule);
+        } else {
+            // What an autoscheduler makes of an algorithm follows from its parameters.
+            const auto &ways = p.schedule->fallback_loops;
+            built.first_automatic = std::max(0, way - 1);
+            for (size_t i = size_t(built.first_automatic); i < (way ? size_t(way) : ways.size()); i++)
+                built.automatic_keys.push_back(kernel_key(built, m, ways[i].str()));
+        }
+    }
+    if (options.key) built.key = built.automatic_keys.empty() ? kernel_key(built, m) : built.automatic_keys[0];
+    return built;
+}
+
+void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way) {
+    const AutomaticLoops &loops = step.fallback_loops.at(size_t(k.first_automatic + way));
+    share_numbers(k.group, m);
+    loops.apply(loops, k.group, k.pipeline, m);
+    k.loops = loops.name;
+    k.key = k.automatic_keys.at(size_t(way));
+}
+
+void compile_kernel(const BuiltKernel &k, const Machine &m, const std::string &object) {
+    Halide::Pipeline pipeline = k.pipeline;
+    Halide::Module module = pipeline.compile_to_module(k.inputs, "cryolite_" + k.key, m.target);
+    if (m.gpu()) check_on_device(module, k, m.device);
+    module.compile({{OutputFileType::object, object}});
+}
+
+}  // namespace cryolite::compiler

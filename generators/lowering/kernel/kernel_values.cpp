@@ -1,0 +1,183 @@
+#include "generators/lowering/kernel/kernel_values.h"
+
+#include <algorithm>
+
+#include "dsl/ghost_norm.h"
+#include "generators/lowering/expressions/scatter.h"
+#include "schedules/views.h"
+
+namespace cryolite::compiler {
+
+using namespace Halide;
+
+namespace {
+
+/// A Func that leaves its pure definition undefined, writing a type of 16 bits.
+Func undefined_half(const Func &f, const Type &to) {
+    Func g(base_name(f.name()));
+    g(f.args()) = undef(to);
+    g(f.update_args()) = rounded(f.update_value(), to);
+    return g;
+}
+
+/// A layer that is given a value twice makes a gradient of each, by the names of its inputs.
+std::vector<Array> told_apart(std::vector<Array> x) {
+    for (size_t k = 1; k < x.size(); k++) {
+        const auto before = x.begin() + long(k);
+        if (std::find_if(x.begin(), before, [&](const Array &a) { return a.name() == x[k].name(); }) == before)
+            continue;
+        Func again(base_name(x[k].name()));
+        again(Halide::_) = x[k](Halide::_);
+        x[k] = Array(again, x[k].shape);
+    }
+    return x;
+}
+
+}  // namespace
+
+bool starts_undefined(const Func &f) {
+    const auto *call = f.value().as<Internal::Call>();
+    return f.has_update_definition() && f.outputs() == 1 && call && call->is_intrinsic(Internal::Call::undef);
+}
+
+KernelValues::KernelValues(const StepProgram &p, const ir::Kernel &k, HalfProducts how)
+    : in(p, k, [this](const ir::Op &op) { define(op); }), p(p), k(k), how(how) {
+    for (OpId id : k.ops) define(p.ops[id]);
+}
+
+Expr KernelValues::scalar(int index, ParamId of) {
+    const int begin = of ? p.parameters[of].group * p.scalars_apart : 0;
+    return in.slice(p.scalars, begin, int(p.scalar_names.size()), "scalars")(index);
+}
+
+/// But for updates and states, which are defined where they are stored.
+void KernelValues::define(const ir::Op &op) {
+    auto *n = ir::as<ir::Norm>(op);
+    if (auto *f = ir::as<ir::Forward>(op))
+        forward(op, f->call);
+    else if (n && n->ghost())
+        ghost_norm(op, *n);
+    else if (auto use = ir::use_of(op))
+        gradient(op, *use);
+    else if (ir::is<ir::AddAdjoints>(op))
+        sum(op);
+}
+
+std::vector<Array> KernelValues::inputs(const ir::Op &op, CallId c) {
+    std::vector<Array> x;
+    for (ValueId v : p.calls[c].inputs) x.push_back(in.array(p.operand(op, v), fmt::format("x{}", x.size())));
+    return x;
+}
+
+void KernelValues::forward(const ir::Op &op, CallId c) {
+    const ValueId out = op.writes[0].value;
+    std::vector<Array> x = inputs(op, c);
+    in.bind_parameters(c);
+    Func y = half_products(c, p.source(c).forward(x));
+    check_arity(op, y, in.rank(out));
+    in.arrays[out] = in.kept(out, y, seen_shape(out));
+    defined.push_back({&op, y});
+}
+
+Func KernelValues::half_products(CallId c, const Func &f) const {
+    return p.layer(c).half_products ? with_half_factors(f, in.halves, storage_type(p.format), how) : f;
+}
+
+void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const {
+    if (!f.defined()) fail("[{}] defines no result", op.name);
+    if (f.dimensions() != rank)
+        fail("[{}] the result has {} dimensions, but its layer says rank {}", op.name, f.dimensions(), rank);
+}
+
+::cryolite::Call KernelValues::seen(const ir::Op &op, CallId c) {
+    ::cryolite::Call seen;
+    seen.inputs = told_apart(inputs(op, c));
+    seen.output = in.array(p.operand(op, p.calls[c].output), "y");
+    in.bind_parameters(c);
+    return seen;
+}
+
+void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
+    Layer &layer = p.source(use.call);
+    const ::cryolite::Call seen = this->seen(op, use.call);
+    const ValueId out = p.operand(op, p.calls[use.call].output), result = op.writes[0].value;
+    std::map<std::string, Func> d = layer.gradient(seen, adjoint(use.dy, out));
+    auto *of_input = ir::as<ir::InputGrad>(op);
+    const ParamId w = ir::parameter_of(op);
+    const std::string of = of_input ? seen.inputs[size_t(of_input->input)].name() : p.parameters[w].name;
+    auto it = d.find("d_" + of);
+    if (it == d.end() || !it->second.defined())
+        fail("[{}] {}::backward defines no gradient of its {}", layer.path, layer.kind(),
+             of_input ? "input" : "parameter '" + of + "'");
+    Func f = half_products(use.call, it->second);
+    const bool sums = !ir::addends_of(op).empty();
+    if (is_narrow(p.values[result].type) && !sums && f.num_update_definitions() == 1 && starts_undefined(f))
+        f = undefined_half(f, halide_type(p.values[result].type));
+    check_arity(op, f, of_input ? in.rank(result) : p.parameters[w].shape.rank());
+    defined.push_back({&op, f});
+    if (sums) f = with_addends(op, f);
+    if (!of_input && is_scatter(f, p.values[result].layout) && find<ir::Update>(w)) {
+        if (!scattered.emplace(w, f).second) fail("[{}] two lookups of a table are in its update", op.name);
+    } else {
+        in.arrays[result] = in.kept(result, f, of_input ? seen_shape(result) : p.values[result].shape);
+    }
+}
+
+Factors KernelValues::factors(const ir::Op &op, ParamId w, const ir::Use &use) {
+    ::cryolite::Call seen;
+    for (ValueId v : p.calls[use.call].inputs) seen.inputs.push_back(in.array(p.operand(op, v), "x"));
+    Factors both = p.source(use.call).factors(p.source(w), seen, in.array(use.dy, "dy"));
+    if (p.layer(use.call).half_products)
+        for (Factor *one : {&both.first, &both.second}) one->f = rounded_factor(one->f);
+    return both;
+}
+
+/// As the product reads it.
+Func KernelValues::rounded_factor(const Func &f) const {
+    Func g("factor");
+    std::vector<Var> v = storage_vars(f.dimensions());
+    g(v) = widened(narrowed(f(as_exprs(v)), in.halves, storage_type(p.format)));
+    return g;
+}
+
+void KernelValues::ghost_norm(const ir::Op &op, const ir::Norm &n) {
+    Func norm;
+    if (auto *bound = std::get_if<ir::CauchySchwarzBound>(&n.how)) {
+        norm = GhostBound(factors(op, n.w, bound->of)).bound;
+    } else {
+        auto &gram = std::get<ir::Gram>(n.how);
+        const bool same = gram.a.call == gram.b.call;
+        Factors a = factors(op, n.w, gram.a), b = same ? a : factors(op, n.w, gram.b);
+        norm = GhostNorm(a, b, same).norm;
+    }
+    ghost_norms[&op] = norm;
+    defined.push_back({&op, norm});
+}
+
+/// The adjoint of the output; that of the loss itself is the factor given at run time, times the scale of the loss.
+Array KernelValues::adjoint(ValueId given, ValueId out) {
+    if (given != p.scalars) return in.array(given, "dy");
+    Func dy("dy");
+    const int rank = in.rank(out);  // a pointwise layer sees the loss as its neighbours do
+    std::vector<Var> v = storage_vars(rank);
+    v[0] = Var("u");
+    dy(v) = p.loss_scaler ? cast<float>(scalar(1)) * in.image(p.loss_scaler.scale, {1}, "loss_scale")(0)
+                          : cast<float>(scalar(1));
+    return Array(dy, p.values[out].shape.folded(rank));
+}
+
+Func KernelValues::with_addends(const ir::Op &op, const Func &f) {
+    Func total("total");
+    std::vector<Var> v = storage_vars(in.rank(op.writes[0].value));
+    Expr e = f.defined() ? Expr(f(as_exprs(v))) : Expr(0.0f);
+    for (ValueId addend : ir::addends_of(op)) e += in.array(addend, "addend")(as_exprs(v));
+    total(v) = e;
+    return total;
+}
+
+void KernelValues::sum(const ir::Op &op) {
+    const ValueId out = op.writes[0].value;
+    in.arrays[out] = in.kept(out, with_addends(op, Func()), seen_shape(out));
+}
+
+}  // namespace cryolite::compiler

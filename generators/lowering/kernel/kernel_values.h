@@ -1,0 +1,56 @@
+#pragma once
+// The values of a kernel's operations as Funcs: forward values, gradients, norms from inner products, sums.
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "generators/lowering/kernel/kernel_inputs.h"
+
+namespace cryolite::compiler {
+
+class KernelValues {
+public:
+    /// Names of Funcs and arguments depend on places in the kernel alone, so that equal kernels have equal keys.
+    KernelValues(const StepProgram &p, const ir::Kernel &k, HalfProducts how = HalfProducts::dot_products);
+
+    KernelInputs in;
+    std::vector<std::pair<const ir::Op *, Func>> defined;  ///< in order
+    std::map<ParamId, Func> scattered;  ///< beside the product of a tied table, its embedding's gradient
+    std::map<const ir::Op *, Func> ghost_norms;
+
+    /// This kernel's operation of that kind on a parameter, null without one.
+    template <typename Kind> const Kind *find(ParamId w) const {
+        for (OpId id : k.ops)
+            if (auto *found = ir::as<Kind>(p.ops[id]); found && found->w == w) return found;
+        return nullptr;
+    }
+    /// What a call read and made, as this kernel sees it, with its parameters bound.
+    ::cryolite::Call seen(const ir::Op &op, CallId c);
+    /// The scalars of a step, given at run time: those of all, or of the group that a parameter belongs to.
+    Expr scalar(int index, ParamId of = {});
+
+private:
+    const StepProgram &p;
+    const ir::Kernel &k;
+    const HalfProducts how;  ///< factors of 16 bits are multiplied
+
+    void define(const ir::Op &op);
+    void forward(const ir::Op &op, CallId c);
+    void gradient(const ir::Op &op, const ir::Use &use);
+    void ghost_norm(const ir::Op &op, const ir::Norm &n);
+    void sum(const ir::Op &op);
+    std::vector<Array> inputs(const ir::Op &op, CallId c);
+    Func half_products(CallId c, const Func &f) const;
+    void check_arity(const ir::Op &op, const Func &f, int rank) const;
+    Factors factors(const ir::Op &op, ParamId w, const ir::Use &use);
+    Func rounded_factor(const Func &f) const;
+    Array adjoint(ValueId dy, ValueId out);
+    Func with_addends(const ir::Op &op, const Func &f);
+    Shape seen_shape(ValueId value) { return p.values[value].shape.folded(in.rank(value)); }
+};
+
+/// Whether each element of `f` is written by its updates alone.
+bool starts_undefined(const Func &f);
+
+}  // namespace cryolite::compiler

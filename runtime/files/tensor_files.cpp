@@ -1,0 +1,77 @@
+#include "runtime/files/tensor_files.h"
+
+#include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+using nlohmann::json;
+
+namespace {
+
+/// Tensor -> name of its file.
+std::map<std::string, std::string> read_weight_map(const fs::path &index) {
+    const json j = json::parse(read_file(index), nullptr, false);
+    const auto map = j.is_object() ? j.find("weight_map") : j.end();
+    if (!j.is_object() || map == j.end() || !map->is_object())
+        fail("{}: expected an object of JSON with a weight_map of tensors and their files", index.string());
+    std::map<std::string, std::string> files;
+    for (const auto &[tensor, file] : map->items()) {
+        if (!file.is_string()) fail("{}: weight_map: the file of {} is no string", index.string(), shown(tensor));
+        const fs::path name = file.get<std::string>();
+        if (name.filename() != name || name == ".." || name == ".")
+            fail("{}: weight_map: {} is in {}, expected a file of the same folder", index.string(), shown(tensor),
+                 shown(file.get<std::string>()));
+        files[tensor] = name.string();
+    }
+    if (files.empty()) fail("{}: weight_map lists no tensor", index.string());
+    return files;
+}
+
+}  // namespace
+
+TensorFiles::TensorFiles(const fs::path &path) : path_(path) {
+    const fs::path one = path / "model.safetensors", index = path / "model.safetensors.index.json";
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored))
+        open(path);
+    else if (is_there(one))
+        open(one);
+    else if (is_there(index))
+        open_shards(index);
+    else
+        fail("{} has no model.safetensors, nor a model.safetensors.index.json with the names of several files; weights "
+             "in other formats, as pytorch_model.bin, are not read: save them with safe_serialization=True",
+             path.string());
+}
+
+void TensorFiles::open(const fs::path &file) {
+    files_.push_back(std::make_unique<SafetensorsFile>(file));
+    for (const TensorEntry &e : files_.back()->entries()) tensors_.push_back({files_.back().get(), &e});
+}
+
+void TensorFiles::open_shards(const fs::path &index) {
+    const std::map<std::string, std::string> where = read_weight_map(index);
+    std::set<std::string> names;
+    for (auto &[tensor, file] : where) names.insert(file);
+    for (const std::string &name : names) {
+        if (!is_there(path_ / name))
+            fail("{} is not there, which {} names: copy or download it, too", (path_ / name).string(),
+                 index.filename().string());
+        open(path_ / name);
+    }
+    for (auto &[tensor, file] : where) {
+        const auto of = std::ranges::find_if(files_, [&](auto &f) { return f->path() == path_ / file; });
+        (*of)->at(tensor);
+    }
+    for (const Tensor &t : tensors_)
+        if (const auto at = where.find(t.name()); at == where.end() || path_ / at->second != t.file->path())
+            fail("{}: tensor {} is not what {} has there: it names {}", t.file->path().string(), shown(t.name()),
+                 index.filename().string(), at == where.end() ? "none of this name" : at->second);
+}
+
+}  // namespace cryolite
