@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/cryolite/cli/commands.h"
-#include "apps/cryolite/commands/sample/sample/sampler.h"
+#include "apps/cryolite/commands/sample/sampler.h"
 #include "apps/cryolite/endings/divergence.h"
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/run/run_folder.h"

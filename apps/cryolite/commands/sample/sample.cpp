@@ -6,7 +6,7 @@
 #include "apps/cryolite/cli/config_file.h"
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
-#include "apps/cryolite/commands/sample/sample/sampler.h"
+#include "apps/cryolite/commands/sample/sampler.h"
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/session.h"

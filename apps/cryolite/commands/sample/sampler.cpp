@@ -1,4 +1,4 @@
-#include "apps/cryolite/commands/sample/sample/sampler.h"
+#include "apps/cryolite/commands/sample/sampler.h"
 
 #include <algorithm>
 #include <chrono>
