@@ -29,6 +29,9 @@ for app in gpt llama; do
     CRYOLITE_PEERS_PYTHON=$work/answers "$command" bench $app "${tiny[@]}" --peers > out 2> err || fail "$app: $(tail -3 err)"
     [ "$(grep '"event":"peer"' out | grep -c '"best_s":0.1,"median_s":0.1')" = 3 ] || fail "$app: $(cat out)"
 done
+recurrent=(bench "$1/tests/programs/recurrent.cpp" --layers 1 --width 16 --context 8 --batch 2 --vocab 65 --steps 1 --cache "$work/cache" --json)
+CRYOLITE_PEERS_PYTHON=$work/no_torch "$command" "${recurrent[@]}" --peers > out 2> err
+[ "$(grep -c 'import of torch halted' err)" = 3 ] || fail "recurrent: its script does not come as far as its import of torch: $(cat err)"
 "$command" bench digits --peers --steps 1 --cache "$work/cache" > out 2> err
 [ $? = 2 ] && grep -q 'does not say what does the same work in PyTorch' err || fail "digits: $(cat err)"
 exit $((failures > 0))

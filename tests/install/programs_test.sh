@@ -19,6 +19,7 @@ text=$1/apps/gpt/data/tinyshakespeare.txt
 learns my_model 0.8 "$programs/my_model.cpp" --data "$text" --steps 150 --layers 1 --width 32 --eval-every 0
 grep -q "no loop schedule" my_model.err && fail "my_model: a norm of rows has loops anyway: $(cat my_model.err)"
 learns smoother 0.8 "$programs/smoother.cpp" --data "$text" --steps 150 --reach 5 --eval-every 0
+learns recurrent 0.8 "$programs/recurrent.cpp" --data "$text" --steps 100 --layers 1 --width 32 --eval-every 0
 grep -q "CausalFilter has no loop schedule for forward" smoother.err || fail "no note of the loops that nobody wrote"
 learns classifier 0.2 "$programs/classifier.cpp" --data "$1/apps/digits/data/digits.csv.gz" --steps 300
 # y = x0 x1 + 0.3 x2, in a table of its own; numbers are predicted, and what is wrong with them is named by its line.
