@@ -118,7 +118,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "head-rows",
           .value = "ROWS",
           .group = schedule,
-          .help = "of a block of the head and its loss; 0: whole; auto: whole while that is small",
+          .help = "of a chunk of the head and its loss; 0: whole; auto: whole while that is small",
           .range = WholeRange{0, 1 << 20},
           .words = {{"auto", -1}},
           .on_resume = free,

@@ -23,7 +23,7 @@ struct StepConfig {
     double clip = 0;                                             ///< largest norm of the gradient; 0: any
     std::string optimizer = "adamw";
     std::string update = "auto", group = "auto";
-    int head_rows = -1;              ///< of a block of the head and its loss; 0: whole, -1: as the compiler chooses
+    int head_rows = -1;              ///< of a chunk of the head and its loss; 0: whole, -1: as the compiler chooses
     std::string recompute = "auto";  ///< as it was given
     uint64_t budget = 0;             ///< bytes that a step may take, which follow from that; 0: any
     std::string dialect = "halide";

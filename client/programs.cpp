@@ -182,7 +182,7 @@ std::optional<int> count_in(const json &j, const char *name) {
 
 /// One line of the program's stdout; false when it says nothing of its progress.
 bool read_progress(std::string_view line, Building &state, const std::function<void(int, int, int)> &progress,
-                   const PhaseWords &phase) {
+                   const ProgressWords &phase) {
     json j = json::parse(line, nullptr, false);
     if (!j.is_object()) j = json::object();
     const std::optional<int> done = count_in(j, "done"), total = count_in(j, "total"), cached = count_in(j, "cached");
@@ -200,7 +200,7 @@ bool read_progress(std::string_view line, Building &state, const std::function<v
 }
 
 Building build_bundle(const Program &program, const BundleRequest &request, const Cache &cache, const fs::path &folder,
-                      const std::function<void(int, int, int)> &progress, const PhaseWords &phase) {
+                      const std::function<void(int, int, int)> &progress, const ProgressWords &phase) {
     Building state;
     ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()},
                            .program = descriptor_of(program)};
@@ -301,7 +301,7 @@ std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key
 }
 
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
-                        const std::function<void(int, int, int)> &progress, const PhaseWords &phase) {
+                        const std::function<void(int, int, int)> &progress, const ProgressWords &phase) {
     const auto start = std::chrono::steady_clock::now();
     const json parts = parts_of(program, request, cache);
     const std::string key = sha256_hex(parts.dump());

@@ -78,11 +78,11 @@ std::string bundle_parts(const Program &program, const BundleRequest &request, c
 std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key);
 
 /// Called with a word of what a program does before its first kernel, where that takes seconds.
-using PhaseWords = std::function<void(const std::string &)>;
+using ProgressWords = std::function<void(const std::string &)>;
 
 /// The bundle from the cache, or built now by running the program (`progress(done, total, cached)`
 /// meanwhile). Errors: the program's own message.
 BundleResult get_bundle(const Program &program, const BundleRequest &request, const Cache &cache,
-                        const std::function<void(int, int, int)> &progress, const PhaseWords &phase = {});
+                        const std::function<void(int, int, int)> &progress, const ProgressWords &phase = {});
 
 }  // namespace cryolite

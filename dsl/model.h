@@ -1,5 +1,5 @@
 #pragma once
-// A model: layers, how they are joined, and the parameters of its generator program.
+// A model: layers, how they are connected, and the parameters of its generator program.
 
 #include <memory>
 #include <string>

@@ -10,7 +10,7 @@
 //   s(net.gelu).store_at(forward);              // rematerialised by the backward pass
 //   s.budget(2e9);                              // rematerialises until the step fits into so many bytes
 //   s(net.up).dialect(onednn);                  // this implementation of the product
-//   s(d(net)).distribute(workers);              // added over workers, each updates its part
+//   s(d(net)).distribute(workers);              // added over workers, each updates its shard
 //   s(d(net.up.W)).compute_at(next(net.up.W)).where_legal();  // or not, with --clip 1 and micro-batches
 //   s.lines("loops(up, forward): rows=4");      // lines as text (lines.h), of loops too
 //   s.automatic();                              // chooses lines where there are none; programs without any get it

@@ -72,7 +72,7 @@ struct ParamGroup {
 /// Operations that share a loop nest.
 struct Kernel {
     std::string name = {};
-    std::string pass = {};                             ///< forward, backward, update, rebuild
+    std::string pass = {};                             ///< forward, backward, update, rematerialise
     std::vector<OpId> ops = {};                        ///< in order
     OpId anchor = {};                                  ///< owns the loop nest; none: it is pointwise
     std::vector<OpId> side_products = {};              ///< its other operations that alone would own a loop nest

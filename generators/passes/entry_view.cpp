@@ -38,7 +38,7 @@ OpId EntryView::mate(OpId id, Nature n) const {
     return found;
 }
 
-void EntryView::join(OpId id, OpId into, const std::string &how) {
+void EntryView::fuse_into(OpId id, OpId into, const std::string &how) {
     p.ops[id].placed = how + " " + p.ops[into].name;
     const KernelId from = p.ops[id].kernel, to = p.ops[into].kernel;
     if (from == to) return;

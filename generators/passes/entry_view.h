@@ -26,7 +26,7 @@ public:
     /// An operation of this nature in the same kernel; none.
     OpId mate(OpId id, Nature n) const;
     /// Moves an operation, and all that shares its kernel, into another one's.
-    void join(OpId id, OpId into, const std::string &how);
+    void fuse_into(OpId id, OpId into, const std::string &how);
     bool feeds(OpId writer, OpId reader) const;
     /// An operation of a third kernel that reads, through others or not, what one of two kernels makes, and that the
     /// other kernel needs: they cannot be one. None: they can.

@@ -62,7 +62,7 @@ inline constexpr Rule own_update{"own-update", "a gradient can only be placed in
     operands_gone{"operands-gone", "its update is placed at forward, when the operands of the gradient are gone"},
     placed_by_gradient{"placed-by-gradient", "an update is placed by placing its gradient, or at forward"},
     sum_of_workers{"sum-of-workers",
-                   "the gradients of {} workers are added first, and each worker updates its part of the sum"},
+                   "the gradients of {} workers are added first, and each worker updates its shard of the sum"},
     sum_of_parts{"sum-of-parts",
                  "--deterministic adds the gradients of {} parts of a batch in a tree, and the update reads their sum"},
     not_a_product{"not-a-product", "the gradient is computed together with others of its layer, or of all rows at "

@@ -39,7 +39,7 @@ struct StepOptions {
     int workers = 1;     ///< whose gradients are added
     int parts = 0;       ///< of a batch, whose gradients are added in a tree: a multiple of workers; 0: one for each
     bool groups = true;  ///< layers share kernels
-    int head_rows = -1;  ///< of a block of the head and its loss; 0: they are whole, -1: whole while that is small
+    int head_rows = -1;  ///< of a chunk of the head and its loss; 0: they are whole, -1: whole while that is small
     std::string dialect = "halide";             ///< what computes products where no line says it and it can
     bool tfloat32 = false;                      ///< a dialect may round the factors of products to 10 bits
     std::vector<std::string> freeze = {};       ///< patterns of parameters that are not trained: "h.*.mlp.*"

@@ -46,7 +46,7 @@ void sum_over_workers(StepProgram &p, const Context &cx);
 void select_dialects(StepProgram &p, const Context &cx);
 void plan_memory(StepProgram &p, const Context &cx);
 
-/// What a call of a block of the head is in an entry.
+/// What a call of a chunk of the head is in an entry.
 ir::Op block_op(const StepProgram &p, CallId c, ir::Forward::When when);
 
 }  // namespace cryolite::compiler

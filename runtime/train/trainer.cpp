@@ -113,7 +113,7 @@ void Trainer::put(int buffer, std::span<const float> row_major) {
     to_storage(b, row_major, storage_);
     const int beside = plan().master_of(buffer);
     if (const auto &shares = shares_[size_t(buffer)]; !shares.empty()) {
-        // What is never written takes no memory: a worker has its own part of the optimizer state only.
+        // What is never written takes no memory: a worker has its own shard of the optimizer state only.
         for (const Share &s : shares)
             if (Executor *holder = holder_of(s))
                 holder->upload(buffer, reinterpret_cast<const char *>(storage_.data()) + s.begin, s.bytes, s.begin);

@@ -147,7 +147,7 @@ public:
     std::string write_state(const fs::path &path);
     /// As the parameters' file, of their averages.
     std::string write_averages(const fs::path &path);
-    /// What a process that writes no files does while rank 0 writes both: sends its part of the state.
+    /// What a process that writes no files does while rank 0 writes both: sends its shard of the state.
     void send_state();
     void read_state(const fs::path &path);
     /// The value of every process of the run. Waits for all.

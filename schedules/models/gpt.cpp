@@ -12,7 +12,7 @@ void schedule_gpt(Gpt &net, Step &s) {
         s(b.project).compute_at(b.drop1);  // the mask in the epilogue, too
         s(b.down).compute_at(b.drop2);
     }
-    s(d(net)).distribute(workers);  // added over workers as soon as they exist; each updates its part
+    s(d(net)).distribute(workers);  // added over workers as soon as they exist; each updates its shard
 }
 
 }  // namespace cryolite

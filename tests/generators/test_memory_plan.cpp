@@ -101,7 +101,7 @@ TEST_CASE("memory plan: on a device, arrays begin where one of its buffers can")
     CHECK(norms > 10);
 }
 
-TEST_CASE("memory plan: a budget takes smaller blocks of the head where that costs least") {
+TEST_CASE("memory plan: a budget takes smaller chunks of the head where that costs least") {
     // 1024 rows of 17000 logits: blocks of 256 where nothing is asked.
     const ModelArguments wide{{"layers", "12"},   {"heads", "4"}, {"width", "128"},
                               {"context", "128"}, {"batch", "8"}, {"vocab", "17000"}};

@@ -72,7 +72,7 @@ TEST_CASE("step moves: what a step has is taken apart, and no move is what it ha
     CHECK(!has(moves("s.automatic()"), "s.automatic()"));
 }
 
-TEST_CASE("step moves: blocks of the head, whole again or of another size") {
+TEST_CASE("step moves: chunks of the head, whole again or of another size") {
     const std::vector<StepMove> whole = moves("");
     CHECK(has(whole, "s(wte.transposed).compute_at(loss, 32)"));
     CHECK(has(whole, "s(wte.transposed).compute_at(loss, 64)"));

@@ -33,7 +33,7 @@ for flags in "" "--recompute 30MB" "--clip 1 --update backward"; do
     echo "nano $flags: $flops FLOPs a step"
     [ -n "$flops" ] && [ "$flops" = "${same:=$flops}" ] || fail "nano $flags: $flops FLOPs a step, not $same"
 done
-# Values rematerialised change no bit, those that the blocks of the head read among them; neither do they to evaluate.
+# Values rematerialised change no bit, those that the chunks of the head read among them; neither do they to evaluate.
 losses() { # losses FLAGS...
     "$command" train gpt --preset nano --cache "$work/cache" --out "$work/run $*" --steps 4 --head-rows 128 --json "$@" 2> "$work/err" |
         grep -o '"[a-z_]*loss":[0-9.]*' || fail "train $*: $(tail -3 "$work/err")"

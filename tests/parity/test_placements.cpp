@@ -110,7 +110,7 @@ TEST_CASE("placements: the head and its loss by blocks of rows, in bf16, clipped
             for (int accumulate : {1, 2}) check_blocks(precision, clip, accumulate);
 }
 
-TEST_CASE("placements: blocks of the head evaluate and predict as the whole head does, and take less memory") {
+TEST_CASE("placements: chunks of the head evaluate and predict as the whole head does, and take less memory") {
     json args = {{"layers", 1}, {"heads", 2}, {"width", 16}, {"context", 32}, {"batch", 4}, {"vocab", 401}};
     TrainingCase whole(args, "--head-rows 0"), blocks(args, "--head-rows 32");
     for (int rows : {4, 3}) {

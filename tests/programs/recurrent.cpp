@@ -1,4 +1,4 @@
-// A language model without attention: blocks of a gated linear recurrence and a gated unit (SwiGLU), no schedule written.
+// A language model without attention and without a schedule: blocks of a gated linear recurrence and a gated unit.
 //   ./cryolite train recurrent.cpp --data my.txt --layers 4 --width 128
 
 #include "generators/cryolite.h"
@@ -15,10 +15,10 @@ struct RecurrentBlock {
 
     RecurrentBlock(const std::string &path, int width)
         : norm1(path + ".norm1", width), norm2(path + ".norm2", width), keep(path + ".keep", width, width),
-          come(path + ".come", width, width), open(path + ".open", width, width), project(path + ".project", width, width),
-          gate(path + ".gate", width, 2 * width), up(path + ".up", width, 2 * width),
-          down(path + ".down", 2 * width, width), sigmoid(path + ".sigmoid"), silu(path + ".silu"),
-          scan(path + ".scan"), act(path + ".act") {}
+          come(path + ".come", width, width), open(path + ".open", width, width),
+          project(path + ".project", width, width), gate(path + ".gate", width, 2 * width),
+          up(path + ".up", width, 2 * width), down(path + ".down", 2 * width, width), sigmoid(path + ".sigmoid"),
+          silu(path + ".silu"), scan(path + ".scan"), act(path + ".act") {}
 
     Tensor operator()(Tensor x) {
         Tensor n = norm1(x), a = sigmoid(keep(n));

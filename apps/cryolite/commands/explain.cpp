@@ -314,7 +314,7 @@ private:
                     computes |= s.name == "d(" + parameter + ")";
                 }
                 if (update)
-                    return {c.worker >= 0 && pass == "step" ? plan_.workers > 1 ? "in parts, by workers" : "in parts"
+                    return {c.worker >= 0 && pass == "step" ? plan_.workers > 1 ? "in shards, by workers" : "in shards"
                             : computes                      ? "with its gradient"
                             : pass == "deferred" || pass == "flush" ? "forward, at its next use"
                                                                     : "separate",

@@ -71,7 +71,7 @@ bool FuzzTrials::refuse(FuzzCase &c, int64_t &budget, const std::string &words) 
         const int number = std::stoi(found[1]);
         if (std::ranges::count(c.without, number)) return false;
         c.without.push_back(number);
-    } else if (words.find("the step schedule joins") != std::string::npos && c.without.size() < 255) {
+    } else if (words.find("the step schedule fuses") != std::string::npos && c.without.size() < 255) {
         c.without.clear();  // of several lines together: without any of them
         for (int n = 1; n <= 255; n++) c.without.push_back(n);
     } else if (words.find("does not fit into") != std::string::npos && budget) {

@@ -12,7 +12,7 @@ struct StepMove {
 };
 
 /// Of a program that all passes have been through: which stages share a kernel and which no longer do, where each
-/// update lives, blocks of the head, dialects of products, widths of panels, values that the backward pass
+/// update lives, chunks of the head, dialects of products, widths of panels, values that the backward pass
 /// rematerialises, and chosen lines where nobody asked for them. Those that may save most come first.
 std::vector<StepMove> moves_of(StepProgram &p);
 

@@ -26,8 +26,8 @@ public:
     }
     void defaults() {
         for (OpId id : e.entry.ops) {
-            if (auto *f = ir::as<ir::Forward>(p.ops[id]); f && p.is_sum(f->call)) join_residual(id, *f);
-            if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) join_sibling(id, *g);
+            if (auto *f = ir::as<ir::Forward>(p.ops[id]); f && p.is_sum(f->call)) fuse_residual(id, *f);
+            if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) fuse_sibling(id, *g);
         }
     }
     void apply(ir::Line &l) {
@@ -82,8 +82,8 @@ private:
         l.met(s);
         if (l.saves) p.ops[s].why = "chosen for the bytes it saves";
     }
-    /// x + f(...): the addition joins the kernel of f when nothing else in the pass reads f.
-    void join_residual(OpId s, const ir::Forward &f) {
+    /// x + f(...): the addition is fused into the kernel of f when nothing else in the pass reads f.
+    void fuse_residual(OpId s, const ir::Forward &f) {
         const auto &inputs = p.calls[f.call].inputs;
         for (size_t k = inputs.size(); k-- > 0;) {
             const ValueId v = p.operand(p.ops[s], inputs[k]);
@@ -93,17 +93,17 @@ private:
             if (p.source(*ir::call_of(p.ops[maker])).rank() != 2 || must_be_stored_for(maker, v)) continue;
             p.values[v].stored = false;
             p.ops[maker].placed = "at " + p.ops[s].name;
-            return e.join(s, maker, "with");
+            return e.fuse_into(s, maker, "with");
         }
     }
     /// Gradients of one call over the same rows and of the same shape share a loop nest.
-    void join_sibling(OpId s, const ir::ParamGrad &g) {
+    void fuse_sibling(OpId s, const ir::ParamGrad &g) {
         auto &earlier = gradients[g.call];
         if (p.layer(g.call).nature != Nature::anchor && !g.accumulate)
             for (OpId t : earlier)
                 if (const auto *other = ir::as<ir::ParamGrad>(p.ops[t]);
                     !other->accumulate && p.parameters[other->w].shape == p.parameters[g.w].shape) {
-                    e.join(s, t, "with");
+                    e.fuse_into(s, t, "with");
                     break;
                 }
         earlier.push_back(s);
@@ -118,7 +118,7 @@ private:
         if (auto *f = ir::as<ir::Forward>(p.ops[s]); l.how == ir::Line::at && f && f->when == ir::Forward::remat)
             for (OpId r : e.readers(p.ops[s].writes[0].value))
                 if (p.ops[r].kernel != p.ops[t].kernel) return true;
-        // What each has been joined with comes along.
+        // What each has been fused with comes along.
         const OpId first = before ? s : t, later = before ? t : s;
         const bool apart = p.ops[s].kernel != p.ops[t].kernel;
         if (apart && e.mate(first, Nature::anchor)) {
@@ -129,9 +129,9 @@ private:
         if (l.how == ir::Line::with && apart && !e.mate(first, Nature::anchor))
             if (OpId anchor = e.mate(later, Nature::anchor))
                 refuse(l, {rules::prologue_is_not_stored, p.ops[anchor].name}, ".compute_root()");
-        if (apart) check_joined(l, s, t);
+        if (apart) check_fused(l, s, t);
         if (l.how == ir::Line::at) not_stored(l, s, t, first, later);
-        e.join(s, t, l.how == ir::Line::at ? "at" : "with");
+        e.fuse_into(s, t, l.how == ir::Line::at ? "at" : "with");
         if (sum) leave_unstored(sum, s);
         return true;
     }
@@ -155,7 +155,7 @@ private:
         p.ops[sum].placed = "at " + p.ops[reader].name;
     }
     /// Whether one kernel can hold what two do.
-    void check_joined(ir::Line &l, OpId s, OpId t) const {
+    void check_fused(ir::Line &l, OpId s, OpId t) const {
         if (OpId other = e.between(p.ops[s].kernel, p.ops[t].kernel))
             refuse(l, {rules::between, p.ops[other].name}, ".compute_root()");
         ir::Kernel both{.ops = e.mates(s)};

@@ -52,7 +52,7 @@ private:
 
     [[noreturn]] void fail_cycle() const {
         auto stuck = std::ranges::find_if(kernels, [&](KernelId k) { return waits[size_t(k.index)] > 0; });
-        fail("the step schedule joins '{}' with stages that both precede and follow a kernel between them; compute one "
+        fail("the step schedule fuses '{}' with stages that both precede and follow a kernel between them; compute one "
              "of them at "
              "root",
              p.ops[p.kernels[*stuck].ops[0]].name);
@@ -124,7 +124,10 @@ private:
             auto *f = ir::as<ir::Forward>(op);
             const bool update = ir::is<ir::Update>(op) || ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ||
                                 ir::is<ir::NextState>(op) || ir::is<ir::NextLossScale>(op);
-            k.pass = f && f->when == ir::Forward::remat ? "rebuild" : f ? "forward" : update ? "update" : "backward";
+            k.pass = f && f->when == ir::Forward::remat ? "rematerialise"
+                     : f                                ? "forward"
+                     : update                           ? "update"
+                                                        : "backward";
             k.name += (k.name.empty() ? "" : " + ") + op.name;
         }
         choose_anchor(k);

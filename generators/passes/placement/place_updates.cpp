@@ -132,7 +132,7 @@ private:
     void fuse_update(ParamId w, const std::string &why) {
         if (!cx.options.accumulate) p.values[p.parameters[w].gradient].stored = false;
         ir::Op &update = p.ops[of(w).update];
-        for (OpId g : of(w).gradients) e.join(g, of(w).update, "at");
+        for (OpId g : of(w).gradients) e.fuse_into(g, of(w).update, "at");
         update.why = why, update.placed = "with its gradient", update.rule.clear();
     }
 };

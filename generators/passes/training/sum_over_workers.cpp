@@ -50,7 +50,7 @@ void sum_over_workers(StepProgram &p, const Context &) {
     for (KernelId k : kernels) step.ops.insert(step.ops.end(), p.kernels[k].ops.begin(), p.kernels[k].ops.end());
     number_versions(p, step);
     if (asked && asked->open())
-        asked->verdict = {.is = ir::Verdict::legal, .words = "each update adds its part of the gradients"};
+        asked->verdict = {.is = ir::Verdict::legal, .words = "each update adds its shard of the gradients"};
 }
 
 }  // namespace cryolite::compiler

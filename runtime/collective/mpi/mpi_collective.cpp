@@ -83,7 +83,7 @@ public:
     void give_up() override {}
     bool broken() const override { return watch.any_lost(); }
 
-    // Each rank has the optimizer state of its own parts alone: without one of them there is nothing to save.
+    // Each rank has the optimizer state of its own shards alone: without one of them there is nothing to save.
     bool begin_update() override { return !broken(); }
     void settle() override {}
     bool settled() const override { return false; }

@@ -52,7 +52,7 @@ public:
     void give_up() override { beside_->give_up(); }
     bool broken() const override { return beside_->broken(); }
 
-    // Each GPU has the optimizer state of its own parts alone, and goes on when the host has: without one of them there
+    // Each GPU has the optimizer state of its own shards alone, and goes on when the host has. Without one there
     // is nothing to save.
     bool begin_update() override { return !broken(); }
     void settle() override {}
