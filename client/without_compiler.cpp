@@ -47,7 +47,7 @@ void fail_not_compiled(const std::string &app, const json &parts, const Cache &c
          "compiler.{}\n"
          "Run `cryolite explain {}` with the same flags and --cache DIR in a build that has one (./cryolite), on a "
          "machine "
-         "with this processor, and copy DIR here; `sample` takes the bundle of --batch 1 --clip 0",
+         "with this processor, and copy DIR here",
          cache.folder().string(), app, nearest, app);
 }
 

@@ -27,6 +27,7 @@ cryolite::WeightFiles llama_files() {
                 "initializer_range": 0.02, "bos_token_id": "$end_of_text", "eos_token_id": "$end_of_text",
                 "torch_dtype": "float32"})",
                        .also = R"({"head_dim": "$width/$heads", "rope_interleaved": false, "use_sliding_window": false,
+                "use_mrope": false,
                 "layer_types": {"$every": "full_attention"},
                 "rope_parameters": {"$rope-factor": {"1": {"rope_type": "default", "rope_theta": "$rope-base"},
                     "*": {"rope_type": "llama3", "rope_theta": "$rope-base", "factor": "$rope-factor",
@@ -41,7 +42,8 @@ cryolite::WeightFiles llama_files() {
                                 "initializer_range", "use_cache", "pretraining_tp", "sliding_window",
                                 "max_window_layers", "is_llama_config"},
                        .ignored = {"architectures", "torch_dtype", "dtype", "transformers_version", "_name_or_path",
-                                   "transformers.js_config"}}};
+                                   "_attn_implementation_autoset", "transformers.js_config", "unsloth_fixed",
+                                   "unsloth_version"}}};
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void schedule(cryolite::Vision &net, cryolite::Step &s) {
 
 int main(int argc, char **argv) {
     cryolite::ProgramInfo info{.name = "vision"};
-    info.data = "fashion-mnist";
+    info.data = "fashion-mnist", info.peer = "torch_vision.py";
     info.presets = {
         {"resnet",
          {{"transformer", "false"},

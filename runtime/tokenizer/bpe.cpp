@@ -103,16 +103,22 @@ std::vector<Bpe::Pair> Bpe::pairs() const {
 
 /// Leftmost first among equals. A heap makes it n log n, since a piece may be as long as a file.
 void Bpe::encode(std::string_view piece, std::vector<int> &tokens) const {
-    const auto count = static_cast<int32_t>(piece.size());
-    std::vector<Symbol> symbols(piece.size());
+    std::vector<Symbol> symbols;
+    symbols.reserve(piece.size());
     std::priority_queue<Candidate> heap;
     const auto consider = [&](int32_t left) {
         if (left < 0 || symbols[left].after < 0) return;
         const Merge merge = find(symbols[left].token, symbols[symbols[left].after].token);
         if (merge.token >= 0) heap.push({merge, left});
     };
-    for (int32_t i = 0; i < count; ++i)
-        symbols[i] = {byte_token_[static_cast<unsigned char>(piece[i])], i - 1, i + 1 < count ? i + 1 : -1};
+    for (const char c : piece)
+        if (const auto byte = static_cast<unsigned char>(c); has(byte)) {
+            const auto i = static_cast<int32_t>(symbols.size());
+            symbols.push_back({byte_token_[byte], i - 1, i + 1});
+        }
+    if (symbols.empty()) return;
+    symbols.back().after = -1;
+    const auto count = static_cast<int32_t>(symbols.size());
     for (int32_t i = 0; i < count; ++i) consider(i);
     while (!heap.empty()) {
         const auto [merge, left] = heap.top();

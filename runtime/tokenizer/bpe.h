@@ -27,9 +27,12 @@ public:
         Merge merge;
     };
 
+    Bpe() { byte_token_.fill(-1); }
     /// Before the first `add`: for so many merges.
     void reserve(size_t merges);
+    /// A byte that is never set has no token, and `encode` leaves it out.
     void set_byte(unsigned char byte, int token) { byte_token_[byte] = token; }
+    bool has(unsigned char byte) const { return byte_token_[byte] >= 0; }
     void add(const Pair &pair);
     /// Appends the tokens of a piece.
     void encode(std::string_view piece, std::vector<int> &tokens) const;
@@ -43,7 +46,7 @@ private:
         Merge merge;
     };
     std::vector<Slot> slots_;
-    std::array<int, 256> byte_token_{};
+    std::array<int, 256> byte_token_;  ///< -1: none
 
     Merge find(int left, int right) const;
 };

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "runtime/tokenizer/pattern.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 
@@ -100,7 +102,7 @@ public:
                 if (whole != whole_.end())
                     tokens.push_back(whole->second);
                 else
-                    bpe_.encode(piece, tokens);
+                    tell_left_out(piece), bpe_.encode(piece, tokens);
             },
             sink);
         auto between = [&](std::string_view part) {
@@ -128,6 +130,18 @@ private:
     std::map<std::string, int, std::less<>> whole_;  ///< pieces that are tokens whatever the merges make of them
     Bpe bpe_;
     std::string json_;
+    int missing_ = 0;  ///< bytes without a token
+    mutable std::atomic<bool> told_{false};
+
+    /// Once. PyPI's `tokenizers` leaves such bytes out without a word.
+    void tell_left_out(std::string_view piece) const {
+        if (!missing_ || told_) return;
+        const auto at = std::ranges::find_if(piece, [&](char c) { return !bpe_.has(static_cast<unsigned char>(c)); });
+        if (at == piece.end() || told_.exchange(true)) return;
+        tell("warning: the tokenizer has no token for the byte 0x{:02x}, which is left out of the tokens, as PyPI's "
+             "`tokenizers` does; {} of the 256 bytes have none",
+             static_cast<unsigned char>(*at), missing_);
+    }
 
     void split(std::string_view piece, size_t level, PieceEncoder &encoder) const {
         if (level == patterns_.size()) return encoder.add(piece);
@@ -214,8 +228,10 @@ private:
         }
         for (const int b : bytes_in_order()) {
             const std::string character = characters_of_bytes(std::string(1, static_cast<char>(b)));
-            if (!vocabulary.contains(character)) fail("model.vocab has no token for the byte 0x{:02x}", b);
-            bpe_.set_byte(static_cast<unsigned char>(b), vocabulary.at(character).get<int>());
+            if (vocabulary.contains(character))
+                bpe_.set_byte(static_cast<unsigned char>(b), vocabulary.at(character).get<int>());
+            else
+                missing_++;
         }
         for (size_t id = 0; id < pieces_.size(); id++)
             if (pieces_[id].empty()) fail("no token has the number {}, and there is one with {}", id, size() - 1);

@@ -86,6 +86,83 @@ TEST_CASE("--init FOLDER: GPT-2's own config.json, as it is published") {
     CHECK_ERROR(read(), "scale_attn_by_inverse_layer_idx");
 }
 
+TEST_CASE("--init FOLDER: config.json of SmolLM2-135M, Llama 3.2 1B and Qwen2.5-0.5B, as they are published") {
+    struct Published {
+        const char *config;
+        std::map<std::string, std::string> params;
+    };
+    for (const Published &p :
+         {Published{R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+            "bos_token_id": 0, "eos_token_id": 0, "hidden_act": "silu", "hidden_size": 576,
+            "initializer_range": 0.041666666666666664, "intermediate_size": 1536, "is_llama_config": true,
+            "max_position_embeddings": 8192, "model_type": "llama", "num_attention_heads": 9, "num_hidden_layers": 30,
+            "num_key_value_heads": 3, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false,
+            "rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+            "transformers_version": "4.40.1", "use_cache": true, "vocab_size": 49152})",
+                    {{"layers", "30"},
+                     {"heads", "9"},
+                     {"kv-heads", "3"},
+                     {"width", "576"},
+                     {"hidden", "1536"},
+                     {"vocab", "49152"},
+                     {"tied", "true"},
+                     {"qkv-bias", "false"},
+                     {"norm-eps", "1e-05"},
+                     {"rope-base", "100000"},
+                     {"rope-factor", "1"}}},
+          Published{R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+            "bos_token_id": 128000, "eos_token_id": [128001, 128008, 128009], "head_dim": 64, "hidden_act": "silu",
+            "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 8192,
+            "max_position_embeddings": 131072, "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32,
+            "num_hidden_layers": 16, "num_key_value_heads": 8, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
+            "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+            "rope_theta": 500000.0, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+            "transformers_version": "4.45.0.dev0", "use_cache": true, "vocab_size": 128256})",
+                    {{"layers", "16"},
+                     {"heads", "32"},
+                     {"kv-heads", "8"},
+                     {"width", "2048"},
+                     {"hidden", "8192"},
+                     {"vocab", "128256"},
+                     {"tied", "true"},
+                     {"qkv-bias", "false"},
+                     {"rope-base", "500000"},
+                     {"rope-factor", "32"},
+                     {"rope-low", "1"},
+                     {"rope-high", "4"},
+                     {"rope-original", "8192"}}},
+          Published{R"({"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643,
+            "eos_token_id": 151643, "hidden_act": "silu", "hidden_size": 896, "initializer_range": 0.02,
+            "intermediate_size": 4864, "max_position_embeddings": 32768, "max_window_layers": 24,
+            "model_type": "qwen2", "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2,
+            "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": true,
+            "torch_dtype": "bfloat16", "transformers_version": "4.40.1", "use_cache": true, "use_mrope": false,
+            "use_sliding_window": false, "vocab_size": 151936})",
+                    {{"layers", "24"},
+                     {"heads", "14"},
+                     {"kv-heads", "2"},
+                     {"width", "896"},
+                     {"hidden", "4864"},
+                     {"vocab", "151936"},
+                     {"tied", "true"},
+                     {"qkv-bias", "true"},
+                     {"norm-eps", "1e-06"},
+                     {"rope-base", "1000000"},
+                     {"rope-factor", "1"}}}}) {
+        Folder f;
+        f.config = json::parse(p.config);
+        const std::string name = f.config["hidden_size"].dump();
+        CAPTURE(name);
+        TrainSettings s;
+        CHECK(error_of([&] { s = f.read(); }) == "");
+        for (auto &[param, text] : p.params) {
+            CAPTURE(param);
+            CHECK(s.params[param] == text);
+        }
+    }
+}
+
 TEST_CASE("--init FOLDER: a flag or a preset that contradicts config.json is refused") {
     Folder f;
     CHECK_ERROR(f.read({"--layers", "3"}), "--layers is \"3\", but --init has a model of 2 (" +
@@ -110,6 +187,7 @@ TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are
           Case{"attention_bias", true, "\"attention_bias\" is true, expected false"},
           Case{"head_dim", 16, "\"head_dim\" is 16, expected 8, --width / --heads"},
           Case{"use_sliding_window", true, "\"use_sliding_window\" is true, expected false"},
+          Case{"use_mrope", true, "\"use_mrope\" is true, expected false"},
           Case{"layer_types", {"sliding_attention"}, "\"layer_types\" is"},
           Case{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "\"rope_scaling.rope_type\" is"},
           Case{"rope_scaling", {{"rope_type", "llama3"}, {"odd", 4}}, "\"rope_scaling.odd\""},

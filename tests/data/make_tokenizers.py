@@ -1,5 +1,5 @@
-"""Makes tokenizers.json: two small tokenizers, with the pre-tokenizers of SmolLM2 and of Qwen 2.5, and the tokens that
-PyPI's `tokenizers` (made with 0.23.3) gives for 500 hard strings.
+"""Makes tokenizers.json: small tokenizers, with the pre-tokenizers of SmolLM2 and of Qwen 2.5, and one whose vocabulary
+lacks bytes, as SmolLM2's own does; and the tokens that PyPI's `tokenizers` (made with 0.23.3) gives for 504 hard strings.
 
 usage: make_tokenizers.py CHECKOUT
 """
@@ -28,6 +28,7 @@ def hard():
 
 TEXTS = ["", " ", "\n", "'", "a" * 70, "  " * 20, "the " * 12, "1" * 25, "\r\n\r\n", " 'll", "'LL", "é" * 9] + [hard() for _ in range(488)]
 CORPUS = (root / "apps/gpt/data/tinyshakespeare.txt").read_text()[:60000].split("\n") + [hard() for _ in range(3000)]
+TEXTS += ["thée", "th\x00e", "é", "the é\x00 the"]  # merges go over bytes without a token
 
 
 def smollm2():
@@ -45,13 +46,15 @@ def qwen():
 
 
 out = {"texts": TEXTS}
-for name, make in (("smollm2", smollm2), ("qwen", qwen)):
+for name, make in (("smollm2", smollm2), ("qwen", qwen), ("lacking", smollm2)):
     t = make()
     t.decoder = decoders.ByteLevel()
     # SmolLM2 has its special tokens first and in the vocabulary, Qwen behind it and beside.
     special = ["<|endoftext|>", "<|im_start|>"]
-    t.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=700, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-                                                      special_tokens=special if name == "smollm2" else [], show_progress=False))
+    lacking = name == "lacking"
+    t.train_from_iterator(CORPUS[:1500] if lacking else CORPUS, trainers.BpeTrainer(
+        vocab_size=200 if lacking else 700, initial_alphabet=[] if lacking else pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=special if name != "qwen" else [], show_progress=False))
     if name == "qwen":
         t.add_special_tokens([AddedToken(s, normalized=False) for s in special])
     file = json.loads(t.to_str())

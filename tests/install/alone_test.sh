@@ -47,11 +47,16 @@ for file in model optimizer; do
     cmp full/checkpoints/step-000003/$file.safetensors own/checkpoints/step-000003/$file.safetensors ||
         fail "other bits in $file.safetensors"
 done
-sample_alone() { alone sample own --prompt A --tokens 9 --temperature 0 --cache "$work/cache" > own.txt 2> err; }
-if sample_alone; then fail "it samples without a bundle for one sequence"; fi
-grep -qF -- "--batch 2 -> 1" err || fail "sample says $(cat err)"
-"$command" sample full --prompt A --tokens 9 --temperature 0 --cache "$work/cache" > full.txt 2> err || fail "sample: $(cat err)"
-sample_alone || fail "sample: $(cat err)"
+sample=(--prompt A --tokens 9 --temperature 0 --cache "$work/cache")
+alone sample own "${sample[@]}" > own.txt 2> err || fail "sample does not take the kernels of training: $(cat err)"
+if alone sample own "${sample[@]}" --compile > out 2> err; then fail "it samples without a bundle for one sequence"; fi
+grep -qF -- "--batch 2 -> 1" err || fail "sample --compile says $(cat err)"
+for way in "" --compile; do
+    "$command" sample full "${sample[@]}" $way > full.txt 2> err || fail "sample $way: $(cat err)"
+    cmp full.txt own.txt || fail "another text with sample $way"
+done
+grep -q "all from the cache" err && fail "sample --compile compiles nothing: $(cat err)"
+alone sample own "${sample[@]}" --compile > own.txt 2> err || fail "sample --compile: $(cat err)"
 cmp full.txt own.txt || fail "another text"
 
 # --- What is not there is named, and how to get it --------------------------------------------------

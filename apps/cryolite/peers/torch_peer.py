@@ -105,8 +105,14 @@ class InBackward:
         loss.backward()
 
 
-def run(a, make_model):
-    """Steps of `make_model(a)`, which returns the loss of (tokens, targets), both [batch, context]."""
+def token_batch(a):
+    """(tokens, targets), both [batch, context]."""
+    import torch
+    return torch.randint(a.vocab, (2, a.batch, a.context), device=a.device).unbind(0)
+
+
+def run(a, make_model, make_batch=token_batch):
+    """Steps of `make_model(a)`, which returns the loss of what `make_batch(a)` returns."""
     import torch
 
     # Where memory does not suffice for all, this process is the one to go.
@@ -125,11 +131,11 @@ def run(a, make_model):
     else:
         optimizer = make_optimizer(a, list(model.parameters()))
     forward = torch.compile(model) if a.mode == "compile" else model
-    tokens, targets = torch.randint(a.vocab, (2, a.batch, a.context), device=a.device).unbind(0)
+    batch = make_batch(a)
 
     def loss_of_batch():
         with torch.autocast(a.device, dtype=torch.bfloat16, enabled=a.precision == "bf16"):
-            return forward(tokens, targets)
+            return forward(*batch)
 
     def step():
         if a.mode == "backward":

@@ -10,6 +10,7 @@
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/session.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -23,6 +24,7 @@ struct SampleOptions {
     double temperature = 0.8;
     std::string cache;
     int threads = 0;
+    bool compile = false;  ///< kernels for one sequence
 };
 
 std::vector<std::pair<Setting, ValueRef>> sample_flags(SampleOptions &o) {
@@ -65,6 +67,8 @@ SampleOptions read_options(const std::vector<std::string> &arguments) {
         app.add_option("--" + flag.name, texts[flag.name], fmt::format("{} ({})", flag.help, otherwise))
             ->type_name(flag.value);
     }
+    app.add_flag("--compile", o.compile,
+                 "compile kernels for one sequence first, with which a token takes less time than with the run's own");
     read_line(app, arguments, "sample");
     Values v;
     for (auto &[name, text] : texts)
@@ -76,14 +80,16 @@ SampleOptions read_options(const std::vector<std::string> &arguments) {
 
 /// Before anything is compiled.
 void check_prompt(const std::string &prompt, const Tokenizer &tokenizer) {
+    std::vector<int> tokens;
     try {
-        tokenizer.encode(prompt);
+        tokens = tokenizer.encode(prompt);
     } catch (const Error &e) {
         fail_usage("--prompt: {}", e.what());
     }
+    if (tokens.empty() && !prompt.empty()) fail_usage("--prompt: none of its bytes has a token");
 }
 
-/// The run's own settings, for one sequence at a time.
+/// The run's own settings: those of the bundle that training compiled; or for one sequence at a time.
 Request read_run(const SampleOptions &o) {
     std::error_code error;
     if (fs::status(o.run / "config.toml", error).type() == fs::file_type::none)
@@ -98,11 +104,12 @@ Request read_run(const SampleOptions &o) {
         r.values.give(name, given);
     r.app = r.values.text("app", default_app);
     r.program = find_program(r.app, Cache(o.cache));
-    for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers", "deterministic"})
-        r.values.erase(flag);
-    r.values.give("batch", {"1", Origin::command_line});
+    if (o.compile) {
+        for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers", "deterministic"})
+            r.values.erase(flag);
+        r.values.give("batch", {"1", Origin::command_line});
+    }
     if (!o.cache.empty()) r.values.give("cache", {o.cache, Origin::command_line});
-    if (o.threads) r.values.give("threads", {std::to_string(o.threads), Origin::command_line});
     return r;
 }
 
@@ -123,7 +130,9 @@ int run_sample(const std::vector<std::string> &arguments) {
         });
     if (!checkpoint) fail("{} has no checkpoint that is whole", o.run.string());
     check_prompt(o.prompt, *tokenizer);
-    Session session(open_bundle(s, request, progress, false), s, request.program.description.weights);
+    const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress, false);
+    s.threads = o.threads ? o.threads : usable_cores();  // of several workers the first one does it all
+    Session session(bundle, s, request.program.description.weights);
     progress.say(fmt::format("reading the weights of step {}", checkpoint->step));
     session.trainer->load_parameters(checkpoint->path / "model.safetensors",
                                      [](const std::string &name) { return name; });

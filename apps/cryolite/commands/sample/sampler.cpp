@@ -27,8 +27,8 @@ void Sampler::begin(const std::string &prompt) {
     try {
         tokens_ = tokenizer_.encode("\n");
     } catch (const Error &) {
-        tokens_ = {0};
     }
+    if (tokens_.empty()) tokens_ = {0};
 }
 
 int Sampler::draw(std::span<const float> logits) {
