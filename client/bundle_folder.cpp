@@ -45,8 +45,10 @@ fs::path bundle_folder(const std::string &name) {
                 fail("the bundle {} has no {}: compile it again with cryolite compile", bundle.string(), file);
         return bundle;
     }
-    fail("there is no bundle {}.bundle in {}: compile it with cryolite compile, or name its folder in CRYOLITE_BUNDLES",
-         name, fmt::join(looked, ", "));
+    fail(
+        "there is no bundle {}.bundle in {}: compile it there with cryolite compile, give cryolite_add_bundle of CMake "
+        "this OUTPUT_DIRECTORY, or name its folder in CRYOLITE_BUNDLES",
+        name, fmt::join(looked, ", "));
 }
 
 }  // namespace cryolite

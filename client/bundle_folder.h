@@ -1,5 +1,5 @@
 #pragma once
-// Bundles by name, for apps that bring theirs along: `cryolite compile` makes them, and cryolite_add_model of CMake.
+// Bundles by name, for apps that bring theirs along: `cryolite compile` makes them, and cryolite_add_bundle of CMake.
 
 #include <string>
 

@@ -4,7 +4,7 @@
 . "$1/tests/support/script.sh"
 . "$1/tests/install/export/targets.sh"
 for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
-    command -v $tool > /dev/null || { echo "skipped: $tool is missing: install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"; exit 0; }
+    command -v $tool > /dev/null || skip_unless_ci "$tool is missing: install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 done
 "$command" train gpt "${tiny[@]}" --steps 20 --eval-every 0 --checkpoint-every 0 --json --out run 2> err |
     sed -n 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/step \1  loss \2/p' > this

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A C library that trains: its example in C and in Python has the losses of `train` bit by bit; it needs libc and libm; it keeps its
-# promises of memory, instances and arguments, under sanitizers too; what cannot be exported is refused.
+# promises of memory, instances and arguments, random ones too, under sanitizers; what cannot be exported is refused.
 # usage: export_test.sh SOURCE BUILD
 . "$1/tests/support/script.sh"
 source=$1 build=$2
@@ -42,6 +42,12 @@ cc -std=c11 -O1 -Wall -Wextra -DWRAPPED -I gptlib -o checks "$checks" gptlib/lib
 sanitize="-std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -I gptlib"
 cc $sanitize -o sanitized "$checks" gptlib/src/*.c gptlib/src/kernels_host.o -lm -lpthread || fail "the sources do not build again"
 ./sanitized gptlib/gpt_weights.safetensors || fail "a promise, under sanitizers"
+fuzz=$source/tests/install/export/library_fuzz.c
+fuzzed() { # fuzzed FOLDER TIMES: calls with random arguments, under sanitizers
+    cc ${sanitize/gptlib/$1} -Wall -Wextra -o fuzzer "$fuzz" "$1"/src/*.c "$1/src/kernels_host.o" -lm || { fail "$1: the fuzzer does not build"; return; }
+    ./fuzzer "$1/gpt_weights.safetensors" "$2" > out 2>&1 || fail "$1: $(tail -n 20 out)"
+}
+fuzzed gptlib 4000
 # A thread that has no room for a kernel's temporaries: an error, whichever thread it is.
 "$command" export gpt "${tiny[@]}" --context 64 --out starved 2> err || fail "export with temporaries: $(cat err)"
 grep -q 'scratch_bytes = [1-9]' starved/src/tables_host.c || fail "no kernel has temporaries"
@@ -61,12 +67,14 @@ same_losses() { # same_losses FLAGS...: the example's are those of train with th
 same_losses --warmup 5
 same_losses --warmup 0 --min-lr 0 --seed 3
 same_losses --accumulate 2 --warmup 3 --clip 0.5 --ema 0.9
+fuzzed other 1000
 yes 'Few words, which 20 steps read again and again.' | head -n 3 > few.txt
 same_losses --data few.txt --val few.txt --order sequential
 same_losses --warmup 100 --update forward --clip 0 --precision bf16
 cc -std=c11 -O1 -DWRAPPED -I other -o other_checks "$checks" other/libgpt.a -lm -lpthread \
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free || fail "the checks do not build for bf16"
 ./other_checks other/gpt_weights.safetensors || fail "a promise, in bf16"
+fuzzed other 1000
 
 # --- A model of a table's rows -----------------------------------------------------------------------
 app=digits tiny=(--channels 4 --batch 8 --cache "$work/cache")

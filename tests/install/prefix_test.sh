@@ -33,6 +33,13 @@ grep -q "bin/cryolite train" unpacked/share/doc/cryolite/README.md || fail "the 
 unpacked/bin/cryolite train "${tiny[@]}" --json --out again > out 2> err || fail "train from the archive: $(cat err)"
 [ "$(grep -c '"event":"step"' out)" = 3 ] || fail "it does not train from an archive: $(cat out)"
 cmp run/model.safetensors again/model.safetensors || fail "other weights from the archive"
+# A newcomer: 20 steps of nano, 20 s after unpacking, with an empty cache.
+begin=$(date +%s%N)
+XDG_CACHE_HOME=$work/empty unpacked/bin/cryolite train --steps 20 --eval-every 0 --json --out nano > out 2> err || fail "nano from the archive: $(cat err)"
+took=$((($(date +%s%N) - begin) / 1000000))
+[ "$(grep -c '"event":"step"' out)" = 20 ] || fail "nano from the archive: $(tail -3 out)"
+echo "nano, 20 steps from an unpacked archive: $took ms"
+[ $took -le 20000 ] || fail "20 steps of nano end $took ms after unpacking, expected at most 20000"
 rm -rf packed unpacked
 
 # --- A project of one's own -------------------------------------------------------------------------
@@ -69,6 +76,13 @@ denied() { # denied WORDS TEXT
 need='find_package(Cryolite 0.1 REQUIRED COMPONENTS'
 denied 'compatible with requested version "0.2"' 'find_package(Cryolite 0.2 REQUIRED)'
 denied 'no component gpu: expected runtime, client, compiler or command' "$need gpu)"
+nowhere='set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)
+set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)'
+denied 'the library pcre2-8 is missing: install it, on Debian as libpcre2-dev' "$nowhere
+$need client)"
+denied 'the library utf8proc is missing: install it, on Debian as libutf8proc-dev' "set(CRYOLITE_LIBRARY_pcre2-8 there)
+$nowhere
+$need client)"
 denied 'needs the compiler' "$need client)
 cryolite_add_model(m SOURCES m.cpp)"
 denied 'needs SOURCES' "$need compiler)

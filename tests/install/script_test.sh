@@ -163,6 +163,21 @@ runs_tests() {
     check "none of which built" is "$(tool_calls)" ""
 }
 
+# A test whose tools CI installs is skipped where they are missing, and fails there under CI.
+fails_under_ci() {
+    mkdir "$scratch/few"
+    local tool
+    for tool in bash mktemp rm uname; do ln -s "$(command -v $tool)" "$scratch/few/"; done
+    for test in arm_test targets_test; do
+        run env PATH="$scratch/few" bash "$source/tests/install/$test.sh" "$source" "$scratch"
+        check "$test without tools is skipped" has out "skipped: "
+        run env PATH="$scratch/few" CI=true bash "$source/tests/install/$test.sh" "$source" "$scratch"
+        check "$test without tools fails under CI" is $status 1
+        check "... and is not skipped" lacks out "skipped"
+        check "... and says what to install" has out "qemu"
+    done
+}
+
 heals() {
     touch "$copy/broken" "$copy/dsl/layer.h"
     run "$copy/cryolite"
@@ -312,6 +327,7 @@ builds_when_needed
 finds_itself
 adds_no_delay
 runs_tests
+fails_under_ci
 heals
 builds_once
 gets_mpi

@@ -3,7 +3,7 @@
 # usage: targets_test.sh SOURCE BUILD
 . "$1/tests/support/script.sh"
 . "$1/tests/install/export/targets.sh"
-command -v qemu-x86_64 > /dev/null || { echo "skipped: qemu-x86_64 is missing: install qemu-user"; exit 0; }
+command -v qemu-x86_64 > /dev/null || skip_unless_ci "qemu-x86_64 is missing: install qemu-user"
 
 # --- Refused, before anything is compiled -------------------------------------------------------------
 refused 2 '--target is "arm64", expected auto or host, baseline, avx2, avx512, arm-64-linux, sm_80' export gpt "${tiny[@]}" --target arm64 --out none

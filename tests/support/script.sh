@@ -9,3 +9,9 @@ trap 'rm -rf -- "$work"' EXIT
 cd "$work" || exit 1
 failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+# What is missing here ends the test, as one that ctest counts as skipped; under CI, which installs it, as one that failed.
+skip_unless_ci() { # skip_unless_ci WHAT IS MISSING
+    if [ -n "${CI-}" ]; then echo "FAILED: under CI this test has to run: $*"; exit 1; fi
+    echo "skipped: $*"
+    exit 0
+}

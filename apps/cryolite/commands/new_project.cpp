@@ -54,7 +54,7 @@ int run_new(const std::vector<std::string> &arguments) {
     if (is_there(folder)) fail_usage("{} is there already: name another folder with --out", folder.string());
     write_project(name, folder);
     tell("{}: build it with\n    cmake -S {} -B {}/build -DCMAKE_PREFIX_PATH=PREFIX && cmake --build {}/build\n"
-         "where PREFIX is an installed Cryolite; see its README.md",
+         "where PREFIX is an installed Cryolite and cmake is 3.28 or newer; see its README.md",
          folder.string(), folder.string(), folder.string(), folder.string());
     return 0;
 }

@@ -34,6 +34,7 @@ void *__wrap_aligned_alloc(size_t a, size_t n) { return outside(), __real_aligne
 void __wrap_free(void *p) { outside(), __real_free(p); }
 #endif
 
+enum { one_input = GPT_TOKENS / GPT_BATCH, one_target = GPT_TARGETS / GPT_BATCH }; /* of an example */
 static int32_t tokens[GPT_TOKENS], targets[GPT_TARGETS];
 static float output[GPT_OUTPUTS];
 static unsigned char weights[1 << 24];
@@ -44,11 +45,11 @@ static double losses_of(gpt *m, int steps) {
     in_step = true;
     for (int i = 0; i < steps; i++) {
         CHECK(gpt_set(m, "lr", 1e-3) == GPT_OK);
-        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_OK);
+        CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_OK);
         sum = sum * 3 + loss;
     }
-    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &loss) == GPT_OK);
-    CHECK(gpt_predict(m, tokens, output, GPT_OUTPUTS) == GPT_OK);
+    CHECK(gpt_evaluate(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_OK);
+    CHECK(gpt_predict(m, tokens, GPT_TOKENS, output, GPT_OUTPUTS) == GPT_OK);
     in_step = false;
     for (int i = 0; i < GPT_OUTPUTS; i++) CHECK(isfinite(output[i]));
     return sum * 3 + loss;
@@ -110,7 +111,7 @@ static void check_instances(void) {
     CHECK(losses_of(m, 5) == alone);
     CHECK(loops > 0);
     gpt_destroy(m);
-    CHECK(gpt_step(m, tokens, targets, 1, &one) == GPT_EARGUMENT); /* it is gone, its memory is not */
+    CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &one) == GPT_EARGUMENT); /* it is gone, its memory is not */
     options.bytes = bytes - 1;
     CHECK(gpt_create(&options, &m) == GPT_EMEMORY && !m);
     options.bytes = bytes, options.memory = (char *)memory + 4;
@@ -159,10 +160,10 @@ static void check_callbacks(void) {
         gpt_options options = {.parallel = broken[k].run, .threads = 2};
         gpt *m = made(&options);
         double loss = -1;
-        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_EPARALLEL && loss == -1);
+        CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EPARALLEL && loss == -1);
         CHECK(strstr(gpt_message(m), broken[k].words) || !printf("it says: %s\n", gpt_message(m)));
-        CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &loss) == GPT_EPARALLEL && loss == -1);
-        CHECK(gpt_predict(m, tokens, output, GPT_OUTPUTS) == GPT_EPARALLEL);
+        CHECK(gpt_evaluate(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EPARALLEL && loss == -1);
+        CHECK(gpt_predict(m, tokens, GPT_TOKENS, output, GPT_OUTPUTS) == GPT_EPARALLEL);
         gpt_destroy(m);
     }
     CHECK(strcmp(gpt_meaning(GPT_EPARALLEL), gpt_meaning(GPT_EPARALLEL - 1)) != 0);
@@ -176,26 +177,28 @@ static void check_arguments(void) {
     float values[4] = {0};
     CHECK(gpt_create(NULL, NULL) == GPT_EARGUMENT);
     CHECK(gpt_bytes(-1) == 0 && gpt_bytes(100000) == 0 && gpt_bytes(2) > gpt_bytes(1));
-    CHECK(gpt_step(NULL, tokens, targets, 1, &loss) == GPT_EARGUMENT);
-    CHECK(gpt_step((gpt *)(void *)output, tokens, targets, 1, &loss) == GPT_EARGUMENT);
-    CHECK(gpt_step(m, NULL, targets, 1, &loss) == GPT_EARGUMENT);
-    CHECK(gpt_step(m, tokens, NULL, 1, &loss) == GPT_EARGUMENT);
-    CHECK(gpt_step(m, tokens, targets, 1, NULL) == GPT_EARGUMENT);
-    CHECK(gpt_step(m, tokens, targets, 0, &loss) == GPT_EARGUMENT);
-    CHECK(gpt_step(m, tokens, targets, 2, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(NULL, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step((gpt *)(void *)output, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, NULL, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, GPT_TOKENS, NULL, GPT_TARGETS, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, NULL) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, 0, targets, 0, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, 2 * GPT_TOKENS, targets, 2 * GPT_TARGETS, &loss) == GPT_EARGUMENT);
     CHECK(strstr(gpt_message(m), "without --accumulate"));
     for (int bad = -1; bad <= 100000; bad += 100001) {
         tokens[3] = bad;
-        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_EVALUE && strstr(gpt_message(m), "the input 3 is"));
-        CHECK(gpt_predict(m, tokens, output, GPT_OUTPUTS) == GPT_EVALUE);
+        CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EVALUE);
+        CHECK(strstr(gpt_message(m), "the input 3 is"));
+        CHECK(gpt_predict(m, tokens, GPT_TOKENS, output, GPT_OUTPUTS) == GPT_EVALUE);
         tokens[3] = 1, targets[5] = bad;
-        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_EVALUE && strstr(gpt_message(m), "the target 5 is"));
+        CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EVALUE);
+        CHECK(strstr(gpt_message(m), "the target 5 is"));
         targets[5] = 1;
     }
-    CHECK(gpt_evaluate(m, tokens, targets, 0, &loss) == GPT_EARGUMENT);
-    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH + 1, &loss) == GPT_EARGUMENT);
-    CHECK(gpt_evaluate(m, tokens, targets, 1, &loss) == GPT_OK && isfinite(loss));
-    CHECK(gpt_predict(m, tokens, output, 7) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, 0, targets, 0, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, GPT_TOKENS + one_input, targets, GPT_TARGETS + one_target, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, one_input, targets, one_target, &loss) == GPT_OK && isfinite(loss));
+    CHECK(gpt_predict(m, tokens, GPT_TOKENS, output, 7) == GPT_EARGUMENT);
     CHECK(gpt_set(m, "speed", 1) == GPT_ENAME && gpt_set(m, NULL, 1) == GPT_ENAME);
     CHECK(gpt_set(m, "lr", NAN) == GPT_EVALUE && gpt_set(m, "lr", -5) == GPT_EVALUE && gpt_set(m, "clip", -1) == GPT_EVALUE);
     CHECK(strstr(gpt_message(m), "the scalar 'clip' is -1, expected a number from 0 to 1e30"));
@@ -207,6 +210,31 @@ static void check_arguments(void) {
     CHECK(gpt_load(m, "/nowhere") == GPT_EFILE && gpt_save(m, "/nowhere/w") == GPT_EFILE && gpt_load(m, NULL) == GPT_EARGUMENT);
     CHECK(!gpt_tensor_name(-1) && !gpt_tensor_name(gpt_tensor_count()) && strcmp(gpt_meaning(3), gpt_meaning(-99)) == 0);
     gpt_destroy(NULL);
+    gpt_destroy(m);
+}
+
+/* Arrays of fewer examples, which end where a sanitizer sees it; and counts that do not belong together. */
+static void check_counts(void) {
+    gpt *m = made(NULL);
+    double losses[GPT_BATCH], loss = 0, sum = 0;
+    for (int e = 0; e < GPT_BATCH; e++) {
+        int32_t *in = malloc(one_input * sizeof *in), *aims = malloc(one_target * sizeof *aims);
+        memcpy(in, tokens + e * one_input, one_input * sizeof *in);
+        memcpy(aims, targets + e * one_target, one_target * sizeof *aims);
+        CHECK(gpt_evaluate(m, in, one_input, aims, one_target, &losses[e]) == GPT_OK);
+        sum += losses[e];
+        free(in), free(aims);
+    }
+    CHECK(gpt_evaluate(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_OK);
+    CHECK(losses[0] != losses[1] && fabs(sum / GPT_BATCH - loss) < 1e-5);
+    CHECK(gpt_evaluate(m, tokens, one_input, targets, GPT_TARGETS, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, one_input - 1, targets, one_target, &loss) == GPT_EARGUMENT);
+    CHECK(strstr(gpt_message(m), "inputs and 8 targets, expected 8 and 8 of each of 1 to 2 examples") || one_target != 8);
+    CHECK(gpt_step(m, tokens, GPT_TOKENS - 1, targets, GPT_TARGETS, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, one_target, &loss) == GPT_EARGUMENT);
+    CHECK(strstr(gpt_message(m), "targets, expected ") && strstr(gpt_message(m), "of each micro-batch"));
+    CHECK(gpt_predict(m, tokens, one_input, output, GPT_OUTPUTS) == GPT_EARGUMENT);
+    CHECK(strstr(gpt_message(m), "room for "));
     gpt_destroy(m);
 }
 
@@ -222,14 +250,16 @@ static void check_alignment(void) {
     const int32_t *odd = (const int32_t *)(const void *)(room.bytes + 1);
     double *odd_loss = (double *)(void *)(room.bytes + 4);
     float *odd_output = (float *)(void *)(room.bytes + 2);
-    CHECK(gpt_step(m, odd, targets, 1, &loss) == GPT_EARGUMENT && gpt_step(m, tokens, odd, 1, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, odd, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, GPT_TOKENS, odd, GPT_TARGETS, &loss) == GPT_EARGUMENT);
     CHECK(strstr(gpt_message(m), "step: inputs or targets are not aligned to 4 bytes"));
-    CHECK(gpt_step(m, tokens, targets, 1, odd_loss) == GPT_EARGUMENT);
+    CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, odd_loss) == GPT_EARGUMENT);
     CHECK(strstr(gpt_message(m), "step: loss is not aligned to 8 bytes"));
-    CHECK(gpt_evaluate(m, odd, targets, 1, &loss) == GPT_EARGUMENT && gpt_evaluate(m, tokens, odd, 1, &loss) == GPT_EARGUMENT);
-    CHECK(gpt_evaluate(m, tokens, targets, 1, odd_loss) == GPT_EARGUMENT);
-    CHECK(gpt_predict(m, odd, output, GPT_OUTPUTS) == GPT_EARGUMENT);
-    CHECK(gpt_predict(m, tokens, odd_output, GPT_OUTPUTS) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, odd, one_input, targets, one_target, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, one_input, odd, one_target, &loss) == GPT_EARGUMENT);
+    CHECK(gpt_evaluate(m, tokens, one_input, targets, one_target, odd_loss) == GPT_EARGUMENT);
+    CHECK(gpt_predict(m, odd, GPT_TOKENS, output, GPT_OUTPUTS) == GPT_EARGUMENT);
+    CHECK(gpt_predict(m, tokens, GPT_TOKENS, odd_output, GPT_OUTPUTS) == GPT_EARGUMENT);
     CHECK(gpt_get(m, "lr", odd_loss) == GPT_EARGUMENT);
     CHECK(gpt_read_tensor(m, gpt_tensor_name(0), odd_output, 1) == GPT_EARGUMENT);
     CHECK(gpt_write_tensor(m, gpt_tensor_name(0), odd_output, 1) == GPT_EARGUMENT);
@@ -260,14 +290,15 @@ static void check_resume(void) {
     gpt *m = made(NULL), *other = NULL;
     double step = -1, other_step = -1, a = 0, b = 1;
     CHECK(gpt_get(m, "step", &step) == GPT_OK && step == 0);
-    for (int i = 0; i < 7; i++) CHECK(gpt_step(m, tokens, targets, 1, &a) == GPT_OK);
+    for (int i = 0; i < 7; i++) CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &a) == GPT_OK);
     CHECK(gpt_get(m, "step", &step) == GPT_OK && step == 7);
     CHECK(gpt_create(NULL, &other) == GPT_OK);
     copy_tensors(m, other);
     CHECK(gpt_set(other, "step", step) == GPT_OK);
     CHECK(gpt_get(other, "step", &other_step) == GPT_OK && other_step == 7);
     for (int i = 0; i < 5; i++) {
-        CHECK(gpt_step(m, tokens, targets, 1, &a) == GPT_OK && gpt_step(other, tokens, targets, 1, &b) == GPT_OK);
+        CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &a) == GPT_OK);
+        CHECK(gpt_step(other, tokens, GPT_TOKENS, targets, GPT_TARGETS, &b) == GPT_OK);
         CHECK(a == b);
     }
     CHECK(gpt_set(m, "step", -1) == GPT_EVALUE && gpt_set(m, "step", 2.5) == GPT_EVALUE);
@@ -287,8 +318,8 @@ static void check_tensors(void) {
     gpt_destroy(other);
     CHECK(gpt_create(NULL, &other) == GPT_OK && gpt_load(other, "saved.safetensors") == GPT_OK);
     double a = 0, b = 1;
-    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &a) == GPT_OK);
-    CHECK(gpt_evaluate(other, tokens, targets, GPT_BATCH, &b) == GPT_OK);
+    CHECK(gpt_evaluate(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &a) == GPT_OK);
+    CHECK(gpt_evaluate(other, tokens, GPT_TOKENS, targets, GPT_TARGETS, &b) == GPT_OK);
     CHECK(a == b);
     gpt_destroy(m), gpt_destroy(other);
 }
@@ -306,7 +337,7 @@ static void check_hostile(int times) {
     const uint32_t header = weights[0] + 256u * weights[1] + 8;
     int refused = 0;
     double before, after;
-    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &before) == GPT_OK);
+    CHECK(gpt_evaluate(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &before) == GPT_OK);
     unsigned char *bytes = malloc(weight_bytes);
     for (int i = 0; i < times; i++) {
         memcpy(bytes, weights, weight_bytes);
@@ -325,7 +356,7 @@ static void check_hostile(int times) {
         if (code == GPT_OK) CHECK(gpt_load_bytes(m, weights, weight_bytes) == GPT_OK);
     }
     CHECK(refused > times / 2);
-    CHECK(gpt_evaluate(m, tokens, targets, GPT_BATCH, &after) == GPT_OK && after == before);
+    CHECK(gpt_evaluate(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &after) == GPT_OK && after == before);
     memcpy(bytes, weights, weight_bytes);
     bytes[weight_bytes - 1] = 0x7f, bytes[weight_bytes - 2] = 0x80; /* infinite */
     CHECK(gpt_load_bytes(m, bytes, weight_bytes) == GPT_EVALUE);
@@ -340,7 +371,7 @@ static void check_starved(void) {
         gpt_options options = {.parallel = threads == 1 ? NULL : three_threads, .user = &loops, .threads = threads};
         gpt *m = made(&options);
         double loss = -1;
-        CHECK(gpt_step(m, tokens, targets, 1, &loss) == GPT_EKERNEL && loss == -1);
+        CHECK(gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss) == GPT_EKERNEL && loss == -1);
         CHECK(strstr(gpt_message(m), "a kernel needs more temporaries than the 0 bytes of a thread"));
         gpt_destroy(m);
     }
@@ -354,6 +385,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < GPT_TOKENS; i++) tokens[i] = (i * 7) % 40, targets[i] = (i * 7 + 7) % 40;
     if (argc == 3) return check_starved(), failures > 0;
     check_arguments();
+    check_counts();
     check_alignment();
     check_instances();
     check_callbacks();

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 enum { steps = 20 };
-static int32_t tokens[GPT_TOKENS], targets[GPT_TOKENS];
+static int32_t tokens[GPT_TOKENS], targets[GPT_TARGETS];
 
 static const char *in(const char *folder, const char *name) {
     static char path[4096];
@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
         if (fread(tokens, sizeof tokens, 1, f) != 1 || fread(targets, sizeof targets, 1, f) != 1) return 23;
         double loss;
         gpt_set(m, "lr", 1e-3);
-        if (gpt_step(m, tokens, targets, 1, &loss)) return fprintf(stderr, "%s\n", gpt_message(m)), 22;
+        if (gpt_step(m, tokens, GPT_TOKENS, targets, GPT_TARGETS, &loss)) return fprintf(stderr, "%s\n", gpt_message(m)), 22;
         printf("step %d  loss %.9g\n", i + 1, loss);
     }
     fclose(f);
