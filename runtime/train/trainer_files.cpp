@@ -184,6 +184,11 @@ std::string Trainer::write_state(const fs::path &path) { return write(path, "sta
 void Trainer::read_state(const fs::path &path) {
     flush();
     SafetensorsFile file(path);
+    // All has to be there before anything is taken.
+    for (int b = 0; b < std::ssize(plan().buffers); b++)
+        if (plan().buffers[size_t(b)].role == "state") file.at(plan().buffers[size_t(b)].name, shape_of(b));
+    if (count_ >= 0) file.at(updates_tensor, {2});
+    if (scaler_ >= 0) file.at(scale_steps_tensor, {2}), file.at(scale_tensor, {1});
     for (int b = 0; b < std::ssize(plan().buffers); b++) {
         const PlanBuffer &of = plan().buffers[size_t(b)];
         if (of.role != "state") continue;

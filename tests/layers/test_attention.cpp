@@ -150,6 +150,14 @@ TEST_CASE("Attention: shapes") {
     CHECK(packed.shape(std::vector{Shape{24, 37, 2}, Shape{37, 2}}) == Shape{8, 37, 2});
     CHECK_ERROR(packed.shape(std::vector{Shape{24, 37, 2}, Shape{36, 2}}),
                 "[attn] documents has shape [36, 2], expected one number for each position of [24, 37, 2]");
+    Attention masked("attn", {.heads = 1, .mask = true}), both("attn", {.heads = 1, .documents = true, .mask = true});
+    for (const Shape &mask : {Shape{36, 2}, Shape{37, 3}, Shape{37}})
+        CHECK_ERROR(masked.shape(std::vector{Shape{24, 37, 2}, mask}),
+                    "[attn] mask has shape " + mask.str() + ", expected one number for each position of [24, 37, 2]");
+    CHECK_ERROR(both.shape(std::vector{Shape{24, 37, 2}, Shape{37, 2}, Shape{38, 2}}),
+                "[attn] mask has shape [38, 2], expected one number for each position of [24, 37, 2]");
+    CHECK_ERROR(both.shape(std::vector{Shape{24, 37, 2}, Shape{37, 2}}),
+                "[attn] has 2 inputs, expected 3: qkv, documents, mask");
 }
 
 TEST_CASE("CausalAttention: shapes") {

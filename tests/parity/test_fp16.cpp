@@ -199,6 +199,39 @@ TEST_CASE("fp16: going on from files gives the same bits, of the scale and its c
     CHECK(second.trainer.loss_scale() == 256);
 }
 
+TEST_CASE("fp16: a checkpoint without a moment, the scale, its counters or those of updates is refused by name") {
+    ScaledCase c("--optimizer adamw");
+    c.begin({.scale = 256});
+    for (int k = 0; k < 2; k++) c.step();
+    Scratch folder;
+    c.trainer.write_state(folder / "state");
+    c.step();
+    const auto before = c.kept();  // nothing of the file is read where a part of it lacks
+    const SafetensorsFile whole(folder / "state");
+    std::vector<std::string> names = {"loss_scale", "loss_scale_steps", "updates"};
+    for (const PlanBuffer &b : c.trainer.plan().buffers)
+        if (b.role == "state") names.push_back(b.name);
+    CHECK(names.size() >= 5);  // both moments of a parameter, at least
+    CHECK(names.size() == whole.entries().size());
+    for (const std::string &missing : names) {
+        CAPTURE(missing);
+        std::vector<TensorSpec> rest;
+        for (const TensorEntry &e : whole.entries())
+            if (e.name != missing) rest.push_back(e);
+        REQUIRE(rest.size() + 1 == whole.entries().size());
+        SafetensorsWriter less(folder / "less", rest);
+        for (const TensorSpec &t : rest) {
+            std::vector<std::byte> bytes(t.bytes());
+            whole.read(whole.at(t.name), 0, bytes);
+            less.write(t.name, std::span<const std::byte>(bytes));
+        }
+        less.finish();
+        CHECK_ERROR(c.trainer.read_state(folder / "less"),
+                    (folder / "less").string() + ": no tensor \"" + missing + "\" among its ");
+        CHECK(c.kept() == before);
+    }
+}
+
 TEST_CASE("fp16: a scale that is no power of two, or that a plan has not, is refused") {
     ScaledCase c("--optimizer sgd");
     for (double bad : {0.0, -1024.0, double(NAN), double(INFINITY), 3.0, 0.5, 0x1p25})
