@@ -3,6 +3,7 @@
 
 #include <deque>
 
+#include "dsl/functions.h"
 #include "dsl/layers/activation.h"
 #include "dsl/layers/attention.h"
 #include "dsl/layers/batch_norm.h"

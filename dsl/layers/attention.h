@@ -13,6 +13,9 @@ struct AttentionOptions {
     bool documents = false;  ///< the next input, [context, batch] int32: positions see those of their own document
     bool mask = false;       ///< the next input, [context, batch] int32: nobody sees positions where it is 0
     std::optional<Rotary> rotary = {};
+
+    /// Channels of its input, of queries, keys and values together, where queries have `width`.
+    int channels(int width) const { return width + 2 * (kv_heads ? kv_heads : heads) * (width / heads); }
 };
 
 /// Self-attention: y = softmax(q k^T / sqrt(D) + mask) v for every head of D channels.

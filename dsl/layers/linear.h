@@ -10,6 +10,8 @@ struct LinearOptions {
     /// W is [in, out], as PyTorch's Linear has it, and not [out, in], as GPT-2's checkpoints have it.
     bool in_innermost = false;
 };
+/// No bias, and W as PyTorch has it: products of Llama and its kin.
+inline const LinearOptions no_bias{.bias = false, .in_innermost = true};
 
 /// y = W x + b.   x: [in, ...rows] -> y: [out, ...rows].   W: [out, in], or [in, out] in_innermost; b: [out], or none.
 struct Linear : Layer {

@@ -12,42 +12,29 @@
 namespace cryolite {
 
 struct LlamaShape {
-    int width, heads, kv_heads, hidden;
-    Rotary rotary;
-    double norm_eps;
-    bool qkv_bias;
+    std::string path;
+    int width, hidden;
+    AttentionOptions heads;
+    RMSNormOptions norms;
+    bool qkv_bias;  ///< of queries, keys and values, as in Qwen 2.5
 };
 
-/// A block of Llama: x + attention(norm(x)), then x + mlp(norm(x)). Qwen 2.5 has biases of queries, keys and values.
-struct LlamaBlock {
-    RMSNorm norm1;
-    Linear qkv;  ///< queries, keys and values of all heads, one product
-    Attention attention;
-    Linear project;
-    RMSNorm norm2;
-    Linear gate, up;
-    SwiGLU act;
-    Linear down;
-
-    LlamaBlock(const std::string &path, const LlamaShape &s)
-        : norm1(path + ".input_layernorm", s.width, {.eps = s.norm_eps}),
-          qkv(path + ".self_attn.qkv_proj", s.width, s.width / s.heads * (s.heads + 2 * s.kv_heads),
-              {.bias = s.qkv_bias, .in_innermost = true}),
-          attention(path + ".self_attn", {.heads = s.heads, .kv_heads = s.kv_heads, .rotary = s.rotary}),
-          project(path + ".self_attn.o_proj", s.width, s.width, stored),
-          norm2(path + ".post_attention_layernorm", s.width, {.eps = s.norm_eps}),
-          gate(path + ".mlp.gate_proj", s.width, s.hidden, stored),
-          up(path + ".mlp.up_proj", s.width, s.hidden, stored), act(path + ".mlp.act_fn"),
-          down(path + ".mlp.down_proj", s.hidden, s.width, stored) {}
+/// A block of Llama: x + attention(norm(x)), then x + mlp(norm(x)).
+struct LlamaBlock : LlamaShape {
+    RMSNorm norm1{path + ".input_layernorm", width, norms};
+    Linear qkv{path + ".self_attn.qkv_proj", width, heads.channels(width), {.bias = qkv_bias, .in_innermost = true}};
+    Attention attention{path + ".self_attn", heads};
+    Linear project{path + ".self_attn.o_proj", width, width, no_bias};
+    RMSNorm norm2{path + ".post_attention_layernorm", width, norms};
+    Linear gate{path + ".mlp.gate_proj", width, hidden, no_bias}, up{path + ".mlp.up_proj", width, hidden, no_bias};
+    SwiGLU act{path + ".mlp.act_fn"};
+    Linear down{path + ".mlp.down_proj", hidden, width, no_bias};
 
     Tensor operator()(Tensor x) {
         x = x + project(attention(qkv(norm1(x))));
         const Tensor h = norm2(x);
         return x + down(act(gate(h), up(h)));
     }
-
-private:
-    static inline const LinearOptions stored{.bias = false, .in_innermost = true};
 };
 
 /// Llama: The Llama 3 Herd of Models, 2024. SmolLM2 has a tied head; Qwen 2.5 differs by `qkv_bias`.
@@ -74,10 +61,11 @@ struct Llama : TextModel {
 
     Llama() {
         if (width % heads) fail("--width {} is not divisible by --heads {}", int(width), int(heads));
-        const LlamaShape shape{width, heads, kv_heads, hidden, rotary(), norm_eps, qkv_bias};
-        for (int i = 0; i < layers; i++) blocks.emplace_back("model.layers." + std::to_string(i), shape);
-        if (!tied)
-            own_head.emplace("lm_head", int(width), int(vocab), LinearOptions{.bias = false, .in_innermost = true});
+        const AttentionOptions attention{.heads = heads, .kv_heads = kv_heads, .rotary = rotary()};
+        for (int i = 0; i < layers; i++)
+            blocks.emplace_back(
+                LlamaShape{"model.layers." + std::to_string(i), width, hidden, attention, {.eps = norm_eps}, qkv_bias});
+        if (!tied) own_head.emplace("lm_head", int(width), int(vocab), no_bias);
     }
     Tensor forward(Tensor tokens) override {
         Tensor x = token(tokens);

@@ -61,7 +61,7 @@ def wrong_version(source):
 
 
 def prepare(source, build, work):
-    for name in ("my_model.cpp", "flowers.cpp", "regressor.cpp"):
+    for name in ("smollm2.cpp", "my_model.cpp", "flowers.cpp", "regressor.cpp"):
         shutil.copy(source / "tests/programs" / name, work)
     (work / "my.txt").write_text("A text of one's own, which is long enough to learn from.\n" * 60)
     rows = [f"{k % 7},{k % 5},{k % 3},{(k % 7 + k % 5) / 12}" for k in range(200)]

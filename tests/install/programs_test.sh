@@ -18,6 +18,10 @@ learns() { # learns NAME SHARE ARGUMENTS...
 text=$1/apps/gpt/data/tinyshakespeare.txt
 learns my_model 0.8 "$programs/my_model.cpp" --data "$text" --steps 150 --layers 1 --width 32 --eval-every 0
 grep -q "no loop schedule" my_model.err && fail "my_model: a norm of rows has loops anyway: $(cat my_model.err)"
+learns smollm2 0.8 "$programs/smollm2.cpp" --data "$text" --steps 150 --layers 1 --width 32 --hidden 64 --eval-every 0
+lines=$(wc -l < "$programs/smollm2.cpp") of_block=$(awk '/^struct Block/, /^};/' "$programs/smollm2.cpp" | wc -l)
+{ [ "$lines" -le 60 ] && [ "$of_block" -le 10 ] && [ "$of_block" -gt 0 ]; } || fail "smollm2.cpp has $lines lines, its block $of_block"
+if grep -nE '\bs\(|schedule\(' "$programs/smollm2.cpp"; then fail "smollm2.cpp has a line of a schedule"; fi
 learns smoother 0.8 "$programs/smoother.cpp" --data "$text" --steps 150 --reach 5 --eval-every 0
 learns recurrent 0.8 "$programs/recurrent.cpp" --data "$text" --steps 100 --layers 1 --width 32 --eval-every 0
 grep -q "CausalFilter has no loop schedule for forward" smoother.err || fail "no note of the loops that nobody wrote"
@@ -125,10 +129,10 @@ grep -qF 'param-group = ["wte=lr:0.1x,decay:0", "h.*=lr:0"]' groups/config.toml 
 "$command" train gpt "${small[@]}" --param-group 'wte=lr:0.1x' --param-group 'h.*.mpl=lr:0' --out odd > out 2> err
 [ $? = 2 ] && grep -q "'h.\*.mpl=lr:0' matches no parameter; the nearest are h.0.mlp.c_fc" err || fail "a group that matches nothing: $(tail -1 err)"
 
-# docs/tutorial.md is three of the programs, whole; the lines that README.md shows are those of a header.
+# docs/tutorial.md is four of the programs, whole; the lines that README.md shows are those of a header.
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/docs/tutorial.md" > tutorial.cpp
-cat "$programs/"{my_model,flowers,regressor}.cpp | cmp -s tutorial.cpp - ||
-    fail "docs/tutorial.md does not show my_model.cpp, flowers.cpp and regressor.cpp of tests/programs"
+cat "$programs/"{smollm2,my_model,flowers,regressor}.cpp | cmp -s tutorial.cpp - ||
+    fail "docs/tutorial.md does not show smollm2.cpp, my_model.cpp, flowers.cpp and regressor.cpp of tests/programs"
 squeezed() { sed 's/  */ /g; s/^ //' "$@"; }
 sed -n 's|^//   ||p' "$1/schedules/step_schedule.h" | squeezed > sources
 awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' "$1/README.md" | squeezed | grep -v '^// \.\.\.$' > shown

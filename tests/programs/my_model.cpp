@@ -1,4 +1,4 @@
-// A language model of one's own: RMSNorm and a gated unit, which the library does not have.
+// A language model of one's own: with a norm and a gated unit that are written out, and a schedule.
 //   ./cryolite train my_model.cpp --data my.txt --layers 2 --width 64
 
 #include "generators/cryolite.h"
