@@ -220,8 +220,11 @@ private:
         const bool whole = model.value("ignore_merges", false);
         const json &vocabulary = member(model, "model", "vocab");
         for (const auto &[characters, id] : vocabulary.items()) {
-            if (added_.contains(characters)) continue;
             const std::string at = "model.vocab: " + shown(characters), bytes = bytes_of_characters(characters);
+            if (const auto added = added_.find(characters); added != added_.end()) {
+                if (id.get<int>() == added->second) continue;
+                fail("{} has the number {}, but {} among added_tokens", at, id.get<int>(), added->second);
+            }
             if (bytes.empty()) fail("{} is no token of bytes", at);
             add_token(id.get<int>(), bytes, at);
             if (whole) whole_[bytes] = id.get<int>();

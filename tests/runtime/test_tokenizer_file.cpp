@@ -72,6 +72,7 @@ TEST_CASE("tokenizer.json: what would change the tokens and is not supported is 
         {"/model/dropout", 0.1, "model.dropout is 0.1"},
         {"/model/merges/0", "zzz zzz", "model.merges[0]: \"zzz\" is not in model.vocab"},
         {"/model/vocab/A", 5000, "no token has the number"},
+        {"/model/vocab/<|endoftext|>", 5, "has the number 5, but 700 among added_tokens"},
         {"/added_tokens/0/lstrip", true, "added_tokens: \"<|endoftext|>\".lstrip is true"},
         {"/model/vocab", nullptr, "no token has the number 0"}};
     for (const auto &[place, value, words] : cases) {
