@@ -25,8 +25,9 @@ struct KernelLine {
 /// `explain --json`.
 std::string memory_picture(const nlohmann::json &arena);
 
-/// FLOP/s over FLOP/byte, both logarithmic: the machine's roof, and how fast each kernel was under it; one that was not timed
-/// is a hollow circle on the roof. `peak` in GFLOP/s, `bandwidth` in GB/s. The first `numbered` lines have their numbers.
+/// FLOP/s over FLOP/byte, both logarithmic: the machine's roof, and how fast each kernel was under it; one that was not
+/// timed is a hollow circle on the roof. `peak` in GFLOP/s, `bandwidth` in GB/s. The first `numbered` lines have their
+/// numbers.
 std::string roofline_picture(const std::vector<KernelLine> &lines, size_t numbered, double peak, double bandwidth);
 
 }  // namespace cryolite
