@@ -134,6 +134,7 @@ struct Key {
     std::string name;
     const char *color;
     double stroke;
+    const char *more = "";  ///< of its line
 };
 
 std::string legend(const std::vector<Key> &keys) {
@@ -146,8 +147,8 @@ std::string legend(const std::vector<Key> &keys) {
                                   x, y, box, 14 + 21 * keys.size());
     for (const Key &key : keys) {
         y += 21;
-        svg += fmt::format("<path d=\"M{} {}h26\" stroke=\"{}\" stroke-width=\"{}\"/>\n", x + 12, y - 4, key.color,
-                           key.stroke);
+        svg += fmt::format("<path d=\"M{} {}h26\" stroke=\"{}\" stroke-width=\"{}\"{}/>\n", x + 12, y - 4, key.color,
+                           key.stroke, key.more);
         svg += text_at(x + 48, y, "", key.name);
     }
     return svg;
@@ -235,14 +236,16 @@ std::string compare_svg(const std::string &title, const std::vector<LossCurve> &
     if (all.empty()) return picture(title, compare_heading) + no_losses() + "</svg>\n";
     const Axes axes = axes_for(all);
     std::string svg = picture(title, compare_heading) + grid(axes);
+    constexpr const char *dashed = " stroke-dasharray=\"6 4\"";
     std::vector<Key> keys;
     for (const LossCurve &run : kept) {
         const char *color = colors[keys.size() % std::size(colors)];
-        svg += line(axes, thinned(run.train), color, 2) +
-               line(axes, thinned(run.validation), color, 1.6, " stroke-dasharray=\"6 4\"");
+        svg += line(axes, thinned(run.train), color, 2) + line(axes, thinned(run.validation), color, 1.6, dashed);
         if (run.validation.size() <= 60) svg += dots(axes, run.validation, color);
         keys.push_back({run.name, color, 2.5});
     }
+    if (std::ranges::any_of(kept, [](const LossCurve &run) { return !run.validation.empty(); }))
+        keys.push_back({"validation", "#57606a", 1.6, dashed});
     return svg + legend(keys) + "</svg>\n";
 }
 

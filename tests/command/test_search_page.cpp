@@ -2,6 +2,8 @@
 
 #include "apps/cryolite/tune/search_page.h"
 
+#include <set>
+
 #include "tests/runtime/scratch.h"
 #include "tests/support/html_elements.h"
 
@@ -50,6 +52,17 @@ TEST_CASE("search page: well-formed, loads nothing, and what names hold is text"
     CHECK(std::ranges::count(names, "rect") == 4);  // what was tried
     CHECK(contains(page, "prefers-color-scheme: dark"));
     CHECK(contains(page, "off by &lt;2&gt;"));
+}
+
+TEST_CASE("search page: lines of the grid have different times, also of a search that gained nothing") {
+    SearchReport r = report_of("plain");
+    r.before.seconds = r.after.seconds = 1.2e-4;
+    for (auto &[at, news] : r.moments) news.step = 1;
+    const std::string page = search_page(r);
+    std::set<std::string> times;
+    for (size_t at = page.find(" ms</text>"); at != std::string::npos; at = page.find(" ms</text>", at + 1))
+        times.insert(page.substr(page.rfind('>', at - 1), at - page.rfind('>', at - 1)));
+    CHECK(times.size() == 5);
 }
 
 TEST_CASE("search page: the step before and after, the curve, the winner's lines, the refusals") {

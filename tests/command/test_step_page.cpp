@@ -86,6 +86,26 @@ TEST_CASE("step page: of a device no figure of this machine is shown") {
     CHECK(page.find("FLOP/byte") != std::string::npos);
 }
 
+TEST_CASE("step page: a timed kernel is as high as it was fast, one that was not timed is hollow and says so") {
+    json step = step_of("h.0.mlp");
+    const std::string without = step_page(step);
+    CHECK(contains(without, "class=\"compute hollow\""));
+    CHECK(contains(without, ">not timed<"));
+    CHECK(contains(without, "<code>bench --profile</code>"));
+    for (auto &[entry, calls] : step["plans"].items())
+        for (json &c : calls) c["seconds"] = 2e-5;  // 2 MFLOP: 100 GFLOP/s, a third of the 300 that computing allows
+    const std::string page = step_page(step);
+    CHECK(contains(page, "100.0 GFLOP/s, 33 % of the roof"));
+    CHECK(contains(page, "<td class=\"n\">100.0</td><td class=\"n\">33 %</td>"));
+    CHECK(!contains(page, "class=\"compute hollow\""));
+    CHECK(!contains(page, "not timed"));
+    auto height = [](const std::string &text) {
+        const size_t at = text.find(" cy=\"", text.find("<circle"));
+        return std::stod(text.substr(at + 5));
+    };
+    CHECK(height(page) > height(without));  // SVG counts from the top
+}
+
 TEST_CASE("step page: without kernels that compute, without inner loops, without activations") {
     json step = step_of("plain");
     for (auto &[entry, calls] : step["plans"].items())

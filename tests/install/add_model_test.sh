@@ -37,6 +37,7 @@ foreach(bundle small large)
 endforeach()
 END
 "$cmake" -G Ninja -S project -B build -DCMAKE_MAKE_PROGRAM="$ninja" > log 2>&1 || { fail "it does not configure: $(tail -3 log)"; exit 1; }
+grep -A3 "CMake Warning" log && fail "configuring warns"
 bundle() { # what m's bundle is after a build
     "$cmake" --build build --target m_kernels n_kernels > log 2>&1 || fail "it does not build: $(tail -3 log)"
     cat build/m.bundle/plan.json

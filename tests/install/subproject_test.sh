@@ -1,6 +1,7 @@
 #!/bin/bash
 # Cryolite within another project, by add_subdirectory and by FetchContent: what links the client trains with a bundle that it
-# finds by name, its own settings stay, and nothing is built that it does not ask for.
+# finds by name, its own settings stay, and nothing is built that it does not ask for. With the compiler, a new project builds
+# its model's kernels there too, which takes long: the compiler is compiled again.
 # usage: subproject_test.sh SOURCE BUILD
 . "$1/tests/support/script.sh"
 source=$1
@@ -78,6 +79,8 @@ grep -qF "there is no bundle tiny.bundle in $work/added" out || fail "without a 
 CRYOLITE_BUNDLES=/nowhere:$work "$app" > out || fail "by CRYOLITE_BUNDLES: $(cat out)"
 cp -r tiny.bundle added/ && "$app" > out || fail "beside the app: $(cat out)"
 grep -qx "it learns" out || fail "the app says $(cat out)"
+mkdir -p installed/bin installed/lib/cryolite/bundles
+cp "$app" installed/bin/ && cp -r tiny.bundle installed/lib/cryolite/bundles/ && installed/bin/app > out || fail "installed: $(cat out)"
 rm added/tiny.bundle/kernels.so
 "$app" > out && fail "with half a bundle it trains"
 grep -qF "tiny.bundle has no kernels.so" out || fail "half a bundle: $(cat out)"
@@ -94,6 +97,28 @@ refused() { # refused WORDS ARGUMENTS...
 refused "compile needs --out DIR"
 refused "holds other files" --out app
 refused "is not a folder" --out log
+
+# --- With the compiler: a new project that has Cryolite as a folder, not as a package ------------------
+"$command" new demo > out 2> err || fail "new: $(cat err)"
+fetched="include(FetchContent)\\nFetchContent_Declare(cryolite SOURCE_DIR \"$source\")\\nFetchContent_MakeAvailable(cryolite)"
+for how in "add_subdirectory(\"$source\" cryolite)" "$fetched"; do
+    cp -r demo project
+    sed -i "s|^find_package(Cryolite.*|$how|" project/CMakeLists.txt
+    grep -q "$source" project/CMakeLists.txt || fail "a new project has no find_package"
+    rm -rf with_compiler
+    "$cmake" -G Ninja -S project -B with_compiler -DCMAKE_MAKE_PROGRAM="$ninja" -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 \
+        -DCMAKE_RUNTIME_OUTPUT_DIRECTORY="$work/with_compiler/out" > log 2>&1 || { fail "with the compiler: $(tail -3 log)"; continue; }
+    grep -A3 "CMake Warning" log && fail "with the compiler, configuring warns"
+    rm -rf project
+done
+cp -r demo project
+sed -i "s|^find_package(Cryolite.*|add_subdirectory(\"$source\" cryolite)|" project/CMakeLists.txt
+if "$cmake" -S project -B with_compiler > log 2>&1 && "$cmake" --build with_compiler --parallel "$(nproc)" > log 2>&1; then
+    ldd with_compiler/out/demo | grep -iE 'halide|llvm' && fail "the app of a model links a compiler"
+    with_compiler/out/demo project/data.txt 3 > out 2>&1 && grep -q "^step 3  loss " out || fail "it does not train: $(cat out)"
+else
+    fail "with the compiler it does not build: $(grep -m 5 -i error log)"
+fi
 
 [ $failures = 0 ] && echo "it is a part of other projects"
 exit $((failures > 0))

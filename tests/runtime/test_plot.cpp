@@ -93,6 +93,8 @@ TEST_CASE("plot: several runs in one picture, each named, in a colour of its own
          {"a &amp; b", "runs/a&lt;b", "runs/b", "runs/empty", "#2b6cb0", "#d9480f", "#2f855a", "<circle"})
         CHECK_MESSAGE(svg.find(text) != std::string::npos, text);
     CHECK(svg.find("nan") == std::string::npos);
+    CHECK(svg.find(">validation</text>") != std::string::npos);  // what is dashed
+    CHECK(compare_svg("a", {{"runs/a", {{1, 4.0}, {2, 3.5}}, {}}}).find(">validation<") == std::string::npos);
     CHECK(compare_svg("none", {{"runs/empty", {}, {}}}).find("no losses yet") != std::string::npos);
 }
 

@@ -7,8 +7,12 @@
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/inputs/random_batches.h"
 #include "apps/cryolite/inputs/run_data.h"
+#include "apps/cryolite/report/cost_model.h"
 #include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/tuned_lines.h"
+#include "apps/cryolite/tune/search.h"
 #include "runtime/collective/processes.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/exec/peak.h"
 #include "runtime/io/error.h"
 #include "runtime/system/process.h"
@@ -121,6 +125,7 @@ private:
     void finish() {
         if (trace_) progress_.say(trace_->finish());
         peak_ = std::max(peak_, session_->measure_peak(s_));
+        if (s_.profile) keep_times();
         if (s_.profile)
             progress_.say(
                 kernel_table(trainer().plan(), kernels_, s_.accumulate, times_.count()) +
@@ -133,6 +138,25 @@ private:
             peak_ > 0 ? fmt::format(", {:.0f} % of {:.0f} GFLOP/s", 100 * done.fraction_of_peak, peak_) : "",
             1e-6 * double(peak_memory())));
         if (s_.json) print_line(to_json(done));
+    }
+
+    /// For `explain --html` and for searches: times of kernels that had none on this machine.
+    void keep_times() {
+        const Plan &plan = trainer().plan();
+        if (plan.device != "cpu" || plan.workers > 1 || times_.count() == 0) return;
+        SearchRecords records(s_.cache, search_machine(threads_of_worker(s_, core_numbers())));
+        if (!records.hindrance().empty()) return;
+        const std::vector<const PlanCall *> calls = step_calls(plan, s_.accumulate);
+        std::map<std::string, int> count;
+        CallTimes taken;
+        for (size_t i = 0; i < calls.size() && i < kernels_.size(); i++) {
+            if (calls[i]->kernel < 0) continue;
+            const std::string key = cost_key(plan.kernels[size_t(calls[i]->kernel)]);
+            count[key]++, taken.seconds[key] += kernels_[i] / double(times_.count());
+        }
+        std::vector<StepKernel> kernels;
+        for (const auto &[key, n] : count) kernels.push_back({.key = key, .calls = n}), taken.seconds[key] /= n;
+        remember_times(records, kernels, taken);
     }
 
     /// Rounds in turn, so that what else the machine does meets all of them.

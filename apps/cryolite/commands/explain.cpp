@@ -12,8 +12,8 @@
 #include "apps/cryolite/explain/loops/explain_loops.h"
 #include "apps/cryolite/explain/page/step_page.h"
 #include "apps/cryolite/inputs/run_data.h"
+#include "apps/cryolite/report/cost_model.h"
 #include "apps/cryolite/report/page.h"
-#include "apps/cryolite/report/roof.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/session.h"
 #include "bundle/block_names.h"
@@ -49,9 +49,10 @@ json stage_json(const PlanCall &c) {
 
 class Explanation {
 public:
-    /// `loops`: of the kernels asked for; null where none was.
-    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, std::optional<Roof> roof, LoopReport *loops)
-        : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops) {
+    /// `loops`: of the kernels asked for; null where none was. `measured`: kernels that were timed on this machine.
+    Explanation(const Plan &plan, const TrainSettings &s, const Request &r, std::optional<Roof> roof, LoopReport *loops,
+                CostModel::Measured measured)
+        : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops), measured_(std::move(measured)) {
         bool any = r_.kernel.empty();
         for (auto &[name, calls] : plan_.plans)
             for (const PlanCall &c : calls) any |= chosen(c);
@@ -135,6 +136,7 @@ private:
     const Request &r_;
     std::optional<Roof> roof_;  ///< of this machine's cores; nothing is known of a device's
     LoopReport *loops_;
+    CostModel::Measured measured_;
 
     std::string summary() const {
         return fmt::format(
@@ -168,6 +170,8 @@ private:
         json j = {{"name", c.name},   {"pass", c.pass},   {"loops", plan_.loops(c)}, {"dialect", dialect(c)},
                   {"flops", c.flops}, {"bytes", c.bytes}, {"stages", stage_json(c)}, {"args", args}};
         if (roof_) j["roof_s"] = roof_->seconds(c), j["bound"] = roof_->bound(c);
+        if (c.kernel >= 0 && measured_)
+            if (const auto seconds = measured_(cost_key(plan_.kernels[size_t(c.kernel)]))) j["seconds"] = *seconds;
         if (c.kernel >= 0) j["kernel"] = plan_.kernels[size_t(c.kernel)].symbol;
         if (c.kernel >= 0 && loops_) j["inner_loops"] = loops_->to_json(plan_.kernels[size_t(c.kernel)].symbol);
         if (!c.why.empty()) j["why"] = c.why;
@@ -384,7 +388,12 @@ int run_explain(const std::vector<std::string> &arguments) {
     if (!request.kernel.empty() || !request.html.empty()) loops.emplace(bundle->library());
     std::optional<Roof> roof;
     if (bundle->plan.device == "cpu") roof = {measure_peak(s, threads), measure_bandwidth(threads)};
-    const Explanation explanation(bundle->plan, s, request, roof, loops ? &*loops : nullptr);
+    std::optional<SearchRecords> records;
+    if (roof && fs::exists(SearchRecords::file(s.cache)))
+        records.emplace(s.cache, search_machine(threads_of_worker(s, core_numbers())));
+    CostModel::Measured measured;
+    if (records) measured = [&](const std::string &key) { return records->time_of(key); };
+    const Explanation explanation(bundle->plan, s, request, roof, loops ? &*loops : nullptr, measured);
     if (!request.html.empty()) {
         progress.busy("looking at inner loops");
         write_file_atomic(request.html, step_page(explanation.to_json()));

@@ -32,8 +32,13 @@ svg rect { stroke: var(--panel); stroke-width: .6; } .saved { fill: var(--saved)
 .compute { fill: var(--compute); background: var(--compute); }
 .memory { fill: var(--memory); background: var(--memory); }
 .before { background: var(--passing); } svg .curve { fill: none; stroke: var(--compute); stroke-width: 2.5; }
-svg .mark { fill: var(--dim); }
-svg circle { fill-opacity: .78; } td.n:first-child { width: 3em; }
+.mark { background: var(--dim); fill: var(--dim); }
+svg circle { fill-opacity: .78; } svg .hollow { fill: none; stroke-width: 1.6; stroke-dasharray: 4 3; }
+svg .hollow.compute { stroke: var(--compute); } svg .hollow.memory { stroke: var(--memory); }
+span.hollow { background: none; border: 1.5px dashed var(--dim); border-radius: 6px; }
+svg .leader { stroke: var(--text); stroke-width: .8; }
+svg text.number { fill: var(--text); font-weight: 600; paint-order: stroke; stroke: var(--panel); stroke-width: 3px; }
+td.n:first-child { width: 3em; }
 .key { border-radius: 3px; display: inline-block; height: 11px; margin: 0 5px 0 12px; width: 11px; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; width: 100%; }
 th { color: var(--dim); font-weight: 600; text-align: left; } th, td { border-bottom: 1px solid var(--rule);

@@ -1,6 +1,7 @@
 #include "apps/cryolite/tune/search_page.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "apps/cryolite/report/page.h"
@@ -49,10 +50,12 @@ private:
         const auto x = [&](double s) { return left + s / end_ * (right - left); };
         const auto y = [&](double step) { return bottom - (step - low) / (high - low) * (bottom - top); };
         std::string svg = svg_begin("the step's time over the search"), path = fmt::format("M{} {:.1f}", left, y(1));
+        const double ms = 1e3 * r_.before.seconds, distance = ms * (high - low) / 4;  // of two lines of the grid
+        const int decimals = distance > 0 ? std::clamp(int(std::ceil(-std::log10(distance))) + 1, 2, 9) : 2;
         for (int k = 0; k <= 4; k++) {
             const double step = low + (high - low) * k / 4, s = end_ * k / 4;
             svg += fmt::format("<path class=\"grid\" d=\"M{} {:.1f}H{}\"/>\n", left, y(step), right) +
-                   label_at(left - 7, y(step) + 4, fmt::format("{:.2f} ms", 1e3 * r_.before.seconds * step), "end") +
+                   label_at(left - 7, y(step) + 4, fmt::format("{:.{}f} ms", ms * step, decimals), "end") +
                    label_at(x(s), svg_height - 24, clock_text(s), "middle");
         }
         for (const auto &[seconds, news] : r_.moments) {

@@ -59,9 +59,10 @@ private:
         for (const json &c : step_.at("plans").at(entry)) {
             auto at = std::ranges::find_if(rows, [&](const Row &r) { return key_of(*r.call) == key_of(c); });
             if (at == rows.end())
-                at = rows.insert(rows.end(), {{without_numbers(c.at("name").get<std::string>()), c.at("flops"),
-                                               c.at("bytes"), 0, 0, c.value("bound", "") == "memory"},
-                                              &c});
+                at = rows.insert(rows.end(),
+                                 {{without_numbers(c.at("name").get<std::string>()), c.at("flops"), c.at("bytes"), 0, 0,
+                                   c.value("bound", "") == "memory", c.value("seconds", 0.0)},
+                                  &c});
             at->line.calls++;
             at->line.share += seconds_ > 0 ? c.value("roof_s", 0.0) / seconds_ : 0;
         }
@@ -90,20 +91,32 @@ private:
             if (step_["plans"].contains(entry) && (entry != std::string_view("first") || in_parts()))
                 for (const Row &r : rows_of(entry)) lines.push_back(r.line);
         std::ranges::stable_sort(lines, std::ranges::greater{}, &KernelLine::share);
+        const double peak = step_.at("peak_gflops"), bandwidth = step_.at("bandwidth_gb_s");
         std::string list;
-        for (size_t i = 0; i < std::min(numbered, lines.size()); i++)
+        for (size_t i = 0; i < std::min(numbered, lines.size()); i++) {
+            const KernelLine &l = lines[i];
+            const std::string reached = l.seconds > 0 ? fmt::format("{:.1f}", l.flops / l.seconds * 1e-9) : "not timed";
+            const std::string of_roof =
+                l.seconds > 0 ? fmt::format("{:.0f} %", 100 * l.share_of_roof(peak, bandwidth)) : "";
             list += fmt::format("<tr><td class=\"n\">{}</td><td><code>{}</code></td><td class=\"n\">{:.1f} %</td>"
-                                "<td>{}</td></tr>\n",
-                                i + 1, svg_text(lines[i].name), 100 * lines[i].share,
-                                lines[i].by_memory ? "memory" : "compute");
+                                "<td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+                                i + 1, svg_text(l.name), 100 * l.share, l.by_memory ? "memory" : "compute", reached,
+                                of_roof);
+        }
+        const bool all_timed = std::ranges::all_of(lines, [](const KernelLine &l) { return l.seconds > 0; });
         return fmt::format(
-            "<h2>What limits each kernel</h2>\n<p>A kernel with many operations for each byte can be as fast as the "
-            "cores compute, one with few as fast as memory delivers. The larger a circle, the more of the step it "
-            "takes, were every call as fast as the machine.</p>\n<figure>{}<figcaption><span class=\"key compute\">"
-            "</span>limited by computing<span class=\"key memory\"></span>limited by memory</figcaption></figure>\n"
+            "<h2>What limits each kernel</h2>\n<p>The line is the roof of this machine: a kernel with many operations "
+            "for each byte can be as fast as the cores compute, one with few as fast as memory delivers. A circle is "
+            "how fast a kernel was. The larger it is, the more of the step the kernel takes, were every call as fast "
+            "as the roof.</p>\n<figure>{}<figcaption><span class=\"key compute\"></span>limited by computing"
+            "<span class=\"key memory\"></span>limited by memory{}</figcaption></figure>\n"
             "<div class=\"scroll\"><table><tr><th class=\"n\">no.</th><th>kernel</th><th class=\"n\">share</th>"
-            "<th>bound</th></tr>\n{}</table></div>\n",
-            roofline_picture(lines, numbered, step_.at("peak_gflops"), step_.at("bandwidth_gb_s")), list);
+            "<th>bound</th><th class=\"n\">GFLOP/s</th><th class=\"n\">of its roof</th></tr>\n{}</table></div>\n",
+            roofline_picture(lines, numbered, peak, bandwidth),
+            all_timed ? ""
+                      : "<span class=\"key hollow\"></span>not timed: drawn on the roof; <code>bench --profile</code> "
+                        "and <code>tune</code> time kernels",
+            list);
     }
 
     std::string operations(const char *entry) const {

@@ -39,6 +39,23 @@ struct LogAxes {
     }
 };
 
+struct Place {
+    double x = 0, y = 0;
+};
+
+/// Where the number of a circle has room: on it, else beside it, where no other number is.
+Place free_place(Place circle, const std::vector<Place> &taken, const LogAxes &axes) {
+    constexpr double width = 20, height = 16, turn = 0.7853981633974483;  // an eighth of a circle
+    for (double distance = 0; distance < 200; distance += 12)
+        for (int k = 0; k < 8; k++) {
+            const Place p{circle.x + distance * std::cos(k * turn), circle.y + distance * std::sin(k * turn)};
+            if (p.x < axes.left + 8 || p.x > axes.right - 8 || p.y < axes.top + 8 || p.y > axes.bottom - 8) continue;
+            auto meets = [&](Place q) { return std::abs(q.x - p.x) < width && std::abs(q.y - p.y) < height; };
+            if (std::ranges::none_of(taken, meets)) return p;
+        }
+    return circle;
+}
+
 }  // namespace
 
 std::string memory_picture(const nlohmann::json &arena) {
@@ -71,15 +88,26 @@ std::string memory_picture(const nlohmann::json &arena) {
     return svg + label_at((left + right) / 2, svg_height - 8, "kernel calls, in their order", "middle") + "</svg>\n";
 }
 
+double KernelLine::share_of_roof(double peak, double bandwidth) const {
+    if (seconds <= 0) return 0;
+    return std::max(flops / (peak * 1e9), bytes / (bandwidth * 1e9)) / seconds;
+}
+
 std::string roofline_picture(const std::vector<KernelLine> &lines, size_t numbered, double peak, double bandwidth) {
     LogAxes axes{.low_x = peak / bandwidth / 10, .high_x = peak / bandwidth * 10, .low_y = peak, .high_y = peak * 2};
     auto roof = [&](double intensity) { return std::min(peak, intensity * bandwidth); };
+    auto drawn = [](const KernelLine &l) { return l.flops > 0 && l.bytes > 0; };
+    auto speed = [&](const KernelLine &l) {
+        return l.seconds > 0 ? l.flops / l.seconds * 1e-9 : roof(l.flops / l.bytes);
+    };
     for (const KernelLine &l : lines)
-        if (l.flops > 0 && l.bytes > 0) {
+        if (drawn(l)) {
             axes.low_x = std::min(axes.low_x, 0.6 * l.flops / l.bytes);
             axes.high_x = std::max(axes.high_x, 1.6 * l.flops / l.bytes);
+            axes.low_y = std::min(axes.low_y, 0.4 * speed(l));
+            axes.high_y = std::max(axes.high_y, 1.6 * speed(l));
         }
-    axes.low_y = 0.6 * roof(axes.low_x);
+    axes.low_y = std::min(axes.low_y, 0.6 * roof(axes.low_x));
     std::string svg = svg_begin("roofline") + axes.grid();
     const double corner = peak / bandwidth;
     svg += fmt::format("<path class=\"roof\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}H{:.1f}\"/>\n", axes.x(axes.low_x),
@@ -88,20 +116,28 @@ std::string roofline_picture(const std::vector<KernelLine> &lines, size_t number
     svg += label_at(axes.x(corner) - 14, axes.y(peak) - 8, fmt::format("{:.0f} GB/s", bandwidth), "end");
     for (size_t i = lines.size(); i-- > 0;) {  // the largest on top
         const KernelLine &l = lines[i];
-        if (l.flops <= 0 || l.bytes <= 0) continue;
-        const double intensity = l.flops / l.bytes, x = axes.x(intensity), y = axes.y(roof(intensity));
-        svg += fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\"><title>{}: {:.1f} FLOP a "
-                           "byte, {:.1f} % of the step</title></circle>\n",
-                           l.by_memory ? "memory" : "compute", x, y, 4 + 26 * std::sqrt(l.share), svg_text(l.name),
-                           intensity, 100 * l.share);
+        if (!drawn(l)) continue;
+        const double intensity = l.flops / l.bytes;
+        const std::string reached = l.seconds > 0 ? fmt::format("{:.1f} GFLOP/s, {:.0f} % of the roof", speed(l),
+                                                                100 * l.share_of_roof(peak, bandwidth))
+                                                  : "not timed";
+        svg += fmt::format(
+            "<circle class=\"{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\"><title>{}: {}, {:.1f} FLOP a "
+            "byte, {:.1f} % of the step</title></circle>\n",
+            l.by_memory ? "memory" : "compute", l.seconds > 0 ? "" : " hollow", axes.x(intensity), axes.y(speed(l)),
+            4 + 26 * std::sqrt(l.share), svg_text(l.name), reached, intensity, 100 * l.share);
     }
-    std::vector<double> taken;  // where numbers are: those of kernels at one place go below each other
+    std::vector<Place> taken;
     for (size_t i = 0; i < std::min(numbered, lines.size()); i++) {
-        if (lines[i].flops <= 0 || lines[i].bytes <= 0) continue;
-        const double intensity = lines[i].flops / lines[i].bytes, x = axes.x(intensity);
-        const auto above = std::ranges::count_if(taken, [&](double other) { return std::abs(other - x) < 16; });
-        taken.push_back(x);
-        svg += label_at(x, axes.y(roof(intensity)) + 28 + 15 * double(above), fmt::format("{}", i + 1), "middle");
+        if (!drawn(lines[i])) continue;
+        const Place circle{axes.x(lines[i].flops / lines[i].bytes), axes.y(speed(lines[i]))};
+        const Place at = free_place(circle, taken, axes);
+        taken.push_back(at);
+        if (at.x != circle.x || at.y != circle.y)
+            svg += fmt::format("<path class=\"leader\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n", circle.x, circle.y,
+                               at.x, at.y);
+        svg += fmt::format("<text class=\"number\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", at.x,
+                           at.y + 4, i + 1);
     }
     return svg + "</svg>\n";
 }

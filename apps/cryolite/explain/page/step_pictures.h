@@ -15,14 +15,19 @@ struct KernelLine {
     int calls = 0;
     double share = 0;  ///< of the step, were every call as fast as the machine
     bool by_memory = false;
+    double seconds = 0;  ///< of one call, as it was timed on this machine; 0: it was not
+
+    /// FLOP/s beside what the machine's roof allows; 0 where it was not timed.
+    double share_of_roof(double peak, double bandwidth) const;
 };
 
 /// The arena over the step: a rectangle for each activation, from its first call to its last. `arena`: that of
 /// `explain --json`.
 std::string memory_picture(const nlohmann::json &arena);
 
-/// FLOP/s over FLOP/byte, both logarithmic: the machine's roof, and where each kernel is under it. `peak` in GFLOP/s,
-/// `bandwidth` in GB/s. The first `numbered` lines have their numbers.
+/// FLOP/s over FLOP/byte, both logarithmic: the machine's roof, and how fast each kernel was under it; one that was not
+/// timed is a hollow circle on the roof. `peak` in GFLOP/s, `bandwidth` in GB/s. The first `numbered` lines have their
+/// numbers.
 std::string roofline_picture(const std::vector<KernelLine> &lines, size_t numbered, double peak, double bandwidth);
 
 }  // namespace cryolite
