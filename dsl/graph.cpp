@@ -31,6 +31,14 @@ void Graph::takes(const Ids &ids) {
              ids.loss, v.name);
 }
 
+void Graph::metric(const std::string &name, const Tensor &x) {
+    if (x.shape().size() != 1)
+        fail("the metric '{}' has shape {}, expected one number: the mean over rows of what a layer makes of each",
+             name, x.shape().str());
+    if (std::ranges::count(metrics_, name, &Metric::name)) fail("two metrics are named '{}'", name);
+    metrics_.push_back({name, x.id()});
+}
+
 Tensor Graph::rows(const Tensor &x, int rank, int begin, int count) {
     const Shape whole = x.shape().folded(rank), part = whole.with(rank - 1, count);
     const int64_t before = whole.size() / whole[rank - 1] * begin;
@@ -100,6 +108,7 @@ std::vector<int> Graph::drop(const std::vector<int> &instead) {
     }
     for (Ids &ids : ids_)
         for (int *v : {&ids.value, &ids.class_weights, &ids.mean_weight}) renumber(*v);
+    for (Metric &m : metrics_) renumber(m.value);
     renumber(mode_);
     values_ = std::move(values), calls_ = std::move(calls);
     return now;

@@ -57,11 +57,11 @@ public:
 
     /// What a loss takes for ids among the model's targets, and how much rows count by them.
     struct Ids {
-        std::string loss;            ///< the layer's path
-        int value;                   ///< the input that holds them
-        int classes;                 ///< ids are 0 ... classes - 1
-        std::optional<int> ignored;  ///< and this one, whose rows count nothing
-        int class_weights = -1;      ///< value [classes]: how much the rows of each class count; -1: 1
+        std::string loss;                    ///< the layer's path
+        int value;                           ///< the input that holds them
+        int classes = 0;                     ///< ids are 0 ... classes - 1; 0: they are any numbers
+        std::optional<double> ignored = {};  ///< and this one, whose rows count nothing
+        int class_weights = -1;              ///< value [classes]: how much the rows of each class count; -1: 1
         int mean_weight = -1;  ///< input [1]: what a row of the whole batch counts in the mean; -1: nobody reads it
     };
 
@@ -77,6 +77,13 @@ public:
     /// Records what a loss takes for ids, so that others are refused before a step and rows are weighed.
     /// Errors: rows are to be weighed by ids that are not the model's targets.
     void takes(const Ids &ids);
+    /// A number that is told beside the loss, and that nobody learns from: the mean over rows of what a layer makes of
+    /// each. Errors: another shape than [1], or a second one of this name.
+    void metric(const std::string &name, const Tensor &x);
+    struct Metric {
+        std::string name;
+        int value;
+    };
     /// Records a call and infers the shape of its result. Errors name the layer, found and expected.
     Tensor call(Layer &layer, const std::vector<Tensor> &inputs);
     /// `count` rows from `begin` on of a value that is seen in so many dimensions, the last counting rows: no copy.
@@ -97,13 +104,18 @@ public:
     const std::vector<Value> &values() const { return values_; }
     const std::vector<Call> &calls() const { return calls_; }
     const std::vector<Ids> &ids() const { return ids_; }
+    const std::vector<Metric> &metrics() const { return metrics_; }
 
 private:
     std::vector<Value> values_;
     std::vector<Ids> ids_;
+    std::vector<Metric> metrics_;
     std::vector<Call> calls_;
     std::vector<std::unique_ptr<Layer>> owned_;
     int mode_ = -1;  ///< the value; -1: nobody has asked for it
 };
+
+/// Tells `x` with the loss, in steps and evaluations, by this name: metric("accuracy", accuracy(y, targets)).
+inline void metric(const std::string &name, const Tensor &x) { x.graph().metric(name, x); }
 
 }  // namespace cryolite

@@ -102,9 +102,9 @@ std::string Layer::kind() const {
     return name;
 }
 
-Func &Layer::slot(const std::string &name) {
+Func &Layer::slot(const std::string &name, const std::string &called) {
     auto it = gradient_.find(name);
-    if (it == gradient_.end()) it = gradient_.emplace(name, Func(name)).first;
+    if (it == gradient_.end()) it = gradient_.emplace(name, Func(called)).first;
     return it->second;
 }
 
@@ -128,7 +128,7 @@ void Layer::derive(const Call &call, const Array &dy) {
         names.push_back("d_" + name);
         sources.push_back({x, wanted && x.type().is_float() && !gradient_.count(names.back())});
     };
-    for (const Array &x : call.inputs) add(x, x.name(), true);
+    for (size_t k = 0; k < call.inputs.size(); k++) add(call.inputs[k], call.inputs[k].name(), differentiates(int(k)));
     for (Parameter *w : parameters_) add(Array(w->func(), w->shape()), w->name(), !w->is_state());
     auto refuse = [&](const std::string &why) {
         fail("[{0}] {1}: its gradient is not derived: {2}; or write {1}::backward", path, kind(), why);

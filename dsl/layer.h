@@ -140,14 +140,19 @@ protected:
     /// The Func of the gradient with respect to an input or a parameter, to be defined.
     Func &d(const Func &x) { return slot("d_" + x.name()); }
     Func &d(const Parameter &w) { return slot("d_" + w.name()); }
+    /// The same, whose Func has this name in kernels, whatever the parameter's.
+    Func &d(const Parameter &w, const std::string &called) { return slot("d_" + w.name(), called); }
     /// Uses a parameter that belongs to another layer.
     void share(Parameter &w) { parameters_.push_back(&w); }
+    /// Has the exceptions from the model's format that another layer has.
+    void take_numerics(const Layer &of) { format_ = of.format_, casts_ = of.casts_; }
     /// Derives every gradient that is not yet defined.
     void derive(const Call &call, const Array &dy);
 
 private:
     friend class Parameter;
-    Func &slot(const std::string &name);
+    Func &slot(const std::string &name) { return slot(name, name); }
+    Func &slot(const std::string &name, const std::string &called);
     std::vector<Parameter *> parameters_;
     std::map<std::string, Func> gradient_;
     std::optional<Format> format_;

@@ -40,6 +40,7 @@ public:
 
     const std::string &name() const { return name_; }
     const std::string &symbol() const { return symbol_.empty() ? name_ : symbol_; }
+    void call_in_kernels(std::string symbol) { symbol_ = std::move(symbol); }
     const Shape &shape() const { return shape_; }
     const Init &init() const { return init_; }
     /// Full name: "h.0.mlp.c_fc.weight".

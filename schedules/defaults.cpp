@@ -1,6 +1,7 @@
 #include "schedules/defaults.h"
 
 #include "schedules/cpu/loops.h"
+#include "schedules/table.h"
 
 namespace cryolite {
 
@@ -24,16 +25,16 @@ Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m) 
     for (const Graph::Call &c : graph.calls()) {
         const auto &own = c.layer->parameters();
         if (w.shape().rank() != 2 || own.empty() || own[0] != &w) continue;
-        if (c.layer->kind() == "TiedHead") return panels(padded_panel(w.shape()[1], m), 1);
+        if (loops_kind(*c.layer) == "TiedHead") return panels(padded_panel(w.shape()[1], m), 1);
         const auto product = c.layer->product();
-        if (c.layer->kind() != "Linear" || !product) continue;
+        if (loops_kind(*c.layer) != "Linear" || !product) continue;
         if (int width = cpu::panel_width(w.shape()[product->out_dim], m)) return panels(width, product->out_dim);
     }
     return row_major();
 }
 
 int fused_update_rows(const Layer &layer, bool clip) {
-    if (layer.kind() != "Linear" && layer.kind() != "TiedHead") return 0;
+    if (loops_kind(layer) != "Linear" && loops_kind(layer) != "TiedHead") return 0;
     return clip ? 128 : 256;
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "dsl/layers/linear.h"
+#include "schedules/contraction.h"
+
 namespace cryolite {
 
 namespace {
@@ -30,6 +33,8 @@ bool sums_are_of_rows(const Group &g) {
 
 }  // namespace
 
+std::string loops_kind(const Layer &l) { return dynamic_cast<const ProductOf *>(&l) ? "Linear" : l.kind(); }
+
 bool has_loops(const std::string &kind, const Machine &m) {
     return std::ranges::count(table_of(m).layers, kind, &LoopTable::Line::layer) > 0;
 }
@@ -44,12 +49,14 @@ std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nat
     if (!anchor) return table.pointwise;
     auto own = step.loops_of.find({std::type_index(typeid(*anchor)), g.form});
     if (own != step.loops_of.end()) return NamedLoops{anchor->kind(), own->second};
-    if (const NamedLoops *loops = find(table, g, anchor->kind())) return *loops;
+    if (const NamedLoops *loops = find(table, g, loops_kind(*anchor))) return *loops;
     if (nature != Nature::anchor && sums_are_of_rows(g)) {
         const bool of_gains = g.form == Form::d_parameter;
         if (of_gains && g.extents.size() == 1) return table.gains_of_rows;
         if (!of_gains && g.extents.size() == 2) return table.rowwise;
     }
+    if (is_contraction(g)) return table.contraction;
+    if (g.form == Form::d_parameter && adds_rows(g)) return table.sum_of_rows;
     return may_be_automatic(g, step) ? std::nullopt : std::optional(table.plain);
 }
 

@@ -26,6 +26,8 @@ struct LoopTable {
     // Of a layer without a line that is pointwise or needs whole rows.
     NamedLoops rowwise;        ///< sums are of rows alone
     NamedLoops gains_of_rows;  ///< gradients of its gains and biases: sums over rows, of what takes sums of rows
+    NamedLoops contraction;    ///< sums of products of any other layer
+    NamedLoops sum_of_rows;    ///< and sums over rows alone, as the gradient of a bias of one
     NamedLoops plain;          ///< any kernel at all
     bool automatic;            ///< autoschedulers come before `plain`, where a layer has no line
 };
@@ -43,6 +45,9 @@ bool may_be_automatic(const Group &g, const Step &step);
 /// The loop schedule that was written for a group, by the type of its anchor layer (null: pointwise stages or an
 /// update), or by its nature; none: the step's automatic ones serve.
 std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nature nature, const Step &step);
+
+/// The name that loops are found by: the type's, and Linear's of what was found to compute the same.
+std::string loops_kind(const Layer &l);
 
 /// Whether loops are written for layers of this type.
 bool has_loops(const std::string &kind, const Machine &m);

@@ -2,17 +2,27 @@
 
 #include "dsl/layer.h"
 #include "dsl/layers/attention_algorithm.h"
+#include "dsl/layers/rms_norm.h"
+#include "dsl/tensor.h"
 
 namespace cryolite {
+
+/// Every head of queries, and of keys, is normalised over its channels before it is turned by its position: RMSNorm,
+/// with gains for q and for k, as in Qwen 3.   Scaling Vision Transformers to 22 Billion Parameters, 2023.
+struct HeadNorm {
+    int size;  ///< channels of a head
+    double eps = 1e-6;
+};
 
 struct AttentionOptions {
     int heads = 1;
     int kv_heads = 0;  ///< heads of keys and values, each shared by heads / kv_heads of queries; 0: as many as heads
     bool causal = true;
     int window = 0;          ///< positions see those less than `window` away; 0: all
-    bool documents = false;  ///< the next input, [context, batch] int32: positions see those of their own document
-    bool mask = false;       ///< the next input, [context, batch] int32: nobody sees positions where it is 0
+    bool documents = false;  ///< the next input, [context, batch], of Documents: positions see those of their document
+    bool mask = false;       ///< the next input, [context, batch], of PaddingMask: nobody sees positions where it is 0
     std::optional<Rotary> rotary = {};
+    std::optional<HeadNorm> head_norm = {};
 
     /// Channels of its input, of queries, keys and values together, where queries have `width`.
     int channels(int width) const { return width + 2 * (kv_heads ? kv_heads : heads) * (width / heads); }
@@ -25,6 +35,7 @@ struct AttentionOptions {
 struct Attention : Layer {
     const AttentionOptions options;
     const int heads, kv_heads;
+    std::optional<RMSNorm> q_norm, k_norm;  ///< of head_norm: layers of their own, over heads
 
     Attention(std::string path, AttentionOptions o)
         : Layer(std::move(path)), options(o), heads(o.heads), kv_heads(o.kv_heads ? o.kv_heads : o.heads) {
@@ -34,9 +45,13 @@ struct Attention : Layer {
         if (o.window < 0) fail("[{}] has a window of {}, expected 0 (all) or more", this->path, o.window);
         if (o.rotary && !(o.rotary->base > 0 && o.rotary->factor > 0 && o.rotary->high > o.rotary->low))
             fail("[{}] rotary positions need base > 0, factor > 0 and high > low", this->path);
+        if (o.head_norm)
+            for (auto [norm, name] : {std::pair{&q_norm, ".q_norm"}, {&k_norm, ".k_norm"}})
+                norm->emplace(this->path + name, o.head_norm->size, RMSNormOptions{.eps = o.head_norm->eps});
     }
     int rank() const override { return 3; }
     int input_rank(int k) const override { return k == 0 ? 3 : 2; }
+    bool differentiates(int k) const override { return k == 0; }
     Shape shape(const std::vector<Shape> &x) const override {
         const size_t expected = 1 + options.documents + options.mask;
         if (x.size() != expected)
@@ -70,13 +85,28 @@ struct Attention : Layer {
 
     Func forward(const std::vector<Array> &x) override { return algorithm(x).forward(); }
     void backward(const Call &call, Array dy) override { d(call.input()) = algorithm(call.inputs).backward(dy); }
-    Tensor operator()(const Tensor &qkv) { return qkv.graph().call(*this, {qkv}); }
-    Tensor operator()(const Tensor &qkv, const Tensor &seen) { return qkv.graph().call(*this, {qkv, seen}); }
+    Tensor operator()(const Tensor &qkv) { return qkv.graph().call(*this, {normed(qkv)}); }
+    Tensor operator()(const Tensor &qkv, const Tensor &seen) { return qkv.graph().call(*this, {normed(qkv), seen}); }
     Tensor operator()(const Tensor &qkv, const Tensor &documents, const Tensor &mask) {
-        return qkv.graph().call(*this, {qkv, documents, mask});
+        return qkv.graph().call(*this, {normed(qkv), documents, mask});
     }
 
 private:
+    /// With the heads of q and k normalised, where they are.
+    Tensor normed(const Tensor &qkv) {
+        if (!options.head_norm) return qkv;
+        const int size = options.head_norm->size, first = heads * size, values = first + kv_heads * size;
+        if (head_size(qkv.shape()[0]) != size)
+            fail("[{}] head norms are of {} channels, but a head of {} has {}", path, size, qkv.shape().str(),
+                 head_size(qkv.shape()[0]));
+        auto part = [&](int begin, int end, RMSNorm &norm) {
+            const Tensor x = slice(qkv, 0, begin, end);
+            const Shape shape = x.shape();
+            return reshape(norm(reshape(x, {size, int(shape.size() / size)})), shape);
+        };
+        return concat({part(0, first, *q_norm), part(first, values, *k_norm), slice(qkv, 0, values, qkv.shape()[0])},
+                      0);
+    }
     int head_size(int channels) const { return channels / (heads + 2 * kv_heads); }
     AttentionAlgorithm algorithm(const std::vector<Array> &x) const {
         AttentionShape s{heads, kv_heads, head_size(x[0].extent(0)), x[0].extent(1), options.causal, options.window};

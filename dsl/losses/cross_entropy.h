@@ -42,7 +42,7 @@ struct CrossEntropy : Layer {
         Graph &g = x.graph();
         shape({x.shape(), targets.shape()});
         std::vector<Tensor> read = {x, targets};
-        Graph::Ids ids{path, targets.id(), x.shape()[0], options.ignored};
+        Graph::Ids ids{.loss = path, .value = targets.id(), .classes = x.shape()[0], .ignored = options.ignored};
         if (by_class()) {
             read.push_back(g.constant(path + ".class_weights", {x.shape()[0]}, options.class_weights));
             ids.class_weights = read.back().id();

@@ -13,31 +13,52 @@ namespace cryolite {
 struct Distillation : RowLoss {
     const double temperature;
 
-    explicit Distillation(std::string path = "loss", double temperature = 1)
-        : RowLoss(std::move(path), "a teacher's"), temperature(temperature) {
+    explicit Distillation(std::string path = "loss", double temperature = 1, RowLossOptions o = {})
+        : RowLoss(std::move(path), o, "a teacher's"), temperature(temperature) {
         if (!std::isfinite(temperature) || temperature <= 0)
             fail("[{}] has a temperature of {}, expected a positive number", this->path, temperature);
     }
+    Tensor operator()(const Tensor &x, const Tensor &teacher) {
+        if (options.ignored) fail("[{}] ignores rows, but is not given the targets that tell which", path);
+        return x.graph().call(*this, {x, teacher});
+    }
+    /// Rows count by the model's targets, one for each row.
+    Tensor operator()(const Tensor &x, const Tensor &teacher, const Tensor &targets) {
+        if (!options.ignored) fail("[{}] is given targets, but ignores none of them", path);
+        return called({x, teacher, targets}, targets);
+    }
+    Shape shape(const std::vector<Shape> &x) const override {
+        if (x.size() > 2 && x[2].size() * x[0][0] != x[0].size())
+            fail("[{}] has outputs {} but targets {}: one target for each row is expected", path, x[0].str(),
+                 x[2].str());
+        return RowLoss::shape(x);
+    }
+    bool has_rows(int k) const override { return k < 3; }
     bool differentiates(int k) const override { return k == 0; }
 
-    Func forward(Array x, Array teacher) override {
+    Func forward(const std::vector<Array> &in) override {
+        const Array &x = in[0], &teacher = in[1];
         Func of_row("of_row"), sum("kl");
         const Func mine = log_sum(x, ""), its = log_sum(teacher, "teacher_");
         RDom k(0, x.extent(0), "k");
         Expr log_p = scaled(teacher, k, r) - its(r), log_q = scaled(x, k, r) - mine(r);
         sum(r) += exp(log_p) * (log_p - log_q);
-        of_row(r) = number(x.type(), temperature * temperature) * sum(r);
-        return mean_over_rows(of_row, x.extent(1));
+        of_row(r) = counted_row(in, number(x.type(), temperature * temperature) * sum(r));
+        return mean_over_rows(of_row, in);
     }
     void backward(const Call &call, Array dy) override {
         const Array &x = call.input(0), &teacher = call.input(1);
         const Func mine = log_sum(x, ""), its = log_sum(teacher, "teacher_");
         Func weight("weight");
-        weight() = number(x.type(), temperature) * dy(0) / x.extent(1);
-        d(x)(i, r) = (exp(scaled(x, i, r) - mine(r)) - exp(scaled(teacher, i, r) - its(r))) * weight();
+        weight() = number(x.type(), temperature) * dy(0) / divisor(x.extent(1), call.inputs);
+        const Expr slope = exp(scaled(x, i, r) - mine(r)) - exp(scaled(teacher, i, r) - its(r));
+        d(x)(i, r) = counted_row(call.inputs, slope) * weight();
     }
 
 private:
+    Expr counted_row(const std::vector<Array> &in, const Expr &e) const {
+        return options.ignored ? counted(e, in[2](r)) : e;
+    }
     Expr scaled(const Array &x, const Expr &v, const Expr &row) const {
         return x(v, row) * number(x.type(), 1 / temperature);
     }

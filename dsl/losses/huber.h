@@ -11,7 +11,8 @@ namespace cryolite {
 struct Huber : ElementwiseLoss {
     const double delta;
 
-    explicit Huber(std::string path = "loss", double delta = 1) : ElementwiseLoss(std::move(path)), delta(delta) {
+    explicit Huber(std::string path = "loss", double delta = 1, RowLossOptions o = {})
+        : ElementwiseLoss(std::move(path), o), delta(delta) {
         if (!std::isfinite(delta) || delta <= 0)
             fail("[{}] has a delta of {}, expected a positive number", this->path, delta);
     }

@@ -7,7 +7,7 @@ namespace cryolite {
 /// loss = mean over all elements of (x - t)^2, as torch.nn.MSELoss has it.
 /// x: [outputs, ...rows], targets t of the same shape: real numbers -> [1].
 struct MeanSquaredError : ElementwiseLoss {
-    explicit MeanSquaredError(std::string path = "loss") : ElementwiseLoss(std::move(path)) {}
+    explicit MeanSquaredError(std::string path = "loss", RowLossOptions o = {}) : ElementwiseLoss(std::move(path), o) {}
     Expr value(Expr x, Expr t) const override { return (x - t) * (x - t); }
     Expr slope(Expr x, Expr t) const override { return 2 * (x - t); }
 };

@@ -79,7 +79,7 @@ public:
         for (size_t k = 0; k < weights.size(); k++) weights[k].attach(), layer.parameters()[k]->bind(weights[k].array);
         Shape out = layer.shape(shapes);
         shape = out.folded(layer.output_rank() ? layer.output_rank() : out.rank());
-        y = layer.forward(call.inputs);
+        y = of_ids_in_float64(layer.forward(call.inputs), inputs, !weights.empty());
         expect(y, shape.rank(), "the result");
         sums_at_root({y});
         forward = Pipeline(y);
@@ -89,6 +89,16 @@ public:
         Buffer<double> out(values.data(), shape.extents());
         forward.realize(out);
         return values;
+    }
+
+    std::vector<double> gradient(int k, const std::vector<double> &given) {
+        SourceArray dy("dy", "dy", Halide::Float(64), shape), stored("y", "y", Halide::Float(64), shape);
+        if (given.size() != dy.floats.size())
+            fail("[{}] the adjoint of {} is given {} values", layer.path, shape.str(), given.size());
+        dy.floats = given, stored.floats = run();
+        stored.attach(), dy.attach();
+        call.output = stored.array;
+        return gradient(layer.gradient(call, dy.array), inputs.at(size_t(k)));
     }
 
     std::string algorithm() {
@@ -202,6 +212,10 @@ std::vector<GradientError> LayerTester::measure() const {
 
 std::vector<double> LayerTester::output() const {
     return built([](Bench &bench) { return bench.run(); });
+}
+
+std::vector<double> LayerTester::gradient(int k, const std::vector<double> &dy) const {
+    return built([&](Bench &bench) { return bench.gradient(k, dy); });
 }
 
 std::string LayerTester::algorithm(int time_limit) const {

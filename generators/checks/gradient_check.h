@@ -45,6 +45,8 @@ public:
     std::vector<GradientError> check(int time_limit = 120) const;
     /// The output of forward, row-major.
     std::vector<double> output() const;
+    /// The gradient of input `k` where the adjoint of the output is `dy`, row-major.
+    std::vector<double> gradient(int k, const std::vector<double> &dy) const;
     /// A digest of forward and gradients as the layer builds them in a child process, and of the shapes they are built
     /// for: what `check` says of one layer holds for all of the same digest.
     std::string algorithm(int time_limit = 120) const;

@@ -36,7 +36,7 @@ void ReferenceCall::bind(const Graph &g) {
 void ReferenceCall::build() {
     Call call;
     for (SourceArray &s : inputs) call.inputs.push_back(s.array);
-    const Func result = layer.forward(call.inputs);
+    const Func result = of_ids_in_float64(layer.forward(call.inputs), inputs, !parameters.empty());
     sums_at_root({result});
     made = Halide::Pipeline(result);
     call.output = y->array;

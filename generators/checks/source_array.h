@@ -1,6 +1,8 @@
 #pragma once
 // What layers compute in float64 in this process: the arrays that they read, and loops that serve.
 
+#include <algorithm>
+
 #include "dsl/layer.h"
 
 namespace cryolite::compiler {
@@ -36,6 +38,15 @@ struct SourceArray {
             image.set(Halide::Buffer<>(Halide::Buffer<double>(floats.data(), e)));
     }
 };
+
+/// What a layer makes, in float64: of ids alone it cannot know that numbers are to be that.
+template <typename List> Func of_ids_in_float64(const Func &f, const List &inputs, bool has_parameters) {
+    const bool of_ids = std::ranges::all_of(inputs, [](const SourceArray &s) { return s.floats.empty(); });
+    if (!of_ids || has_parameters || !f.defined() || f.type() != Halide::Float(32)) return f;
+    Func g("in_float64");
+    g(Halide::_) = cast<double>(f(Halide::_));
+    return g;
+}
 
 /// Every sum in a loop of its own; what is pure is inlined, or is a root if a sum reads it often.
 inline void sums_at_root(const std::vector<Func> &outputs) {

@@ -199,6 +199,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                        .schedule = s,
                        .oracle = reads_by_building(machine, r.jobs, r.time_limit),
                        .natures = natures_by_building(r.jobs, r.time_limit),
+                       .products = products_by_building(r.jobs, r.time_limit),
                        .constants = constants_by_running(r.time_limit),
                        .known = &known,
                        .sized = [bytes](const StepProgram &q) { check_size(q, model_sizes(), bytes); }};

@@ -42,7 +42,10 @@ json buffer_json(const StepProgram &p, ValueId id, const ir::MemoryPlan &memory)
 /// What a loss takes for ids among the targets, and what the runtime tells it of how much they count.
 json ids_json(const Graph::Ids &ids) {
     json j = {{"loss", ids.loss}, {"input", ids.value}, {"classes", ids.classes}};
-    if (ids.ignored) j["ignored"] = *ids.ignored;
+    if (ids.ignored && *ids.ignored == std::floor(*ids.ignored) && std::abs(*ids.ignored) < 0x1p31)
+        j["ignored"] = int64_t(*ids.ignored);
+    else if (ids.ignored)
+        j["ignored"] = *ids.ignored;
     if (ids.class_weights >= 0) j["class_weights"] = ids.class_weights;
     if (ids.mean_weight >= 0) j["mean_weight"] = ids.mean_weight;
     return j;
@@ -124,6 +127,7 @@ json plan_json(const StepProgram &p, const Model &model, const CompileReport &co
         j["evaluation"] = {{"loss", p.evaluation.loss.index}, {"row_weights", p.evaluation.row_weights.index}};
     else
         j["evaluation"] = {{"hindrance", p.evaluation.hindrance}};
+    for (ValueId v : p.evaluation.terms) j["evaluation"]["terms"].push_back(v.index);
     if (p.spared != ir::Spared{})
         j["spared"] = {{"state_bytes", p.spared.state_bytes},
                        {"gradient_bytes", p.spared.gradient_bytes},

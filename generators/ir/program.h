@@ -158,7 +158,8 @@ struct ChunkedHead {
 /// The loss of the rows that count: for evaluation, whose last batch is padded.
 struct Evaluation {
     ValueId loss = {}, row_weights = {};
-    std::string hindrance = {};  ///< why there is none
+    std::vector<ValueId> terms = {};  ///< the same of each of the program's terms
+    std::string hindrance = {};       ///< why there is none
 };
 
 /// What a step is spared by its frozen parameters.
@@ -178,13 +179,13 @@ struct Program {
     std::map<std::string, Entry> entries;
     std::vector<Line> lines;
 
-    /// A number that the loss is made of: what the model's losses are called.
+    /// A number that is told beside the loss: one that it is made of, by its layer's path, or a metric.
     struct Term {
         std::string name;
         ValueId value;
     };
     ValueId loss, output, scalars, norms, scale;
-    std::vector<Term> terms;  ///< where the loss is made of several
+    std::vector<Term> terms;  ///< those of the loss where it is made of several, then metrics
     ValueId count;            ///< updates done, and withheld; none: none can be withheld
     /// The loss's scale, the updates in a row since it last changed or was too large, and the steps in a row that have
     /// left it below 1; none: the loss is not scaled.

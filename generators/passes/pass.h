@@ -58,6 +58,19 @@ struct ComputedNature {
 /// Of the result of each of these operations; nothing where it cannot be built.
 using NatureOracle =
     std::function<std::vector<std::optional<ComputedNature>>(const StepProgram &, const std::vector<OpId> &)>;
+/// What an algorithm computes of y(o, r) = sum over i of W(o, i) x(i, r), plus b(o).
+struct ComputedProduct {
+    bool holds = false;          ///< it is that, with the gradients that follow
+    std::string witness = {};    ///< else: what it is not
+    int weight = -1, bias = -1;  ///< which of the layer's parameters W and b are; -1: none
+    bool in_innermost = false;   ///< W is [in, out], not [out, in]
+};
+struct AskedLayer {
+    Layer *layer;
+    Shape input;
+};
+/// Of each of these layers; nothing where it cannot be built.
+using ProductOracle = std::function<std::vector<std::optional<ComputedProduct>>(const std::vector<AskedLayer> &)>;
 /// A constant of the program, innermost first.
 struct ConstantArray {
     Shape shape;
@@ -69,6 +82,7 @@ using ConstantOracle = std::function<std::vector<float>(Layer &, const std::vect
 struct KnownLayers {
     std::map<std::string, std::vector<bool>> reads;  ///< which of its offered values an operation reads, in their order
     std::map<std::string, std::optional<ComputedNature>> natures;
+    std::map<std::string, std::optional<ComputedProduct>> products;
     std::map<std::string, std::vector<float>> constants;
 };
 
@@ -79,6 +93,7 @@ struct Context {
     StepOptions options = {};
     ReadsOracle oracle;
     NatureOracle natures = {};      ///< none: what layers say of themselves is believed
+    ProductOracle products = {};    ///< none: only what says that it is a product is one
     ConstantOracle constants = {};  ///< none: constants are not folded
     KnownLayers *known = nullptr;   ///< null: the oracles are asked anew
     /// Called once all arrays of the model and its state are known, to refuse what cannot fit.

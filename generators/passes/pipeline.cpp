@@ -11,6 +11,7 @@ namespace {
 
 constexpr NamedPass list[] = {
     {"simplify", simplify, "equal calls made once, operators that do nothing taken out, constants folded"},
+    {"find-products", find_products, "layers that compute y = W x + b, by what they compute"},
     {"freeze", freeze, "parameters that are not trained: the model's freeze() and --freeze"},
     {"chunk-head", chunk_head, "the head and its loss by blocks of rows, where asked for or where logits are large"},
     {"assign-formats", assign_formats, "which arrays are bf16 or fp16"},

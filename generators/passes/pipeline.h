@@ -23,6 +23,7 @@ StepProgram lower(const Context &cx);
 bool verifies();
 
 void simplify(StepProgram &p, const Context &cx);
+void find_products(StepProgram &p, const Context &cx);
 void freeze(StepProgram &p, const Context &cx);
 void chunk_head(StepProgram &p, const Context &cx);
 void assign_formats(StepProgram &p, const Context &cx);

@@ -176,11 +176,27 @@ ir::Op forward_op(const StepProgram &p, CallId c, ir::Forward::When when) {
     return op;
 }
 
+/// Refuses an input that no run fills, so that it would be zeros.
+void check_fed(const Graph &g, const Tensor &x, const Tensor &targets) {
+    auto fed = [&](int v) {
+        const auto is_weight = [v](const Graph::Ids &ids) { return ids.mean_weight == v; };
+        return v == x.id() || v == targets.id() || g.is_mode(v) || std::ranges::any_of(g.ids(), is_weight);
+    };
+    for (int v = 0; v < int(g.values().size()); v++) {
+        const Graph::Value &value = g.values()[size_t(v)];
+        if (value.producer >= 0 || value.part_of >= 0 || !value.constant.empty() || fed(v)) continue;
+        fail("the model has an input '{}' {}, which no run fills: runs fill '{}' and '{}' alone; make it of these by a "
+             "layer, as Documents and PaddingMask do, or let it be Graph::constant(...)",
+             value.name, value.shape.str(), x.name(), targets.name());
+    }
+}
+
 StepProgram trace(const Context &cx) {
     Graph g;
     Tensor x = cx.model.input(g), t = cx.model.targets(g);
     Tensor y = cx.model.forward(x), loss = cx.model.loss(y, t);
     if (loss.shape().size() != 1) fail("the model's loss has shape {}, expected one number", loss.shape().str());
+    check_fed(g, x, t);
     return program_of(std::move(g), y.id(), loss.id(), cx);
 }
 
@@ -194,6 +210,11 @@ StepProgram program_of(Graph graph, int output, int loss, const Context &cx) {
     p.values[p.loss].name = "loss", p.values[p.output].name = "output";
     add_terms(p, p.loss);
     if (p.terms.size() < 2) p.terms.clear();
+    for (const Graph::Metric &m : p.graph.metrics()) {
+        if (std::ranges::count(p.terms, m.name, &ir::Program::Term::name) || m.name == "loss")
+            fail("the metric '{}' has the name of a loss", m.name);
+        p.terms.push_back({m.name, ValueId(m.value)});
+    }
     take_lines(p);
     p.entries["forward"] = {.holds_forward = true, .results = p.losses()};
     p.entries["forward"].results.push_back(p.output);

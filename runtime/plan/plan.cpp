@@ -75,8 +75,10 @@ PlanCall call_of(const json &j) {
 }
 
 Plan::Evaluation evaluation_of(const json &j) {
-    if (j.contains("hindrance")) return {-1, -1, j["hindrance"]};
-    return {whole<int>(j.at("loss")), whole<int>(j.at("row_weights")), ""};
+    if (j.contains("hindrance")) return {.hindrance = j["hindrance"]};
+    Plan::Evaluation e{.loss = whole<int>(j.at("loss")), .row_weights = whole<int>(j.at("row_weights"))};
+    for (const json &t : j.value("terms", json::array())) e.terms.push_back(whole<int>(t));
+    return e;
 }
 
 Plan::Spared spared_of(const json &j) {
@@ -88,7 +90,7 @@ PlanIds ids_of(const json &j) {
                 .input = whole<int>(j.at("input")),
                 .classes = whole<int>(j.at("classes")),
                 .ignored = {}};
-    if (j.contains("ignored")) ids.ignored = whole<int>(j["ignored"]);
+    if (j.contains("ignored")) ids.ignored = j["ignored"].get<double>();
     ids.class_weights = whole(j, "class_weights", -1), ids.mean_weight = whole(j, "mean_weight", -1);
     return ids;
 }

@@ -84,10 +84,10 @@ struct PlanCall {
 /// What a loss takes for ids among the targets, and how much rows count by them.
 struct PlanIds {
     std::string loss;
-    int input = -1;              ///< the buffer that holds them
-    int classes = 0;             ///< they are 0 ... classes - 1
-    std::optional<int> ignored;  ///< or this one, whose rows count nothing
-    int class_weights = -1;      ///< the buffer of what the rows of each class count; -1: 1
+    int input = -1;                 ///< the buffer that holds them
+    int classes = 0;                ///< they are 0 ... classes - 1; 0: any numbers
+    std::optional<double> ignored;  ///< or this one, whose rows count nothing
+    int class_weights = -1;         ///< the buffer of what the rows of each class count; -1: 1
     int mean_weight = -1;  ///< the input that tells what a row of the whole batch counts in the mean; -1: each counts 1
 };
 
@@ -121,11 +121,13 @@ struct Plan {
         std::string loss;
         int buffer;
     };
-    std::vector<Term> terms;  ///< the losses that the loss is made of, where these are several
-    /// The loss of the rows that have a weight, in the plan "evaluate"; -1: there is none, and why.
+    std::vector<Term> terms;  ///< the losses that the loss is made of, where these are several; then metrics
+    /// The loss of the rows that have a weight, in the plan "evaluate"; -1: there is none, and why. `terms`: the same
+    /// of each of the plan's.
     struct Evaluation {
         int loss = -1, row_weights = -1;
-        std::string hindrance;
+        std::string hindrance = {};
+        std::vector<int> terms = {};
     } evaluation;
     /// What a step does without, as parameters are frozen: bytes that would be kept, FLOPs of a micro-batch.
     struct Spared {

@@ -138,8 +138,13 @@ void check_call(const Plan &p, const PlanCall &c) {
 
 /// The weights of rows are written, and the loss is read, by what is said of them here alone.
 void check_evaluation(const Plan &p) {
-    const auto &[loss, weights, hindrance] = p.evaluation;
+    const auto &[loss, weights, hindrance, terms] = p.evaluation;
     if (loss < 0 && !hindrance.empty()) return;
+    if (!terms.empty() && terms.size() != p.terms.size())
+        fail("its evaluation tells {} of its {} losses", terms.size(), p.terms.size());
+    for (int t : terms)
+        if (const PlanBuffer &b = buffer_at(p, t, "evaluation"); b.role != "activation" || b.type != "float32")
+            fail("its evaluation tells '{}', which is no result", b.name);
     const PlanBuffer &result = buffer_at(p, loss, "evaluation"), &w = buffer_at(p, weights, "evaluation");
     const int targets = p.find("input", "targets");
     if (result.role != "activation" || result.type != "float32" || !p.plans.contains("evaluate"))
@@ -171,8 +176,9 @@ void check_ids(const Plan &p, const PlanIds &ids) {
             fail("'{}' takes '{}', which is a {} {} of {}", ids.loss, b.name, b.role, b.type, b.elements());
         return b;
     };
-    if (ids.classes < 1) fail("'{}' has {} classes", ids.loss, ids.classes);
-    if (input_of(ids.input, 0, "int32").name != "targets")
+    if (ids.classes < 0) fail("'{}' has {} classes", ids.loss, ids.classes);
+    const bool of_numbers = ids.classes == 0 && buffer_at(p, ids.input, ids.loss).type == "float32";
+    if (input_of(ids.input, 0, of_numbers ? "float32" : "int32").name != "targets")
         fail("'{}' counts rows by what is not the targets", ids.loss);
     if (ids.mean_weight >= 0) input_of(ids.mean_weight, 1, "float32");
     if (ids.class_weights >= 0 && input_of(ids.class_weights, ids.classes, "float32").constant.empty())

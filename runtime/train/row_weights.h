@@ -22,7 +22,8 @@ public:
     bool differ() const { return differ_; }
     /// Counts these rows too. Errors: TargetError, naming the loss, the row and what is expected; then none are
     /// counted.
-    void add(std::span<const int32_t> targets);
+    void add(std::span<const int32_t> targets) { add_all(targets); }
+    void add(std::span<const float> targets) { add_all(targets); }
     void clear();
     /// What a row counts on average in the loss `plan.ids[k]`, of those that were added; 1 where none counts
     /// anything, so that
@@ -35,7 +36,8 @@ private:
     std::vector<double> sums_, added_;  ///< by `plan.ids`
     uint64_t rows_ = 0;
 
-    double sum_of(const PlanIds &ids, std::span<const int32_t> targets) const;
+    template <typename T> void add_all(std::span<const T> targets);
+    template <typename T> double sum_of(const PlanIds &ids, std::span<const T> targets) const;
 };
 
 }  // namespace cryolite

@@ -99,6 +99,8 @@ public:
     /// over
     /// batches, by examples, is that of all their rows. Errors: as `check_examples`; TargetError.
     double evaluate(const Batch &batch, int examples, const RowWeights *among = nullptr);
+    /// What each of `Plan::terms` was in the last evaluation; none: it has not told them.
+    const std::vector<double> &evaluated_terms() const { return evaluated_terms_; }
     /// Counts the rows of these examples.
     void count_rows(RowWeights &weights, const Batch &batch, int examples) const;
     /// Throws, naming the layer, where the loss is no mean over rows and so many examples are not whole batches of
@@ -170,9 +172,11 @@ private:
     std::vector<std::vector<Share>> shares_;  ///< by buffer: of optimizer state in several memories
     std::vector<double> scalars_;             ///< those of all parameters, then those of groups, as the buffer has them
     std::vector<double> values_;              ///< by part of a batch
-    std::vector<double> sums_;                ///< by worker
-    RowWeights weights_;                      ///< of the step, or of the batch that is evaluated
-    std::vector<Batch> held_;                 ///< the micro-batches of a step, where all are counted first
+    std::vector<double> evaluated_;           ///< by what is told, then by part: its sum over examples
+    std::vector<double> evaluated_terms_;
+    std::vector<double> sums_;  ///< by worker
+    RowWeights weights_;        ///< of the step, or of the batch that is evaluated
+    std::vector<Batch> held_;   ///< the micro-batches of a step, where all are counted first
     std::vector<float> output_, row_major_, storage_;
     /// A step whose results are on their way.
     struct Started {
@@ -219,7 +223,6 @@ private:
     Executor *holder_of(const Share &share);
     void check_size(const Batch &batch) const;
     void upload_constants(Executor &e) const;
-    std::span<const int32_t> rows_of(const Batch &batch, int examples) const;
     void count(const Batch &batch);
     bool draw_ahead(const std::function<const Batch &()> &next, int accumulate);
     void tell_mean_weights(int worker, const RowWeights &weights);
@@ -235,6 +238,7 @@ private:
     double mean_of(const Started &s, size_t term);
     /// Of so many examples, those of a worker's part of the batch.
     int examples_of(int part, int examples) const;
+    std::vector<int> evaluated_buffers() const;
     void weigh_rows(int worker, int examples);
     double sum_of_parts();
     void fetch_output(int worker, std::span<float> to);

@@ -28,10 +28,11 @@ double Trainer::evaluate(const Batch &batch, int examples, const RowWeights *amo
     check_examples(examples);
     if (!among) {
         weights_.clear();
-        weights_.add(rows_of(batch, examples));
+        count_rows(weights_, batch, examples);
     }
     const bool weighted = plan().evaluation.loss >= 0;
-    std::ranges::fill(values_, 0.0);
+    const std::vector<int> told = evaluated_buffers();
+    evaluated_.assign(told.size() * values_.size(), 0.0);
     all([&](int w) {
         for (int k = 0; k < parts(); k++) {
             const int part = part_of(w, k), own = examples_of(part, examples);
@@ -41,10 +42,26 @@ double Trainer::evaluate(const Batch &batch, int examples, const RowWeights *amo
             tell_mode(w, false);
             if (weighted) weigh_rows(w, own);
             run_head(w, "evaluate");
-            values_[size_t(part)] = own * loss(w, weighted ? plan().evaluation.loss : plan().loss);
+            for (size_t t = 0; t < told.size(); t++)
+                evaluated_[t * values_.size() + size_t(part)] = own * loss(w, told[t]);
         }
     });
-    return sum_of_parts() / examples;
+    std::vector<double> means;
+    for (auto at = evaluated_.begin(); at != evaluated_.end(); at += ptrdiff_t(values_.size())) {
+        std::copy_n(at, values_.size(), values_.begin());
+        means.push_back(sum_of_parts() / examples);
+    }
+    evaluated_terms_.assign(means.begin() + 1, means.end());
+    return means[0];
+}
+
+/// The loss of what is evaluated, and what is told beside it.
+std::vector<int> Trainer::evaluated_buffers() const {
+    const Plan::Evaluation &e = plan().evaluation;
+    std::vector<int> all = {e.loss >= 0 ? e.loss : plan().loss};
+    if (e.loss >= 0) all.insert(all.end(), e.terms.begin(), e.terms.end());
+    for (size_t t = 0; e.loss < 0 && t < plan().terms.size(); t++) all.push_back(plan().terms[t].buffer);
+    return all;
 }
 
 /// The rows of a worker's first examples count alike, padding nothing.

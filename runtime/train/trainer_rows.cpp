@@ -16,7 +16,7 @@ void Trainer::upload_constants(Executor &e) const {
 void Trainer::count(const Batch &batch) {
     check_size(batch);
     weights_.clear();
-    weights_.add(rows_of(batch, this->batch()));
+    count_rows(weights_, batch, this->batch());
 }
 
 /// Where rows count differently, and the mean is over several micro-batches, these are drawn before the first gradient;
@@ -28,7 +28,7 @@ bool Trainer::draw_ahead(const std::function<const Batch &()> &next, int accumul
     for (Batch &held : held_) {
         held = next();
         check_size(held);
-        weights_.add(rows_of(held, batch()));
+        count_rows(weights_, held, batch());
     }
     return true;
 }
@@ -49,12 +49,10 @@ void Trainer::tell_mode(int worker, bool training, int64_t parts) {
     executors_[size_t(worker)]->upload(mode_, words.data(), sizeof words);
 }
 
-std::span<const int32_t> Trainer::rows_of(const Batch &batch, int examples) const {
-    return std::span(batch.targets).first(plan().ids.empty() ? 0 : size_t(examples * targets_per_example()));
-}
-
 void Trainer::count_rows(RowWeights &weights, const Batch &batch, int examples) const {
-    weights.add(rows_of(batch, examples));
+    const size_t n = plan().ids.empty() ? 0 : size_t(examples * targets_per_example());
+    predicts_numbers() ? weights.add(std::span(batch.numbers).first(n))
+                       : weights.add(std::span(batch.targets).first(n));
 }
 
 }  // namespace cryolite

@@ -12,6 +12,9 @@ int panel_width(int out, const Machine &m);
 /// update).
 void product(Group &g, const Machine &m);
 
+/// A sum of products (schedules/contraction.h) that is no layer's of these: of any number of outer dimensions.
+void contraction(Group &g, const Machine &m);
+
 /// Causal self-attention, forward and backward, as dsl/layers/attention_algorithm.h writes it.
 void attention(Group &g, const Machine &m);
 

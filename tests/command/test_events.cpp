@@ -25,6 +25,10 @@ TEST_CASE("events have the fields and digits of the contract") {
     const EvalEvent numbers{.step = 250, .val_loss = 0.25, .rmse = 0.5, .r2 = 0.875};
     CHECK(to_json(numbers) == R"({"event":"eval","step":250,"val_loss":0.25,"rmse":0.5,"r2":0.875})");
     CHECK(metric_words(numbers) == ", RMSE 0.5, R2 0.8750");
+    EvalEvent named{.step = 250, .val_loss = 0.25, .of_averages = true};
+    named.losses = {{"loss", 0.125}, {"accuracy", 0.5}};
+    CHECK(to_json(named) == R"({"event":"eval","step":250,"val_loss":0.25,)"
+                            R"("losses":{"loss":0.125,"accuracy":0.5},"of_averages":true})");
     CHECK(metric_words(EvalEvent{250, 0.5, 0.985}) == ", accuracy 98.50 %");
     CHECK(to_json(DoneEvent{0.5, 0.03, 0.031, 24000, 25000, 118, 0.62}) ==
           R"({"event":"done","first_step_s":0.5,"best_s":0.03,"median_s":0.031,"tok_s":24000,)"

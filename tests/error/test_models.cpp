@@ -68,6 +68,14 @@ struct Forgets : Small {
     Shape features() const override { return {5}; }
 };
 
+/// Takes something for an input that is none.
+struct Hungry : Small {
+    Tensor forward(Tensor x) override { return head(x * x.graph().input("scale", x.shape(), Halide::Float(32))); }
+};
+struct TwoTargets : Small {
+    Tensor loss(Tensor y, Tensor) override { return cross_entropy(y, targets(y.graph())); }
+};
+
 /// A layer that misbehaves while its kernel is built.
 struct Misbehaving : Layer {
     std::function<void()> act;
@@ -154,6 +162,13 @@ TEST_CASE("shapes that do not fit") {
     CHECK(message<VectorLoss>() == "the model's loss has shape [10, 32], expected one number");
     CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) == "[h.0.attn] width 85 is not divisible by 4 heads");
     CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) == "[wpe] context 9 is longer than the 8 positions");
+}
+
+TEST_CASE("an input that no run fills is named, with what to do") {
+    const std::string advice = " which no run fills: runs fill 'features' and 'targets' alone; make it of these by a "
+                               "layer, as Documents and PaddingMask do, or let it be Graph::constant(...)";
+    CHECK(message<Hungry>() == "the model has an input 'scale' [5, 32]," + advice);
+    CHECK(message<TwoTargets>() == "the model has an input 'targets' [32]," + advice);
 }
 
 TEST_CASE("arguments of a program") {

@@ -16,7 +16,8 @@ TEST_CASE("activations: gradients, in any number of dimensions") {
     Gelu gelu("gelu");
     GeluExact exact("exact");
     SiLU silu("silu");
-    for (Layer *layer : std::initializer_list<Layer *>{&relu, &gelu, &exact, &silu}) {
+    Sigmoid sigmoid("sigmoid");
+    for (Layer *layer : std::initializer_list<Layer *>{&relu, &gelu, &exact, &silu, &sigmoid}) {
         CAPTURE(layer->kind());
         check_gradients(LayerTester(*layer).input({13, 7}));
         check_gradients(LayerTester(*layer).input({3, 5, 2, 2}));

@@ -110,4 +110,28 @@ inline double taught(const LossesCase &c, int examples) {
     return total / (examples * context) + cross_entropy(c, "other", examples);
 }
 
+/// Of the targets as numbers, where they are not 3: Huber's loss, half of yes or no, squares; and a teacher's, whose
+/// own loss is beside it.
+inline double masked(const LossesCase &c, int examples) {
+    const std::vector<float> &W = c.weights.at("single.weight"), &table = c.weights.at("token.weight");
+    double total = 0, counted = 0;
+    for (int r = 0; r < examples * context; r++) {
+        const int target = c.data.targets[size_t(r)];
+        if (target == 3) continue;
+        counted++;
+        double x = c.weights.at("single.bias")[0];
+        for (int i = 0; i < width; i++) x += double(W[size_t(i)]) * table[size_t(c.data.tokens[size_t(r)] * width + i)];
+        const double far = std::abs(x - target);
+        total += far <= 0.25 ? far * far / 2 : 0.25 * (far - 0.125);
+        total += (std::max(x, 0.0) - x * target + std::log1p(std::exp(-std::abs(x)))) / 2;
+        total += far * far;
+        const std::vector<double> y = c.logits("head", r), z = c.logits("other", r);
+        double of_y = 0, of_z = 0;
+        for (size_t v = 0; v < y.size(); v++) of_y += std::exp(y[v] / 2), of_z += std::exp(z[v] / 2);
+        for (size_t v = 0; v < y.size(); v++)
+            total += 4 * std::exp(z[v] / 2) / of_z * (z[v] / 2 - std::log(of_z) - y[v] / 2 + std::log(of_y));
+    }
+    return total / counted + cross_entropy(c, "other", examples);
+}
+
 }  // namespace cryolite::test

@@ -156,10 +156,6 @@ def batch_norm():
 
 def layers():
     """Layers and losses of odd shapes: tests/layers/test_goldens.cpp."""
-    def values(name, *shape):
-        u = (bits(name, int(np.prod(shape))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return torch.from_numpy((2 * u - 1).reshape(shape))
-
     def ours(y):
         """[batch, channels, height, width] in our order: channels innermost."""
         return y.permute(0, 2, 3, 1).flatten().tolist()
@@ -193,6 +189,123 @@ def layers():
     return result
 
 
+def values(name, *shape):
+    u = (bits(name, int(np.prod(shape))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return torch.from_numpy((2 * u - 1).reshape(shape))
+
+
+def some(x):
+    """About a hundred of its elements: every so-manyth."""
+    x = x.flatten()
+    return x[::max(1, len(x) // 97)].tolist()
+
+
+def golden(y, *inputs):
+    """Some of y, and of the gradients of what it is made of, where its adjoint is from the formula (1 for a loss)."""
+    dy = values('dy', *y.shape) if y.dim() else torch.tensor(1.0)
+    return dict(y=some(y.detach()), gradients=[some(g) for g in torch.autograd.grad(y, inputs, dy)])
+
+
+def seen(o, context, documents, mask):
+    """Which key (last) each query of each sequence sees."""
+    i, j = torch.arange(context)[:, None], torch.arange(context)[None, :]
+    sees = (j <= i) if o.get('causal', True) else torch.ones(context, context, dtype=bool)
+    if o.get('window'):
+        sees = sees & ((i - j).abs() < o['window'])
+    sees = sees.expand(len(documents), context, context)
+    if o.get('documents'):
+        sees = sees & (documents[:, :, None] == documents[:, None, :])
+    return sees & mask[:, None, :] if o.get('mask') else sees
+
+
+def attention(o, context=37, batch=2, size=6):
+    heads, kv = o['heads'], o.get('kv_heads', o['heads'])
+    qkv = values('qkv', batch, context, (heads + 2 * kv) * size).requires_grad_()
+    q, k, v = (t.reshape(batch, context, -1, size).transpose(1, 2)
+               for t in qkv.split([heads * size, kv * size, kv * size], 2))
+    if 'base' in o:
+        angle = torch.arange(context)[:, None] * o['base'] ** (-2.0 * torch.arange(size // 2) / size)
+        cos, sin = torch.cos(angle).repeat(1, 2), torch.sin(angle).repeat(1, 2)
+        q, k = (t * cos + torch.cat([-t[..., size // 2:], t[..., :size // 2]], -1) * sin for t in (q, k))
+    place = torch.arange(context).expand(batch, context)
+    sees = seen(o, context, place // 9 % 3, place % 7 != 5)[:, None]
+    y = F.scaled_dot_product_attention(q, k.repeat_interleave(heads // kv, 1), v.repeat_interleave(heads // kv, 1),
+                                       attn_mask=sees)
+    return golden(y.transpose(1, 2).reshape(batch, context, -1), qkv)
+
+
+ATTENTION = {
+    'causal': dict(heads=2),
+    'bidirectional': dict(heads=2, causal=False),
+    'window': dict(heads=2, window=5),
+    'window to both sides': dict(heads=2, causal=False, window=5),
+    'mask': dict(heads=2, causal=False, mask=True),
+    'documents': dict(heads=2, documents=True),
+    'grouped': dict(heads=6, kv_heads=2),
+    'all': dict(heads=4, kv_heads=2, window=20, documents=True, mask=True, base=100.0),
+}
+
+
+def gradients():
+    """Layers of odd shapes with the gradients of their inputs: tests/layers/test_golden_gradients.cpp."""
+    raw = values('x', 2, 6, 8, 6).requires_grad_()  # batch, height, width, channels
+    image = raw.permute(0, 3, 1, 2)
+
+    def of_image(y):
+        return golden(y.permute(0, 2, 3, 1), raw)
+
+    result = {}
+    for name, size, o in (('grouped', 3, dict(padding=1, groups=2)),
+                          ('grouped strided', 4, dict(stride=3, padding=2, groups=3))):
+        w = values('w', size, size, 6 // o['groups'], 12).permute(3, 2, 0, 1)
+        result[f'convolution {name}'] = of_image(F.conv2d(image, w, values('b', 12), **o))
+    gains = values('g', 6), values('b', 6)
+    result['group norm'] = of_image(F.group_norm(image, 3, *gains))
+    for size, stride, padding in ((2, 2, 0), (3, 2, 1), (3, 1, 0)):
+        name = f'{size} {stride} {padding}'
+        result[f'max pool {name}'] = of_image(F.max_pool2d(image, size, stride, padding))
+        result[f'average pool {name}'] = of_image(F.avg_pool2d(image, size, stride, padding))
+    result['global pool'] = golden(image.mean((2, 3)), raw)
+    for factor in (2, 3):
+        result[f'nearest {factor}'] = of_image(F.interpolate(image, scale_factor=factor, mode='nearest'))
+    w = values('w', 2, 2, 6, 5).permute(3, 2, 0, 1)  # of a patch: channels innermost, then x, y
+    result['patch embedding'] = of_image(F.conv2d(image, w, values('b', 5), stride=2))
+    x = values('x', 7, 13).requires_grad_()
+    for name, gain in (('', values('g', 13)), (' one plus', 1 + values('g', 13))):
+        result['RMS norm' + name] = golden(F.rms_norm(x, (13,), gain, 1e-5), x)
+    up = values('up', 7, 13).requires_grad_()
+    result['SwiGLU'] = golden(F.silu(x) * up, x, up)
+    result['GeGLU'] = golden(F.gelu(x, approximate='tanh') * up, x, up)
+    result |= {'attention ' + name: attention(o) for name, o in ATTENTION.items()}
+    targets, weights = torch.arange(7) * 5 % 13, 0.5 + 0.25 * (torch.arange(13) % 5)
+    for name, o in (('', {}), (' ignored', dict(ignore_index=2)), (' smoothing', dict(label_smoothing=0.1)),
+                    (' weights', dict(weight=weights.double())),
+                    (' all', dict(ignore_index=2, label_smoothing=0.1, weight=weights.double()))):
+        result['cross-entropy' + name] = golden(F.cross_entropy(x, targets, **o), x)
+    return result
+
+
+def head_norm(context=37, vocab=11, width=16, heads=2):
+    """A step of SGD of tests/programs/packed.cpp with head norms: tests/parity/test_packed.cpp."""
+    names = {'token.weight': (vocab, width), 'qkv.weight': (width, 3 * width), 'qkv.bias': (3 * width,),
+             'attention.q_norm.weight': (width // heads,), 'attention.k_norm.weight': (width // heads,),
+             'head.weight': (width, vocab), 'head.bias': (vocab,)}
+    w = {name: (0.5 * values(name, *shape) + ('norm' in name)).requires_grad_() for name, shape in names.items()}
+    tokens = torch.tensor([0 if t == 21 else 2 + t * t % (vocab - 2) for t in range(context)])
+    targets = torch.tensor([2 + (t + 1) * (t + 1) % (vocab - 2) for t in range(context)])
+    x = w['token.weight'][tokens]
+    q, k, v = (t.reshape(context, heads, -1).transpose(0, 1)
+               for t in (x @ w['qkv.weight'] + w['qkv.bias']).split(width, 1))
+    q = F.rms_norm(q, q.shape[-1:], w['attention.q_norm.weight'], 1e-6)
+    k = F.rms_norm(k, k.shape[-1:], w['attention.k_norm.weight'], 1e-6)
+    sees = seen(dict(documents=True), context, (torch.cumsum(tokens == 0, 0))[None], None)
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=sees)
+    logits = (x + y.transpose(0, 1).reshape(context, width)) @ w['head.weight'] + w['head.bias']
+    loss = F.cross_entropy(logits, targets)
+    loss.backward()
+    return dict(loss=loss.item(), gradients={name: p.grad.flatten().tolist() for name, p in w.items()})
+
+
 def short(x):
     """Nine digits are more than float32 has."""
     if isinstance(x, float):
@@ -210,6 +323,7 @@ if __name__ == '__main__':
         print(f"{name}: loss {r['losses'][0]:.6f} ... {r['losses'][-1]:.6f}, gradient norm {norm:.4f}, "
               f"largest update {r['largest_update']:.3e}")
     result['batch norm'], result['layers'] = short(batch_norm()), short(layers())
+    result['gradients'], result['head norm'] = short(gradients()), short(head_norm())
     with open(file, 'w') as f:
         json.dump(result, f, indent=None, separators=(',', ':'))
         f.write('\n')

@@ -44,6 +44,8 @@ double expected(const LossesCase &c, int kind, int examples) {
         return weighed(c, examples) + 0.3 * cross_entropy(c, "other", examples);
     case 8:
         return taught(c, examples);
+    case 9:
+        return masked(c, examples);
     default:
         return cross_entropy(c, "head", examples);
     }
@@ -65,11 +67,50 @@ void check(LossesCase &c, int kind) {
 
 TEST_CASE("evaluation: cross-entropy, a weighted sum of two losses, one of a program's own, one with fewer rows, rows "
           "that count "
-          "differently, a teacher") {
-    for (int kind : {1, 2, 3, 4, 6, 7, 8}) {
+          "differently, a teacher, numbers of which some count nothing") {
+    for (int kind : {1, 2, 3, 4, 6, 7, 8, 9}) {
         LossesCase c(kind);
         check(c, kind);
     }
+}
+
+TEST_CASE("evaluation: each named loss and each metric is told, of the examples that count") {
+    for (int workers : {1, 2}) {
+        LossesCase two(7, "", batch, workers);
+        REQUIRE(two.trainer.plan().terms.size() == 2);
+        for (int examples : {1, 3, batch}) {
+            two.trainer.evaluate(two.data, examples);
+            REQUIRE(two.trainer.evaluated_terms().size() == 2);
+            CHECK(two.trainer.evaluated_terms()[0] == doctest::Approx(weighed(two, examples)).epsilon(2e-6));
+            CHECK(two.trainer.evaluated_terms()[1] ==
+                  doctest::Approx(cross_entropy(two, "other", examples)).epsilon(2e-6));
+        }
+    }
+    LossesCase c(10, "--optimizer sgd"), plain(1, "--optimizer sgd");
+    REQUIRE(c.trainer.plan().terms.size() == 2);
+    CHECK(c.trainer.plan().terms[0].loss == "accuracy");
+    CHECK(c.trainer.plan().terms[1].loss == "size");
+    for (int examples : {1, 3, batch}) {
+        int hits = 0;
+        for (int r = 0; r < examples * context; r++) {
+            const std::vector<double> y = c.logits("head", r);
+            hits += y[size_t(c.data.targets[size_t(r)])] == *std::ranges::max_element(y);
+        }
+        CHECK(c.trainer.evaluate(c.data, examples) ==
+              doctest::Approx(cross_entropy(c, "head", examples)).epsilon(2e-6));
+        CHECK(c.trainer.evaluated_terms()[0] == doctest::Approx(double(hits) / (examples * context)).epsilon(2e-6));
+        CHECK(c.trainer.evaluated_terms()[1] == doctest::Approx(squares(c, examples)).epsilon(2e-6));
+        if (examples == batch) CHECK(hits > 0);
+    }
+    // A step tells them too, and learns nothing from them.
+    const double size = squares(c, batch);
+    for (LossesCase *one : {&c, &plain}) one->trainer.step([&]() -> const Batch & { return one->data; }, 1);
+    CHECK(c.trainer.terms()[1] == doctest::Approx(size).epsilon(2e-6));
+    std::vector<float> with(c.weights.at("head.weight").size()), without(with.size());
+    c.trainer.get(c.trainer.plan().find("parameter", "head.weight"), with);
+    plain.trainer.get(plain.trainer.plan().find("parameter", "head.weight"), without);
+    CHECK(with == without);
+    CHECK(with != c.weights.at("head.weight"));
 }
 
 TEST_CASE("evaluation: the head in blocks of rows") {

@@ -83,10 +83,11 @@ struct Losses : TextModel {
     GeneratorParam<int> kind{
         "kind", 1,
         "1 cross-entropy, 2 and 0.3 of another head's, 3 squared, 4 with one of examples, 5 undeclared, "
-        "6 rows that count differently, 7 and 0.3 of another head's, 8 a head learns from another"};
+        "6 rows that count differently, 7 and 0.3 of another head's, 8 a head learns from another, "
+        "9 numbers of which some count nothing, 10 cross-entropy, with metrics"};
     Embedding token{"token", vocab, width};
     Linear head{"head", width, vocab};
-    std::optional<Linear> other;
+    std::optional<Linear> other, single;
     CrossEntropy of_other{"other_loss"};
     SquaredError squared{"squared"};
     Undeclared undeclared{"undeclared"};
@@ -96,10 +97,16 @@ struct Losses : TextModel {
     Huber huber{"huber", 0.25};
     BinaryCrossEntropy yes_or_no{"yes_or_no"};
     Distillation taught{"taught", 2};
+    Huber masked_huber{"masked_huber", 0.25, {.ignored = 3}};
+    BinaryCrossEntropy masked_yes_or_no{"masked_yes_or_no", {.ignored = 3}};
+    MeanSquaredError masked_squared{"masked_squared", {.ignored = 3}};
+    Distillation masked_taught{"masked_taught", 2, {.ignored = 3}};
+    Accuracy accuracy{"accuracy"};
     std::optional<Tensor> hidden;
 
     Losses() {
-        if (kind == 2 || kind >= 7) other.emplace("other", width, vocab);
+        if (kind == 2 || (kind >= 7 && kind < 10)) other.emplace("other", width, vocab);
+        if (kind == 9) single.emplace("single", width, 1);
     }
     static std::vector<float> weights_of(int classes) {
         std::vector<float> w;
@@ -128,6 +135,15 @@ struct Losses : TextModel {
             const Tensor z = (*other)(*hidden);
             return criterion(z, targets) + taught(y, z) + huber(y, z) + yes_or_no(y, z);
         }
+        case 9: {
+            const Tensor z = (*other)(*hidden), x = reshape((*single)(*hidden), targets.shape());
+            return masked_taught(y, z, targets) + masked_huber(x, targets) + 0.5 * masked_yes_or_no(x, targets) +
+                   masked_squared(x, targets) + criterion(z, targets);
+        }
+        case 10:
+            metric("accuracy", accuracy(y, targets));
+            metric("size", squares(pool(y)));
+            return criterion(y, targets);
         default:
             return criterion(y, targets);
         }

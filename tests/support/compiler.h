@@ -50,15 +50,23 @@ inline void check_gradients(const LayerTester &tester) {
     }
 }
 
-/// The output of a layer, computed in a child.
-inline std::vector<double> output_of(const LayerTester &tester) {
+/// Numbers that are computed in a child.
+inline std::vector<double> numbers_in_child(const std::function<std::vector<double>()> &work) {
     std::string bytes = in_child([&] {
-        std::vector<double> y = tester.output();
+        const std::vector<double> y = work();
         return std::string(reinterpret_cast<const char *>(y.data()), y.size() * sizeof(double));
     });
     std::vector<double> y(bytes.size() / sizeof(double));
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char *>(y.data()));
     return y;
+}
+/// The output of a layer.
+inline std::vector<double> output_of(const LayerTester &tester) {
+    return numbers_in_child([&] { return tester.output(); });
+}
+/// The gradient of its input `k` where the adjoint of the output is `dy`.
+inline std::vector<double> gradient_of(const LayerTester &tester, int k, const std::vector<double> &dy) {
+    return numbers_in_child([&] { return tester.gradient(k, dy); });
 }
 
 }  // namespace cryolite::test

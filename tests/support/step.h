@@ -42,6 +42,7 @@ public:
                          .options = options,
                          .oracle = reads_by_building(machine, 2, 60),
                          .natures = natures_by_building(2, 60),
+                         .products = products_by_building(2, 60),
                          .known = &known};
         if (step.chooses) choose_lines(step, [&] { return lower(cx); });
         program = lower(cx);

@@ -45,7 +45,7 @@ for folder in layers schedules generators error support; do
 done
 for folder in runtime parity; do
     only tests/$folder bundle/ runtime/ dialects/dialect.h dialects/cublaslt/api.h tests/runtime/ tests/parity/ tests/faults/ tests/cuda/ \
-        tests/support/slow.h
+        tests/support/slow.h tests/support/goldens.h
 done
 for folder in command speed; do
     only tests/$folder runtime/ client/ apps/cryolite/ bundle/ tests/runtime/ tests/faults/ tests/cuda/ \

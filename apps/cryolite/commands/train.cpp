@@ -295,7 +295,8 @@ private:
         if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss, true);
         folder_.record(*e);
         emit(to_json(*e));
-        progress_.say(fmt::format("step {}: validation loss {}{}{}", step, loss_text(e->val_loss), metric_words(*e),
+        progress_.say(fmt::format("step {}: validation loss {}{}{}{}", step, loss_text(e->val_loss),
+                                  losses_words(e->losses), metric_words(*e),
                                   e->of_averages ? ", of the weights' averages" : ""));
         folder_.write_plot(title());
         folder_.write_confusion(title(), *e);

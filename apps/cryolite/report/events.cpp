@@ -19,6 +19,14 @@ std::string number(double value, int digits) {
     return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
+/// Their field, after a comma; empty: there are none.
+std::string losses_field(const std::vector<std::pair<std::string, double>> &list) {
+    std::string losses;
+    for (auto &[name, loss] : list)
+        losses += fmt::format("{}{}:{}", losses.empty() ? "" : ",", nlohmann::json(name).dump(), number(loss, 9));
+    return losses.empty() ? "" : fmt::format(R"(,"losses":{{{}}})", losses);
+}
+
 }  // namespace
 
 std::string compile_json(int kernels, int cached, double seconds) {
@@ -27,20 +35,17 @@ std::string compile_json(int kernels, int cached, double seconds) {
 }
 
 std::string to_json(const StepEvent &e) {
-    std::string losses;
-    for (auto &[name, loss] : e.losses)
-        losses += fmt::format("{}{}:{}", losses.empty() ? "" : ",", nlohmann::json(name).dump(), number(loss, 9));
-    if (!losses.empty()) losses = fmt::format(R"(,"losses":{{{}}})", losses);
     const std::string scale = e.loss_scale > 0 ? fmt::format(R"(,"loss_scale":{})", number(e.loss_scale, 9)) : "";
     return fmt::format(R"({{"event":"step","step":{},"loss":{},"tok_s":{},"step_s":{},"lr":{},"withheld":{}{}{}}})",
                        e.step, number(e.loss, 9), number(e.tok_s, 6), number(e.step_s, 6), number(e.lr, 9), e.withheld,
-                       losses, scale);
+                       losses_field(e.losses), scale);
 }
 
 std::string to_json(const EvalEvent &e) {
     std::string metrics;
     for (auto &[name, value] : {std::pair{"accuracy", e.accuracy}, {"rmse", e.rmse}, {"r2", e.r2}})
         if (value) metrics += fmt::format(R"(,"{}":{})", name, number(*value, 9));
+    metrics += losses_field(e.losses);
     if (e.of_averages) metrics += R"(,"of_averages":true)";
     return fmt::format(R"({{"event":"eval","step":{},"val_loss":{}{}}})", e.step, number(e.val_loss, 9), metrics);
 }

@@ -18,7 +18,7 @@ struct StepEvent {
     double tok_s = 0, step_s = 0, lr = 0;
     uint64_t withheld = 0;  ///< updates in a row, up to this step's, that a gradient was not finite for
     std::vector<std::pair<std::string, double>> losses =
-        {};                 ///< those that the loss is made of, where these are several
+        {};                 ///< those that the loss is made of, where these are several, and the model's metrics
     double loss_scale = 0;  ///< of the next step; 0: the loss is not scaled
 };
 
@@ -32,6 +32,7 @@ struct EvalEvent {
     bool of_averages = false;  ///< of the weights' averages, not of the weights
     int classes = 0;           ///< of `confusion`
     std::vector<uint64_t> confusion = {};  ///< of classifiers: rows by label and answer, for a picture; of no line
+    std::vector<std::pair<std::string, double>> losses = {};  ///< as a step's: with the model's metrics
 };
 /// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987"; empty: it has no such metric.
 std::string metric_words(const EvalEvent &e);

@@ -63,6 +63,13 @@ std::string loss_text(double loss) {
     return std::abs(loss) < 0.01 ? fmt::format("{:.3g}", loss) : fmt::format("{:.4f}", loss);
 }
 
+std::string losses_words(const std::vector<std::pair<std::string, double>> &losses) {
+    std::string words;
+    for (auto &[name, loss] : losses)
+        words += fmt::format("{}{} {}", words.empty() ? " (" : ", ", name, loss_text(loss));
+    return words.empty() ? "" : words + ")";
+}
+
 Progress::Progress() : silent_(known_processes().rank() > 0) {
     const char *terminal = std::getenv("TERM");
     live_ = !silent_ && isatty(STDERR_FILENO) && !(terminal && std::string(terminal) == "dumb");
@@ -112,10 +119,7 @@ void Progress::step(const Step &s) {
     shown_ = now;
     const std::string fraction = s.fraction > 0 ? fmt::format("  {:.0f} % of peak", 100 * s.fraction) : "";
     const std::string withheld = s.event.withheld ? fmt::format("  {} updates withheld", s.event.withheld) : "";
-    std::string losses;
-    for (auto &[name, loss] : s.event.losses)
-        losses += fmt::format("{}{} {}", losses.empty() ? " (" : ", ", name, loss_text(loss));
-    if (!losses.empty()) losses += ")";
+    const std::string losses = losses_words(s.event.losses);
     const std::string width = std::to_string(s.steps);
     const std::string line =
         fmt::format("step {:>{}}/{}  loss {}{}{}  lr {:.2e}  {} {}/s  {}{}  {}  {} left", step, width.size(), width,

@@ -17,6 +17,8 @@ std::string grouped(uint64_t number);
 
 /// 1.77813 -> "1.7781", 0.00012345 -> "0.000123"
 std::string loss_text(double loss);
+/// " (first 1.25, second 0.5)"; empty: there are none.
+std::string losses_words(const std::vector<std::pair<std::string, double>> &losses);
 
 /// 0.0123 -> "12.3 ms", 0.0000456 -> "45.6 µs"
 std::string step_time_text(double seconds);

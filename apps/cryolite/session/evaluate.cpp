@@ -75,6 +75,7 @@ std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool text, c
     EvalEvent e;
     Batch batch;
     double total = 0;
+    std::vector<double> terms;
     // Rows that count differently do so in the mean over all of them.
     RowWeights weights(trainer.plan());
     for (size_t i = 0; weights.differ() && i < parts.batches(); i++) {
@@ -88,9 +89,13 @@ std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool text, c
         if (i == 2) pause.emplace();  // all batches are alike, and would fill a trace
         const int rows = parts.fill(i, batch);
         total += trainer.evaluate(batch, rows, weights.differ() ? &weights : nullptr) * rows;
+        terms.resize(trainer.evaluated_terms().size());
+        for (size_t t = 0; t < terms.size(); t++) terms[t] += trainer.evaluated_terms()[t] * rows;
         metric.add(batch, rows);
     }
     e.val_loss = total / double(parts.count());
+    for (size_t t = 0; t < terms.size(); t++)
+        e.losses.emplace_back(trainer.plan().terms[t].loss, terms[t] / double(parts.count()));
     metric.tell(e);
     return e;
 }

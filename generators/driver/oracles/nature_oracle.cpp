@@ -5,6 +5,7 @@
 
 #include "generators/codegen/child.h"
 #include "generators/lowering/computed_nature.h"
+#include "generators/lowering/computed_product.h"
 
 namespace cryolite::compiler {
 
@@ -37,6 +38,22 @@ NatureOracle natures_by_building(int jobs, int time_limit) {
             if (!r.error.empty()) return;
             const json list = json::parse(r.output);
             for (size_t i = 0; i < list.size(); i++) answers[size_t(slice * each) + i] = from_json(list[i]);
+        });
+        return answers;
+    };
+}
+
+ProductOracle products_by_building(int jobs, int time_limit) {
+    return [jobs, time_limit](const std::vector<AskedLayer> &asked) {
+        std::vector<std::optional<ComputedProduct>> answers(asked.size());
+        auto work = [&](int i) {
+            const ComputedProduct c = computed_product(*asked[size_t(i)].layer, asked[size_t(i)].input);
+            return json{c.holds, c.witness, c.weight, c.bias, c.in_innermost}.dump();
+        };
+        run_children(int(asked.size()), jobs, time_limit, work, [&](int i, const ChildResult &r) {
+            if (!r.error.empty()) return;
+            const json j = json::parse(r.output);
+            answers[size_t(i)] = {j[0], j[1], j[2], j[3], j[4]};
         });
         return answers;
     };

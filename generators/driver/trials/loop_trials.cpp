@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "dsl/layers/linear.h"
 #include "generators/codegen/child.h"
 #include "generators/codegen/compare.h"
 #include "generators/codegen/kernel_store.h"
@@ -42,14 +43,14 @@ void give(Step &step, const StepProgram &p, const ir::Kernel &k, const std::stri
     const ParamId w = ir::parameter_of(op);
     const std::map<std::string, int> numbers = read_numbers(text);
     auto owns = [&](const Step::LoopValue &v) {
-        return call && v.layer == &p.source(*call) ? true : w && v.parameter == &p.source(w);
+        return call && v.layer == &as_written(p.source(*call)) ? true : w && v.parameter == &p.source(w);
     };
     std::erase_if(step.loop_values, owns);
     for (Form form : {Form::forward, Form::d_input, Form::d_parameter, Form::update, Form::norm})
         for (auto &[name, value] : numbers) {
             const bool of_parameter = form == Form::update || form == Form::norm;
             if (of_parameter ? bool(w) : call.has_value())
-                step.tune({.layer = of_parameter ? nullptr : &p.source(*call),
+                step.tune({.layer = of_parameter ? nullptr : &as_written(p.source(*call)),
                            .parameter = of_parameter ? &p.source(w) : nullptr,
                            .form = form,
                            .name = name,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dsl/layers/linear.h"
 #include "generators/lowering/expressions/narrow_words.h"
 #include "generators/lowering/hash.h"
 #include "generators/lowering/kernel/kernel_outputs.h"
@@ -211,7 +212,7 @@ struct LoopOwner {
         if (form == Form::update || form == Form::norm) {
             if (const ParamId w = ir::parameter_of(op)) parameter = &p.source(w);
         } else if (const auto call = ir::call_of(op)) {
-            layer = &p.source(*call);
+            layer = &as_written(p.source(*call));
         }
     }
     std::string name(Form form) const {
@@ -246,7 +247,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
     if (options.scheduled) {
         const auto call = k.anchor ? ir::call_of(p.ops[k.anchor]) : std::nullopt;
         const Layer *anchor = call ? &p.source(*call) : nullptr;
-        built.layer = anchor ? anchor->kind() : "";
+        built.layer = anchor ? as_written(*anchor).kind() : "";
         if (options.algorithm) built.algorithm = kernel_key(built, m);
         const LoopOwner owner(p, k, built.group.form);
         built.loops_of = owner.name(built.group.form);

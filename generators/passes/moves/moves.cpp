@@ -4,6 +4,7 @@
 #include <ranges>
 #include <typeindex>
 
+#include "dsl/layers/linear.h"
 #include "schedules/group.h"
 
 namespace cryolite::compiler {
@@ -112,13 +113,14 @@ private:
 }  // namespace
 
 std::optional<Stage> stage_of(const StepProgram &p, const EntryView &e, OpId id) {
-    auto named = [&](CallId c) { return !p.graph.owns(p.source(c)) && !p.chunks.calls.count(c); };
+    auto named = [&](CallId c) { return !p.graph.owns(as_written(p.source(c))) && !p.chunks.calls.count(c); };
     if (auto *f = ir::as<ir::Forward>(p.ops[id]))
-        return named(f->call) ? std::optional<Stage>(p.source(f->call)) : std::nullopt;
+        return named(f->call) ? std::optional<Stage>(as_written(p.source(f->call))) : std::nullopt;
     if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) return d(p.source(g->w));
     const ValueId dy = p.ops[id].writes[0].value;
     for (OpId r : e.readers(dy))
-        if (auto use = ir::use_of(p.ops[r]); use && use->dy == dy && named(use->call)) return d(p.source(use->call));
+        if (auto use = ir::use_of(p.ops[r]); use && use->dy == dy && named(use->call))
+            return d(as_written(p.source(use->call)));
     return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bundle/block_names.h"
+#include "dsl/layers/linear.h"
 #include "generators/passes/moves/moves.h"
 
 namespace cryolite::compiler {
@@ -125,7 +126,7 @@ private:
             const ir::Value &value = p.values[v];
             const bool kept = saved[size_t(v.index)] && value.stored && value.role == ir::Role::activation &&
                               !value.part_of && !value.remat && !p.is_result(v);
-            if (kept && !p.graph.owns(p.source(c)) && !p.chunks.calls.count(c))
+            if (kept && !p.graph.owns(as_written(p.source(c))) && !p.chunks.calls.count(c))
                 add(fmt::format("s({}).store_at(forward)", p.layer(c).path));
         }
     }

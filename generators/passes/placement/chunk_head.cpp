@@ -106,7 +106,9 @@ private:
     void place_calls() {
         auto &forward = p.entries.at("forward").ops;
         auto of = [&](CallId c) { return [&, c](OpId id) { return ir::as<ir::Forward>(p.ops[id])->call == c; }; };
-        const std::vector<ValueId> results = p.entries["forward"].results = {p.loss, p.output};
+        std::vector<ValueId> results = p.losses();
+        results.push_back(p.output);
+        p.entries["forward"].results = results;
         p.entries["predict"] = {
             .mode = ir::Entry::evaluation, .results = results, .ops = {*std::ranges::find_if(forward, of(head))}};
         std::erase_if(forward, of(head));

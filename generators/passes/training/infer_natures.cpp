@@ -35,7 +35,7 @@ private:
     std::map<LayerId, std::vector<Result>> results;  ///< each layer's that count
 
     bool says_nothing(const ir::Layer &l) const {
-        return l.nature == Nature::anchor && !has_loops(l.kind, cx.schedule.machine);
+        return l.nature == Nature::anchor && !l.product && !has_loops(l.kind, cx.schedule.machine);
     }
     /// A layer that says what it is says it of its result; one that is to be recognised, of its gradients too.
     bool concerns(OpId id) const {

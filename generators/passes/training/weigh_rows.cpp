@@ -84,6 +84,10 @@ public:
         const Tensor weights = g.input("row_weights", {int(g.tensor(targets).shape().size())}, Halide::Float(32));
         p.evaluation.row_weights = ValueId(weights.id());
         p.evaluation.loss = ValueId(weighted(p.loss));
+        for (const ir::Program::Term &t : p.terms) {
+            if (const std::string why = hindrance(t.value); !why.empty()) fail("the metric '{}': {}", t.name, why);
+            p.evaluation.terms.emplace_back(weighted(t.value));
+        }
         take_calls(p);
         place(first);
     }
@@ -170,6 +174,7 @@ private:
     void place(int first) {
         ir::Entry &evaluate = p.entries["evaluate"];
         evaluate.mode = ir::Entry::evaluation, evaluate.results = {p.loss, p.evaluation.loss};
+        evaluate.results.insert(evaluate.results.end(), p.evaluation.terms.begin(), p.evaluation.terms.end());
         std::vector<OpId> &ops = evaluate.ops;
         std::map<ValueId, OpId> heads;
         for (OpId id : ops)
