@@ -21,6 +21,8 @@ public:
 class GpuStream {
 public:
     virtual ~GpuStream() = default;
+    /// The version of CUDA that the driver is of: 12040 is 12.4.
+    virtual int driver() const = 0;
     /// A CUstream, whose context is this thread's from now on.
     virtual void *stream() = 0;
     /// What `start` puts into the stream takes so long, by events before and after it; waits for it. Infinite where

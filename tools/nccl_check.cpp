@@ -21,17 +21,35 @@ namespace {
 
 using namespace cryolite;
 
+/// A transfer as a call of a step: between kernels, in the other stream.
+struct Call {
+    SideStream &side;
+    DeviceCollective &end;
+    Transfer transfer;
+    static int run(void **argv) {
+        const Call &c = *static_cast<Call *>(argv[0]);
+        c.side.after_kernels();
+        c.end.put({&c.transfer, 1}, c.side.stream());
+        c.side.mark(0), c.side.kernels_wait(0);
+        return 0;
+    }
+};
+
+/// Put into the streams, then captured as a graph, and that launched again.
 void check_transfer(Device &device, SideStream &side, DeviceCollective &end, TransferKind kind) {
     std::array<float, 4096> values, got{};
     for (size_t i = 0; i < values.size(); i++) values[i] = float(i) / 3;
     DeviceMemory memory = device.allocate(sizeof values, "an array");
     device.upload(memory, 0, values.data(), sizeof values);
-    side.after_kernels();
-    const Transfer transfer{kind, 0, memory.address, sizeof values};
-    end.put({&transfer, 1}, side.stream());
-    side.mark(0), side.kernels_wait(0);
+    Call call{side, end, {kind, 0, memory.address, sizeof values}};
+    void *argv[] = {&call};
+    const KernelCall calls[] = {{.function = Call::run, .argv = argv}};
+    std::unique_ptr<Replay> replay = device.make_replay();
+    for (int run = 0; run < 3; run++)
+        if (device.run(calls, replay.get()).call >= 0) fail("a {}: {}", name_of(kind), device.last_error());
     device.download(got.data(), memory, 0, sizeof got);
     device.finish();
+    replay.reset();  // before the group of workers ends, which waits for it
     device.release(memory);
     if (got != values) fail("a {} of one worker has changed its array", name_of(kind));
 }

@@ -3,17 +3,20 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace cryolite::of_cublaslt {
 
 namespace {
 
 constexpr size_t least_version = 11500;  // that of CUDA 11.4, the first whose driver is enough
-constexpr const char *names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"};
+constexpr int newest = 13, oldest = 11;  // of CUDA's versions, which the libraries' names end with
 constexpr const char *help = "or use --dialect halide";
 
 std::string given() {
@@ -21,23 +24,36 @@ std::string given() {
     return path ? path : "";
 }
 
-void *open_library(std::string &name) {
+/// Of a driver's CUDA, 0 where that is not known.
+int major_of(int driver) { return driver / 1000; }
+
+/// Of a library, whose numbers changed: 11500 is 11.5, 120400 is 12.4.
+int major_of(size_t version) { return int(version / (version < 100000 ? 1000 : 10000)); }
+
+/// A library of a newer CUDA than the driver's can be loaded, and then does nothing.
+void *open_library(std::string &name, int driver) {
     if (name = given(); !name.empty()) {
         if (void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
         throw std::runtime_error(
             fmt::format("CRYOLITE_CUBLASLT names {}, which cannot be loaded: {}", name, dlerror()));
     }
-    for (const char *known : names)
-        if (void *library = dlopen(name.assign(known).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    throw std::runtime_error(
-        fmt::format("there is no {} here: install cuBLAS of the CUDA Toolkit and have the loader find it "
-                    "(LD_LIBRARY_PATH), or name it in CRYOLITE_CUBLASLT; {}",
-                    fmt::join(names, ", "), help));
+    std::vector<std::string> tried;
+    for (int major = driver ? std::clamp(major_of(driver), oldest, newest) : newest; major >= oldest; major--) {
+        name = tried.emplace_back(fmt::format("libcublasLt.so.{}", major));
+        if (void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    }
+    throw std::runtime_error(fmt::format(
+        "there is no {} here{}: install cuBLAS of the CUDA Toolkit and have the loader find it "
+        "(LD_LIBRARY_PATH), or name it in CRYOLITE_CUBLASLT; {}",
+        fmt::join(tried, ", "),
+        driver ? fmt::format(", which the driver, that of CUDA {}.{}, could use", driver / 1000, driver % 1000 / 10)
+               : "",
+        help));
 }
 
-Api load() {
+Api load(int driver) {
     std::string name, missing;
-    void *library = open_library(name);
+    void *library = open_library(name, driver);
     Api api{};
     auto find = [&](auto &f, const char *symbol) {
         f = reinterpret_cast<std::decay_t<decltype(f)>>(dlsym(library, symbol));
@@ -61,17 +77,25 @@ Api load() {
         throw std::runtime_error(
             fmt::format("{} is cuBLASLt {}, and 11.5 is needed, which CUDA 11.4 has; install a newer one, {}", name,
                         version, help));
+    if (driver && major_of(version) > major_of(driver))
+        throw std::runtime_error(fmt::format("{} is cuBLASLt {}, of CUDA {}, and the driver is that of CUDA {}.{}: "
+                                             "update the driver of the GPU, install "
+                                             "cuBLAS of CUDA {}, {}",
+                                             name, version, major_of(version), driver / 1000, driver % 1000 / 10,
+                                             major_of(driver), help));
     return api;
 }
 
 }  // namespace
 
-const Api &Api::get() {
+const Api &Api::get(int driver) {
     static std::mutex lock;
-    static auto &loaded = *new std::map<std::string, Api>;  // by what is named; libraries stay until the process ends
+    // By what is named, and for which driver; libraries stay until the process ends.
+    static auto &loaded = *new std::map<std::pair<std::string, int>, Api>;
     const std::lock_guard hold(lock);
-    auto at = loaded.find(given());
-    if (at == loaded.end()) at = loaded.emplace(given(), load()).first;
+    const std::pair key(given(), driver);
+    auto at = loaded.find(key);
+    if (at == loaded.end()) at = loaded.emplace(key, load(driver)).first;
     return at->second;
 }
 

@@ -69,9 +69,9 @@ struct Api {
     };
     static constexpr int32_t transpose = 1;
 
-    /// The library, and what CRYOLITE_CUBLASLT names instead of it. Throws where there is none, or one older than
-    /// 11.5, with what helps.
-    static const Api &get();
+    /// The library, and what CRYOLITE_CUBLASLT names instead of it. Throws where there is none, one older than 11.5, or
+    /// one of a newer CUDA than the driver (0: it is not known), with what helps.
+    static const Api &get(int driver = 0);
     void check(Status status, const std::string &what) const;
 };
 

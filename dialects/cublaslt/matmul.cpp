@@ -54,7 +54,7 @@ bool read(const std::string &text, Api::Algorithm &a) {
 }  // namespace
 
 Matmul::Matmul(const MatmulCall &call, const ProductPlace &place)
-    : api_(Api::get()), call_(call), place_(place), handle_(handle_of(api_, *place.gpu)),
+    : api_(Api::get(place.gpu->driver())), call_(call), place_(place), handle_(handle_of(api_, *place.gpu)),
       product_(nullptr, api_.destroy_product), a_(describe(call.a)), b_(describe(call.b)), c_(describe(call.c)),
       d_(describe(call.d)) {
     describe_product();
@@ -133,7 +133,8 @@ bool Matmul::works(const Api::Algorithm &algorithm) const {
 /// What is remembered, or the fastest of those that the library proposes, by the best of several runs each, in turn.
 void Matmul::choose() {
     const std::string operation = words();
-    if (read(place_.gpu->find(library, operation), algorithm_) && works(algorithm_)) return;
+    // Once now, for the driver to load its kernel: while workers wait for each other it may not.
+    if (read(place_.gpu->find(library, operation), algorithm_) && works(algorithm_) && start(algorithm_) == 0) return;
     const std::vector<Api::Candidate> list = candidates();
     constexpr double never = std::numeric_limits<double>::infinity();
     std::vector<double> best(list.size(), never);

@@ -36,6 +36,7 @@ struct KernelCall {
     std::vector<int> next{};       ///< later calls that wait for it
     std::function<Gate()> gate{};  ///< where given, asked by one thread at a time until it is not closed
     std::string_view name{};       ///< in a trace; empty: too short to be shown
+    bool compiled = false;         ///< by Halide: a device can find out what it launches without launching it
 };
 
 /// Runs it; what it returns.
@@ -91,6 +92,10 @@ public:
     virtual void release(DeviceMemory &memory) = 0;
     /// In the order of the calls around it. `from` may change as soon as this returns.
     virtual void upload(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) = 0;
+    /// The same of what every step brings anew, which a device that runs ahead keeps aside, however much it is.
+    virtual void upload_batch(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) {
+        upload(to, offset, from, bytes);
+    }
     /// What the calls before it have left there; `to` holds it after `finish`.
     virtual void download(void *to, const DeviceMemory &from, size_t offset, size_t bytes) = 0;
 
@@ -114,6 +119,9 @@ public:
     virtual void use_watch(std::function<void()>) {}
     /// For calls that will be run again; null: the device keeps nothing of them.
     virtual std::unique_ptr<Replay> make_replay() { return nullptr; }
+    /// Loads what the compiled ones of these calls launch, and starts none. A device that other workers' devices wait
+    /// for may not load anything while they do.
+    virtual CallFailure prepare(std::span<const KernelCall>) { return {}; }
     /// Starts every call once, each after those it waits for; may return before they are done. `replay`: of these
     /// calls, or null.
     virtual CallFailure run(std::span<const KernelCall> calls, Replay *replay = nullptr) = 0;
@@ -129,6 +137,8 @@ public:
     virtual void finish() = 0;
     /// How often the host has waited for everything that it had started; null: its threads are the host's.
     virtual std::optional<uint64_t> waits() const { return std::nullopt; }
+    /// How often it has waited, in `await`, for what was started before a mark; null: as above.
+    virtual std::optional<uint64_t> step_waits() const { return std::nullopt; }
     /// Whether the host may start a step before it has read what came of the one before.
     virtual bool runs_ahead() const { return false; }
     /// A point after all that was started so far.

@@ -4,24 +4,10 @@
 
 #include "runtime/exec/at_work.h"
 #include "runtime/io/error.h"
+#include "runtime/plan/element_type.h"
 #include "runtime/plan/memory_need.h"
 
 namespace cryolite {
-
-namespace {
-
-halide_type_t halide_type(const std::string &name) {
-    size_t digits = name.find_first_of("0123456789");
-    int bits = std::stoi(name.substr(digits));
-    std::string kind = name.substr(0, digits);
-    auto code = kind == "float"    ? halide_type_float
-                : kind == "bfloat" ? halide_type_bfloat
-                : kind == "int"    ? halide_type_int
-                                   : halide_type_uint;
-    return halide_type_t(code, uint8_t(bits));
-}
-
-}  // namespace
 
 Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collective *collective, Executor *leader)
     : bundle_(std::move(bundle)), device_(device), collective_(collective), leader_(leader) {
@@ -49,6 +35,7 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
 }
 
 Executor::~Executor() {
+    lines_.clear();  // graphs name the memory, and NCCL ends no group of workers while they hold its transfers
     release();
     if (between_) device_.use_watch({});
 }
@@ -155,6 +142,11 @@ void Executor::resolve() {
             order_between(line, exchanges_[name]);
         else
             order(line);
+        for (size_t i = 0; i < line.ready.size(); i++) {
+            const Line::Call &of = line.calls[size_t(line.call_of[i])];
+            line.ready[i].compiled = !of.ready && of.function && line.ready[i].function == of.function;
+        }
+        if (between_) check(line, device_.prepare(line.ready), 0);
         line.replay = device_.make_replay();
         if (tracing())
             for (const PlanCall &c : calls) trace_note(c.name, stages_in_words(c));
@@ -164,7 +156,7 @@ void Executor::resolve() {
 
 halide_buffer_t Executor::bound(const PlanCall::Bound &a, const std::string &type) {
     halide_buffer_t b = {};
-    b.type = halide_type(type);
+    b.type = halide_type_named(type);
     DeviceMemory memory;
     size_t offset;
     place(a.buffer, memory, offset);
@@ -311,7 +303,10 @@ DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {
 
 void Executor::upload(int buffer, const void *from, size_t bytes, size_t offset) {
     DeviceMemory memory = reach(buffer, bytes, offset);
-    device_.upload(memory, offset, from, bytes);
+    if (plan().buffers[size_t(buffer)].role == "input")
+        device_.upload_batch(memory, offset, from, bytes);
+    else
+        device_.upload(memory, offset, from, bytes);
 }
 
 void Executor::fetch(void *to, int buffer, size_t bytes, size_t offset) {

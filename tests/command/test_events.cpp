@@ -39,6 +39,7 @@ TEST_CASE("events have the fields and digits of the contract") {
     for (uint64_t n : {5, 9, 9, 11}) waits.after_step(n);
     CHECK(waits.count == 2);
     CHECK(to_json(DoneEvent{.host_waits = 3}).ends_with(R"(,"host_waits":3})"));
+    CHECK(to_json(DoneEvent{.host_waits = 0, .step_waits = 7}).ends_with(R"(,"host_waits":0,"step_waits":7})"));
     CHECK(peer_json("torch eager", 0.04, 0.05, 1.5, 900) ==
           R"({"event":"peer","name":"torch eager","best_s":0.04,"median_s":0.05,"ratio":1.5,"peak_rss_mb":900})");
 }

@@ -20,6 +20,11 @@ void CudaRecorder::put_waiting(void *stream, const std::string &name, Work work)
     put(stream, std::move(work));
 }
 
+bool CudaRecorder::is_captured(const void *stream) {
+    const Hold hold(lock);
+    return static_cast<const Stream *>(stream)->capturing != nullptr;
+}
+
 std::unique_lock<std::recursive_mutex> CudaRecorder::hold() { return std::unique_lock(lock); }
 
 void CudaRecorder::go_on() {
@@ -55,7 +60,8 @@ int CudaRecorder::waits() const {
 }
 
 std::string CudaRecorder::text() const {
-    static const std::set<std::string> quiet = {"cuCtxSetCurrent", "cuEventQuery", "cuModuleGetFunction"};
+    static const std::set<std::string> quiet = {"cuCtxSetCurrent", "cuEventQuery", "cuModuleGetFunction",
+                                                "cuFuncGetAttribute"};
     std::string text;
     for (const std::string &c : calls)
         if (!quiet.count(c.substr(0, c.find(' ')))) text += c + "\n";
@@ -128,8 +134,9 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
 int cuMemFree_v2(uint64_t address) {
     const Hold hold(lock);
     if (const int code = enter_context("cuMemFree")) return code;
+    if (!memory.count(address)) return invalid_value;
+    if (const int code = wait_for_all(memory.at(address).gpu)) return code;
     const auto at = memory.find(address);
-    if (at == memory.end()) return invalid_value;
     state.allocated -= at->second.bytes;
     memory.erase(at);
     std::free(reinterpret_cast<void *>(address));
@@ -171,12 +178,15 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
                        [=] { std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes); });
 }
 
-int cuModuleLoadDataEx(void **module, const void *ptx, unsigned, int *, void **values) {
+int cuModuleLoadDataEx(void **module, const void *ptx, unsigned count, int *options, void **values) {
     const Hold hold(lock);
     if (const int code = enter_context("cuModuleLoadDataEx"))
         return std::strcpy(static_cast<char *>(values[0]), "ptxas: an error"), code;
     if (capturing()) return not_while_capturing;
-    return *module = new Module{static_cast<const char *>(ptx), {}}, success;
+    size_t registers = 255;
+    for (unsigned i = 0; i < count; i++)
+        if (options[i] == max_registers) registers = reinterpret_cast<size_t>(values[i]);
+    return *module = new Module{static_cast<const char *>(ptx), {}, registers}, success;
 }
 int cuModuleUnload(void *module) {
     const Hold hold(lock);
@@ -187,14 +197,24 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     if (const int code = enter_context("cuModuleGetFunction", name)) return code;
     auto &m = *static_cast<Module *>(module);
     if (m.ptx.find(name) == std::string::npos) return not_found;
-    return *function = const_cast<std::string *>(&*m.functions.insert(name).first), success;
+    return *function = &(m.functions[name] = {name, &m}), success;
 }
-int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned, unsigned, unsigned, unsigned,
-                   void *stream, void **arguments, void **) {
+int cuFuncGetAttribute(int *value, int what, void *) {
     const Hold hold(lock);
-    const std::string &name = *static_cast<std::string *>(function);
+    *value = what == 0 ? state.block_threads : 0;
+    return enter_context("cuFuncGetAttribute");
+}
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y,
+                   unsigned threads_z, unsigned shared, void *stream, void **arguments, void **) {
+    const Hold hold(lock);
+    const auto &[name, module] = *static_cast<Function *>(function);
     if (const int code = enter_context("cuLaunchKernel", name, stream)) return code;
     if (x == 0 || y == 0 || z == 0) return invalid_value;
+    const size_t threads = size_t(threads_x) * threads_y * threads_z;
+    if (threads == 0 || threads > 1024) return invalid_value;
+    if ((threads + 127) / 128 * 128 * module->registers > all_registers) return no_resources;
+    state.launches.push_back(
+        {&module->ptx, name, {x, y, z}, {threads_x, threads_y, threads_z}, shared, module->registers});
     const auto kernel = state.kernels.find(name);
     if (kernel == state.kernels.end()) return put_at_once(stream, [] {});
     std::vector<uint64_t> values;  // a driver copies them, too

@@ -25,10 +25,19 @@ struct CudaRecorder {
     std::string fails;
     int fails_at = 0, code = 999;
 
+    int block_threads = 1024;  ///< what it says that registers leave room for
+
     // What happened.
     std::vector<std::string> calls;                  ///< "cuLaunchKernel twice"
     std::map<int, std::vector<std::string>> of_gpu;  ///< by the GPU of the calling thread: "cuLaunchKernel twice @0"
     size_t allocated = 0;                            ///< bytes of the GPU now
+    struct Launch {
+        const std::string *ptx;  ///< while its module is loaded
+        std::string entry;
+        unsigned blocks[3], threads[3], shared;
+        size_t registers;  ///< that a thread may have
+    };
+    std::vector<Launch> launches;  ///< where kernels were launched or captured
 
     /// False: it cannot be done yet.
     using Work = std::function<bool()>;
@@ -38,6 +47,8 @@ struct CudaRecorder {
     static void put_into(void *stream, std::function<void()> work);
     /// As `put_into`, under this name, of work that may have to wait for that of other GPUs.
     static void put_waiting(void *stream, const std::string &name, Work work);
+    /// Whether what is put into this stream goes into a graph.
+    static bool is_captured(const void *stream);
     /// Threads may call doubles of libraries, too.
     static std::unique_lock<std::recursive_mutex> hold();
     /// Something that work waits for has come otherwise.

@@ -100,6 +100,7 @@ int cuStreamEndCapture(void *stream, void **graph) {
         if (other->capturing == made) other->capturing.reset();
     const int code = enter_context("cuStreamEndCapture", "", stream);
     *graph = new Graph(*made);
+    made->work.clear();  // events that were recorded meanwhile keep it
     return code == success && !all_joined ? unjoined : code;
 }
 int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long) {

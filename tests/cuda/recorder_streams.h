@@ -51,9 +51,15 @@ struct Stream {
     }
 };
 
+struct Module;
+struct Function {
+    std::string name;
+    const Module *module;
+};
 struct Module {
     std::string ptx;
-    std::set<std::string> functions;
+    std::map<std::string, Function> functions;
+    size_t registers;  ///< of a thread, at most
 };
 
 struct Memory {
@@ -71,7 +77,11 @@ inline std::map<uint64_t, Memory> memory;
 inline std::set<Stream *> streams;
 
 constexpr int success = 0, invalid_value = 1, out_of_memory = 2, no_device = 100, invalid_context = 201,
-              not_found = 500, not_ready = 600, not_while_capturing = 900, unjoined = 904, isolated = 905;
+              not_found = 500, no_resources = 701, not_ready = 600, not_while_capturing = 900, unjoined = 904,
+              isolated = 905;
+
+constexpr int max_registers = 0;         // CU_JIT_MAX_REGISTERS
+constexpr size_t all_registers = 65536;  // of a multiprocessor, which a block can have
 
 using Hold = std::lock_guard<std::recursive_mutex>;
 
@@ -128,6 +138,15 @@ inline int put_at_once(void *stream, std::function<void()> work) {
 inline int wait_for(Stream &s, const std::shared_ptr<bool> &until = nullptr) {
     for (int turns = 0; !s.run(until);)
         if (!run_all() && (changed.wait_for(lock, std::chrono::milliseconds(10)), ++turns > 3000)) return 999;
+    return success;
+}
+
+/// As the driver does before it frees memory.
+inline int wait_for_all(int gpu) {
+    const std::vector<Stream *> now(streams.begin(), streams.end());
+    for (Stream *s : now)
+        if (streams.count(s) && s->gpu == gpu)
+            if (const int code = wait_for(*s)) return code;
     return success;
 }
 

@@ -9,8 +9,11 @@
 
 #include "dsl/models/digits.h"
 #include "dsl/models/gpt.h"
+#include "dsl/models/llama.h"
+#include "dsl/models/vision.h"
 #include "generators/codegen/kernel_store.h"
 #include "schedules/models/gpt.h"
+#include "schedules/models/llama.h"
 #include "tests/support/slow.h"
 #include "tests/support/step.h"
 
@@ -119,6 +122,23 @@ TEST_CASE("ptx: every kernel of a small GPT in bf16 and fp16" * slow()) {
     for (Format format : {bf16, fp16})
         CHECK(assemble_all<Gpt>({{"layers", "1"}, {"heads", "2"}, {"width", "16"}, {"context", "8"}, {"batch", "2"}},
                                 schedule_gpt, {.clip = true}, Halide::Target::CUDACapability80, format)
+                  .kernels > 20);
+}
+
+TEST_CASE("ptx: every kernel of a small Llama, and of a residual network and a transformer of images" * slow()) {
+    if (!ptxas_is_here()) return;
+    CHECK(assemble_all<Llama>(
+              {{"layers", "1"}, {"heads", "2"}, {"kv-heads", "1"}, {"width", "16"}, {"context", "8"}, {"batch", "2"}},
+              schedule_llama, {.clip = true})
+              .kernels > 20);
+    for (const char *transformer : {"false", "true"})
+        CHECK(assemble_all<Vision>({{"transformer", transformer},
+                                    {"size", "8"},
+                                    {"width", "8"},
+                                    {"heads", "2"},
+                                    {"layers", "1"},
+                                    {"batch", "2"}},
+                                   {}, {})
                   .kernels > 20);
 }
 

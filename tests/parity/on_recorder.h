@@ -50,8 +50,9 @@ struct OnRecorder {
 };
 
 /// The step of a bundle of the CPU as a bundle for the recorder: products by cuBLASLt, where it has them and they are
-/// asked for.
-inline OnRecorder on_recorder(const fs::path &from, const fs::path &to, bool with_products = true) {
+/// asked for; `factors`, where given, are what it multiplies instead of the plan's.
+inline OnRecorder on_recorder(const fs::path &from, const fs::path &to, bool with_products = true,
+                              const std::string &factors = "") {
     const auto cpu = std::make_shared<Bundle>(from);
     const std::shared_ptr<Device> device = make_device("cpu", 1);
     CudaRecorder &recorder = CudaRecorder::get();
@@ -68,7 +69,8 @@ inline OnRecorder on_recorder(const fs::path &from, const fs::path &to, bool wit
         const PlanKernel::Dialect *other = known.dialect("onednn");
         kernel.erase("dialects");
         if (with_products && other && line.why_not(other->product).empty()) {
-            const Product &p = other->product;
+            Product p = other->product;
+            if (!factors.empty()) p.type = factors;
             kernel["dialects"] = {{{"name", "cublaslt"}, {"product", p}}}, kernel.erase("symbol");
             bytes = std::max(bytes, line.workspace(p));
             std::string words = p.panel ? "panels" : "rows";

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "runtime/exec/bundle_launches.h"
 #include "tests/cuda/use_cublaslt_recorder.h"
 #include "tests/cuda/use_nccl_recorder.h"
 #include "tests/cuda/use_recorder.h"
@@ -68,6 +69,37 @@ TEST_CASE("cuda: a step is two graphs, launched again and again, and the host wa
         c.step();  // and one that is waited for
         CHECK(c.trainer.steps() == 8);
     }
+}
+
+TEST_CASE("cuda: what explain lists is what a step launches, in blocks that registers leave room for") {
+    UseRecorder use;
+    const Scratch folder;
+    json args = sizes;
+    args["width"] = 256;  // heads of 128: attention has blocks of 512 threads
+    const std::shared_ptr<Bundle> bundle = compile_gpt(args, "--update separate --device cuda", folder / "bundle");
+    std::vector<std::string> listed, launched;
+    auto words = [](const std::string &entry, const auto &b, const auto &t, int shared) {
+        return fmt::format("{} {} {} {} of {} {} {} sharing {}", entry, b[0], b[1], b[2], t[0], t[1], t[2], shared);
+    };
+    int most = 0, by_fours = 0;
+    for (const char *pass : {"forward", "step"})
+        for (const PlanCall &c : bundle->plan.plans.at(pass))
+            for (const KernelLaunch &l : launches_of(*bundle, c.kernel)) {
+                listed.push_back(words(l.entry, l.blocks, l.threads, l.shared_bytes));
+                most = std::max(most, l.threads_of_block()), by_fours += int(l.loads.count(16));
+                CHECK(l.stores.size() > 0);
+            }
+    CHECK(most > 256);  // with 255 registers a thread such a block cannot be launched, and the recorder refuses it
+    CHECK(by_fours > 5);
+    const auto device = make_device("cuda", 1);
+    Trainer trainer(bundle, *device);
+    use.recorder.launches.clear();
+    Batch batch;
+    batch.tokens.resize(size_t(trainer.batch() * trainer.rows_per_example())), batch.targets = batch.tokens;
+    trainer.step([&]() -> const Batch & { return batch; }, 1);
+    for (const CudaRecorder::Launch &l : use.recorder.launches)
+        launched.push_back(words(l.entry, l.blocks, l.threads, int(l.shared)));
+    CHECK(launched == listed);
 }
 
 TEST_CASE("cuda: gradients of several GPUs are added while kernels go on, the host waits for no step") {

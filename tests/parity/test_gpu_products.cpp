@@ -38,6 +38,26 @@ std::set<std::string> check_training(const json &args, const std::string &flags)
 
 }  // namespace
 
+TEST_CASE("cublaslt: with factors of TF32 losses are the CPU's to its digits, and not those of float32") {
+    const json args = {{"layers", 2}, {"heads", 2}, {"width", 32}, {"context", 13}, {"batch", 2}, {"vocab", 19}};
+    UseRecorder cuda;
+    UseCublasLtRecorder lt;
+    Scratch folder;
+    const Trained expected = train_bundle(compile_gpt(args, "--update separate", folder / "cpu"));
+    const Trained plain = train_bundle(on_recorder(folder / "cpu", folder / "fp32").bundle, 1, 0, "cuda");
+    lt.recorder.calls.clear();
+    const Trained got =
+        train_bundle(on_recorder(folder / "cpu", folder / "tf32", true, "tfloat32").bundle, 1, 0, "cuda");
+    for (const std::string &wrong : lt.recorder.wrong) CHECK(wrong == "");
+    CHECK(lt.recorder.calls.size() > 20);
+    for (const CublasLtRecorder::Call &c : lt.recorder.calls) CHECK(c.compute == 77);
+    REQUIRE(got.losses.size() == expected.losses.size());
+    for (size_t s = 0; s < got.losses.size(); s++) {
+        CHECK(std::abs(got.losses[s] - expected.losses[s]) < 1e-2);
+        CHECK(got.losses[s] != plain.losses[s]);
+    }
+}
+
 TEST_CASE("cublaslt: losses and weights of whole steps are the CPU's") {
     json args = {{"layers", 2}, {"heads", 2}, {"width", 32}, {"context", 13}, {"batch", 2}, {"vocab", 19}};
     std::set<std::string> products = check_training(args, "--update separate");

@@ -143,8 +143,8 @@ TEST_CASE("cublaslt: the fastest algorithm that fits is taken, measured once and
         CHECK(algorithm(t) == 3);  // the last that was tried
         CHECK(t.lt.recorder.calls.size() == 12);
         t.prepare(), t.run();
-        CHECK(t.lt.recorder.asked == 1);  // known to the process
-        CHECK(t.lt.recorder.calls.size() == 13);
+        CHECK(t.lt.recorder.asked == 1);          // known to the process
+        CHECK(t.lt.recorder.calls.size() == 14);  // once for its kernel to be loaded, before the step
         CHECK(algorithm(t) == 2);
     }
     {
@@ -248,6 +248,20 @@ TEST_CASE("cublaslt: no library, one that is none, and an old one: each with wha
     CHECK(dialect->missing() == "");
     CHECK(dialect->version() == "cuBLASLt 120400");
     CHECK(said_by([&] { dialect->prepare(product(Product::forward, 1, 1, 1), {}); }) == "it is not on a GPU");
+    {
+        const std::string newer = std::string("/.") + CRYOLITE_CUBLASLT_RECORDER;
+        UseRecorder cuda;
+        const UseCublasLtRecorder use(newer.c_str());
+        use.recorder.version = 130100, cuda.recorder.version = 12080;
+        const std::unique_ptr<Device> gpu = make_device("cuda", 1);
+        const Product p = product(Product::forward, 1, 1, 1);
+        CHECK(said_by([&] { dialect->prepare(p, {.arguments = {}, .gpu = gpu->gpu()}); }) ==
+              newer + " is cuBLASLt 130100, of CUDA 13, and the driver is that of CUDA 12.8: update the driver of the "
+                      "GPU, install cuBLAS of CUDA 12, or use --dialect halide");
+        const UseCublasLtRecorder none("");
+        const std::string said = said_by([&] { dialect->prepare(p, {.arguments = {}, .gpu = gpu->gpu()}); });
+        CHECK(said.find("libcublasLt.so.13") == std::string::npos);  // which this driver could not use
+    }
     {
         const std::string again = std::string("/") + CRYOLITE_CUBLASLT_RECORDER;  // libraries are asked once, by name
         const UseCublasLtRecorder old(again.c_str());

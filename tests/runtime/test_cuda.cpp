@@ -1,109 +1,20 @@
 // The device cuda against a driver that writes down its calls: what is called, in which order, and what is waited for.
 // Kernels are called as those that Halide compiles, and are functions of the host.
 
-#include "runtime/device/cuda/cuda_device.h"
-
-#include <HalideRuntimeCuda.h>
-
-#include <array>
-#include <cstring>
+#include <algorithm>
 #include <regex>
 #include <set>
 
-#include "tests/cuda/use_recorder.h"
+#include "tests/runtime/four_floats.h"
 #include "tests/runtime/scratch.h"
 
 // What a bundle brings of Halide's runtime; the functions that kernels call of it are those of the device.
-extern "C" {
-const halide_device_interface_t *halide_cuda_device_interface() {
+extern "C" const halide_device_interface_t *halide_cuda_device_interface() {
     static const halide_device_interface_t interface {};
     return &interface;
 }
-int halide_cuda_device_malloc(void *context, halide_buffer_t *temporary);
-int halide_cuda_device_free(void *context, halide_buffer_t *temporary);
-}
 
 namespace cryolite::test {
-
-namespace {
-
-constexpr const char *ptx = ".version 7.0\n.target sm_80\n.entry add_one\n.entry twice\n";
-
-int launch(void *context, const char *entry, halide_buffer_t *buffer, int count, int shared = 0) {
-    static void *module = nullptr;
-    if (const int code = halide_cuda_initialize_kernels(context, &module, ptx, 0)) return code;
-    size_t sizes[] = {8, 4, 0};
-    int64_t n = count;  // a driver reads 4 bytes of it, the recorder 8
-    void *arguments[] = {buffer, &n, nullptr};
-    int8_t is_buffer[] = {1, 0, 0};
-    const int code = halide_cuda_run(context, module, entry, 1, 1, 1, 32, 1, 1, shared, sizes, arguments, is_buffer);
-    halide_cuda_finalize_kernels(context, module);
-    return code;
-}
-
-void *context_of(void **argv) { return *static_cast<void **>(argv[0]); }
-halide_buffer_t *buffer_of(void **argv) { return static_cast<halide_buffer_t *>(argv[1]); }
-
-int add_one(void **argv) { return launch(context_of(argv), "add_one", buffer_of(argv), 4); }
-int twice(void **argv) { return launch(context_of(argv), "twice", buffer_of(argv), 4); }
-int unknown(void **argv) { return launch(context_of(argv), "nobody", buffer_of(argv), 4); }
-int shares_much(void **argv) { return launch(context_of(argv), "twice", buffer_of(argv), 4, 50000); }
-
-/// Takes a temporary, as one whose loops store a Func at root.
-int with_temporary(void **argv) {
-    halide_buffer_t temporary = *buffer_of(argv);
-    temporary.device = 0, temporary.device_interface = nullptr;
-    if (const int code = halide_cuda_device_malloc(context_of(argv), &temporary)) return code;
-    const int code =
-        launch(context_of(argv), "add_one", &temporary, 4) || launch(context_of(argv), "twice", buffer_of(argv), 4);
-    halide_cuda_device_free(context_of(argv), &temporary);
-    return code;
-}
-
-/// A device with an array of four floats.
-struct Four {
-    UseRecorder use;
-    CudaRecorder &recorder = use.recorder;
-    std::unique_ptr<Device> device;
-    DeviceMemory memory;
-    halide_dimension_t extent{0, 4, 1};
-    halide_buffer_t argument = {};
-    void *context = nullptr;
-    std::array<void *, 2> argv = {&context, &argument};
-
-    explicit Four(bool slow = false, const std::string &fails = "", int at = 0) {
-        recorder.slow = slow, recorder.fails = fails, recorder.fails_at = at;
-        recorder.kernels["add_one"] = [](const auto &values) { change(values, [](float x) { return x + 1; }); };
-        recorder.kernels["twice"] = [](const auto &values) { change(values, [](float x) { return 2 * x; }); };
-        device = make_cuda_device();
-        memory = device->allocate(4 * sizeof(float), "four");
-        argument.type = halide_type_of<float>(), argument.dimensions = 1, argument.dim = &extent;
-        device->bind(argument, memory, 0);
-        context = device->context();
-    }
-    ~Four() { device->release(memory); }
-
-    KernelCall call(int (*function)(void **)) { return {function, argv.data()}; }
-    void put(std::array<float, 4> values) { device->upload(memory, 0, values.data(), sizeof values); }
-    std::array<float, 4> get() {
-        std::array<float, 4> values{};
-        device->download(values.data(), memory, 0, sizeof values);
-        device->finish();
-        return values;
-    }
-
-private:
-    template <typename Function> static void change(const std::vector<const void *> &values, Function f) {
-        uint64_t address = 0;
-        int32_t count = 0;
-        std::memcpy(&address, values.at(0), sizeof address), std::memcpy(&count, values.at(1), sizeof count);
-        for (auto *x = reinterpret_cast<float *>(address); count-- > 0; x++) *x = f(*x);
-    }
-};
-
-using Values = std::array<float, 4>;
-
-}  // namespace
 
 TEST_CASE("cuda: memory begins with zeros, and holds what is written and computed") {
     for (const bool slow : {false, true}) {
@@ -118,14 +29,15 @@ TEST_CASE("cuda: memory begins with zeros, and holds what is written and compute
 
 TEST_CASE("cuda: calls that are run again are captured once, as one graph, and launched as that") {
     Four f(true);
-    const std::array calls = {f.call(add_one), f.call(with_temporary)};
+    auto calls = std::to_array({f.call(add_one), f.call(with_temporary)});
+    for (KernelCall &c : calls) c.compiled = true;
     const std::unique_ptr<Replay> replay = f.device->make_replay();
     f.put({0, 1, 2, 3});
     f.recorder.calls.clear();
     for (int run = 0; run < 4; run++) CHECK(f.device->run(calls, replay.get()).call == -1);
     CHECK(f.recorder.text() == "cuModuleLoadDataEx\n"
-                               "cuLaunchKernel add_one\n"
                                "cuMemAlloc 16\n"
+                               "cuLaunchKernel add_one\n"
                                "cuLaunchKernel add_one\n"
                                "cuLaunchKernel twice\n"
                                "cuStreamBeginCapture\n"
@@ -143,6 +55,22 @@ TEST_CASE("cuda: calls that are run again are captured once, as one graph, and l
     for (int run = 0; run < 4; run++)
         for (float &x : expected) x = 2 * (x + 1);
     CHECK(f.get() == expected);
+}
+
+TEST_CASE("cuda: a call that throws while it is captured leaves the stream as it was") {
+    Four f;
+    static bool throws;
+    throws = false;
+    const std::array calls = {f.call([](void **argv) { return throws ? throw Error("thrown") : add_one(argv); })};
+    const std::unique_ptr<Replay> replay = f.device->make_replay();
+    CHECK(f.device->run(calls, replay.get()).call == -1);
+    throws = true;
+    CHECK_THROWS_AS(f.device->run(calls, replay.get()), Error);
+    throws = false;
+    f.device->finish();  // which a stream that captures refuses
+    CHECK(f.device->run(calls, replay.get()).call == -1);
+    CHECK(f.recorder.count("cuGraphLaunch") == 1);
+    CHECK(f.get() == Values{2, 2, 2, 2});
 }
 
 TEST_CASE("cuda: a batch goes through pinned memory on a stream of its own, and nobody waits") {
@@ -188,6 +116,8 @@ TEST_CASE("cuda: a mark is awaited alone, and only where it is not reached") {
         f.recorder.calls.clear();
         f.device->await(mark);
         CHECK(f.recorder.count("cuEventSynchronize") == (slow ? 1 : 0));
+        CHECK(f.device->step_waits() == (slow ? 1 : 0));
+        CHECK(f.device->waits() == 0);
         CHECK(f.recorder.count("cuStreamSynchronize") == 0);
         CHECK(first == Values{1, 1, 1, 1});
         CHECK(second == Values{});
@@ -227,6 +157,23 @@ TEST_CASE("cuda: large arrays are not kept aside") {
     f.device->release(memory);
 }
 
+TEST_CASE("cuda: a batch is kept aside however large it is, and nobody waits") {
+    Four f(true);
+    const size_t bytes = size_t(70) << 20;
+    f.recorder.memory = bytes * 4;
+    DeviceMemory memory = f.device->allocate(bytes, "batch");
+    std::vector<char> batch(bytes, 1), got(bytes);
+    for (int step = 0; step < 2; step++) f.device->upload_batch(memory, 0, batch.data(), bytes);
+    CHECK(f.recorder.waits() == 0);
+    std::fill(batch.begin(), batch.end(), char(2));  // it may change at once
+    f.device->download(got.data(), memory, 0, bytes);
+    f.device->finish();
+    CHECK(std::ranges::all_of(got, [](char c) { return c == 1; }));
+    f.put({1, 2, 3, 4});  // small arrays have places of their own
+    CHECK(f.recorder.waits() == 1);
+    f.device->release(memory);
+}
+
 TEST_CASE("cuda: without room for a place of its own, a batch is waited for and is there") {
     Four f(true);
     f.device->finish();
@@ -235,37 +182,6 @@ TEST_CASE("cuda: without room for a place of its own, a batch is waited for and 
     f.put({1, 2, 3, 4});
     CHECK(f.recorder.waits() == 1);
     CHECK(f.get() == Values{1, 2, 3, 4});
-}
-
-TEST_CASE("cuda: a kernel that fails is the call's, with the driver's words; nothing of it is captured") {
-    Four f;
-    const std::array calls = {f.call(add_one), f.call(unknown)};
-    const CallFailure failure = f.device->run(calls);
-    CHECK(failure.call == 1);
-    CHECK(failure.code != 0);
-    CHECK(f.device->last_error() ==
-          "looking for nobody in the kernel's PTX: CUDA_ERROR_UNKNOWN: an error of the recorder");
-    const std::array wide = {f.call(shares_much)};
-    CHECK(f.device->run(wide).call == 0);
-    CHECK(f.device->last_error() == "twice takes 50000 bytes of a block's shared memory, of which there are 49152");
-    const std::array good = {f.call(twice)};
-    const std::unique_ptr<Replay> replay = f.device->make_replay();
-    CHECK(f.device->run(good, replay.get()).call == -1);
-    f.recorder.fails = "cuLaunchKernel", f.recorder.fails_at = 1;
-    CHECK(f.device->run(good, replay.get()).call == 0);
-    CHECK(f.recorder.count("cuStreamEndCapture") == 1);
-    CHECK(f.recorder.count("cuGraphLaunch") == 0);
-    CHECK(f.device->run(good, replay.get()).call == -1);  // captured now
-    CHECK(f.recorder.count("cuGraphLaunch") == 1);
-}
-
-TEST_CASE("cuda: PTX that the driver does not take") {
-    Four f;
-    f.recorder.fails = "cuModuleLoadDataEx", f.recorder.fails_at = 1, f.recorder.code = 218;
-    const std::array calls = {f.call(twice)};
-    CHECK(f.device->run(calls).call == 0);
-    CHECK(f.device->last_error().find("does not take the kernel's PTX (ptxas: an error): CUDA_ERROR_INVALID_PTX") !=
-          std::string::npos);
 }
 
 TEST_CASE("cuda: every call of the driver that fails is an error, and nothing of the device stays") {
@@ -301,6 +217,7 @@ TEST_CASE("cuda: every call of the driver that fails is an error, and nothing of
                              "cuGraphInstantiate",
                              "cuGraphLaunch",
                              "cuModuleGetFunction",
+                             "cuFuncGetAttribute",
                              "cuModuleLoadDataEx",
                              "cuStreamSynchronize"}) {
         const int calls = (steps("", 0), CudaRecorder::get().count(name));

@@ -15,7 +15,9 @@
 #endif
 
 #include <array>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 namespace cryolite::test {
 
@@ -146,6 +148,16 @@ struct Gpus {
         for (const std::string &wrong : nccl.recorder.wrong) CHECK(wrong == "");
         CHECK(nccl.recorder.comms == 0);
     }
+    /// A thread of the worker calls it.
+    void wait_for_abort() {
+        auto aborted = [this] {
+            const auto hold = CudaRecorder::hold();
+            return nccl.recorder.aborted;
+        };
+        for (int turns = 0; aborted() == 0 && turns < 5000; turns++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        REQUIRE(aborted() == 1);
+    }
     static float value(int worker, size_t i) { return 1000 * float(worker + 1) + float(i); }
     void fill() {
         for (int w = 0; w < workers; w++) {
@@ -219,10 +231,41 @@ TEST_CASE("nccl: a worker that fails is told to the others, whose GPUs go on wit
     g.devices[0]->use_watch([&] { g.end(0).check(); });
     g.end(1).give_up();
     CHECK_ERROR(g.devices[0]->finish(), "worker 0 waited for another worker, which has failed");
-    CHECK(g.nccl.recorder.aborted == 1);
+    g.wait_for_abort();
     g.devices[0]->finish();
     CHECK_ERROR(g.put(0, TransferKind::reduce, 0), "worker 0 has given its GPU's part up");
     g.devices[0]->use_watch({});
+}
+
+TEST_CASE("nccl: a worker whose graphs hold transfers gives them up without waiting for its graphs to end") {
+    Gpus g(2, 4);
+    struct Call {
+        Gpus *gpus;
+        int worker;
+        void *argv[1];
+    };
+    std::array<Call, 2> calls = {{{&g, 0, {}}, {&g, 1, {}}}};
+    std::array<std::unique_ptr<Replay>, 2> replays;
+    auto run = [&](int w) {
+        calls[size_t(w)].argv[0] = &calls[size_t(w)];
+        const KernelCall call{[](void **argv) {
+                                  const Call &c = *static_cast<Call *>(argv[0]);
+                                  return c.gpus->put(c.worker, TransferKind::reduce, 0), 0;
+                              },
+                              calls[size_t(w)].argv};
+        if (!replays[size_t(w)]) replays[size_t(w)] = g.devices[size_t(w)]->make_replay();
+        CHECK(g.devices[size_t(w)]->run({&call, 1}, replays[size_t(w)].get()).call == -1);
+    };
+    for (int step = 0; step < 3; step++) run(0), run(1);
+    CHECK(g.nccl.recorder.done == 3);
+    run(0);  // the other one does not come
+    g.devices[0]->use_watch([&] { g.end(0).check(); });
+    g.end(1).give_up();
+    CHECK_ERROR(g.devices[0]->finish(), "worker 0 waited for another worker, which has failed");
+    g.wait_for_abort();
+    CHECK(g.nccl.recorder.comms == 2);  // the library waits for the graphs
+    g.devices[0]->use_watch({});
+    replays = {};
 }
 
 TEST_CASE("nccl: where the second worker cannot join, the first one leaves") {

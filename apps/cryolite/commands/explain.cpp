@@ -8,8 +8,10 @@
 #include "apps/cryolite/explain/explain_diff.h"
 #include "apps/cryolite/explain/explain_exchanges.h"
 #include "apps/cryolite/explain/explain_formats.h"
-#include "apps/cryolite/explain/page/arena_json.h"
+#include "apps/cryolite/explain/explain_groups.h"
+#include "apps/cryolite/explain/explain_launches.h"
 #include "apps/cryolite/explain/loops/explain_loops.h"
+#include "apps/cryolite/explain/page/arena_json.h"
 #include "apps/cryolite/explain/page/step_page.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/report/cost_model.h"
@@ -50,9 +52,10 @@ json stage_json(const PlanCall &c) {
 class Explanation {
 public:
     /// `loops`: of the kernels asked for; null where none was. `measured`: kernels that were timed on this machine.
+    /// `launches`: of the device cuda; else null.
     Explanation(const Plan &plan, const TrainSettings &s, const Request &r, std::optional<Roof> roof, LoopReport *loops,
-                CostModel::Measured measured)
-        : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops), measured_(std::move(measured)) {
+                LaunchReport *launches, CostModel::Measured measured)
+        : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops), launches_(launches), measured_(std::move(measured)) {
         bool any = r_.kernel.empty();
         for (auto &[name, calls] : plan_.plans)
             for (const PlanCall &c : calls) any |= chosen(c);
@@ -97,7 +100,7 @@ public:
         if (const json formats = formats_json(plan_); !formats.empty()) j["formats"] = formats;
         if (const json between = exchanges_json(plan_); !between.empty()) j["exchanges"] = between;
         j["groups"] = json::array();
-        for (const PlanGroup &g : plan_.groups) j["groups"].push_back(group_json(g));
+        for (const PlanGroup &g : plan_.groups) j["groups"].push_back(group_json(plan_, g));
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
             if (b.role == "parameter")
@@ -121,13 +124,14 @@ public:
                    roof_ ? " share: of the pass, were every call as fast as the machine; bound: what limits it then."
                          : "",
                    roof_ ? "cpu" : "gpu");
+        if (launches_) fmt::print("{}\n", launches_->legend());
         if (!r_.kernel.empty()) return;
         print_saved();
         print_spared();
         print_parameters();
         print_formats(plan_);
         print_exchanges(plan_);
-        print_groups();
+        print_groups(plan_);
     }
 
 private:
@@ -136,6 +140,7 @@ private:
     const Request &r_;
     std::optional<Roof> roof_;  ///< of this machine's cores; nothing is known of a device's
     LoopReport *loops_;
+    LaunchReport *launches_;
     CostModel::Measured measured_;
 
     std::string summary() const {
@@ -173,11 +178,14 @@ private:
         if (c.kernel >= 0 && measured_)
             if (const auto seconds = measured_(cost_key(plan_.kernels[size_t(c.kernel)]))) j["seconds"] = *seconds;
         if (c.kernel >= 0) j["kernel"] = plan_.kernels[size_t(c.kernel)].symbol;
+        if (c.kernel >= 0 && launches_) j["launches"] = launches_->to_json(c.kernel), j["sectors"] = sectors(c);
         if (c.kernel >= 0 && loops_) j["inner_loops"] = loops_->to_json(plan_.kernels[size_t(c.kernel)].symbol);
         if (!c.why.empty()) j["why"] = c.why;
         if (c.worker >= 0) j["worker"] = c.worker;
         return j;
     }
+    /// Of a GPU's memory.
+    static int64_t sectors(const PlanCall &c) { return (c.bytes + 31) / 32; }
     std::string dialect(const PlanCall &c) const {
         const PlanKernel *k = c.kernel < 0 ? nullptr : &plan_.kernels[size_t(c.kernel)];
         return k && k->chosen >= 0 ? k->dialects[size_t(k->chosen)].name : "halide";
@@ -209,7 +217,8 @@ private:
                 lines.push_back({key, {&c, 1}});
         }
         if (lines.empty()) return;
-        fmt::print("\n{}: {} kernel calls\n", pass, plan_.plans.at(pass).size());
+        fmt::print("\n{}: {} kernel calls{}\n", pass, plan_.plans.at(pass).size(),
+                   launches_ ? fmt::format(", {} launches of compiled kernels", launches_->launches(pass)) : "");
         fmt::print("  calls    MFLOP       MB   {}loops                kernel\n", roof_ ? "share  bound    " : "");
         for (auto &[key, l] : lines) {
             const PlanCall &c = *l.call;
@@ -220,6 +229,9 @@ private:
             if (!c.why.empty()) fmt::print("{:62}{}: {}\n", "", dialect(c), c.why);
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
             if (!r_.kernel.empty()) print_arguments(c);
+            if (c.kernel >= 0 && launches_) fmt::print("{:30}{} sectors of 32 B\n", "", grouped(uint64_t(sectors(c))));
+            if (c.kernel >= 0 && launches_)
+                for (const std::string &line : launches_->lines(c.kernel)) fmt::print("{:30}{}\n", "", line);
             if (c.kernel >= 0 && loops_) loops_->print(plan_.kernels[size_t(c.kernel)].symbol);
         }
     }
@@ -327,28 +339,6 @@ private:
         return {};
     }
 
-    json group_json(const PlanGroup &g) const {
-        json j = {{"asked", g.texts}, {"settings", json::object()}, {"parameters", json::array()}};
-        for (const PlanGroup::Setting &s : g.settings)
-            j["settings"][s.scalar] = {{s.times ? "times" : "value", s.value}};
-        for (int w : g.parameters) j["parameters"].push_back(plan_.buffers[size_t(w)].name);
-        return j;
-    }
-    void print_groups() const {
-        if (!plan_.groups.empty())
-            fmt::print("\ngroups of parameters, at rates or decays of their own (biases and gains do not decay):\n");
-        for (const PlanGroup &g : plan_.groups) {
-            std::string settings;
-            int64_t elements = 0;
-            for (const PlanGroup::Setting &s : g.settings)
-                settings +=
-                    fmt::format("{}{} {}{}", settings.empty() ? "" : ", ", s.scalar, s.value, s.times ? " times" : "");
-            for (int w : g.parameters) elements += plan_.buffers[size_t(w)].elements();
-            fmt::print("  {:36} {} parameters in {} tensors, by {}\n", settings, grouped(uint64_t(elements)),
-                       g.parameters.size(), fmt::join(g.texts, " and "));
-        }
-    }
-
     static std::string because(const std::string &why) { return why.empty() ? "" : " (" + why + ")"; }
 
     void print_parameters() const {
@@ -393,7 +383,10 @@ int run_explain(const std::vector<std::string> &arguments) {
         records.emplace(s.cache, search_machine(threads_of_worker(s, core_numbers())));
     CostModel::Measured measured;
     if (records) measured = [&](const std::string &key) { return records->time_of(key); };
-    const Explanation explanation(bundle->plan, s, request, roof, loops ? &*loops : nullptr, measured);
+    std::optional<LaunchReport> launches;
+    if (bundle->plan.device == "cuda") launches.emplace(*bundle, s.target);
+    const Explanation explanation(bundle->plan, s, request, roof, loops ? &*loops : nullptr,
+                                  launches ? &*launches : nullptr, measured);
     if (!request.html.empty()) {
         progress.busy("looking at inner loops");
         write_file_atomic(request.html, step_page(explanation.to_json()));

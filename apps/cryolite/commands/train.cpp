@@ -71,7 +71,7 @@ private:
     std::unique_ptr<Session> session_;
     std::unique_ptr<Loader> loader_;
     StepTimes times_;
-    HostWaits waits_;
+    HostWaits waits_, step_waits_;
     uint64_t start_ = 0, evaluated_ = ~uint64_t{0};
     uint64_t position_ = 0;  ///< the next micro-batch, after the last whole step
     LastCheckpoint last_;
@@ -200,6 +200,7 @@ private:
                                       step));
         times_.add(seconds);
         waits_.after_step(session_->devices[0]->waits());
+        step_waits_.after_step(session_->devices[0]->step_waits());
         StepEvent e{step, loss, work_.tokens / seconds, seconds, lr, withheld};
         for (size_t t = 0; t < result.terms.size(); t++)
             e.losses.emplace_back(trainer().plan().terms[t].loss, result.terms[t]);
@@ -359,7 +360,7 @@ private:
     void finish(uint64_t step) {
         peak_ = std::max(peak_, session_->measure_peak(s_));
         DoneEvent done = done_event(times_, first_step_s_, work_, peak_);
-        done.host_waits = waits_.count;
+        done.host_waits = waits_.count, done.step_waits = step_waits_.count;
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else

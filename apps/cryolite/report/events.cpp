@@ -57,7 +57,8 @@ std::string metric_words(const EvalEvent &e) {
 }
 
 std::string to_json(const DoneEvent &e) {
-    const std::string waits = e.host_waits ? fmt::format(R"(,"host_waits":{})", *e.host_waits) : "";
+    std::string waits = e.host_waits ? fmt::format(R"(,"host_waits":{})", *e.host_waits) : "";
+    if (e.step_waits) waits += fmt::format(R"(,"step_waits":{})", *e.step_waits);
     return fmt::format(R"({{"event":"done","first_step_s":{},"best_s":{},"median_s":{},"tok_s":{},"best_tok_s":{},)"
                        R"("peak_rss_mb":{},"fraction_of_peak":{}{}}})",
                        number(e.first_step_s, 6), number(e.best_s, 6), number(e.median_s, 6), number(e.tok_s, 6),

@@ -37,11 +37,12 @@ struct EvalEvent {
 /// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987"; empty: it has no such metric.
 std::string metric_words(const EvalEvent &e);
 
-/// How often the host waited for all that it had started, from the third step on: the first two load and capture.
+/// How often the host waited for all that it had started, or for the step before, from the third step on: the first
+/// two load and capture.
 struct HostWaits {
     std::optional<uint64_t> count = std::nullopt;
 
-    /// `waits`: as Device::waits counts them.
+    /// `waits`: as Device::waits or Device::step_waits counts them.
     void after_step(std::optional<uint64_t> waits) {
         if (waits && ++steps_ <= 2) before_ = *waits;
         if (waits) count = *waits - before_;
@@ -56,7 +57,8 @@ struct DoneEvent {
     double best_s = 0, median_s = 0, tok_s = 0, best_tok_s = 0;
     uint64_t peak_rss_mb = 0;
     double fraction_of_peak = 0;
-    std::optional<uint64_t> host_waits = std::nullopt;  ///< as HostWaits counts them
+    std::optional<uint64_t> host_waits = std::nullopt;  ///< as HostWaits counts them: for all that was started
+    std::optional<uint64_t> step_waits = std::nullopt;  ///< for the step before
 };
 
 std::string compile_json(int kernels, int cached, double seconds);

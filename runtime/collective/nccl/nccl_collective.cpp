@@ -1,7 +1,9 @@
 #include "runtime/collective/nccl/nccl_collective.h"
 
+#include <chrono>
 #include <future>
 #include <span>
+#include <thread>
 
 #include "runtime/collective/nccl/nccl_api.h"
 #include "runtime/system/threads.h"
@@ -16,13 +18,16 @@ public:
                    std::string name, std::function<void()> enter)
         : DeviceCollective(beside->worker, beside->workers, beside->signs, beside->watch), library_(std::move(api)),
           api_(*library_), comm_(comm), beside_(std::move(beside)), name_(std::move(name)), enter_(std::move(enter)) {}
+    /// The graphs of transfers are gone by now: NCCL waits for that, whether a group of workers ends or is given up.
     ~NcclCollective() override {
-        if (!comm_) return;
         try {
-            enter_();
-            broken() ? api_.abort(comm_) : api_.destroy(comm_);
+            if (comm_ && broken()) give_up_transfers();
+            if (comm_) enter_(), api_.destroy(comm_);
         } catch (const Error &) {  // the GPU itself has failed
         }
+        if (!giving_up_.joinable()) return;
+        constexpr std::chrono::seconds most(10);  // the other host may be gone
+        given_up_.wait_for(most) == std::future_status::ready ? giving_up_.join() : giving_up_.detach();
     }
 
     void put(std::span<const Transfer> transfers, void *stream) override {
@@ -65,10 +70,22 @@ private:
     const std::unique_ptr<HostCollective> beside_;
     const std::string name_;
     const std::function<void()> enter_;
+    std::thread giving_up_;
+    std::future<void> given_up_;
 
-    /// The GPU's streams go on without them.
+    /// The GPU's streams go on without them. NCCL tells its kernels at once, but returns only when no graph holds a
+    /// transfer of this group any more, and the graphs of a step live longer than who asks: so a thread calls it.
     void give_up_transfers() {
-        if (comm_) api_.abort(comm_);
+        if (!comm_) return;
+        std::packaged_task<void()> task([library = library_, comm = comm_, enter = enter_] {
+            try {
+                enter();
+            } catch (const Error &) {  // the GPU itself has failed
+            }
+            library->abort(comm);
+        });
+        given_up_ = task.get_future();
+        giving_up_ = start_thread("giving the workers' NCCL up", std::move(task));
         comm_ = nullptr;
     }
     NcclApi::Code put(const Transfer &t, void *stream) const {

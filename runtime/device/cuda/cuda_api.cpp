@@ -71,6 +71,7 @@ CudaApi CudaApi::load() {
     driver.find(a.elapsed, "cuEventElapsedTime");
     driver.find(a.wait_for_event, "cuEventSynchronize").find(a.load_module, "cuModuleLoadDataEx");
     driver.find(a.unload_module, "cuModuleUnload").find(a.get_function, "cuModuleGetFunction");
+    driver.find(a.function_attribute, "cuFuncGetAttribute");
     driver.find(a.launch, "cuLaunchKernel").find(a.begin_capture, "cuStreamBeginCapture_v2");
     driver.find(a.end_capture, "cuStreamEndCapture").find(a.instantiate, "cuGraphInstantiateWithFlags");
     driver.find(a.launch_graph, "cuGraphLaunch").find(a.destroy_graph, "cuGraphDestroy");

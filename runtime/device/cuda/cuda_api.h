@@ -44,6 +44,7 @@ struct CudaApi {
     Code (*load_module)(Object *module, const void *ptx, unsigned options, int *option, void **values);
     Code (*unload_module)(Object module);
     Code (*get_function)(Object *function, Object module, const char *name);
+    Code (*function_attribute)(int *value, int what, Object function);
     Code (*launch)(Object function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
                    unsigned threads_y, unsigned threads_z, unsigned shared_bytes, Object stream, void **arguments,
                    void **extra);
@@ -61,8 +62,10 @@ struct CudaApi {
     static constexpr int capability_major = 75, capability_minor = 76;  ///< attributes of a device
     static constexpr unsigned stream_apart = 1;                         ///< not ordered with the default stream
     static constexpr unsigned event_with_time = 0, event_without_time = 2;
-    static constexpr int capture_relaxed = 2;  ///< the calls may allocate
+    static constexpr int capture_relaxed = 2;   ///< the calls may allocate
+    static constexpr int option_registers = 0;  ///< that a thread may have at most
     static constexpr int option_error_log = 5, option_error_log_bytes = 6;
+    static constexpr int most_threads = 0;  ///< attribute of a function: of a block
 
     /// The driver, and what CRYOLITE_CUDA_DRIVER names instead of it. Errors: there is none, or it is older than CUDA
     /// 11.4, the first with all of these functions: what to install.

@@ -1,7 +1,5 @@
 #include "runtime/device/cuda/cuda_device.h"
 
-#include <dlfcn.h>
-
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/device/cuda/kernel_launcher.h"
 #include "runtime/device/cuda/nvtx.h"
@@ -58,19 +56,11 @@ private:
     }
 };
 
-const halide_device_interface_t *halide_interface() {
-    using Interface = const halide_device_interface_t *();
-    auto *found = reinterpret_cast<Interface *>(dlsym(RTLD_DEFAULT, "halide_cuda_device_interface"));
-    if (!found)
-        fail("--device cuda: what kernels need of Halide's runtime is not loaded: open a bundle that was compiled with "
-             "--device cuda before the device");
-    return found();
-}
-
 class CudaDevice : public Device {
 public:
     explicit CudaDevice(const GpuChoice &choice)
-        : api_(CudaApi::load()), gpu_(api_, choice), launcher_(api_, stream_.stream, halide_interface()) {
+        : api_(CudaApi::load()), gpu_(api_, choice),
+          launcher_(api_, stream_.stream, KernelLauncher::interface_of_bundles()) {
         if (const std::string_view why = NvtxRange::why_none(); !why.empty()) tell("cryolite: {}", why);
     }
     ~CudaDevice() override { gpu_.enter(), wait_.settle(stream_.stream), timed_.forget(); }
@@ -114,6 +104,14 @@ public:
     void upload(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) override {
         gpu_.use();
         if (staging_.upload(address_of(to) + offset, from, bytes)) return;
+        upload_waiting(to, offset, from, bytes);
+    }
+    void upload_batch(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) override {
+        gpu_.use();
+        if (staging_.upload(address_of(to) + offset, from, bytes, true)) return;
+        upload_waiting(to, offset, from, bytes);
+    }
+    void upload_waiting(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) {
         api_.check(api_.to_device(address_of(to) + offset, from, bytes, stream_.stream), "copying to the device");
         api_.check(wait_.stream(stream_.stream), "copying to the device");
     }
@@ -137,10 +135,26 @@ public:
     void use_watch(std::function<void()> watch) override { wait_.watch = std::move(watch); }
     bool works() override { return wait_.works(); }
     std::unique_ptr<Replay> make_replay() override { return std::make_unique<Graph>(api_); }
+    CallFailure prepare(std::span<const KernelCall> calls) override {
+        gpu_.use();
+        for (size_t i = 0; i < calls.size(); i++) {
+            if (!calls[i].compiled) continue;
+            wait_.sign();
+            const auto rehearse = [&] {
+                const KernelLauncher::Rehearsal rehearsal(launcher_);
+                return calls[i].function(calls[i].argv);
+            };
+            if (const int code = rehearse()) return {int(i), code};
+            if (const int code = launcher_.load()) return {int(i), code};
+        }
+        return {};
+    }
     CallFailure run(std::span<const KernelCall> calls, Replay *replay) override {
         gpu_.use();
         auto *graph = static_cast<Graph *>(replay);
         if (!graph || !graph->has_run) {  // loads their PTX and takes their temporaries, which no graph may
+            if (graph)
+                if (const CallFailure failure = prepare(calls); failure.call >= 0) return failure;
             const CallFailure failure = start(calls);
             if (graph && failure.call < 0) graph->has_run = true;
             return failure;
@@ -162,6 +176,7 @@ public:
         staging_.all_done();
     }
     std::optional<uint64_t> waits() const override { return wait_.waits(); }
+    std::optional<uint64_t> step_waits() const override { return staging_.waits(); }
     bool runs_ahead() const override { return true; }
     uint64_t mark() override { return gpu_.use(), staging_.mark(); }
     void await(uint64_t mark) override {
@@ -197,8 +212,14 @@ private:
     }
     CallFailure capture(std::span<const KernelCall> calls, Graph &graph) {
         api_.check(api_.begin_capture(stream_.stream, CudaApi::capture_relaxed), "capturing a graph");
-        const CallFailure failure = start(calls);
         CudaApi::Object captured = nullptr;
+        CallFailure failure;
+        try {
+            failure = start(calls);
+        } catch (...) {  // or the stream would capture for ever
+            if (api_.end_capture(stream_.stream, &captured) == 0 && captured) api_.destroy_graph(captured);
+            throw;
+        }
         const CudaApi::Code ended = api_.end_capture(stream_.stream, &captured);
         const bool whole = failure.call < 0 && !ended;
         const CudaApi::Code made = whole ? api_.instantiate(&graph.executable, captured, 0) : 0;

@@ -1,7 +1,11 @@
 #include "runtime/device/cuda/kernel_launcher.h"
 
+#include <dlfcn.h>
+
+#include <algorithm>
 #include <array>
-#include <vector>
+
+#include "runtime/io/error.h"
 
 namespace cryolite {
 
@@ -16,8 +20,19 @@ KernelLauncher &launcher_of(void *context) {
 }  // namespace
 
 KernelLauncher::~KernelLauncher() {
-    for (auto &[ptx, module] : modules_) api_.unload_module(module);
+    for (auto &[ptx, m] : modules_)
+        if (m.module) api_.unload_module(m.module);
+    for (const CudaApi::Object m : replaced_) api_.unload_module(m);
     for (const Block &b : blocks_) api_.free(b.address);
+}
+
+const halide_device_interface_t *KernelLauncher::interface_of_bundles() {
+    using Interface = const halide_device_interface_t *();
+    auto *found = reinterpret_cast<Interface *>(dlsym(RTLD_DEFAULT, "halide_cuda_device_interface"));
+    if (!found)
+        fail("--device cuda: what kernels need of Halide's runtime is not loaded: open a bundle that was compiled with "
+             "--device cuda before the device");
+    return found();
 }
 
 int KernelLauncher::failed(CudaApi::Code code, const std::string &what) {
@@ -26,18 +41,56 @@ int KernelLauncher::failed(CudaApi::Code code, const std::string &what) {
 }
 
 int KernelLauncher::begin(const char *ptx) {
-    CudaApi::Object &module = modules_[ptx];
-    if (!module) {
-        std::array<char, 4096> log{};
-        std::array options = {CudaApi::option_error_log, CudaApi::option_error_log_bytes};
-        std::array values = {static_cast<void *>(log.data()), reinterpret_cast<void *>(log.size())};
-        if (const int code = api_.load_module(&module, ptx, options.size(), options.data(), values.data())) {
-            module = nullptr;
-            log.back() = 0;
-            return failed(code, fmt::format("the driver does not take the kernel's PTX ({})", log.data()));
-        }
+    of_ = &*modules_.try_emplace(ptx).first;
+    return 0;
+}
+
+/// Halide's PTX does not say how large its blocks are, so the driver would give a thread more registers than a block of
+/// so many threads can have. Registers are given to four warps at a time, by eights.
+int KernelLauncher::most_registers(int threads) {
+    constexpr int all = 65536, most = 255, together = 128;
+    const int each = all / ((threads + together - 1) / together * together);
+    return std::min(most, each / 8 * 8);
+}
+
+int KernelLauncher::load(std::pair<const std::string, Module> &of) {
+    Module &m = of.second;
+    if (m.module && m.loaded_for >= m.threads) return 0;
+    std::array<char, 4096> log{};
+    std::array options = {CudaApi::option_error_log, CudaApi::option_error_log_bytes, CudaApi::option_registers};
+    std::array values = {static_cast<void *>(log.data()), reinterpret_cast<void *>(log.size()),
+                         reinterpret_cast<void *>(size_t(most_registers(m.threads)))};
+    CudaApi::Object loaded = nullptr;
+    if (const int code = api_.load_module(&loaded, of.first.c_str(), options.size(), options.data(), values.data())) {
+        log.back() = 0;
+        return failed(code, fmt::format("the driver does not take the kernel's PTX ({})", log.data()));
     }
-    module_ = module;
+    if (m.module) replaced_.push_back(m.module);
+    m.module = loaded, m.loaded_for = m.threads;
+    for (auto &[entry, function] : m.functions) function = nullptr;
+    return 0;
+}
+
+int KernelLauncher::find(Module &m, const std::string &entry) {
+    if (m.functions[entry]) return 0;
+    CudaApi::Object function = nullptr;
+    if (const int code = api_.get_function(&function, m.module, entry.c_str()))
+        return failed(code, fmt::format("looking for {} in the kernel's PTX", entry));
+    int threads = 0;  // asking has the driver load it now, which may wait for the GPU, and not when it is launched
+    if (const int code = api_.function_attribute(&threads, CudaApi::most_threads, function))
+        return failed(code, fmt::format("asking for the blocks of {}", entry));
+    if (threads >= m.threads) return m.functions[entry] = function, 0;
+    note_error(fmt::format("{} is launched in blocks of {} threads, and its registers leave room for {}", entry,
+                           m.threads, threads)
+                   .c_str());
+    return failure;
+}
+
+int KernelLauncher::load() {
+    if (!of_) return 0;
+    if (const int code = load(*of_)) return code;
+    for (auto &[entry, function] : of_->second.functions)
+        if (const int code = find(of_->second, entry)) return code;
     return 0;
 }
 
@@ -50,9 +103,20 @@ int KernelLauncher::launch(const char *entry, const Size &blocks, const Size &th
                        .c_str());
         return failure;
     }
-    CudaApi::Object function = nullptr;
-    if (const int code = api_.get_function(&function, module_, entry))
-        return failed(code, fmt::format("looking for {} in the kernel's PTX", entry));
+    Module &m = of_->second;
+    m.threads = std::max(m.threads, threads.x * threads.y * threads.z);
+    if (rehearses_) {
+        m.functions.try_emplace(entry);
+        if (launches_)
+            launches_->push_back({.entry = entry,
+                                  .blocks = {blocks.x, blocks.y, blocks.z},
+                                  .threads = {threads.x, threads.y, threads.z},
+                                  .shared_bytes = shared_bytes,
+                                  .ptx = of_->first});
+        return 0;
+    }
+    if (const int code = load(*of_)) return code;
+    if (const int code = find(m, entry)) return code;
     size_t count = 0;
     while (sizes[count] != 0) count++;
     std::vector<CudaApi::Address> addresses(count);
@@ -62,7 +126,7 @@ int KernelLauncher::launch(const char *entry, const Size &blocks, const Size &th
         values[i] = is_buffer[i] ? &addresses[i] : arguments[i];
     }
     const int code =
-        api_.launch(function, unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z), unsigned(threads.x),
+        api_.launch(m.functions[entry], unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z), unsigned(threads.x),
                     unsigned(threads.y), unsigned(threads.z), unsigned(shared_bytes), stream_, values.data(), nullptr);
     return code ? failed(code, fmt::format("launching {}", entry)) : 0;
 }

@@ -43,11 +43,11 @@ CudaApi::Object CudaStaging::new_event() {
 bool CudaStaging::is_free(const Place &p) const { return !p.to && api_.is_done(p.done) == 0; }
 
 /// A place that the GPU has left: those of one step serve the step after the next. Null: there would be too many.
-CudaStaging::Place *CudaStaging::take(size_t bytes, bool upload) {
-    if (bytes > largest) return nullptr;
+CudaStaging::Place *CudaStaging::take(size_t bytes, bool upload, bool always) {
+    if (bytes > largest && !always) return nullptr;
     for (Place &p : places_)
         if (p.upload == upload && p.bytes == bytes && is_free(p)) return &p;
-    if (held_ + bytes > most_bytes) return nullptr;
+    if (held_ + bytes > most_bytes && !always) return nullptr;
     Place p{.bytes = bytes, .upload = upload};
     try {
         api_.check(api_.allocate_pinned(&p.pinned, bytes, 0), "allocating pinned memory");
@@ -62,12 +62,12 @@ CudaStaging::Place *CudaStaging::take(size_t bytes, bool upload) {
         drop(p);
         throw;
     }
-    held_ += bytes;
+    if (bytes <= largest) held_ += bytes;
     return &places_.emplace_back(p);
 }
 
-bool CudaStaging::upload(CudaApi::Address to, const void *from, size_t bytes) {
-    Place *p = take(bytes, true);
+bool CudaStaging::upload(CudaApi::Address to, const void *from, size_t bytes, bool always) {
+    Place *p = take(bytes, true, always);
     if (!p) return false;
     std::memcpy(p->pinned, from, bytes);
     api_.check(api_.to_device(p->on_device, p->pinned, bytes, copies_), "copying to the device");
@@ -100,7 +100,7 @@ void CudaStaging::await(uint64_t mark) {
     for (; !marks_.empty() && marks_.front().number <= mark; marks_.pop_front()) {
         const CudaApi::Object event = marks_.front().event;
         CudaApi::Code code = api_.is_done(event);
-        if (code == CudaApi::not_ready) code = wait_.event(event);
+        if (code == CudaApi::not_ready) waits_++, code = wait_.event(event);
         api_.check(code, "a step that was started before");
         events_.push_back(event);
     }

@@ -16,8 +16,9 @@ public:
     ~CudaStaging();
     CudaStaging(const CudaStaging &) = delete;
 
-    /// False: it is too much to be kept aside, and nothing was done.
-    bool upload(CudaApi::Address to, const void *from, size_t bytes);
+    /// False: it is too much to be kept aside, and nothing was done. `always`: nothing is, but where the GPU has no
+    /// memory left.
+    bool upload(CudaApi::Address to, const void *from, size_t bytes, bool always = false);
     /// `to` has it after `deliver` of a mark that came later. False: as above.
     bool download(void *to, CudaApi::Address from, size_t bytes);
     /// A point after all that was started so far on the compute stream.
@@ -28,6 +29,8 @@ public:
     void all_done();
     /// What was downloaded and is not handed out yet has no place any more.
     void forget();
+    /// How often `await` has waited.
+    uint64_t waits() const { return waits_; }
 
 private:
     struct Place {
@@ -52,10 +55,10 @@ private:
     std::list<Mark> marks_;              ///< that were not awaited, the oldest first
     std::list<CudaApi::Object> events_;  ///< free ones
     size_t held_ = 0;                    ///< bytes of all places
-    uint64_t marked_ = 0;
+    uint64_t marked_ = 0, waits_ = 0;
 
     void drop(const Place &p);
-    Place *take(size_t bytes, bool upload);
+    Place *take(size_t bytes, bool upload, bool always = false);
     bool is_free(const Place &p) const;
     CudaApi::Object new_event();
     void deliver(uint64_t mark);

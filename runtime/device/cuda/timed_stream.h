@@ -14,10 +14,13 @@ public:
     /// `enter` makes the GPU's context that of the calling thread.
     TimedStream(const CudaApi &api, CudaApi::Object stream, HostWait &wait, std::string gpu,
                 std::function<void()> enter)
-        : api_(api), stream_(stream), wait_(wait), gpu_(std::move(gpu)), enter_(std::move(enter)) {}
+        : api_(api), stream_(stream), wait_(wait), gpu_(std::move(gpu)), enter_(std::move(enter)) {
+        api.check(api.driver_version(&driver_), "asking for the driver's version");
+    }
     ~TimedStream() override { forget(); }
     TimedStream(const TimedStream &) = delete;
 
+    int driver() const override { return driver_; }
     void *stream() override { return enter_(), stream_; }
     double seconds(const std::function<int()> &start) override;
     std::shared_ptr<void> &kept(const std::string &library) override { return kept_[library]; }
@@ -35,6 +38,7 @@ private:
     HostWait &wait_;
     const std::string gpu_;
     const std::function<void()> enter_;
+    int driver_ = 0;
     std::array<CudaApi::Object, 2> events_{};  ///< before and after
     std::map<std::string, std::shared_ptr<void>> kept_;
     std::map<std::string, std::string> algorithms_;  ///< by library and operation

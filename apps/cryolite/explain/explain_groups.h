@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/plan/plan.h"
+
+namespace cryolite {
+
+/// Parameters that are trained at rates or decays of their own: their settings and names.
+nlohmann::json group_json(const Plan &plan, const PlanGroup &group);
+/// The same for people; nothing where there are none.
+void print_groups(const Plan &plan);
+
+}  // namespace cryolite
