@@ -13,10 +13,16 @@ uint64_t Trainer::withheld() {
     return uint64_t(count[1]);
 }
 
+/// It is there once the device has done it.
+void Trainer::fetch_loss_scaler(LossScaler &to) {
+    executor().fetch(&to.scale, scaler_, sizeof to.scale);
+    for (int k = 0; k < 2; k++) executor().fetch(&to.steps[size_t(k)], scaler_ + 1 + k, sizeof(int32_t));
+}
+
 Trainer::LossScaler Trainer::loss_scaler() {
     LossScaler s;
-    executor().download(&s.scale, scaler_, sizeof s.scale);
-    for (int k = 0; k < 2; k++) executor().download(&s.steps[size_t(k)], scaler_ + 1 + k, sizeof(int32_t));
+    fetch_loss_scaler(s);
+    executor().device().finish();
     return s;
 }
 
