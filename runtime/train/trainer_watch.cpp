@@ -37,7 +37,9 @@ void Trainer::set_loss_scale(double scale) {
     if (!is_power_of_two(scale) || scale < least_first_loss_scale || scale > largest_first_loss_scale)
         fail("the loss's scale is {}, expected a power of two from {} to {}", scale, least_first_loss_scale,
              largest_first_loss_scale);
-    if (scaler_ < 0) fail("the plan has no scale of the loss: it is compiled for another precision than fp16");
+    if (scaler_ < 0)
+        fail("the plan has no scale of the loss: it is compiled for another precision than fp16, or with "
+             "--finite-check off");
     first_scale_ = scale;
     put_loss_scaler({float(scale)});
 }

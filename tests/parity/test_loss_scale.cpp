@@ -1,5 +1,5 @@
 // The scale of the loss in fp16: it follows its model over many steps on all workers, each step tells its own, nothing
-// waits for it, and files that have none that a step leaves are refused.
+// waits for it, files that have none that a step leaves are refused; and the step without it.
 
 #include "runtime/files/safetensors.h"
 #include "tests/parity/scaled_case.h"
@@ -140,6 +140,23 @@ TEST_CASE("loss scale: a file with one that no step leaves is refused, and chang
     other.trainer.read_state(folder / "state");
     CHECK(other.trainer.loss_scale() == 32768);
     CHECK(other.trainer.withheld() == 1);
+}
+
+TEST_CASE("loss scale: without the check of gradients there is none, and an update is done whatever its gradient") {
+    ScaledCase c("--optimizer sgd --finite-check off"), scaled("--optimizer sgd");
+    CHECK(!c.trainer.scales_loss());
+    CHECK(scaled.trainer.scales_loss());
+    for (const char *role : {"loss_scaler", "count"}) CHECK(c.trainer.plan().find(role) < 0);
+    CHECK_ERROR(c.trainer.set_loss_scale(1024), "the plan has no scale of the loss");
+    CHECK(c.trainer.loss_scale() == 1);
+    CHECK(c.step() == scaled.step());
+    const auto good = c.numbers<float>("master", "last.weight.master");
+    CHECK(std::ranges::all_of(good, [](float w) { return std::isfinite(w); }));
+    c.overflow(), scaled.overflow();
+    CHECK(c.trainer.withheld() == 0);
+    CHECK(scaled.trainer.withheld() == 1);
+    const auto bad = c.numbers<float>("master", "last.weight.master");
+    CHECK(!std::ranges::all_of(bad, [](float w) { return std::isfinite(w); }));
 }
 
 }  // namespace cryolite::test
