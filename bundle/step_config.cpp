@@ -24,6 +24,23 @@ std::vector<Setting::Word> dialects() {
     return words;
 }
 
+static_assert(
+    [] {
+        int at = 0;
+        for (const FormatRow &f : number_formats)
+            if (int(f.format) != at++) return false;
+        return true;
+    }(),
+    "the rows of number_formats are not in the order of Format");
+
+/// Formats, and what rounds factors of a library alone.
+std::vector<Setting::Word> precisions() {
+    std::vector<Setting::Word> words;
+    for (const FormatRow &f : number_formats) words.push_back({f.name});
+    words.push_back({"tf32"});
+    return words;
+}
+
 }  // namespace
 
 const std::vector<StepSetting> &step_settings() {
@@ -41,10 +58,18 @@ const std::vector<StepSetting> &step_settings() {
           .value = "FORMAT",
           .group = step,
           .help = "fp32; bf16 or fp16: products and what they read, sums and masters fp32; tf32: factors of cuBLASLt",
-          .words = {{"fp32"}, {"bf16"}, {"fp16"}, {"tf32"}},
+          .words = precisions(),
           .on_resume = fixed,
           .in_bundle = value},
          &S::precision},
+        {{.name = "finite-check",
+          .value = "WHAT",
+          .group = step,
+          .help = "of bf16 and fp16: on, or off, to measure what it costs: no update is withheld, no loss scaled",
+          .words = {{"on"}, {"off"}},
+          .on_resume = fixed,
+          .in_bundle = InBundle::where_given},
+         &S::finite_check},
         {{.name = "loss-scale",
           .value = "SCALE",
           .group = step,
@@ -260,6 +285,12 @@ std::string bundle_text(const StepSetting &s, const std::string &text) {
     return text;
 }
 
+const FormatRow *StepConfig::format() const {
+    for (const FormatRow &f : number_formats)
+        if (precision == f.name) return &f;
+    return nullptr;
+}
+
 std::vector<std::string> StepConfig::freeze_patterns() const {
     return freeze == "none" ? std::vector<std::string>{} : list_items(freeze, ',');
 }
@@ -330,11 +361,14 @@ std::string text_of_key(const StepSetting &s, const json &value) {
 
 std::string why_not(const StepConfig &c) {
     const StepConfig plain;
+    if (c.finite_check != plain.finite_check && !c.narrow())
+        return fmt::format("--finite-check {} is for --precision bf16 or fp16, not for {}, which has no such check",
+                           c.finite_check, c.precision);
     if (!c.scales_loss() &&
         (c.loss_scale != plain.loss_scale || c.loss_scale_growth != plain.loss_scale_growth ||
          c.loss_scale_backoff != plain.loss_scale_backoff || c.loss_scale_interval != plain.loss_scale_interval))
-        return fmt::format("--loss-scale and its growth, backoff and interval are for --precision fp16, not for {}",
-                           c.precision);
+        return fmt::format("--loss-scale and its growth, backoff and interval are for --precision fp16, not for {}{}",
+                           c.precision, c.finite_check == plain.finite_check ? "" : " with --finite-check off");
     const std::vector<const TargetLine *> targets = targets_of(c.target).value();
     for (const TargetLine *t : targets)
         if (c.target != plain.target && t->device != c.device)

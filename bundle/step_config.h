@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "bundle/loss_scale.h"
+#include "bundle/number_format.h"
 #include "bundle/param_group.h"
 #include "bundle/setting.h"
 
@@ -17,6 +18,7 @@ constexpr int most_batch_parts = 8;
 struct StepConfig {
     int accumulate = 1;  ///< micro-batches in a step
     std::string precision = "fp32";
+    std::string finite_check = "on";  ///< in 16 bits; off: an update is done whatever its gradient, the loss unscaled
     double loss_scale = initial_loss_scale;  ///< of fp16, in the first step
     double loss_scale_growth = loss_scale_numbers[0].value, loss_scale_backoff = loss_scale_numbers[1].value;
     int loss_scale_interval = int(loss_scale_numbers[2].value);  ///< updates in a row before it grows
@@ -39,9 +41,11 @@ struct StepConfig {
     std::string param_group = "none";  ///< texts of groups of parameters, with semicolons between
 
     bool clips() const { return clip > 0; }
+    /// The row of its precision; null: it is no format of arrays, as tf32.
+    const FormatRow *format() const;
     /// Whether values of 16 bits are stored.
-    bool narrow() const { return precision == "bf16" || precision == "fp16"; }
-    bool scales_loss() const { return precision == "fp16"; }
+    bool narrow() const { return format() && format()->is_narrow(); }
+    bool scales_loss() const { return format() && format()->scales_loss && finite_check == "on"; }
     bool accumulates() const { return accumulate > 1; }
     bool averages() const { return ema > 0; }
     /// What a batch is cut into: each part has its own forward and backward pass.

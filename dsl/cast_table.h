@@ -3,13 +3,11 @@
 // `layer.numerics(fp32)` or `layer.numerics({.inputs = true})`; a layer says of which kind it is by `cast_row()`.
 
 #include <array>
+#include <span>
+
+#include "bundle/number_format.h"
 
 namespace cryolite {
-
-enum class Format { fp32, bf16, fp16 };
-inline constexpr Format fp32 = Format::fp32, bf16 = Format::bf16, fp16 = Format::fp16;
-/// As flags spell them.
-constexpr const char *format_name(Format f) { return f == bf16 ? "bf16" : f == fp16 ? "fp16" : "fp32"; }
 
 /// What a layer has in the model's narrow format, of 16 bits. Whatever it says, it computes and sums in fp32.
 struct Casts {
@@ -53,14 +51,15 @@ inline constexpr CastLine fp16_casts[] = {
     {CastRow::normalisation, {.output = true}},
 };
 
+/// In the order of Format.
+inline constexpr std::array<std::span<const CastLine>, std::size(number_formats)> cast_table{
+    std::span<const CastLine>(), bf16_casts, fp16_casts};
+
 /// The line of a row in a format's table; a row without a line is fp32.
 constexpr Casts casts_of(Format format, CastRow row) {
-    auto find = [row](const auto &table) {
-        for (const CastLine &line : table)
-            if (line.row == row) return line.casts;
-        return Casts{};
-    };
-    return format == bf16 ? find(bf16_casts) : format == fp16 ? find(fp16_casts) : Casts{};
+    for (const CastLine &line : cast_table[size_t(format)])
+        if (line.row == row) return line.casts;
+    return {};
 }
 
 }  // namespace cryolite

@@ -137,6 +137,7 @@ StepOptions options_of(const Request &r) {
     const StepConfig &c = r.step;
     StepOptions options{.clip = c.clips(),
                         .accumulate = c.accumulates(),
+                        .finite_check = c.finite_check == "on",
                         .update = c.update,
                         .workers = c.workers,
                         .parts = c.parts,
@@ -279,8 +280,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         if (!known) fail("the model has no parameter --{}", name);
     }
     if (const std::string why = why_not(r.step); !why.empty()) throw UsageError(why);
-    for (Format f : {bf16, fp16})
-        if (r.step.precision == format_name(f)) model->numerics(f);
+    if (const FormatRow *f = r.step.format(); f && f->is_narrow()) model->numerics(f->format);
     if (r.describe) return fmt::print("{}\n", description_of(info, *model, optimizers)), 0;
     if (r.check) return check_gradients(*model);
     const bool compiles = r.plan_only.empty() && r.ir.empty() && r.reference.empty() && r.loops.empty() &&

@@ -25,7 +25,9 @@ inline constexpr DataType float32{DataType::floating, 32}, float64{DataType::flo
     uint16{DataType::natural, 16};
 
 /// Whether a value that layers see as a float32 is stored in 16 bits.
-inline bool is_narrow(const DataType &t) { return t == bfloat16 || t == float16; }
+inline bool is_narrow(const DataType &t) {
+    return t.bits == 16 && (t.kind == DataType::floating || t.kind == DataType::bfloat);
+}
 
 enum class Role {
     input,

@@ -33,8 +33,9 @@ struct StepProgram : ir::Program {
 
 /// What the command asked of the step, beyond the model's own parameters.
 struct StepOptions {
-    bool clip = false;        ///< clip gradients by their global norm
-    bool accumulate = false;  ///< several micro-batches in a step
+    bool clip = false;         ///< clip gradients by their global norm
+    bool accumulate = false;   ///< several micro-batches in a step
+    bool finite_check = true;  ///< in 16 bits an update is withheld where a gradient is not finite
     std::string update = "separate";
     int workers = 1;     ///< whose gradients are added
     int parts = 0;       ///< of a batch, whose gradients are added in a tree: a multiple of workers; 0: one for each

@@ -203,7 +203,8 @@ StepProgram trace(const Context &cx) {
 StepProgram program_of(Graph graph, int output, int loss, const Context &cx) {
     StepProgram p;
     p.graph = std::move(graph), p.optimizer = &cx.optimizer, p.schedule = &cx.schedule;
-    p.format = cx.model.format(), p.guarded = p.format != fp32, p.tfloat32 = cx.options.tfloat32;
+    p.format = cx.model.format(), p.guarded = p.format != fp32 && cx.options.finite_check;
+    p.tfloat32 = cx.options.tfloat32;
     p.workers = cx.options.workers, p.parts = cx.options.parts;
     take_calls(p);
     p.output = ValueId(output), p.loss = ValueId(loss);

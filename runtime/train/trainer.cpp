@@ -299,6 +299,7 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
         pending_ = false;
     }
     if (count_ >= 0) executor().fetch(s.updates.data(), count_, sizeof s.updates);
+    if (scaler_ >= 0) fetch_loss_scaler(s.scaler);
     s.step = ++steps_, s.accumulate = accumulate;
     s.marks.clear();
     for (auto &e : executors_) s.marks.push_back(e->device().mark());
@@ -315,6 +316,7 @@ const StepResult *Trainer::read_step() {
     result_.step = s.step;
     result_.withheld_in_a_row = withheld == withheld_ ? 0 : result_.withheld_in_a_row + 1;
     withheld_ = withheld;
+    result_.loss_scale = s.scaler.scale, result_.low_scale_in_a_row = uint64_t(s.scaler.steps[1]);
     result_.terms.resize(plan().terms.size());
     for (size_t t = 0; t < result_.terms.size(); t++) result_.terms[t] = mean_of(s, t + 1);
     result_.loss = mean_of(s, 0);

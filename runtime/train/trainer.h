@@ -35,6 +35,8 @@ struct StepResult {
     double loss = 0;                 ///< the mean loss
     std::vector<double> terms;       ///< what each of `Plan::terms` was: as the model's loss has it before it weighs it
     uint64_t withheld_in_a_row = 0;  ///< updates up to this one, because a gradient was not finite
+    double loss_scale = 1;           ///< the factor of the loss that it leaves to the next step; 1 where there is none
+    uint64_t low_scale_in_a_row = 0;  ///< steps up to this one that have left it below 1
 };
 
 class Trainer {
@@ -129,11 +131,13 @@ public:
     uint64_t withheld_in_a_row() const { return result_.withheld_in_a_row; }
     void set_withheld_in_a_row(uint64_t n) { result_.withheld_in_a_row = n; }
 
-    /// The factor of the loss in the next step; 1 where a plan has none.
+    /// Whether the loss has a scale.
+    bool scales_loss() const { return scaler_ >= 0; }
+    /// The factor of the loss in the next step; 1 where there is none. Waits for the device, which StepResult does not.
     double loss_scale() { return scaler_ < 0 ? 1 : double(loss_scaler().scale); }
     /// What it is before the first step. Errors: no power of two from 1 to 2^24; the plan has none.
     void set_loss_scale(double scale);
-    /// The last steps, in a row, that have left it below 1.
+    /// The last steps, in a row, that have left it below 1. Waits, too.
     uint64_t low_scale_in_a_row() { return scaler_ < 0 ? 0 : uint64_t(loss_scaler().steps[1]); }
 
     /// The optimizer's state, and the counts of steps and updates, are as before the first step; the weights are not.
@@ -151,13 +155,18 @@ public:
     std::string write_averages(const fs::path &path);
     /// What a process that writes no files does while rank 0 writes both: sends its shard of the state.
     void send_state();
+    /// Errors: as `check_state`; nothing has changed then.
     void read_state(const fs::path &path);
+    /// Changes nothing. Errors: a tensor that is missing or of another shape; a count below 0; a scale of the loss that
+    /// no step leaves.
+    void check_state(const fs::path &path) const;
     /// The value of every process of the run. Waits for all.
     std::vector<double> of_all(double here);
     /// Whether it is so in any of them.
     bool any(bool here);
 
-    Executor &executor() { return *executors_[0]; }
+    /// That of a worker of this process.
+    Executor &executor(int worker = 0) { return *executors_[size_t(worker)]; }
     const Plan &plan() const { return executors_[0]->plan(); }
     /// Adds the time of each call of the next steps; null: off.
     void profile(std::vector<double> *seconds) { profile_ = seconds; }
@@ -178,6 +187,11 @@ private:
     RowWeights weights_;        ///< of the step, or of the batch that is evaluated
     std::vector<Batch> held_;   ///< the micro-batches of a step, where all are counted first
     std::vector<float> output_, row_major_, storage_;
+    /// As kernels keep it, each worker the same.
+    struct LossScaler {
+        float scale = 1;
+        std::array<int32_t, 2> steps = {};  ///< updates in a row since it changed; steps in a row that left it below 1
+    };
     /// A step whose results are on their way.
     struct Started {
         uint64_t step = 0;
@@ -185,6 +199,7 @@ private:
         int accumulate = 0;
         std::vector<float> losses;  ///< by worker of this process, its part, micro-batch, the loss and its terms
         std::array<int32_t, 2> updates = {};  ///< done and withheld
+        LossScaler scaler;
     };
     std::array<Started, 2> started_;  ///< by the step's number: the last one, and that before
     int unread_ = 0;                  ///< of them
@@ -203,11 +218,13 @@ private:
     int scaler_ = -1;  ///< the scale of the loss, its counters after it; -1: it has none
     double first_scale_ = initial_loss_scale;
 
-    /// As kernels keep it, each worker the same.
-    struct LossScaler {
-        float scale = 1;
-        std::array<int32_t, 2> steps = {};  ///< updates in a row since it changed; steps in a row that left it below 1
+    /// What kernels count, as a file of the state has it.
+    struct Counters {
+        std::array<int32_t, 2> updates = {};
+        LossScaler scaler;
     };
+    Counters counters_of(const SafetensorsFile &file) const;
+    void fetch_loss_scaler(LossScaler &to);
     LossScaler loss_scaler();
     void put_loss_scaler(const LossScaler &s);
 

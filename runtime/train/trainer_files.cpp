@@ -181,14 +181,45 @@ void Trainer::send_state() {
 std::string Trainer::write_parameters(const fs::path &path) { return write(path, "parameter"); }
 std::string Trainer::write_state(const fs::path &path) { return write(path, "state"); }
 
+namespace {
+
+/// Two numbers that kernels count from 0 on.
+std::array<int32_t, 2> read_counts(const SafetensorsFile &file, const char *name) {
+    const TensorEntry &entry = file.at(name, {2});
+    if (entry.dtype != Dtype::i32)
+        fail("{}: tensor '{}' is {}, expected I32", file.path().string(), name, name_of(entry.dtype));
+    std::array<int32_t, 2> pair{};
+    file.read(entry, 0, std::as_writable_bytes(std::span(pair)));
+    if (pair[0] < 0 || pair[1] < 0)
+        fail("{}: tensor '{}' is [{}, {}], expected two counts from 0 on; go on from another checkpoint",
+             file.path().string(), name, pair[0], pair[1]);
+    return pair;
+}
+
+}  // namespace
+
+Trainer::Counters Trainer::counters_of(const SafetensorsFile &file) const {
+    // All has to be there before anything is taken.
+    Counters c;
+    for (int b = 0; b < std::ssize(plan().buffers); b++)
+        if (const PlanBuffer &of = plan().buffers[size_t(b)]; of.role == "state") file.at(of.name, shape_of(b));
+    if (count_ >= 0) c.updates = read_counts(file, updates_tensor);
+    if (scaler_ < 0) return c;
+    c.scaler.steps = read_counts(file, scale_steps_tensor);
+    const float &scale = c.scaler.scale;
+    file.read_float32(file.at(scale_tensor, {1}), std::span(&c.scaler.scale, 1));
+    if (!is_power_of_two(scale) || scale < least_loss_scale || scale > largest_loss_scale)
+        fail("{}: tensor '{}' is {}, expected a power of two from 2^-126 to 2^126; go on from another checkpoint",
+             file.path().string(), scale_tensor, scale);
+    return c;
+}
+
+void Trainer::check_state(const fs::path &path) const { counters_of(SafetensorsFile(path)); }
+
 void Trainer::read_state(const fs::path &path) {
     flush();
-    SafetensorsFile file(path);
-    // All has to be there before anything is taken.
-    for (int b = 0; b < std::ssize(plan().buffers); b++)
-        if (plan().buffers[size_t(b)].role == "state") file.at(plan().buffers[size_t(b)].name, shape_of(b));
-    if (count_ >= 0) file.at(updates_tensor, {2});
-    if (scaler_ >= 0) file.at(scale_steps_tensor, {2}), file.at(scale_tensor, {1});
+    const SafetensorsFile file(path);
+    const Counters counters = counters_of(file);
     for (int b = 0; b < std::ssize(plan().buffers); b++) {
         const PlanBuffer &of = plan().buffers[size_t(b)];
         if (of.role != "state") continue;
@@ -197,24 +228,11 @@ void Trainer::read_state(const fs::path &path) {
         put(b, row_major_);
     }
     drop_staging();
-    auto read_pair = [&](const char *name) {
-        const TensorEntry &entry = file.at(name, {2});
-        if (entry.dtype != Dtype::i32)
-            fail("{}: tensor '{}' is {}, expected I32", path.string(), name, name_of(entry.dtype));
-        std::array<int32_t, 2> pair{};
-        file.read(entry, 0, std::as_writable_bytes(std::span(pair)));
-        return pair;
-    };
     if (count_ < 0) return;
-    const auto counts = read_pair(updates_tensor);
-    for (auto &e : executors_) e->upload(count_, counts.data(), sizeof counts);  // each has its own copy
-    withheld_ = withheld();
-    if (scaler_ < 0) return;
-    LossScaler kept{.steps = read_pair(scale_steps_tensor)};
-    file.read_float32(file.at(scale_tensor, {1}), std::span(&kept.scale, 1));
-    if (!is_power_of_two(kept.scale) || kept.scale < least_loss_scale || kept.scale > largest_loss_scale)
-        fail("{}: tensor '{}' is {}, expected a power of two", path.string(), scale_tensor, kept.scale);
-    put_loss_scaler(kept);
+    for (auto &e : executors_)  // each has its own copy
+        e->upload(count_, counters.updates.data(), sizeof counters.updates);
+    withheld_ = uint64_t(counters.updates[1]);
+    if (scaler_ >= 0) put_loss_scaler(counters.scaler);
 }
 
 }  // namespace cryolite

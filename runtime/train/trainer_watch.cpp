@@ -13,10 +13,16 @@ uint64_t Trainer::withheld() {
     return uint64_t(count[1]);
 }
 
+/// It is there once the device has done it.
+void Trainer::fetch_loss_scaler(LossScaler &to) {
+    executor().fetch(&to.scale, scaler_, sizeof to.scale);
+    for (int k = 0; k < 2; k++) executor().fetch(&to.steps[size_t(k)], scaler_ + 1 + k, sizeof(int32_t));
+}
+
 Trainer::LossScaler Trainer::loss_scaler() {
     LossScaler s;
-    executor().download(&s.scale, scaler_, sizeof s.scale);
-    for (int k = 0; k < 2; k++) executor().download(&s.steps[size_t(k)], scaler_ + 1 + k, sizeof(int32_t));
+    fetch_loss_scaler(s);
+    executor().device().finish();
     return s;
 }
 
@@ -31,7 +37,9 @@ void Trainer::set_loss_scale(double scale) {
     if (!is_power_of_two(scale) || scale < least_first_loss_scale || scale > largest_first_loss_scale)
         fail("the loss's scale is {}, expected a power of two from {} to {}", scale, least_first_loss_scale,
              largest_first_loss_scale);
-    if (scaler_ < 0) fail("the plan has no scale of the loss: it is compiled for another precision than fp16");
+    if (scaler_ < 0)
+        fail("the plan has no scale of the loss: it is compiled for another precision than fp16, or with "
+             "--finite-check off");
     first_scale_ = scale;
     put_loss_scaler({float(scale)});
 }

@@ -115,6 +115,7 @@ Request request_with(const Flag &f, const std::string *text) {
     if (f.name == "min-lr") line.push_back({"lr", "0.5"});
     if (f.name.ends_with("-ema")) line.push_back({"ema", "0.5"});
     if (f.name.starts_with("loss-scale")) line.push_back({"precision", "fp16"});
+    if (f.name == "finite-check") line.push_back({"precision", "bf16"});
     if (f.name == "rename") line.push_back({"init", "/some/file"});
     line.push_back({f.name, text ? *text : another(f)});
     Request r = request(line);

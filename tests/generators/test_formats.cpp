@@ -83,6 +83,28 @@ TEST_CASE("formats: fp16 is where bf16 is by its own table, with whole masters a
     CHECK(int(c.keys().size()) == p.kernels.size());
 }
 
+TEST_CASE("formats: what is kept beside a weight, and whether the loss is scaled, is what a format's row says") {
+    for (const FormatRow &f : number_formats)
+        for (bool check : {true, false}) {
+            CAPTURE(f.name);
+            CAPTURE(check);
+            StepOptions options;
+            options.finite_check = check;
+            Compiled<Gpt> c(small, schedule_gpt, options, f.format);
+            const StepProgram &p = c.program;
+            CHECK(bits(p, ir::Role::master_low).size() == (f.master == MasterKind::low_half ? 9 : 0));
+            CHECK(bits(p, ir::Role::master).size() == (f.master == MasterKind::whole ? 9 : 0));
+            const bool checked = check && f.is_narrow();
+            CHECK(bool(p.count) == checked);
+            CHECK(bool(p.loss_scaler) == (checked && f.scales_loss));
+            CHECK(std::ranges::count(p.scalar_names, "loss_scale_growth") == (checked && f.scales_loss));
+            CHECK(std::ranges::count(p.ops, "finite", &ir::Op::name) == checked);
+            for (const auto &[name, n] : bits(p, ir::Role::parameter))
+                if (name == "h.0.attn.c_attn.weight") CHECK(n == (f.is_narrow() ? 16 : 32));
+            CHECK(int(c.keys().size()) == p.kernels.size());
+        }
+}
+
 TEST_CASE("formats: the scale of the loss is read where adjoints begin and taken back in the factor of updates") {
     StepOptions options;
     options.update = "backward";

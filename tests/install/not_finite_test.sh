@@ -58,6 +58,18 @@ scaled --loss-scale 2 --steps 50 --json --out high > high.json 2> err
 ended $? 0 "a scale of 1"
 [ "$(grep -c '"withheld":1,"loss_scale":1}' high.json)" = 1 ] || fail "a step was not withheld: $(head -2 high.json)"
 [ "$(grep -c '"withheld":0,"loss_scale":[12]}' high.json)" = 49 ] || fail "49 updates were done: $(tail -2 high.json)"
+"$command" explain "$program" --precision fp16 --cache "$work/cache" > out 2> err || fail "explain: $(cat err)"
+grep -qE "^  first.weight +float16 +products of 'first' read it$" out || fail "explain does not say formats: $(cat out)"
+"$command" explain "$program" --precision fp16 --cache "$work/cache" --json 2> err |
+    grep -qE '"name": *"first.weight"' || fail "explain --json: $(cat err)"
+scaled --finite-check off --steps 3 --json --out off > off.json 2> err
+grep -q loss_scale off.json && fail "--finite-check off scales the loss: $(head -2 off.json)"
+scaled --finite-check off --loss-scale 2 --steps 1 --out bad > out 2> err
+ended $? 2 "a scale that there is not"
+says "are for --precision fp16, not for fp16 with --finite-check off"
+scaled --precision fp32 --finite-check off --steps 1 --out bad > out 2> err
+ended $? 2 "--finite-check in fp32"
+says "--finite-check off is for --precision bf16 or fp16, not for fp32"
 for bad in 0 -2 nan 3 0.5 inf; do
     scaled --loss-scale=$bad --steps 1 --out bad > out 2> err
     ended $? 2 "--loss-scale $bad"

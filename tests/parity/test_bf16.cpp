@@ -73,6 +73,19 @@ TEST_CASE("bf16: a gradient that is not finite changes no bit, and the step does
     }
 }
 
+TEST_CASE("bf16: without the check of gradients a step has the same bits, and nothing that is counted") {
+    for (const char *name : {"odd", "odd, clipped"}) {
+        const json args = golden(name)["args"];
+        TrainingCase checked(args, "--precision bf16 --update separate"),
+            plain(args, "--precision bf16 --update separate --finite-check off");
+        CHECK(checked.trainer.plan().find("count") >= 0);
+        CHECK(plain.trainer.plan().find("count") < 0);
+        for (int k = 0; k < 3; k++) CHECK(plain.step() == checked.step());
+        CHECK(kept(plain.trainer) == kept(checked.trainer));
+        CHECK(plain.trainer.withheld() == 0);
+    }
+}
+
 TEST_CASE("bf16: going on from files gives the same bits") {
     json args = golden("odd")["args"];
     const std::string flags = "--precision bf16 --update auto";

@@ -293,7 +293,7 @@ std::vector<Flag> run_flags() {
          at(&S::profile)},
         {{.name = "ablate",
           .group = bench,
-          .help = "every directive on and off, at 32, 64, 256 and 1024 rows",
+          .help = "every directive on and off, at 32, 64, 256 and 1024 rows; --steps: rounds of three steps",
           .range = Setting::Switch{}},
          {.commands = benches, .in_file = false, .recorded = false}},
         {{.name = "for",

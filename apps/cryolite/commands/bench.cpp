@@ -35,7 +35,10 @@ public:
         if (s_.peers && s_.profile)
             fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
         if (s_.peers && s_.accumulate > 1) fail_usage("--peers compares single micro-batches: leave out --accumulate");
-        if (s_.peers && s_.scales_loss()) fail_usage("--peers compares fp32 and bf16: leave out --precision fp16");
+        if (s_.peers && s_.precision == "fp16")
+            fail_usage("--peers compares fp32 and bf16: leave out --precision fp16");
+        if (s_.peers && s_.finite_check != "on")
+            fail_usage("--peers compares steps as they are trained with: leave out --finite-check off");
         if (s_.peers && s_.freeze != "none")
             fail_usage("--peers trains every parameter in PyTorch: leave out --freeze");
         if (s_.peers && s_.param_group != "none")

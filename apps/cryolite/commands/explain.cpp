@@ -129,7 +129,7 @@ public:
         print_saved();
         print_spared();
         print_parameters();
-        print_formats(plan_);
+        fmt::print("{}", formats_text(plan_));
         print_exchanges(plan_);
         print_groups(plan_);
     }

@@ -237,8 +237,10 @@ int run_export(const std::vector<std::string> &arguments) {
     if (s.deterministic)
         fail_usage("a library is one worker, whose steps have the same bits: leave --deterministic out");
     if (s.device != "cpu") fail_usage("a library runs on the CPU, not on --device {}: leave it out", s.device);
-    if (s.scales_loss())
+    if (s.precision == "fp16")
         fail_usage("a library keeps no scale of the loss, which --precision fp16 needs: use fp32 or bf16");
+    if (s.finite_check != "on")
+        fail_usage("a library trains, and --finite-check off is there to measure: leave it out");
     const std::vector<const TargetLine *> targets = targets_of(s.target).value();
     const Toolchain tools(targets[0]->machine);
     const std::string targets_given = s.target;

@@ -204,14 +204,14 @@ private:
         StepEvent e{step, loss, work_.tokens / seconds, seconds, lr, withheld};
         for (size_t t = 0; t < result.terms.size(); t++)
             e.losses.emplace_back(trainer().plan().terms[t].loss, result.terms[t]);
-        if (s_.scales_loss()) e.loss_scale = trainer().loss_scale();
+        if (trainer().scales_loss()) e.loss_scale = result.loss_scale;
         record(e);
         emit(to_json(e));
         // After the first step, which should not wait for it.
         if (peak_ == 0) peak_ = session_->measure_peak(s_);
         show(e);
         if (s_.give_up_after && withheld >= s_.give_up_after) give_up(step);
-        if (s_.give_up_after && trainer().low_scale_in_a_row() >= s_.give_up_after) give_up_scaling(step);
+        if (s_.give_up_after && result.low_scale_in_a_row >= s_.give_up_after) give_up_scaling(result);
     }
 
     /// Where the line cannot be written, what was trained is kept nevertheless.
@@ -263,11 +263,11 @@ private:
     }
 
     /// Below 1 it makes adjoints smaller, which fp16 loses: they are too large for what is to be learned.
-    [[noreturn]] void give_up_scaling(uint64_t step) {
+    [[noreturn]] void give_up_scaling(const StepResult &result) {
         stop_at(fmt::format("the scale of the loss is {} and was below 1 for {} steps in a row, as gradients were not "
                             "finite (--give-up-after {}); --precision bf16 needs no scale",
-                            trainer().loss_scale(), trainer().low_scale_in_a_row(), s_.give_up_after),
-                step, last_.good);
+                            result.loss_scale, result.low_scale_in_a_row, s_.give_up_after),
+                result.step, last_.good);
     }
 
     /// Nothing more can be learned from here. Says since when, and where to go on: after the checkpoint of step `from`.

@@ -51,8 +51,10 @@ std::string first_not_finite(const DivergedRun &r) {
 }  // namespace
 
 void read_tensors(Trainer &trainer, const fs::path &checkpoint) {
+    const fs::path state = checkpoint / "optimizer.safetensors";
+    trainer.check_state(state);  // or the weights would be another checkpoint's than the state
     trainer.load_parameters(checkpoint / "model.safetensors", [](const std::string &name) { return name; });
-    trainer.read_state(checkpoint / "optimizer.safetensors");
+    trainer.read_state(state);
 }
 
 void end_diverged(const DivergedRun &r, const std::string &why, std::optional<uint64_t> from) {

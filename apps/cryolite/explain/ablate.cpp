@@ -14,43 +14,53 @@ namespace cryolite {
 
 namespace {
 
-/// One way to run the step: flags on top of what was given.
-struct TimedVariant {
-    std::string name;
-    std::vector<std::string> flags;
-    bool half = false;  ///< as the first of its group, with half of the memory for activations
-};
+std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string> &b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
 
-/// The first of a group is what the others are compared with.
-struct Group {
-    std::string name;
-    std::vector<TimedVariant> variants;
-};
+/// Every directive of a format, of which the first is separate updates.
+AblationGroup directives(const std::string &format, const std::vector<std::string> &flags) {
+    AblationGroup g{format, {}};
+    for (const char *update : {"separate", "backward", "forward", "auto"})
+        g.variants.push_back({fmt::format("--update {}", update), joined(flags, {"--update", update})});
+    auto changed = [&](const std::string &name, const std::vector<std::string> &more, bool half) {
+        g.variants.push_back({name, joined(g.variants[0].flags, more), half});
+    };
+    changed("--group none", {"--group", "none"}, false);
+    changed("--head-rows 0", {"--head-rows", "0"}, false);
+    changed("half the activations", {}, true);
+    return g;
+}
 
-std::vector<Group> groups() {
-    std::vector<Group> list;
-    for (const char *precision : {"fp32", "bf16"})
+/// What scaling the loss and withholding updates cost: a step without them, then the step.
+AblationGroup checks(const std::string &format, std::vector<std::string> flags, const std::string &update) {
+    flags = joined(flags, {"--update", update});
+    AblationGroup g{format, {}};
+    for (const char *check : {"off", "on"})
+        g.variants.push_back(
+            {fmt::format("{}, --finite-check {}", update, check), joined(flags, {"--finite-check", check})});
+    return g;
+}
+
+}  // namespace
+
+std::vector<AblationGroup> ablation_groups(const std::string &precision) {
+    std::vector<AblationGroup> list;
+    for (const FormatRow &f : number_formats) {
+        if (!precision.empty() && precision != f.name) continue;
         for (const char *clip : {"0", "1"}) {
-            const std::vector<std::string> flags = {"--precision", precision, "--clip", clip};
-            Group g{fmt::format("{}, {}", precision, *clip == '0' ? "no clipping" : "clipped"), {}};
-            for (const char *update : {"separate", "backward", "forward", "auto"}) {
-                TimedVariant v{fmt::format("--update {}", update), flags};
-                v.flags.insert(v.flags.end(), {"--update", update});
-                g.variants.push_back(v);
-            }
-            auto changed = [&](const std::string &name, std::vector<std::string> more, bool half) {
-                TimedVariant v = g.variants[0];
-                v.name = name, v.half = half;
-                v.flags.insert(v.flags.end(), more.begin(), more.end());
-                g.variants.push_back(v);
-            };
-            changed("--group none", {"--group", "none"}, false);
-            changed("--head-rows 0", {"--head-rows", "0"}, false);
-            changed("half the activations", {}, true);
-            list.push_back(g);
+            const std::vector<std::string> flags = {"--precision", f.name, "--clip", clip};
+            const std::string name = fmt::format("{}, {}", f.name, *clip == '0' ? "no clipping" : "clipped");
+            list.push_back(directives(name, flags));
+            for (const char *update : {"separate", "auto"})
+                if (f.is_narrow()) list.push_back(checks(name, flags, update));
         }
+    }
     return list;
 }
+
+namespace {
 
 class Runner {
 public:
@@ -96,9 +106,10 @@ private:
     }
 };
 
-/// Rounds in turn, so that what else the machine does meets all variants.
-void run_group(const std::vector<std::string> &arguments, const Group &g, const std::string &rows, Progress &progress) {
-    constexpr int rounds = 4, steps = 3;
+/// Rounds in turn, so that what else the machine does meets all variants; the one before them is not timed.
+void run_group(const std::vector<std::string> &arguments, const AblationGroup &g, const std::string &rows,
+               uint64_t rounds, Progress &progress) {
+    constexpr int steps = 3;
     std::vector<std::unique_ptr<Runner>> runners;
     int64_t budget = 0;
     std::vector<std::string> missing;
@@ -112,13 +123,13 @@ void run_group(const std::vector<std::string> &arguments, const Group &g, const 
         }
         if (runners.size() == 1) budget = runners[0]->memory() - runners[0]->plan().arena / 2;
     }
-    for (int r = 0; r < rounds; r++)
+    for (uint64_t r = 0; r <= rounds; r++)
         for (auto &runner : runners)
             for (int k = -1; runner && k < steps; k++) runner->step(k >= 0 && r > 0);
     for (size_t i = 0; i < runners.size(); i++) {
         if (!runners[i]) continue;
         const Runner &x = *runners[i], &base = *runners[0];
-        fmt::print("{:>5}  {:18}  {:22} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name,
+        fmt::print("{:>5}  {:18}  {:28} {:9.2f} {:9.2f} {:7.3f} {:7.3f} {:9.1f} {:9.3f}\n", rows, g.name,
                    g.variants[i].name, 1e3 * x.times().best(), 1e3 * x.times().median(),
                    base.times().best() / x.times().best(), base.times().median() / x.times().median(),
                    1e-6 * double(x.memory()), 1e-9 * double(x.moved()));
@@ -130,20 +141,23 @@ void run_group(const std::vector<std::string> &arguments, const Group &g, const 
 }  // namespace
 
 int run_ablation(const std::vector<std::string> &arguments) {
-    if (!understand(read_request(Command::bench, arguments)).trace.empty())
-        fail_usage("--trace and --ablate: choose one, as many programs take turns there");
+    const Request request = read_request(Command::bench, arguments);
+    const TrainSettings s = understand(request);
+    if (!s.trace.empty()) fail_usage("--trace and --ablate: choose one, as many programs take turns there");
     Progress progress;
     defer_signals();
-    fmt::print("{:>5}  {:18}  {:22} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9}\n", "rows", "format", "directive", "best ms",
+    if (s.precision == "tf32") fail_usage("--ablate --precision tf32: directives are compared in fp32, bf16 and fp16");
+    const uint64_t rounds = request.values.chosen("steps") ? s.steps() : 3;
+    fmt::print("{:>5}  {:18}  {:28} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9}\n", "rows", "format", "directive", "best ms",
                "median", "faster", "(median)", "MB", "GB moved");
     std::vector<std::string> all_rows = {"32", "64", "256", "1024"};
     if (auto at = std::ranges::find(arguments, "--context"); at != arguments.end() && at + 1 != arguments.end())
         all_rows = {at[1]};
     for (const std::string &rows : all_rows)
-        for (const Group &g : groups()) {
+        for (const AblationGroup &g : ablation_groups(request.values.chosen("precision") ? s.precision : "")) {
             std::vector<std::string> a = arguments;
             a.insert(a.end(), {"--batch", "1", "--context", rows});
-            run_group(a, g, rows, progress);
+            run_group(a, g, rows, rounds, progress);
         }
     return 0;
 }

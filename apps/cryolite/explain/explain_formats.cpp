@@ -20,7 +20,7 @@ json formats_json(const Plan &plan) {
     return list;
 }
 
-void print_formats(const Plan &plan) {
+std::string formats_text(const Plan &plan) {
     std::vector<std::pair<std::string, int>> lines;
     for (const json &f : formats_json(plan)) {
         const std::string name = f["name"], type = f["type"], why = f["why"];
@@ -29,8 +29,9 @@ void print_formats(const Plan &plan) {
         if (at == lines.end()) at = lines.insert(lines.end(), {line, 0});
         at->second++;
     }
-    if (!lines.empty()) fmt::print("\nformats of values and parameters, and what decides them:\n");
-    for (auto &[line, count] : lines) fmt::print("{}{}\n", line, count > 1 ? fmt::format(" ({})", count) : "");
+    std::string text = lines.empty() ? "" : "\nformats of values and parameters, and what decides them:\n";
+    for (auto &[line, count] : lines) text += fmt::format("{}{}\n", line, count > 1 ? fmt::format(" ({})", count) : "");
+    return text;
 }
 
 }  // namespace cryolite

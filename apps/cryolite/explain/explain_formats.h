@@ -1,6 +1,8 @@
 #pragma once
 // In what each value of a step is stored, and why.
 
+#include <string>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "runtime/plan/plan.h"
@@ -9,7 +11,7 @@ namespace cryolite {
 
 /// Of values between kernels and of parameters: [{"name", "role", "type", "why"}, ...]; empty where all is fp32.
 nlohmann::json formats_json(const Plan &plan);
-/// Equal values of equal blocks in one line.
-void print_formats(const Plan &plan);
+/// For people: equal values of equal blocks in one line. Empty, where all is fp32.
+std::string formats_text(const Plan &plan);
 
 }  // namespace cryolite

@@ -82,7 +82,7 @@ std::string train_case(const std::filesystem::path &folder, const FuzzCase &c) {
         pointers.push_back(devices.back().get());
     }
     Trainer t(std::move(bundle), pointers, known_processes());
-    if (c.step.precision == "fp16") t.set_loss_scale(c.step.loss_scale);
+    if (t.scales_loss()) t.set_loss_scale(c.step.loss_scale);
     t.initialise(uint64_t(c.data));
     for (auto &[name, value] : job.at("scalars").items()) t.set(name, value);
     json result = {{"initial", parameters_of(t)}};

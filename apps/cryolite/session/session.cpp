@@ -154,7 +154,7 @@ std::unique_ptr<Session> open_session(TrainSettings &s, const Request &request, 
     for (auto &[name, value] : s.numbers) session->trainer->set(name, value);
     session->trainer->set("clip", s.clip);
     session->trainer->set("ema", s.ema);
-    if (s.scales_loss()) {
+    if (session->trainer->scales_loss()) {
         session->trainer->set_loss_scale(s.loss_scale);
         session->trainer->set("loss_scale_growth", s.loss_scale_growth);
         session->trainer->set("loss_scale_backoff", s.loss_scale_backoff);

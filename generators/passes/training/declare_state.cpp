@@ -42,11 +42,12 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
         p.spared.state_bytes += each * int64_t(cx.optimizer.states().size()), p.spared.gradient_bytes += each;
     }
     // It keeps all bits of a weight that is read in 16 of them.
-    if (w.narrow && p.format == bf16) w.master = add(w.path + ".master_low", ir::Role::master_low, ir::uint16);
-    if (w.narrow && p.format == fp16) w.master = add(w.path + ".master", ir::Role::master, ir::float32);
+    const MasterKind master = w.narrow ? row_of(p.format).master : MasterKind::none;
+    if (master == MasterKind::low_half) w.master = add(w.path + ".master_low", ir::Role::master_low, ir::uint16);
+    if (master == MasterKind::whole) w.master = add(w.path + ".master", ir::Role::master, ir::float32);
 }
 
-/// Of fp16, whose adjoints are small numbers.
+/// Where adjoints are too small for the format.
 void declare_loss_scaler(StepProgram &p) {
     auto add = [&](const char *name, ir::DataType type) {
         return p.values.add({.name = name, .role = ir::Role::loss_scaler, .type = type, .shape = {1}});
@@ -57,7 +58,9 @@ void declare_loss_scaler(StepProgram &p) {
 void declare_scalars(StepProgram &p, const Context &cx) {
     p.scalar_names = {"step", "loss_scale", "clip"};
     p.scalar_values = {1, 1, 0};
-    if (p.format == fp16)
+    // Without the check for overflow nothing would lower it.
+    const bool scaled = p.guarded && row_of(p.format).scales_loss;
+    if (scaled)
         for (const LossScaleNumber &n : loss_scale_numbers)
             p.scalar_names.push_back(n.name), p.scalar_values.push_back(n.value);
     for (const Scalar *s : cx.optimizer.scalars())
@@ -73,7 +76,7 @@ void declare_scalars(StepProgram &p, const Context &cx) {
     p.norms = add("norms", ir::Role::norms, ir::float64, p.parameters.size());
     p.scale = add("scale", ir::Role::scale, ir::float32, p.guarded ? 2 : 1);
     if (p.guarded) p.count = add("count", ir::Role::count, ir::int32, 2);
-    if (p.format == fp16) declare_loss_scaler(p);
+    if (scaled) declare_loss_scaler(p);
 }
 
 }  // namespace
