@@ -94,7 +94,7 @@ double KernelLine::share_of_roof(double peak, double bandwidth) const {
 }
 
 std::string roofline_picture(const std::vector<KernelLine> &lines, size_t numbered, double peak, double bandwidth) {
-    LogAxes axes{.low_x = peak / bandwidth / 10, .high_x = peak / bandwidth * 10, .low_y = peak, .high_y = peak * 2};
+    LogAxes axes{.low_x = peak / bandwidth / 10, .high_x = peak / bandwidth * 10, .low_y = peak, .high_y = peak * 3};
     auto roof = [&](double intensity) { return std::min(peak, intensity * bandwidth); };
     auto drawn = [](const KernelLine &l) { return l.flops > 0 && l.bytes > 0; };
     auto speed = [&](const KernelLine &l) {
@@ -112,7 +112,7 @@ std::string roofline_picture(const std::vector<KernelLine> &lines, size_t number
     const double corner = peak / bandwidth;
     svg += fmt::format("<path class=\"roof\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}H{:.1f}\"/>\n", axes.x(axes.low_x),
                        axes.y(roof(axes.low_x)), axes.x(corner), axes.y(peak), axes.right);
-    svg += label_at(axes.right - 6, axes.y(peak) - 8, fmt::format("{:.0f} GFLOP/s", peak), "end");
+    svg += label_at(axes.right - 6, axes.top + 8, fmt::format("{:.0f} GFLOP/s", peak), "end");  // above all circles
     svg += label_at(axes.x(corner) - 14, axes.y(peak) - 8, fmt::format("{:.0f} GB/s", bandwidth), "end");
     for (size_t i = lines.size(); i-- > 0;) {  // the largest on top
         const KernelLine &l = lines[i];
