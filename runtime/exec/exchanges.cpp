@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/exec/touched.h"
+#include "runtime/exec/order/touched.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

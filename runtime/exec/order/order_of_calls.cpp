@@ -2,7 +2,7 @@
 
 #include "runtime/collective/sum.h"
 #include "runtime/exec/executor.h"
-#include "runtime/exec/touched.h"
+#include "runtime/exec/order/touched.h"
 
 namespace cryolite {
 

@@ -1,4 +1,4 @@
-#include "runtime/exec/touched.h"
+#include "runtime/exec/order/touched.h"
 
 #include <algorithm>
 
