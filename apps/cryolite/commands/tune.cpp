@@ -228,7 +228,11 @@ private:
         }
         const int status = finish(kept, measurer, choice, search.result(), interrupted());
         write_report(measurer, choice, search.result());
-        if (!failure.empty()) fail("the search ended before its time: {}", failure);
+        if (!failure.empty())
+            fail("the search ended before its time: {}\nwhat it measures is kept in {}: where that cannot be written, "
+                 "name "
+                 "another --cache DIR",
+                 failure, SearchRecords::file(cache_.folder()).string());
         return status;
     }
 
