@@ -21,6 +21,7 @@ struct StageText {
     enum Kind { value, derivative, next, pass, gradients } kind = value;
     std::string name{};
     size_t at = 0;  ///< where the name begins
+    int call = 0;   ///< "name[2]": of the second call; 0: of all
 };
 
 /// What the stars of a pattern stand for in a name, each for one character or more that is no dot.
@@ -64,7 +65,8 @@ public:
         auto add = [&](const auto &list, auto stage_of) {
             for (const auto &[name, of] : list)
                 if (auto stars = match(text.name, name)) {
-                    const Stage stage = stage_of(of);
+                    Stage stage = stage_of(of);
+                    stage.call = stage.layer ? text.call : 0;
                     if (std::ranges::find(found, stage, &Found::stage) == found.end()) found.push_back({stage, *stars});
                 }
         };
@@ -74,6 +76,10 @@ public:
             add(parameters_,
                 [&](const Parameter *w) { return text.kind == StageText::next ? cryolite::next(*w) : d(*w); });
         return found;
+    }
+    /// How often the model calls a layer.
+    int calls(const Layer *h) const {
+        return int(std::ranges::count(layers_, h, &std::pair<std::string, const Layer *>::second));
     }
     std::string nearest(const StageText &text) const {
         std::vector<std::string> names;
@@ -185,16 +191,37 @@ private:
             skip();
             s.at = at_;
             s.name = need_word("a name");
+            index(s);
             need(')');
             if (s.kind == StageText::derivative && s.name == "net") s.kind = StageText::gradients;
         } else if (s.name == "forward") {
             s.kind = StageText::pass;
+        } else {
+            index(s);
         }
         return s;
+    }
+    /// "[2]": of a layer's second call.
+    void index(StageText &s) {
+        if (at_ >= text_.size() || text_[at_] != '[') return;
+        at_++;
+        skip();
+        const size_t from = at_;
+        s.call = number("the number of a call, from 1");
+        if (s.call < 1) at_ = from, expected("the number of a call, from 1");
+        need(']');
     }
     std::vector<Names::Found> found(const StageText &s) const {
         std::vector<Names::Found> list = names_.find(s);
         if (list.empty()) refuse(s.at, fmt::format("the model has no '{}'; near it are {}", s.name, names_.nearest(s)));
+        for (const Names::Found &f : list) {
+            if (!s.call) break;
+            if (!f.stage.layer) refuse(s.at, fmt::format("'{}' is no layer, so it has no call [{}]", s.name, s.call));
+            if (const int calls = names_.calls(f.stage.layer); s.call > calls)
+                refuse(s.at, fmt::format("'{}' is called {}, so it has no call [{}]; the last is {}[{}]",
+                                         f.stage.layer->path, calls == 1 ? "once" : fmt::format("{} times", calls),
+                                         s.call, f.stage.layer->path, calls));
+        }
         return list;
     }
     /// The places of stages: each star of the text is what the star at its place stands for in the stage's name.
@@ -309,7 +336,7 @@ private:
             const std::string name = first ? need_word("the name of a number of the loops, as rows") : word();
             if (!first && (name.empty() || !take('='))) return void(at_ = at);
             if (first) need('=');
-            const int value = number("a whole number");
+            const int value = name == "automatic" ? automatic_value() : number("a whole number");
             for (const Names::Found &f : all)
                 step_.tune({.layer = f.stage.layer,
                             .parameter = f.stage.parameter,
@@ -318,6 +345,16 @@ private:
                             .value = value,
                             .source = place(at)});
         }
+    }
+    /// A number, or its name.
+    int automatic_value() {
+        skip();
+        const size_t from = at_;
+        const auto &names = automatic_names();
+        const auto named = std::ranges::find(names, word());
+        if (named != names.end()) return int(named - names.begin());
+        at_ = from;
+        return number(fmt::format("a whole number, or {}", fmt::join(names, ", ")));
     }
     static constexpr const char *any_form = "forward, d_input, d_parameter, update or norm";
 

@@ -4,12 +4,21 @@
 
 namespace cryolite {
 
+Stage Stage::operator[](int n) const {
+    if ((kind != value && kind != adjoint) || n < 1)
+        fail("{}[{}] is no stage: the output of a layer and its adjoint are of a call, from 1", str(), n);
+    Stage s = *this;
+    s.call = n;
+    return s;
+}
+
 std::string Stage::str() const {
+    const std::string of_call = call ? fmt::format("[{}]", call) : "";
     switch (kind) {
     case value:
-        return layer->path;
+        return layer->path + of_call;
     case adjoint:
-        return "d(" + layer->path + ")";
+        return "d(" + layer->path + of_call + ")";
     case gradient:
         return "d(" + parameter->path() + ")";
     case pass:
@@ -41,6 +50,11 @@ Step::Line &Step::Line::store_at(const Stage &pass) {
              "line is "
              "s({}).compute_root()",
              stage.str(), pass.str(), stage.str());
+    if (stage.call)
+        fail(
+            "s({}).store_at({}) is refused: a layer is rematerialised with all of its calls; the nearest legal line is "
+            "s({}).store_at(forward)",
+            stage.str(), pass.str(), stage.layer->path);
     if (pass != forward)
         fail("s({}).store_at({}) is refused: it would be stored as long as that is; the nearest legal line is "
              "s({}).store_at(forward)",

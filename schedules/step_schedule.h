@@ -41,11 +41,19 @@ struct Stage {
     enum Kind { value, adjoint, gradient, next, pass, gradients } kind = value;
     const Layer *layer = nullptr;
     const Parameter *parameter = nullptr;
+    int call = 0;  ///< of a layer that the model calls several times: of which call, from 1; 0: of all
 
     Stage() = default;
     Stage(const Layer &h) : kind(value), layer(&h) {}
     Stage(Kind k, const Layer *h, const Parameter *w) : kind(k), layer(h), parameter(w) {}
+    /// Of the nth call of a layer: `s(Stage(net.act)[2])`, `s(d(net.act)[2])`. Its line goes before one of all
+    /// calls. Errors: it is no layer's output or adjoint.
+    Stage operator[](int n) const;
     std::string str() const;
+    /// Whether it and another are, or hold, the same value.
+    bool meets(const Stage &o) const {
+        return kind == o.kind && layer == o.layer && parameter == o.parameter && (!call || !o.call || call == o.call);
+    }
     bool operator==(const Stage &) const = default;
 };
 
@@ -174,6 +182,12 @@ public:
     bool loops_written = true;  ///< false: by clear_loops()
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
     std::vector<AutomaticLoops> fallback_loops = automatic_loops();
+    /// What only a line's number `automatic` asks for, as they take long to compile: numbered after those.
+    std::vector<AutomaticLoops> wider_loops = wider_automatic_loops();
+    /// The nth automatic loops, from 0.
+    const AutomaticLoops &automatic_way(size_t n) const {
+        return n < fallback_loops.size() ? fallback_loops[n] : wider_loops.at(n - fallback_loops.size());
+    }
 };
 
 }  // namespace cryolite

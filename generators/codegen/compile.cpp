@@ -136,7 +136,7 @@ private:
     int compiled = 0;
 
     const std::string &automatic_name(const Task &t, int way) const {
-        return p.schedule->fallback_loops[size_t(t.first_automatic + way)].name;
+        return p.schedule->automatic_way(size_t(t.first_automatic + way)).name;
     }
     const ir::Kernel &kernel(const Task &t) const { return p.kernels[t.kernels[0]]; }
     CompiledKernel &result(KernelId k) { return report.kernels[size_t(k.index)]; }

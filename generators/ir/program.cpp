@@ -124,6 +124,16 @@ void Line::met(OpId by) {
     if (!std::ranges::count(verdict.by, by)) verdict.by.push_back(by);
 }
 
+std::pair<int, int> Program::number_of(CallId c) const {
+    std::pair<int, int> number;
+    for (CallId other : calls.ids()) {
+        if (calls[other].layer != calls[c].layer || chunks.calls.count(other)) continue;
+        number.second++;
+        if (other == c) number.first = number.second;
+    }
+    return number;
+}
+
 std::vector<ParamId> Program::trained() const {
     std::vector<ParamId> list;
     for (ParamId w : parameters.ids())

@@ -86,6 +86,7 @@ struct Stage {
     enum Kind { value, adjoint, gradient, next, pass } kind = value;
     LayerId layer = {};
     ParamId parameter = {};
+    int call = 0;           ///< of its layer, from 1; 0: of all
     std::string text = {};  ///< as it is written
 };
 
@@ -219,6 +220,8 @@ struct Program {
     bool is_result(ValueId v) const {
         return v == loss || v == output || std::ranges::any_of(terms, [v](const Term &t) { return t.value == v; });
     }
+    /// Which call of its layer it is, from 1, and how many there are. Those of a block of the head do not count.
+    std::pair<int, int> number_of(CallId c) const;
     const Layer &layer(CallId c) const { return layers[calls[c].layer]; }
     /// What holds the elements of a value: itself, or the one that it is a part of.
     ValueId base(ValueId v) const { return values[v].part_of ? values[v].part_of : v; }

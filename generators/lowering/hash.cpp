@@ -33,10 +33,21 @@ std::string serialised(const Halide::Pipeline &pipeline) {
     return {bytes.begin(), bytes.end()};
 }
 
-std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops) {
+namespace {
+
+std::string computed(const BuiltKernel &k) {
     std::string text = serialised(k.pipeline);
     for (const KernelArgument &a : k.arguments)
         text += fmt::format("|{} {} {}", a.type.bits(), int(a.type.code()), Shape(a.extents).str());
+    return text;
+}
+
+}  // namespace
+
+std::string algorithm_key(const BuiltKernel &k) { return digest(computed(k)); }
+
+std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops) {
+    std::string text = computed(k);
     text += compiled_for(m.target);
     if (!loops.empty()) text += "|loops " + loops;
     for (const auto &[pass, add_to] : k.group.passes) text += "|pass " + pass;

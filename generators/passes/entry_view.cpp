@@ -15,20 +15,24 @@ EntryView::EntryView(StepProgram &p, const std::string &name)
         for (const ir::Ref &r : op.reads)
             if (auto &list = readers_[size_t(p.base(r.value).index)]; list.empty() || list.back() != id)
                 list.push_back(id);
-        if (auto *f = ir::as<ir::Forward>(op)) forward_[p.calls[f->call].layer].push_back(id);
+        if (auto *f = ir::as<ir::Forward>(op)) forward_[p.calls[f->call].layer].push_back({id, f->call});
     }
     for (OpId id : entry.ops)
         if (auto use = ir::use_of(p.ops[id])) {
             auto &list = adjoint_[p.calls[use->call].layer];
-            if (OpId w = writer(use->dy); w && !std::ranges::count(list, w)) list.push_back(w);
+            if (OpId w = writer(use->dy)) list.push_back({w, use->call});
         }
 }
 
 std::vector<OpId> EntryView::named(const ir::Stage &stage) const {
     if (stage.kind != ir::Stage::value && stage.kind != ir::Stage::adjoint) return {};
     const auto &of = stage.kind == ir::Stage::value ? forward_ : adjoint_;
-    auto it = of.find(stage.layer);
-    return it == of.end() ? std::vector<OpId>() : it->second;
+    std::vector<OpId> list;
+    if (auto it = of.find(stage.layer); it != of.end())
+        for (const Made &m : it->second)
+            if ((!stage.call || p.number_of(m.call).first == stage.call) && !std::ranges::count(list, m.by))
+                list.push_back(m.by);
+    return list;
 }
 
 OpId EntryView::mate(OpId id, Nature n) const {

@@ -36,7 +36,11 @@ private:
     std::vector<OpId> writer_;
     std::vector<std::vector<OpId>> readers_;
     std::vector<int> place_;
-    std::map<LayerId, std::vector<OpId>> forward_, adjoint_;
+    struct Made {
+        OpId by;
+        CallId call;
+    };
+    std::map<LayerId, std::vector<Made>> forward_, adjoint_;
 
     OpId on_path(KernelId from, KernelId to) const;
 };

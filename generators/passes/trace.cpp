@@ -54,7 +54,7 @@ public:
     explicit Lines(const StepProgram &p) : p(p) {}
 
     ir::Stage stage(const Stage &s) const {
-        ir::Stage to{.kind = kind(s.kind), .text = s.str()};
+        ir::Stage to{.kind = kind(s.kind), .call = s.call, .text = s.str()};
         if (auto l = p.layer_ids.find(s.layer); l != p.layer_ids.end()) to.layer = l->second;
         if (auto w = p.parameter_ids.find(s.parameter); w != p.parameter_ids.end()) to.parameter = w->second;
         return to;
@@ -99,7 +99,11 @@ private:
 
 /// Refuses a line that names a layer which the model never calls.
 void check_called(const StepProgram &p, ir::Line &l, const Stage &named) {
-    if (named.layer && !p.layer_ids.count(named.layer)) refuse(l, {rules::never_called, named.layer->path});
+    if (!named.layer) return;
+    const auto layer = p.layer_ids.find(named.layer);
+    const auto calls = [&](LayerId id) { return std::ranges::count(p.calls, id, &ir::Call::layer); };
+    if (layer == p.layer_ids.end() || named.call > calls(layer->second))
+        refuse(l, {rules::never_called, named.layer->path + (named.call ? fmt::format("[{}]", named.call) : "")});
 }
 
 void take_lines(StepProgram &p) {

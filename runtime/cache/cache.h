@@ -62,6 +62,9 @@ public:
     /// Where locks do not work, or nothing happens for ten minutes, it goes on without: publishing
     /// is safe.
     CacheLock lock(const std::string &kind, const std::string &key, const std::string &waiting_for) const;
+    /// Waits for as long as it takes; `waiting` is told once it does. `stopped` ends that: it goes on without the lock.
+    CacheLock lock_patiently(const std::string &name, bool shared, const std::function<void()> &waiting,
+                             const std::function<bool()> &stopped) const;
     /// Those who read the kernel store share it; who removes from it waits until they are done.
     CacheLock lock_kernels(bool shared) const;
 
@@ -74,6 +77,12 @@ public:
 
 private:
     CacheEntry examine(const std::string &kind, const std::string &key) const;
+    struct Wait {
+        int step_us = 100000, limit = 0;     ///< how long between two looks; how many looks, 0: any
+        std::function<void()> waiting = {};  ///< at the second look
+        std::function<bool()> stopped = {};
+    };
+    CacheLock acquire(const std::string &name, bool shared, const Wait &wait) const;
     CacheLock acquire(const std::string &name, bool shared, const std::string &waiting_for) const;
 
     fs::path folder_;

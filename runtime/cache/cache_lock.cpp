@@ -19,7 +19,7 @@ CacheLock::~CacheLock() {
 
 CacheLock::CacheLock(CacheLock &&other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
-CacheLock Cache::acquire(const std::string &name, bool shared, const std::string &waiting_for) const {
+CacheLock Cache::acquire(const std::string &name, bool shared, const Wait &wait) const {
     const fs::path path = folder_ / "locks" / name;
     try {
         make_private_dirs(path.parent_path());
@@ -30,12 +30,23 @@ CacheLock Cache::acquire(const std::string &name, bool shared, const std::string
     if (descriptor < 0) return CacheLock();
     CacheLock lock(descriptor);
     const int how = (shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
-    for (int tenths = 0; flock(descriptor, how) != 0; ++tenths) {
-        if ((errno != EWOULDBLOCK && errno != EINTR) || tenths == 6000) return CacheLock();
-        if (tenths == 1) tell("cache: waiting for {}", waiting_for);
-        usleep(100000);
+    for (int looks = 0; flock(descriptor, how) != 0; ++looks) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || (wait.limit && looks == wait.limit)) return CacheLock();
+        if (wait.stopped && wait.stopped()) return CacheLock();
+        if (looks == 1) wait.waiting();
+        usleep(useconds_t(wait.step_us));
     }
     return lock;
+}
+
+CacheLock Cache::acquire(const std::string &name, bool shared, const std::string &waiting_for) const {
+    return acquire(name, shared, {.limit = 6000, .waiting = [&] { tell("cache: waiting for {}", waiting_for); }});
+}
+
+// Looks so often that whoever locks again and again leaves no gap unseen.
+CacheLock Cache::lock_patiently(const std::string &name, bool shared, const std::function<void()> &waiting,
+                                const std::function<bool()> &stopped) const {
+    return acquire(name, shared, {.step_us = 5000, .waiting = waiting, .stopped = stopped});
 }
 
 // A few lock files for all keys: they are never removed, because removing one while another process

@@ -1,5 +1,6 @@
 #include "runtime/cache/search_records.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "runtime/io/error.h"
@@ -69,6 +70,25 @@ void SearchRecords::remember(const CandidateKey &key, const CandidateRecord &r) 
     Database::Statement s(database_, "INSERT OR REPLACE INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     bind(s, machine_, key).bind(r.ratio).bind(r.noise).bind(int(r.same_bits)).bind(r.refused);
     s.bind(int64_t(time(nullptr))).step();
+}
+
+SearchRecords::Elsewhere SearchRecords::elsewhere(const std::string &algorithm, const std::string &candidate,
+                                                  const std::string &base) const {
+    Elsewhere e;
+    if (!database_) return e;
+    const auto ratios = read_or_none([&]() -> std::optional<std::vector<double>> {
+        Database::Statement s(database_, "SELECT ratio, refused FROM candidates WHERE algorithm = ? AND candidate = ? "
+                                         "AND substr(base, 1, length(?)) = ? AND NOT (machine = ? AND threads = ?)");
+        s.bind(algorithm).bind(candidate).bind(base).bind(base).bind(machine_.id).bind(machine_.threads);
+        std::vector<double> list;
+        while (s.step()) s.text(1).empty() ? list.push_back(s.real(0)) : void(e.refused = true);
+        return list;
+    });
+    if (!ratios || ratios->empty()) return e;
+    std::vector<double> list = *ratios;
+    std::ranges::sort(list);
+    const size_t middle = list.size() / 2;
+    return {list.size() % 2 ? list[middle] : (list[middle - 1] + list[middle]) / 2, false};
 }
 
 std::optional<double> SearchRecords::time_of(const std::string &kernel) const {

@@ -9,7 +9,7 @@
 
 namespace cryolite {
 
-/// The machine that a time is of: times of another one say nothing here.
+/// The machine that a time is of: those of another one say no more here than what to try first.
 struct SearchMachine {
     std::string id;  ///< digest of the processor, its features and its caches
     int threads = 1;
@@ -49,6 +49,15 @@ public:
     std::optional<CandidateRecord> find(const CandidateKey &key) const;
     /// Errors: it cannot be written, as on a full disk.
     void remember(const CandidateKey &key, const CandidateRecord &record);
+
+    /// What candidates came to on other machines, or with other threads, beside whatever they were timed there: the
+    /// median of their ratios, or nothing known. `refused`: on each.
+    struct Elsewhere {
+        std::optional<double> ratio = {};
+        bool refused = false;
+    };
+    /// `base`: what the key's base begins with.
+    Elsewhere elsewhere(const std::string &algorithm, const std::string &candidate, const std::string &base = "") const;
 
     /// Seconds of a call of a kernel, as it was timed in a step: by its symbol, which has its loops and the compiler.
     std::optional<double> time_of(const std::string &kernel) const;

@@ -31,16 +31,28 @@ void autoschedule(const AutomaticLoops &way, Group &, Pipeline &pipeline, const 
     pipeline.apply_autoscheduler(m.target, params);
 }
 
+/// The number of cores shapes the loops only: a kernel runs on any number of threads.
+AutomaticLoops adams2019(const std::string &beam) {
+    return {"Adams2019", {{"parallelism", "16"}, {"beam_size", beam}}, autoschedule};
+}
+
 }  // namespace
 
 std::vector<AutomaticLoops> automatic_loops() {
-    // A beam of one: seconds a kernel, not minutes. The number of cores shapes the loops only: a kernel runs on any
-    // number of threads.
-    return {{"Adams2019", {{"parallelism", "16"}, {"beam_size", "1"}}, autoschedule},
+    // A beam of one: seconds a kernel, not minutes.
+    return {adams2019("1"),
             {"Mullapudi2016", {{"parallelism", "16"}}, autoschedule},
             {"plain loops",
              {{"version", "1"}},  // to be raised when plain_loops() changes: cached kernels are known by it
              [](const AutomaticLoops &, Group &g, Pipeline &, const Machine &m) { plain_loops(g, m); }}};
+}
+
+std::vector<AutomaticLoops> wider_automatic_loops() { return {adams2019("4"), adams2019("32")}; }
+
+const std::vector<std::string> &automatic_names() {
+    static const std::vector<std::string> names = {"written", "adams2019",       "mullapudi2016",
+                                                   "plain",   "adams2019_beam4", "adams2019_beam32"};
+    return names;
 }
 
 void plain_loops(Group &g, const Machine &m) {

@@ -7,6 +7,12 @@ namespace cryolite {
 /// Halide's autoschedulers, the best first, then plain loops. Every argument of the pipeline must have estimates.
 std::vector<AutomaticLoops> automatic_loops();
 
+/// The best of Halide's autoschedulers with wider beams: minutes a kernel, not seconds.
+std::vector<AutomaticLoops> wider_automatic_loops();
+
+/// What lines call the values of the number `automatic`: 0, then those of automatic_loops(), then the wider ones.
+const std::vector<std::string> &automatic_names();
+
 /// Reductions at root, the outermost dimension in parallel, the innermost vectorised.
 void plain_loops(Group &g, const Machine &m);
 

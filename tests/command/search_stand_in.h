@@ -18,6 +18,7 @@ public:
     std::map<std::string, double> times;                          ///< of a kernel with these numbers; 1: not here
     std::map<std::string, std::string> wrong;                     ///< why one is refused, when it is made or run
     std::set<std::string> other_bits, lucky;                      ///< lucky: fast once
+    std::string unsure;                                           ///< of all kernels
     bool busy = false;                                            ///< the machine
     std::map<std::string, double> steps;                          ///< of lines, as a whole
     std::map<std::string, std::vector<SearchKernel>> kernels_of;  ///< with numbers, of a step with these lines
@@ -52,12 +53,14 @@ public:
         return {{{"a step of " + lines, (all - 0.2) * speed}, {"of all", 0.1 * speed}}, ""};
     }
 
-    std::vector<MadeKernel> make(const SearchKernel &k, const std::vector<std::string> &numbers) override {
+    std::vector<MadeKernel> make(const SearchKernel &k, const std::vector<std::string> &numbers,
+                                 const Made &tell) override {
         std::vector<MadeKernel> list;
         for (const std::string &n : numbers) {
             made.push_back(n);
             const bool dies = wrong.count(n) && wrong.at(n).starts_with("compiler");
-            list.push_back({"folder", k.symbol + " " + n, dies ? wrong.at(n) : ""});
+            list.push_back({"folder", k.symbol + " " + n, dies ? wrong.at(n) : "", unsure});
+            tell(list.size() - 1, list.back());
         }
         return list;
     }
@@ -113,6 +116,7 @@ struct Fixture {
     bool same_bits = false, from_scratch = false;
     double left = 1e9;
     bool stopped = false;
+    std::vector<SearchResult> kept;  ///< what was found so far, each time
     Done run(std::vector<SearchKernel> kernels = {product()}, Strings moves = {}) {
         measurer.kernels_of[""] = std::move(kernels), measurer.proposed = std::move(moves);
         SearchRecords records(folder.path, {"a machine", 2});
@@ -123,7 +127,8 @@ struct Fixture {
                        .step = "a step",
                        .seconds_left = [this] { return left -= 1; },
                        .stopped = [this] { return stopped; },
-                       .tell = [&](const SearchNews &n) { done.news.push_back(n); }});
+                       .tell = [&](const SearchNews &n) { done.news.push_back(n); },
+                       .keep = [&](const SearchResult &r) { kept.push_back(r); }});
         try {
             search.run();
         } catch (const Interrupted &) {

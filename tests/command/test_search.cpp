@@ -102,6 +102,87 @@ TEST_CASE("search: automatic loops are tried after lines, in place of the number
     CHECK(exact.run({k}).result.lines == Strings{"loops(h.*.up, forward): rows=4"});
 }
 
+TEST_CASE("search: what won on other machines is tried first, what was refused there last, and neither is believed") {
+    const Strings as_listed = {"rows=2", "rows=4", "rows=6"};
+    const auto order = [](const Fixture &f) {
+        Strings list;
+        for (const std::string &n : f.measurer.timed)
+            if (n.starts_with("rows=")) list.push_back(n);
+        return list;
+    };
+    Fixture alone;
+    alone.run();
+    CHECK(order(alone) == as_listed);
+    Fixture f;
+    const auto elsewhere = [&](const std::string &numbers, const CandidateRecord &r) {
+        SearchRecords(f.folder.path, {"another machine", 2}).remember({"product", "cryolite_7", numbers}, r);
+    };
+    elsewhere("rows=6", {.ratio = 0.5, .same_bits = true});
+    elsewhere("rows=2", {.refused = "it hangs"});
+    const Done d = f.run();
+    CHECK(order(f) == Strings{"rows=6", "rows=4", "rows=2"});
+    CHECK(d.result.lines.empty());
+    CHECK(!d.of("rows=6").known);
+    CHECK(d.of("rows=2").refused.empty());
+}
+
+TEST_CASE("search: what is refused when it is compiled is kept before any other is timed") {
+    Fixture f;
+    f.measurer.wrong = {{"rows=6", "compiler: it aborts"}};
+    f.measurer.before_timing = [&] {
+        if (f.measurer.timed.empty()) throw Interrupted("killed");
+    };
+    CHECK(f.run({product()}).result.candidates == 0);
+    const CandidateKey key{"product", "cryolite_1 ", "rows=6"};
+    CHECK(!SearchRecords(f.folder.path, {"a machine", 2}).find(key));  // columns come first
+    SearchKernel k = product();
+    k.numbers.erase(k.numbers.begin());
+    f.run({k});
+    const auto kept = SearchRecords(f.folder.path, {"a machine", 2}).find(key);
+    REQUIRE(kept);
+    CHECK(kept->refused == "compiler: it aborts");
+}
+
+TEST_CASE("search: each change is kept as soon as it is confirmed, before it is told") {
+    Fixture f;
+    f.measurer.times = {{"rows=4", 0.5}};
+    f.measurer.steps = {{"loops(h.*.up, forward): rows=4", 0.8},
+                        {"loops(h.*.up, forward): rows=4; s(a).compute_root()", 0.4}};
+    f.measurer.predicted = 0.79;
+    f.run({product()}, {"s(a).compute_root()"});
+    REQUIRE(f.kept.size() == 2);
+    CHECK(f.kept[0].lines == Strings{"loops(h.*.up, forward): rows=4"});
+    CHECK(f.kept[0].step == doctest::Approx(0.8));
+    CHECK(f.kept[1].lines == Strings{"loops(h.*.up, forward): rows=4", "s(a).compute_root()"});
+    CHECK(f.kept[1].step == doctest::Approx(0.4));
+    Fixture none;
+    none.run();
+    CHECK(none.kept.empty());
+}
+
+TEST_CASE("search: it says how many candidates are left, and what was compared with the shipped kernel alone") {
+    Fixture f;
+    f.measurer.unsure = "it takes more than 60 s";
+    f.measurer.times = {{"rows=4", 0.5}};
+    SearchKernel other = product();
+    other.name = "down", other.symbol = "cryolite_2", other.algorithm = "another", other.share = 0.1;
+    other.loops_of = {"down, forward"};
+    const Done d = f.run({product(), other}, {"s(a).compute_root()"});
+    std::vector<SearchNews> searched;
+    for (const SearchNews &n : d.news)
+        if (n.what == SearchNews::of_kernel) searched.push_back(n);
+    REQUIRE(searched.size() == 2);
+    CHECK(searched[0].left == 6);  // five numbers of the other kernel, and a line
+    CHECK(searched[1].left <= 1);
+    CHECK(searched[0].unsure == "it takes more than 60 s");
+    CHECK(d.of("rows=2").unsure == "it takes more than 60 s");
+    CHECK(d.result.unsure > 0);
+    CHECK(d.news.front().left == 5 - 1);
+    Fixture nothing_taken;
+    nothing_taken.measurer.unsure = f.measurer.unsure;
+    CHECK(nothing_taken.run().news.back().unsure.empty());
+}
+
 TEST_CASE("search: from scratch, automatic loops are all that there is") {
     Fixture f;
     f.from_scratch = true;

@@ -76,6 +76,22 @@ TEST_CASE("search: what promises most comes first, a kernel far from its rooflin
     CHECK(other.measurer.stepped.front() == "loops(h.*.up, forward): rows=4");
 }
 
+TEST_CASE("search: of lines, those come first that gained this step most on other machines") {
+    Fixture f;
+    const auto elsewhere = [&](const std::string &step, const std::string &line, double ratio) {
+        SearchRecords(f.folder.path, {"another machine", 2}).remember({"step", step + " ", line}, {.ratio = ratio});
+    };
+    elsewhere("a step", "s(b).compute_root()", 0.5);
+    elsewhere("another step", "s(c).compute_root()", 0.1);
+    const Done d = f.run({}, {"s(a).compute_root()", "s(c).compute_root()", "s(b).compute_root()"});
+    Strings order;
+    for (const SearchNews &n : d.news) order.push_back(n.of);
+    CHECK(order == Strings{"s(b).compute_root()", "s(a).compute_root()", "s(c).compute_root()"});
+    CHECK(d.news[0].predicted == doctest::Approx(1.1));  // by this machine's model
+    CHECK(!d.news[0].known);
+    CHECK(d.result.lines.empty());
+}
+
 TEST_CASE("search: loops of the kernels that a line makes may turn it, and are lines beside it") {
     SearchKernel fused = product();
     fused.symbol = "cryolite_9", fused.algorithm = "up and act", fused.share = 0.9, fused.roof = 0.1;

@@ -27,6 +27,7 @@ SearchReport report_of(const std::string &name) {
             .candidate = "rows=4",
             .ratio = 0.66,
             .step = 0.8,
+            .unsure = "it takes > 60 s",
             .taken = true,
             .tried = 3,
             .refusals = 1});
@@ -52,6 +53,7 @@ TEST_CASE("search page: well-formed, loads nothing, and what names hold is text"
     CHECK(std::ranges::count(names, "rect") == 4);  // what was tried
     CHECK(contains(page, "prefers-color-scheme: dark"));
     CHECK(contains(page, "off by &lt;2&gt;"));
+    CHECK(contains(page, "it takes &gt; 60 s"));
 }
 
 TEST_CASE("search page: lines of the grid have different times, also of a search that gained nothing") {

@@ -90,6 +90,32 @@ TEST_CASE("lines as text: each of C++, with its name as a message has it") {
          });
 }
 
+TEST_CASE("lines as text: automatic loops by their names") {
+    const auto value = [](const std::string &word) {
+        int found = -1;
+        read("loops(head, forward): automatic=" + word, {}, [&](const Step &s) { found = s.loop_values.at(0).value; });
+        return found;
+    };
+    const Machine machine = Machine::of(test_target());
+    const Step step(machine);
+    for (const auto &[word, is] :
+         std::map<std::string, std::string>{{"adams2019", "Adams2019 beam_size=1 parallelism=16"},
+                                            {"mullapudi2016", "Mullapudi2016 parallelism=16"},
+                                            {"plain", "plain loops version=1"},
+                                            {"adams2019_beam4", "Adams2019 beam_size=4 parallelism=16"},
+                                            {"adams2019_beam32", "Adams2019 beam_size=32 parallelism=16"}}) {
+        REQUIRE(value(word) > 0);
+        CHECK(step.automatic_way(size_t(value(word) - 1)).str() == is);
+    }
+    CHECK(value("written") == 0);
+    CHECK(value("2") == value("mullapudi2016"));
+    CHECK(automatic_names().size() == 1 + step.fallback_loops.size() + step.wider_loops.size());
+    CHECK(said("loops(head, forward): automatic=adams") ==
+          "my.schedule:1:33: found 'adams', expected a whole number, or written, adams2019, mullapudi2016, plain, "
+          "adams2019_beam4, adams2019_beam32");
+    CHECK(said("loops(head, forward): rows=plain") == "my.schedule:1:28: found 'plain', expected a whole number");
+}
+
 TEST_CASE("lines as text: a star stands for what is between dots, and in the place for the same") {
     CHECK(read("s(d(h.*.up.weight)).compute_at(next(h.*.up.weight))  // of every block\n "
                "s(h.1.a*).compute_with(h.1.up)") == Lines{"s(d(h.0.up.weight)).compute_at(next(h.0.up.weight))",

@@ -142,6 +142,29 @@ TEST_CASE("cache: a second process waits for the first, unless that was killed")
     close(ready[0]), close(ready[1]);
 }
 
+TEST_CASE("cache: a patient lock waits with a word, alone or with others, until it is stopped") {
+    Scratch scratch;
+    const Cache cache(scratch / "cache");
+    int waited = 0, looks = 0;
+    const auto lock = [&](bool shared, int most) {
+        looks = 0;
+        return cache.lock_patiently(
+            "measuring", shared, [&] { waited++; }, [&] { return looks++ == most; });
+    };
+    {
+        const CacheLock first = lock(true, 0), second = lock(true, 0);
+        CHECK(looks == 0);  // both had it at once
+        const CacheLock alone = lock(false, 5);
+        CHECK(looks == 6);
+        CHECK(waited == 1);
+    }
+    const CacheLock alone = lock(false, 0);
+    CHECK(looks == 0);
+    const CacheLock other = lock(true, 3);
+    CHECK(looks == 4);
+    CHECK(waited == 2);
+}
+
 TEST_CASE("cache: replacing takes the place of a whole entry") {
     Scratch scratch;
     const Cache cache(scratch / "cache");

@@ -63,6 +63,29 @@ TEST_CASE("searches: the time of a kernel, on its machine with its threads; also
     CHECK(!SearchRecords(folder.path, {"a machine", 3}).time_of("cryolite_1"));
 }
 
+TEST_CASE("searches: what candidates came to elsewhere is a median, which no other search finds as its own") {
+    Scratch folder;
+    const auto remember = [&](const SearchMachine &m, const std::string &base, const CandidateRecord &r) {
+        SearchRecords(folder.path, m).remember({"an algorithm", base, "rows=4"}, r);
+    };
+    const SearchRecords here(folder.path, machine);
+    CHECK(!here.elsewhere("an algorithm", "rows=4").ratio);
+    CHECK(!here.elsewhere("an algorithm", "rows=4").refused);
+    remember(machine, "cryolite_1", {.ratio = 9});  // its own say nothing of elsewhere
+    remember({"another", 2}, "cryolite_7", {.refused = "it hangs"});
+    CHECK(here.elsewhere("an algorithm", "rows=4").refused);
+    remember({"a machine", 3}, "cryolite_7", {.ratio = 0.5});
+    remember({"another", 8}, "cryolite_8", {.ratio = 0.9});
+    CHECK(here.elsewhere("an algorithm", "rows=4").ratio == doctest::Approx(0.7));
+    remember({"a third", 2}, "cryolite_9", {.ratio = 0.8});
+    CHECK(here.elsewhere("an algorithm", "rows=4").ratio == 0.8);
+    CHECK(!here.elsewhere("an algorithm", "rows=4").refused);
+    CHECK(here.elsewhere("an algorithm", "rows=4", "cryolite_8").ratio == 0.9);
+    CHECK(!here.elsewhere("another algorithm", "rows=4").ratio);
+    CHECK(here.find({"an algorithm", "cryolite_1", "rows=4"})->ratio == 9);
+    CHECK(!here.find({"an algorithm", "cryolite_7", "rows=4"}));
+}
+
 TEST_CASE("searches: a choice replaces an older one, and is forgotten alone") {
     Scratch folder;
     SearchRecords r(folder.path, machine);

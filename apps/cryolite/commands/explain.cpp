@@ -51,7 +51,7 @@ json stage_json(const PlanCall &c) {
 
 class Explanation {
 public:
-    /// `loops`: of the kernels asked for, else null. `launches`: of the device cuda, else null. `measured`: what was timed.
+    /// `loops`: of the kernels asked for; `launches`: of the device cuda; else null. `measured`: what was timed before.
     Explanation(const Plan &plan, const TrainSettings &s, const Request &r, std::optional<Roof> roof, LoopReport *loops,
                 LaunchReport *launches, CostModel::Measured measured)
         : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops), launches_(launches), measured_(std::move(measured)) {

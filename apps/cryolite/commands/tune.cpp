@@ -16,9 +16,11 @@
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/tuned_lines.h"
 #include "apps/cryolite/tune/check_model.h"
-#include "apps/cryolite/tune/measure.h"
-#include "apps/cryolite/tune/program_measurer.h"
+#include "apps/cryolite/tune/kept_choice.h"
+#include "apps/cryolite/tune/measure/measure.h"
+#include "apps/cryolite/tune/measure/program_measurer.h"
 #include "apps/cryolite/tune/search_page.h"
+#include "apps/cryolite/tune/search_words.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
 #include "runtime/system/process.h"
@@ -29,9 +31,6 @@ namespace cryolite {
 using nlohmann::json;
 
 namespace {
-
-/// What a search from scratch begins with.
-const std::string scratch = "s.clear(); s.clear_loops()";
 
 std::vector<std::string> lines_of(const SearchChoice &c) {
     std::vector<std::string> lines;
@@ -44,15 +43,15 @@ constexpr std::string_view lines_heading = "// found by cryolite tune";
 
 /// Lines for a file, one a row.
 std::string file_of(const SearchChoice &c) {
-    const bool from_scratch = c.lines.starts_with(scratch);
+    const bool from_scratch = c.lines.starts_with(scratch_lines);
     std::string text = fmt::format("{} {}{}: a step takes {:.3f} ms instead of {:.3f}{}\n", lines_heading, c.app,
                                    c.same_bits    ? " --same-bits"
                                    : from_scratch ? " --from-scratch"
                                                   : "",
                                    1e3 * c.after, 1e3 * c.before,
-                                   c.lines.empty()      ? "; nothing better than the shipped schedule"
-                                   : c.lines == scratch ? "; nothing better than automatic loops"
-                                                        : "");
+                                   c.lines.empty()            ? "; nothing better than the shipped schedule"
+                                   : c.lines == scratch_lines ? "; nothing better than automatic loops"
+                                                              : "");
     for (const std::string &line : lines_of(c)) text += line + ";\n";
     return text;
 }
@@ -150,7 +149,7 @@ private:
                 cache_,
                 work,
                 threads_,
-                s_.from_scratch ? scratch : "",
+                s_.from_scratch ? scratch_lines : "",
                 [&records](const std::string &kernel) { return records.time_of(kernel); }};
     }
 
@@ -193,8 +192,13 @@ private:
     }
 
     int search(SearchRecords &records) {
-        const CacheLock lock =
-            cache_.lock("searches", step_, "another search for this step, whose records this one will use");
+        const CacheLock lock = cache_.lock_patiently(
+            "searches-" + step_.substr(0, 16), false,
+            [this] {
+                progress_.say("waiting for another search for this step, whose records this one will use; it takes as "
+                              "long as that one was given, and Ctrl-C ends the waiting");
+            },
+            {});
         const WorkFolder work("cryolite-tune");
         if (s_.from_scratch) progress_.say("scheduling every kernel automatically");
         ProgramMeasurer measurer = measurer_in(work.path, records);
@@ -202,13 +206,15 @@ private:
         began_ = Clock::now();
         SearchChoice choice{.app = request_.app, .same_bits = s_.same_bits};
         std::string failure;
+        KeptChoice kept(records, step_, s_.same_bits);
         Search search(measurer, records,
                       {.same_bits = s_.same_bits,
                        .from_scratch = s_.from_scratch,
                        .step = step_,
                        .seconds_left = [this] { return seconds_left(); },
                        .stopped = [] { return interrupted(); },
-                       .tell = [this](const SearchNews &n) { tell_news(n); }});
+                       .tell = [this](const SearchNews &n) { tell_news(n); },
+                       .keep = [&](const SearchResult &r) { kept.so_far(so_far(choice, r)); }});
         try {
             choice.before = measurer.step_seconds("");
             progress_.say(fmt::format("{}: {:.2f} ms a step on {} thread{}", model_name(request_), 1e3 * choice.before,
@@ -220,14 +226,18 @@ private:
         } catch (const Error &e) {  // a full disk, say: what is found so far is kept, or printed
             failure = e.what();
         }
-        const int status = finish(records, measurer, choice, search.result(), interrupted());
+        const int status = finish(kept, measurer, choice, search.result(), interrupted());
         write_report(measurer, choice, search.result());
-        if (!failure.empty()) fail("the search ended before its time: {}", failure);
+        if (!failure.empty())
+            fail("the search ended before its time: {}\nwhat it measures is kept in {}: where that cannot be written, "
+                 "name "
+                 "another --cache DIR",
+                 failure, SearchRecords::file(cache_.folder()).string());
         return status;
     }
 
     /// The whole of it beside the shipped step, which it has to beat.
-    int finish(SearchRecords &records, ProgramMeasurer &measurer, SearchChoice &choice, const SearchResult &result,
+    int finish(KeptChoice &kept, ProgramMeasurer &measurer, SearchChoice &choice, const SearchResult &result,
                bool stopped) {
         const std::string found = joined(result.lines);
         choice.lines = found, choice.candidates = result.candidates, choice.refused = result.refused;
@@ -248,31 +258,26 @@ private:
                 choice.lines.clear();
             }
         }
-        if (s_.from_scratch) choice.lines = scratch + (choice.lines.empty() ? "" : "; " + choice.lines);
-        const std::optional<SearchChoice> old = records.choice(step_);
-        // A search that found nothing leaves what an earlier one found.
-        const auto has_some = [](const SearchChoice &c) { return !c.lines.empty() && c.lines != scratch; };
-        const bool stays = !has_some(choice) && old && has_some(*old) && (old->same_bits || !s_.same_bits);
-        if (stays)
-            progress_.say("what an earlier search found stays");
-        else
-            keep(records, choice);
+        choice.lines = with_base(choice.lines);
+        keep(kept, choice, measurer, found);
         if (s_.json) {
             json j = tuned_json(choice);
+            j["unsure"] = result.unsure;
             j["moves"] = {
                 {"tried", result.lines_tried}, {"refused", result.lines_refused}, {"kept", result.lines_kept}};
             print_line(j.dump());
         }
         progress_.say(fmt::format("{:.3f} ms a step instead of {:.3f}, {}", 1e3 * choice.after, 1e3 * choice.before,
                                   counts(result)));
-        if (s_.from_scratch) say_shipped(measurer, choice.lines == scratch ? "" : found);
+        if (s_.from_scratch) say_shipped(measurer, choice.lines == scratch_lines ? "" : found);
         if (!s_.json) fmt::print("{}", file_of(choice));
         return stopped ? interrupted_status : 0;
     }
     static std::string counts(const SearchResult &r) {
         return fmt::format("{} candidates ({} known from before), {} refused; of them lines of the step schedule: {} "
-                           "tried, {} refused, {} kept",
-                           r.candidates, r.known, r.refused, r.lines_tried, r.lines_refused, r.lines_kept);
+                           "tried, {} refused, {} kept{}",
+                           r.candidates, r.known, r.refused, r.lines_tried, r.lines_refused, r.lines_kept,
+                           r.unsure ? fmt::format("; {} compared with the shipped kernel alone", r.unsure) : "");
     }
     /// How far a step from scratch is from the shipped one.
     void say_shipped(ProgramMeasurer &measurer, const std::string &found) {
@@ -306,69 +311,42 @@ private:
         }
     }
 
-    void keep(SearchRecords &records, const SearchChoice &choice) {
+    /// An earlier choice that was kept for the same step is timed beside this one: the faster one stays.
+    void keep(KeptChoice &kept, const SearchChoice &choice, ProgramMeasurer &measurer, const std::string &found) {
+        const auto beats = [&](const SearchChoice &earlier) {
+            const std::string lines =
+                s_.from_scratch ? earlier.lines.substr(std::min(earlier.lines.size(), scratch_lines.size() + 2))
+                                : earlier.lines;
+            if (!measurer.step(lines).refused.empty()) return true;  // the program has changed since
+            const Timing t = whole([&] { return measurer.time_step(lines, found); });
+            return t.busy || !t.refused.empty() ? gains_more(choice, earlier) : t.ratio() < 1;
+        };
         try {
-            records.choose(step_, choice);
+            if (kept.end(choice, beats)) progress_.say("what an earlier search found stays");
         } catch (const Error &e) {
             fmt::print("{}", file_of(choice));
             fail("what was found, printed above, could not be kept in {}: {}",
                  SearchRecords::file(cache_.folder()).string(), e.what());
         }
     }
+    /// Lines of the search behind those that it began with.
+    std::string with_base(const std::string &found) const {
+        return !s_.from_scratch ? found : scratch_lines + (found.empty() ? "" : "; " + found);
+    }
+    /// What a search has found until now, timed as its changes were confirmed, one after another.
+    SearchChoice so_far(SearchChoice choice, const SearchResult &r) const {
+        choice.lines = with_base(joined(r.lines));
+        choice.after = choice.before * r.step, choice.candidates = r.candidates, choice.refused = r.refused;
+        return choice;
+    }
 
     void tell_news(const SearchNews &n) {
         report_.moments.push_back({seconds_gone(), n});
-        if (s_.json)
-            print_line(json{{"event", n.what == SearchNews::of_candidate ? "candidate"
-                                      : n.what == SearchNews::of_kernel  ? "kernel"
-                                                                         : "line"},
-                            {"of", n.of},
-                            {"candidate", n.candidate},
-                            {"share", n.share},
-                            {"roof", n.roof},
-                            {"roof_now", n.roof_now},
-                            {"step", n.step},
-                            {"ratio", n.ratio},
-                            {"predicted", n.predicted},
-                            {"refused", n.refused},
-                            {"known", n.known},
-                            {"taken", n.taken},
-                            {"left_s", std::max(0.0, seconds_left())}}
-                           .dump(-1, ' ', false, json::error_handler_t::replace));
-        if (n.what == SearchNews::of_candidate) return progress_.busy(live_line(n));
-        if (!header_) progress_.say("  share   roof    now  tried  refused   kept   step      left  kernel or line");
+        if (s_.json) print_line(event_of(n, seconds_left()).dump(-1, ' ', false, json::error_handler_t::replace));
+        if (n.what == SearchNews::of_candidate) return progress_.busy(live_line(n, seconds_left()));
+        if (!header_) progress_.say(search_header);
         header_ = true;
-        std::string times;
-        if (n.what == SearchNews::of_line && n.refused.empty())
-            times = n.ratio > 0 ? fmt::format("predicted {:.3f} of the time, {:.3f} ", n.predicted, n.ratio)
-                                : "not timed: the machine is too busy";
-        const std::string outcome = !n.refused.empty()     ? "refused: " + first_line(n.refused)
-                                    : n.taken              ? times + "taken " + n.candidate
-                                    : !n.candidate.empty() ? times + "not faster as a step: " + n.candidate
-                                                           : times;
-        const bool kernel = n.what == SearchNews::of_kernel;
-        const auto percent = [&](double x) { return kernel ? fmt::format("{:.1f}%", 100 * x) : ""; };
-        progress_.say(fmt::format("{:>7} {:>6} {:>6} {:>6} {:>8} {:>6} {:>+5.1f}% {:>9}  {}{}{}", percent(n.share),
-                                  percent(n.roof), percent(n.roof_now), n.tried, n.refusals,
-                                  kernel ? "" : std::to_string(n.kept), gain(n), time_left(), without_tail(n.of),
-                                  outcome.empty() ? "" : "  ", outcome));
-    }
-    /// What goes on now: the candidate, and what is known of its kernel so far.
-    std::string live_line(const SearchNews &n) const {
-        return fmt::format("{} ({:.1f} % of the step, {:.0f} % of the roofline, now {:.0f} %): {} tried, {} left, {} "
-                           "refused; {} -> {}; step {:+.1f} %; {} left",
-                           without_tail(n.of), 100 * n.share, 100 * n.roof, 100 * n.roof_now, n.tried, n.left,
-                           n.refusals, n.candidate,
-                           n.refused.empty() ? fmt::format("{:.3f} of the time", n.ratio)
-                                             : "refused: " + without_tail(first_line(n.refused)),
-                           gain(n), time_left());
-    }
-    std::string time_left() const { return clock_text(std::max(0.0, seconds_left())); }
-    /// Of the whole step, in percent.
-    static double gain(const SearchNews &n) { return n.step > 0 ? 100 / n.step - 100 : 0; }
-    static std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }
-    static std::string without_tail(const std::string &name) {
-        return name.size() > 60 ? name.substr(0, 57) + "..." : name;
+        progress_.say(search_row(n, seconds_left()));
     }
 };
 

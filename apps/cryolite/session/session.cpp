@@ -63,7 +63,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     defer_signals();
     const Cache cache(s.cache);
     if (trains) choose_for_memory(s, request, cache, progress);
-    if (s.tuned == "auto")
+    const bool looks_up = s.tuned == "auto";
+    if (looks_up)
         take_tuned_lines(s, request, cache, threads_of_worker(s, known_processes().cores(core_numbers())), progress);
     BundleRequest wanted = bundle_request(s);
     wanted.any_size = request.command == Command::explain;
@@ -71,7 +72,20 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     // All ranks ask together which cores are theirs.
     const int threads = s.dialect == "auto" ? threads_of_worker(s, all.cores(core_numbers())) : 0;
     if (all.rank() > 0) all.barrier();  // rank 0 compiles, the others find it in the cache
-    const BundleResult built = compile_bundle(wanted, request, cache, progress);
+    const BundleResult built = [&] {
+        try {
+            return compile_bundle(wanted, request, cache, progress);
+        } catch (const Interrupted &) {
+            throw;
+        } catch (const Error &e) {
+            if (!looks_up || s.tuned == "none" || std::string_view(e.what()).find("tuned:") == std::string_view::npos)
+                throw;
+            throw Error(
+                fmt::format("{}\n`cryolite tune` found these lines before the program changed: cryolite tune {} "
+                            "--forget, with the flags of this step, forgets them, and --tuned none does without",
+                            e.what(), request.app));
+        }
+    }();
     auto bundle = std::make_shared<const Bundle>(built.files);
     if (threads > 0)  // and rank 0 measures
         bundle = std::make_shared<const Bundle>(built.files, faster_dialects(*bundle, cache, threads, progress));

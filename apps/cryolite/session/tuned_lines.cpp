@@ -29,6 +29,20 @@ std::string step_digest(const TrainSettings &s, const Request &request, const Ca
     return sha256_hex(parts.dump()).substr(0, 32);
 }
 
+namespace {
+
+/// Lines that were found for the step as another --clip makes it are no lines of this one.
+void say_of_other_clip(TrainSettings other, const SearchRecords &records, const Request &request, const Cache &cache,
+                       Progress &progress) {
+    const bool clips = other.clips();
+    other.clip = clips ? 0 : 1;
+    if (const auto found = records.choice(step_digest(other, request, cache)); found && !found->lines.empty())
+        progress.say(fmt::format("tuned: none; `cryolite tune` found lines for this step {} clipping, which {} takes",
+                                 clips ? "without" : "with", clips ? "--clip 0" : "--clip 1"));
+}
+
+}  // namespace
+
 void take_tuned_lines(TrainSettings &s, const Request &request, const Cache &cache, int threads, Progress &progress) {
     if (s.tuned != "auto") return;
     s.tuned = "none";
@@ -36,7 +50,10 @@ void take_tuned_lines(TrainSettings &s, const Request &request, const Cache &cac
     std::string lines;
     if (all.rank() == 0 && s.device == "cpu" && fs::exists(SearchRecords::file(cache.folder()))) {
         const SearchRecords records(cache.folder(), search_machine(threads));
-        if (const auto found = records.choice(step_digest(s, request, cache)); found && !found->lines.empty()) {
+        const auto found = records.choice(step_digest(s, request, cache));
+        if (!found || found->lines.empty()) {
+            say_of_other_clip(s, records, request, cache, progress);
+        } else {
             lines = found->lines;
             progress.say(fmt::format("tuned: {} line{} that `cryolite tune` found for this step, {:.2f} ms instead of "
                                      "{:.2f}{}; --tuned none does without",

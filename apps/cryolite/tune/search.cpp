@@ -50,12 +50,15 @@ double seconds_of(const SearchRecords &records, const std::vector<StepKernel> &k
 }
 
 Search::Search(Measurer &measurer, SearchRecords &records, SearchOptions options)
-    : measurer_(measurer), records_(records), options_(std::move(options)) {}
+    : measurer_(measurer), records_(records), options_(std::move(options)) {
+    if (!options_.keep) options_.keep = [](const SearchResult &) {};
+}
 
 bool Search::over() const { return options_.stopped() || options_.seconds_left() <= 0; }
 
 void Search::tell(SearchNews news) const {
     news.step = result_.step, news.kept = result_.lines_kept;
+    if (news.what != SearchNews::of_candidate) news.left = candidates_left();
     if (news.what == SearchNews::of_line) news.tried = result_.lines_tried, news.refusals = result_.lines_refused;
     options_.tell(news);
 }

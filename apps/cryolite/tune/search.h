@@ -74,7 +74,8 @@ std::vector<std::string> loop_lines(const SearchKernel &kernel, const LoopNumber
 struct MadeKernel {
     std::string folder;  ///< of its library
     std::string symbol;
-    std::string refused;  ///< why there is none
+    std::string refused;      ///< why there is none
+    std::string unsure = {};  ///< why it was not compared with the unscheduled kernel
 };
 
 /// Times of a candidate and of what it is to beat, run in turn.
@@ -102,7 +103,10 @@ public:
     virtual std::vector<LineMove> moves(const std::string &lines, const std::set<std::string> &without,
                                         double seconds) = 0;
     virtual CallTimes time_calls(const std::string &lines) = 0;
-    virtual std::vector<MadeKernel> make(const SearchKernel &kernel, const std::vector<std::string> &numbers) = 0;
+    /// `made` is told of each as soon as it is known, by its place in `numbers`.
+    using Made = std::function<void(size_t, const MadeKernel &)>;
+    virtual std::vector<MadeKernel> make(const SearchKernel &kernel, const std::vector<std::string> &numbers,
+                                         const Made &made) = 0;
     virtual Timing time_kernel(const SearchKernel &kernel, const MadeKernel &before, const MadeKernel &after) = 0;
     /// Whole steps with these lines and with those.
     virtual Timing time_step(const std::string &before, const std::string &after) = 0;
@@ -118,10 +122,20 @@ struct SearchNews {
     double roof = 0, roof_now = 0;  ///< of the kernel: as it was shipped, and as it is best
     double step = 1;                ///< the step's time with all that was taken, as part of the shipped one's
     std::string refused{};
-    bool known = false;  ///< it was measured by an earlier search
+    std::string unsure{};  ///< why it was compared with the shipped kernel alone, not with the unscheduled one
+    bool known = false;    ///< it was measured by an earlier search
     bool taken = false;
-    int tried = 0, left = 0, refusals = 0;  ///< of this kernel, so far; of a line: of all lines
-    int kept = 0;                           ///< of all lines, so far
+    int tried = 0, refusals = 0;  ///< of this kernel, so far; of a line: of all lines
+    int left = 0;                 ///< candidates: of this kernel; once it is searched, and of a line: of the search
+    int kept = 0;                 ///< of all lines, so far
+};
+
+struct SearchResult {
+    std::vector<std::string> lines;  ///< in the order in which they were found
+    int candidates = 0, refused = 0, known = 0;
+    int unsure = 0;  ///< of the candidates: compared with the shipped kernel alone
+    int lines_tried = 0, lines_refused = 0, lines_kept = 0;  ///< of the candidates: lines of the step schedule
+    double step = 1;                                         ///< as SearchNews has it
 };
 
 struct SearchOptions {
@@ -131,13 +145,7 @@ struct SearchOptions {
     std::function<double()> seconds_left = {};
     std::function<bool()> stopped = {};  ///< by Ctrl-C
     std::function<void(const SearchNews &)> tell = {};
-};
-
-struct SearchResult {
-    std::vector<std::string> lines;  ///< in the order in which they were found
-    int candidates = 0, refused = 0, known = 0;
-    int lines_tried = 0, lines_refused = 0, lines_kept = 0;  ///< of the candidates: lines of the step schedule
-    double step = 1;                                         ///< as SearchNews has it
+    std::function<void(const SearchResult &)> keep = {};  ///< what is best so far, as soon as more is confirmed
 };
 
 /// "a; b"
@@ -179,7 +187,8 @@ private:
     struct Loops {
         LoopNumbers numbers{};
         std::vector<std::string> lines{};
-        double ratio = 1;  ///< of its time before
+        double ratio = 1;      ///< of its time before
+        std::string unsure{};  ///< as MadeKernel has it
     };
 
     Measurer &measurer_;
@@ -193,6 +202,7 @@ private:
     std::map<std::string, Loops> found_;      ///< that were taken, by kernel
 
     bool over() const;
+    int candidates_left() const;
     void tell(SearchNews news) const;
     void look();
     std::string learn(const std::string &lines, std::vector<StepKernel> &kernels);
@@ -212,6 +222,7 @@ private:
     };
     Outlook outlook(const SearchKernel &k) const;
     double promise(const SearchKernel &k) const;
+    void sort_by_elsewhere(const SearchKernel &k, std::vector<LoopNumbers> &candidates) const;
     std::vector<Trial> try_all(const SearchKernel &k, const MadeKernel &incumbent,
                                const std::vector<LoopNumbers> &candidates, SearchNews &news);
     bool wins_again(const SearchKernel &k, const MadeKernel &incumbent, const Trial &t);

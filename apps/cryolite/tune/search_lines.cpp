@@ -19,16 +19,19 @@ std::vector<std::string> beside(std::vector<std::string> lines, const std::strin
 
 }  // namespace
 
-/// What legality lets through, by the cost model. A line that changes no kernel is none. Those that wait already change
-/// about as much whatever was taken meanwhile.
+/// What legality lets through, in the order of what it came to for this step on other machines, or else of the cost
+/// model. A line that changes no kernel is none. Those that wait already change about as much whatever was taken
+/// meanwhile.
 void Search::propose() {
     const double now = seconds_of(step_);
     std::set<std::string> without = tried_;
     for (const Open &o : open_) without.insert(o.line);
     for (LineMove &m : measurer_.moves(joined(result_.lines), without, share_of_time * options_.seconds_left())) {
         const double predicted = now > 0 ? seconds_of(m.kernels) / now : 1;
-        if (m.refused.empty() && m.kernels != step_)
-            open_.push_back({m.line, predicted, false, (1 - predicted) / candidates_of_line});
+        if (m.refused.empty() && m.kernels != step_) {
+            const double order = records_.elsewhere("step", m.line, options_.step + " ").ratio.value_or(predicted);
+            open_.push_back({m.line, predicted, false, (1 - order) / candidates_of_line});
+        }
         if (m.refused.empty()) continue;
         tried_.insert(m.line);
         result_.candidates++, result_.refused++, result_.lines_tried++, result_.lines_refused++;
@@ -101,6 +104,7 @@ bool Search::judge(const Open &o, const std::vector<std::string> &lines, std::op
     const bool refused = !news.refused.empty();
     result_.candidates++, result_.known += known, result_.refused += refused;
     result_.lines_tried++, result_.lines_refused += refused;
+    if (news.taken) options_.keep(result_);
     tell(news);
     if (news.taken) look(), propose();
     return news.taken;

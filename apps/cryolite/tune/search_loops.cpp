@@ -1,6 +1,7 @@
 // The loops of one kernel after another.
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "apps/cryolite/tune/search.h"
@@ -46,6 +47,14 @@ const SearchKernel *Search::next_kernel() const {
     for (const SearchKernel &k : kernels_)
         if (!searched_.count(name_of(k)) && (!best || promise(k) > promise(*best))) best = &k;
     return best;
+}
+
+/// Of kernels that were not searched, and lines that wait.
+int Search::candidates_left() const {
+    int count = int(open_.size());
+    for (const SearchKernel &k : kernels_)
+        if (!searched_.count(name_of(k))) count += outlook(k).candidates;
+    return count;
 }
 
 /// What its loops may gain of the step, expected to be half of the time that its roofline does not explain.
@@ -113,7 +122,7 @@ void Search::kernel(const SearchKernel &k, const std::vector<LoopNumber> &number
     best.lines = loop_lines(k, best.numbers, kernels_);
     Loops &found = found_.try_emplace(name_of(k), Loops{.numbers = before}).first->second;
     news.taken = best.numbers != before && take_loops(best, found);
-    if (news.taken) found = best;
+    if (news.taken) found = best, news.unsure = best.unsure, options_.keep(result_);
     tell(news);
     if (news.taken) learn(joined(result_.lines), step_);
 }
@@ -121,7 +130,7 @@ void Search::kernel(const SearchKernel &k, const std::vector<LoopNumber> &number
 /// From what it has now. In the news: why it cannot be compiled as it is.
 Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNumber> &numbers, SearchNews &news) {
     Loops best{.numbers = numbers_now(k)};
-    std::vector<MadeKernel> now = measurer_.make(k, {text_of(best.numbers)});
+    std::vector<MadeKernel> now = measurer_.make(k, {text_of(best.numbers)}, [](size_t, const MadeKernel &) {});
     news.refused = now.at(0).refused;
     if (!news.refused.empty()) return best;
     MadeKernel incumbent = now[0];
@@ -132,17 +141,29 @@ Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNu
         for (size_t n = 0; n < numbers.size() && !over(); n++) {
             std::vector<LoopNumbers> candidates = neighbours(k, best.numbers, numbers[n]);
             std::erase_if(candidates, [&](const LoopNumbers &c) { return !seen.insert(text_of(c)).second; });
+            sort_by_elsewhere(k, candidates);
             news.left = int(candidates.size()) + candidates_of(std::span(numbers).subspan(n + 1));
             std::vector<Trial> trials = try_all(k, incumbent, candidates, news);
             std::ranges::sort(trials, {}, [](const Trial &t) { return t.record.ratio; });
             const auto winner = std::ranges::find_if(trials, [&](const Trial &t) { return wins(t.record); });
             if (winner == trials.end() || over() || !wins_again(k, incumbent, *winner)) continue;
             best.ratio *= winner->record.ratio, news.roof_now = k.roof / best.ratio, best.numbers = winner->numbers,
-                                                incumbent = winner->made, improved = true;
+                                                incumbent = winner->made, best.unsure = incumbent.unsure,
+                                                improved = true;
         }
     }
-    news.refused.clear();
+    news.refused.clear(), news.unsure.clear();
     return best;
+}
+
+/// Those that won elsewhere come first, those that were refused there last: time may be out before all are tried.
+void Search::sort_by_elsewhere(const SearchKernel &k, std::vector<LoopNumbers> &candidates) const {
+    std::map<std::string, double> rank;
+    for (const LoopNumbers &n : candidates) {
+        const SearchRecords::Elsewhere e = records_.elsewhere(k.algorithm, text_of(n));
+        rank[text_of(n)] = e.ratio.value_or(e.refused ? INFINITY : 1);
+    }
+    std::ranges::stable_sort(candidates, {}, [&](const LoopNumbers &n) { return rank.at(text_of(n)); });
 }
 
 std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKernel &incumbent,
@@ -156,7 +177,13 @@ std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKern
         // One that may win is compiled in any case: it is timed again.
         if (!known || wins(*known)) unknown.push_back(text_of(n));
     }
-    const std::vector<MadeKernel> made = unknown.empty() ? std::vector<MadeKernel>() : measurer_.make(k, unknown);
+    // What is refused is kept before the others are timed.
+    const auto keep_refused = [&](size_t i, const MadeKernel &m) {
+        if (!m.refused.empty())
+            records_.remember({k.algorithm, incumbent.symbol, unknown.at(i)}, {.ratio = 0, .refused = m.refused});
+    };
+    std::vector<MadeKernel> made;
+    if (!unknown.empty()) made = measurer_.make(k, unknown, keep_refused);
     for (Trial &t : trials) {
         if (over()) return t.record = {}, std::vector<Trial>(trials.begin(), trials.begin() + (&t - trials.data()));
         const std::string text = text_of(t.numbers);
@@ -177,6 +204,7 @@ std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKern
         const bool refused = !t.record.refused.empty();
         result_.refused += refused, news.refusals += refused;
         news.candidate = text, news.ratio = t.record.ratio, news.refused = t.record.refused;
+        news.unsure = t.made.unsure, result_.unsure += !t.made.unsure.empty();
         tell(news);
     }
     return trials;

@@ -19,7 +19,8 @@ public:
     }
 
     std::string html() const {
-        return html_page(r_.title, r_.summary, winner() + curve() + kernels() + table_of_tried() + refusals());
+        return html_page(r_.title, r_.summary,
+                         winner() + curve() + kernels() + table_of_tried() + refusals() + unsure());
     }
 
 private:
@@ -159,6 +160,21 @@ private:
                (rows.empty() ? "<p>Nothing.</p>\n"
                              : "<div class=\"scroll\"><table><tr><th>candidate</th><th>reason</th></tr>\n" + rows +
                                    "</table></div>\n");
+    }
+
+    /// Kernels too large or slow for the unscheduled one beside them.
+    std::string unsure() const {
+        std::map<std::string, std::string> why;
+        for (const auto &[seconds, n] : r_.moments)
+            if (!n.unsure.empty()) why[n.of] = n.unsure;
+        if (why.empty()) return "";
+        std::string rows;
+        for (const auto &[of, reason] : why)
+            rows += fmt::format("<tr><td><code>{}</code></td><td>{}</td></tr>\n", svg_text(of), svg_text(reason));
+        return "<h2>What was compared with the shipped kernel alone</h2>\n<p class=\"dim\">The unscheduled kernel did "
+               "not serve as the reference of these.</p>\n<div class=\"scroll\"><table><tr><th>kernel</th><th>reason"
+               "</th></tr>\n" +
+               rows + "</table></div>\n";
     }
 };
 

@@ -28,7 +28,7 @@ private:
     std::set<std::string> tried;
 
     const Placement *placement(const Stage &stage) const {
-        const auto at = std::ranges::find(step.placements, stage, &std::pair<Stage, Placement>::first);
+        const auto at = std::ranges::find_if(step.placements, [&](auto &line) { return line.first.meets(stage); });
         return at == step.placements.end() ? nullptr : &at->second;
     }
     /// Whether the program wants it in a kernel of its own.

@@ -96,6 +96,15 @@ BuiltKernel scheduled_kernel(const StepProgram &p, const ir::Kernel &k, const Ma
     }
 }
 
+/// "0 or written, 1 or adams2019"
+std::string automatic_words(const Tunable &t) {
+    std::string words;
+    for (int value : t.legal)
+        words += fmt::format("{}{}{}", words.empty() ? "" : ", ", value,
+                             size_t(value) < automatic_names().size() ? " or " + automatic_names()[size_t(value)] : "");
+    return words;
+}
+
 }  // namespace
 
 std::string loop_lines(const CompileReport &compiled) {
@@ -107,7 +116,8 @@ std::string loop_lines(const CompileReport &compiled) {
         for (const Tunable &t : k.tunables) {
             if (t.legal.size() == 1) continue;  // nothing to choose
             line += fmt::format(" {}={}", t.name, t.value);
-            legal += fmt::format("{}{} {}", legal.empty() ? "" : "; ", t.name, t.legal_words());
+            legal += fmt::format("{}{} {}", legal.empty() ? "" : "; ", t.name,
+                                 t.name == "automatic" ? automatic_words(t) : t.legal_words());
         }
         if (!legal.empty() && seen.insert(line).second) text += fmt::format("{};  // {}: {}\n", line, k.loops, legal);
     }

@@ -230,7 +230,8 @@ void give_numbers(Group &g, const LoopOwner &owner, const Step &step) {
 /// 0: the loops that were written, or else the first automatic ones that compute what they should; n: the nth automatic
 /// ones alone.
 int automatic_number(Group &g, const Step &step) {
-    return g.tunables("automatic", 0, whole_numbers(1, int(step.fallback_loops.size())), Sums::other_order);
+    const size_t ways = step.fallback_loops.size() + step.wider_loops.size();
+    return g.tunables("automatic", 0, whole_numbers(1, int(ways)), Sums::other_order);
 }
 
 /// What lines ask for. With written loops the number comes last, after those of the loops.
@@ -248,7 +249,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
         const auto call = k.anchor ? ir::call_of(p.ops[k.anchor]) : std::nullopt;
         const Layer *anchor = call ? &p.source(*call) : nullptr;
         built.layer = anchor ? as_written(*anchor).kind() : "";
-        if (options.algorithm) built.algorithm = kernel_key(built, m);
+        if (options.algorithm) built.algorithm = algorithm_key(built);
         const LoopOwner owner(p, k, built.group.form);
         built.loops_of = owner.name(built.group.form);
         give_numbers(built.group, owner, *p.schedule);
@@ -263,10 +264,10 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
             if (may_be_automatic(built.group, *p.schedule)) automatic_number(built.group, *p.schedule);
         } else {
             // What an autoscheduler makes of an algorithm follows from its parameters.
-            const auto &ways = p.schedule->fallback_loops;
+            const size_t ways = p.schedule->fallback_loops.size();
             built.first_automatic = std::max(0, way - 1);
-            for (size_t i = size_t(built.first_automatic); i < (way ? size_t(way) : ways.size()); i++)
-                built.automatic_keys.push_back(kernel_key(built, m, ways[i].str()));
+            for (size_t i = size_t(built.first_automatic); i < (way ? size_t(way) : ways); i++)
+                built.automatic_keys.push_back(kernel_key(built, m, p.schedule->automatic_way(i).str()));
         }
     }
     if (options.key) built.key = built.automatic_keys.empty() ? kernel_key(built, m) : built.automatic_keys[0];
@@ -274,7 +275,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
 }
 
 void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way) {
-    const AutomaticLoops &loops = step.fallback_loops.at(size_t(k.first_automatic + way));
+    const AutomaticLoops &loops = step.automatic_way(size_t(k.first_automatic + way));
     share_numbers(k.group, m);
     loops.apply(loops, k.group, k.pipeline, m);
     k.loops = loops.name;

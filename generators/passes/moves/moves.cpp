@@ -114,13 +114,17 @@ private:
 
 std::optional<Stage> stage_of(const StepProgram &p, const EntryView &e, OpId id) {
     auto named = [&](CallId c) { return !p.graph.owns(as_written(p.source(c))) && !p.chunks.calls.count(c); };
+    const auto of_call = [&](Stage stage, CallId c) {
+        const auto [number, calls] = p.number_of(c);
+        return calls > 1 ? stage[number] : stage;
+    };
     if (auto *f = ir::as<ir::Forward>(p.ops[id]))
-        return named(f->call) ? std::optional<Stage>(as_written(p.source(f->call))) : std::nullopt;
+        return named(f->call) ? std::optional(of_call(as_written(p.source(f->call)), f->call)) : std::nullopt;
     if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) return d(p.source(g->w));
     const ValueId dy = p.ops[id].writes[0].value;
     for (OpId r : e.readers(dy))
         if (auto use = ir::use_of(p.ops[r]); use && use->dy == dy && named(use->call))
-            return d(as_written(p.source(use->call)));
+            return of_call(d(as_written(p.source(use->call))), use->call);
     return std::nullopt;
 }
 

@@ -11,6 +11,12 @@ namespace cryolite::compiler {
 
 namespace {
 
+/// Whether a line is of one call of what another places whole.
+bool places_call_of(const ir::Line &own, const ir::Line &all) {
+    return !all.stage.call && own.stage.call && own.places() && own.stage.kind == all.stage.kind &&
+           own.stage.layer == all.stage.layer;
+}
+
 class Fuse {
 public:
     Fuse(StepProgram &p, const std::string &entry)
@@ -31,7 +37,7 @@ public:
         }
     }
     void apply(ir::Line &l) {
-        for (OpId s : e.named(l.stage))
+        for (OpId s : placed(l))
             for (OpId t : e.named(l.target))
                 if (!obey(l, [&] {
                         if (place(l, s, t)) met(l, s);
@@ -39,7 +45,7 @@ public:
                     p.ops[s].why = note_of(l);
     }
     void keep(ir::Line &l) const {
-        for (OpId s : e.named(l.stage)) l.met(s);
+        for (OpId s : placed(l)) l.met(s);
     }
 
 private:
@@ -49,6 +55,14 @@ private:
     std::vector<std::vector<CallId>> calls_of;  ///< by value: those that it is an input of
     std::map<CallId, std::vector<OpId>> gradients;
 
+    /// The operations of its stage, but for calls that have a line of their own.
+    std::vector<OpId> placed(const ir::Line &l) const {
+        std::vector<OpId> list = e.named(l.stage);
+        for (const ir::Line &own : p.lines)
+            if (places_call_of(own, l))
+                for (OpId id : e.named(own.stage)) std::erase(list, id);
+        return list;
+    }
     /// Whether whoever reads a value computes it again.
     bool computed_again(ValueId v) const {
         const ir::Value &value = p.values[v];
@@ -206,6 +220,8 @@ void fuse(StepProgram &p, const Context &cx) {
             l.verdict = {.is = ir::Verdict::unneeded, .words = "one block holds all rows"};
         else if (const ir::Stage *none = without_adjoint(p, l))
             excuse(l, *none);
+        else if (std::ranges::any_of(p.lines, [&](const ir::Line &own) { return places_call_of(own, l); }))
+            l.verdict = {.is = ir::Verdict::unneeded, .words = "its calls have lines of their own"};
         else if (l.how == ir::Line::root)
             l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
         else

@@ -21,18 +21,22 @@ bool is_product(const StepProgram &p, const ir::Op &op) {
     return product && (!g || g->w == product->weight);
 }
 
+bool is_call_of(const StepProgram &p, const ir::Stage &words, CallId c) {
+    return p.calls[c].layer == words.layer && (!words.call || p.number_of(c).first == words.call);
+}
+
 /// Whether the words of a line mean an operation: a value is also materialised again,
 /// an adjoint is made by who reads the value.
 bool means(const StepProgram &p, const ir::Stage &words, const ir::Op &op) {
     if (words.kind == ir::Stage::gradient) return ir::is<ir::ParamGrad>(op) && ir::parameter_of(op) == words.parameter;
     if (words.kind == ir::Stage::value) {
         auto *f = ir::as<ir::Forward>(op);
-        return f && p.calls[f->call].layer == words.layer;
+        return f && is_call_of(p, words, f->call);
     }
     if (words.kind != ir::Stage::adjoint) return false;
     return std::ranges::any_of(p.ops, [&](const ir::Op &reader) {
         const auto use = ir::use_of(reader);
-        return use && use->dy == op.writes[0].value && p.calls[use->call].layer == words.layer;
+        return use && use->dy == op.writes[0].value && is_call_of(p, words, use->call);
     });
 }
 
@@ -214,9 +218,10 @@ std::string why_not(const StepProgram &p, const ir::Kernel &k, const std::string
 
 AskedDialect asked_dialect(const StepProgram &p, const StepOptions &options, const ir::Kernel &k) {
     for (OpId id : k.ops)
-        for (const ir::Line &l : p.lines)
-            if (l.how == ir::Line::dialect && means(p, l.stage, p.ops[id]))
-                return {l.dialect_name, "a line of the step schedule"};
+        for (bool of_one_call : {true, false})  // the line of a call goes before that of all
+            for (const ir::Line &l : p.lines)
+                if (l.how == ir::Line::dialect && (l.stage.call > 0) == of_one_call && means(p, l.stage, p.ops[id]))
+                    return {l.dialect_name, "a line of the step schedule"};
     return {options.dialect, options.dialect == "halide" ? "the default" : "--dialect " + options.dialect};
 }
 

@@ -12,8 +12,10 @@ std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores = {}
 std::vector<int> core_numbers();
 int usable_cores();
 
-/// Whether the parallel loops of a kernel that is called without a device's context, which run on the calling thread,
-/// go from the last iteration to the first: to see that none depends on another.
-void run_serial_loops_backwards(bool backwards);
+/// In which order the parallel loops of a kernel that is called without a device's context, which run on the calling
+/// thread, take their iterations: to see that none depends on another. `strided`: those before and after an iteration
+/// are both done, or neither, for most.
+enum class SerialOrder { forwards, backwards, strided };
+void order_serial_loops(SerialOrder order);
 
 }  // namespace cryolite

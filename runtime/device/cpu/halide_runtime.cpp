@@ -5,7 +5,9 @@
 
 #include <HalideRuntime.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/task_scheduler.h"
@@ -14,7 +16,14 @@ namespace cryolite {
 
 namespace {
 constexpr size_t alignment = 128, slack = 64;  // a vector may read past the end of a temporary
-bool serial_backwards = false;
+SerialOrder serial_order = SerialOrder::forwards;
+
+/// About 0.62 of the count, without a common factor: 0, s, 2 s ... modulo the count are all iterations.
+int64_t stride_of(int64_t count) {
+    int64_t stride = std::max<int64_t>(1, count * 5 / 8);
+    while (std::gcd(stride, count) != 1) stride++;
+    return stride;
+}
 }  // namespace
 
 Pool::~Pool() {
@@ -47,7 +56,7 @@ bool Pool::give(void *block) {
 
 using cryolite::TaskScheduler;
 
-void cryolite::run_serial_loops_backwards(bool backwards) { serial_backwards = backwards; }
+void cryolite::order_serial_loops(SerialOrder order) { serial_order = order; }
 
 void *halide_malloc(void *context, size_t bytes) {
     using namespace cryolite;
@@ -63,10 +72,13 @@ void halide_free(void *context, void *block) {
 }
 
 int halide_do_par_for(void *context, halide_task_t task, int first, int count, uint8_t *closure) {
-    using cryolite::serial_backwards;
     if (context) return static_cast<TaskScheduler *>(context)->loop(task, first, count, closure);
-    for (int i = 0; i < count; i++)
-        if (int code = task(context, serial_backwards ? first + count - 1 - i : first + i, closure)) return code;
+    using cryolite::SerialOrder, cryolite::serial_order;
+    const int64_t stride = serial_order == SerialOrder::strided ? cryolite::stride_of(count) : 1;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = serial_order == SerialOrder::backwards ? count - 1 - i : i * stride % count;
+        if (int code = task(context, first + int(at), closure)) return code;
+    }
     return 0;
 }
 

@@ -1,10 +1,9 @@
-#include "apps/cryolite/tune/kernel_run.h"
+#include "apps/cryolite/tune/measure/kernel_run.h"
 
 #include <chrono>
 #include <cmath>
 #include <cstring>
 
-#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
 #include "runtime/system/rng.h"
 
@@ -120,11 +119,11 @@ void KernelRun::call(Bundle::Function kernel, Device *device) {
     if (code) fail("it fails with code {}: {}", code, device ? device->last_error() : "");
 }
 
-std::string KernelRun::outputs(Bundle::Function kernel, Device *device, bool backwards) {
+std::string KernelRun::outputs(Bundle::Function kernel, Device *device, SerialOrder order) {
     fill();
-    run_serial_loops_backwards(backwards);
+    order_serial_loops(order);
     call(kernel, device);
-    run_serial_loops_backwards(false);
+    order_serial_loops(SerialOrder::forwards);
     std::string bytes;
     for (const Argument &a : arguments_) {
         const auto *data = static_cast<const unsigned char *>(device_.host_address(a.view));

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "apps/cryolite/tune/kernel_run.h"
+#include "apps/cryolite/tune/measure/kernel_run.h"
 #include "apps/cryolite/tune/search.h"
 
 namespace cryolite {
@@ -19,8 +19,8 @@ namespace cryolite {
 std::string measure(const std::string &job);
 
 /// Times of two kernels with equal arguments, in turn for so many seconds. `after` has to give the same bits on one
-/// thread and on all, with the iterations of its parallel loops from the last to the first, and after it was timed, and
-/// what `before` gives but for the order of additions. Errors: what of this it does not do.
+/// thread and on all, with the iterations of its parallel loops from the last to the first and by a stride, and after
+/// it was timed, and what `before` gives but for the order of additions. Errors: what of this it does not do.
 Timing compare_kernels(KernelRun &run, Bundle::Function before, Bundle::Function after, Device &device, double seconds);
 
 }  // namespace cryolite

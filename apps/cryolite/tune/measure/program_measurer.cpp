@@ -1,14 +1,20 @@
-#include "apps/cryolite/tune/program_measurer.h"
+#include "apps/cryolite/tune/measure/program_measurer.h"
+
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
+#include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/session/session.h"
 #include "bundle/block_names.h"
 #include "client/user_program.h"
 #include "runtime/exec/peak.h"
 #include "runtime/system/process.h"
+#include "runtime/system/streams.h"
 
 namespace cryolite {
 
@@ -46,9 +52,24 @@ BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     return r;
 }
 
-fs::path ProgramMeasurer::bundle(const std::string &lines) const {
-    return get_bundle(program_, request(lines), cache_, {}).folder;
+CacheLock ProgramMeasurer::machine(bool alone) const {
+    std::array<char, 256> host{};
+    gethostname(host.data(), host.size() - 1);  // the cache's folder may be on several machines
+    const auto say = [this] {
+        if (!std::exchange(said_waiting_, true))
+            tell("tune: another search works on this machine: each waits while the other measures, which is in {}",
+                 cache_.folder().string());
+    };
+    return cache_.lock_patiently(fmt::format("measuring-{}", sha256_hex(host.data()).substr(0, 16)), !alone, say,
+                                 [] { return interrupted(); });
 }
+
+fs::path ProgramMeasurer::made_bundle(const BundleRequest &wanted) const {
+    const CacheLock compiling = machine(false);
+    return get_bundle(program_, wanted, cache_, {}).folder;
+}
+
+fs::path ProgramMeasurer::bundle(const std::string &lines) const { return made_bundle(request(lines)); }
 
 Plan ProgramMeasurer::plan(const std::string &lines) const {
     return Plan::parse(read_file(bundle(lines) / "plan.json"), "plan.json");
@@ -206,7 +227,8 @@ StepProfile ProgramMeasurer::profile(const std::string &lines) {
     return profile;
 }
 
-std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const std::vector<std::string> &numbers) {
+std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const std::vector<std::string> &numbers,
+                                              const Made &tell_made) {
     const fs::path folder = work_ / fmt::format("made{}", made_++), file = work_ / "candidates.json";
     write_file_atomic(file, json{{"kernel", kernel.name}, {"candidates", numbers}}.dump());
     std::vector<MadeKernel> made(numbers.size());
@@ -221,10 +243,12 @@ std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const 
         const json j = json::parse(line, nullptr, false);
         if (!j.is_object() || !j.contains("candidate")) return true;
         MadeKernel &m = made.at(j.at("candidate"));
-        m = {(folder / j.at("candidate").dump()).string(), j.value("symbol", ""), j.value("error", "")};
+        m = {(folder / j.at("candidate").dump()).string(), j.value("symbol", ""), j.value("error", ""),
+             j.value("unsure", "")};
+        tell_made(j.at("candidate"), m);
         return true;
     };
-    const CacheLock kernels = cache_.lock_kernels(true);
+    const CacheLock compiling = machine(false), kernels = cache_.lock_kernels(true);
     const ProcessResult r = run_process(options);
     if (!r.ok())
         for (MadeKernel &m : made)
@@ -236,6 +260,7 @@ std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const 
 std::string ProgramMeasurer::ask_child(const std::string &job, double seconds, std::string &refused) const {
     const fs::path file = work_ / "job.json";
     write_file_atomic(file, job);
+    const CacheLock alone = machine(true);
     const ProcessResult r = run_process(
         {.argv = {self_, "tune", "--measure", file}, .time_limit = 60 + 20 * seconds, .memory_limit = memory_share(1)});
     if (!r.ok()) refused = reason_of(r);
@@ -279,8 +304,7 @@ Timing ProgramMeasurer::time_beside_shipped(const std::string &lines) {
 Timing ProgramMeasurer::time_steps(const BundleRequest &before, const BundleRequest &after) {
     Timing t;
     try {
-        const fs::path first = get_bundle(program_, before, cache_, {}).folder,
-                       second = get_bundle(program_, after, cache_, {}).folder;
+        const fs::path first = made_bundle(before), second = made_bundle(after);
         return timing_of(json{{"what", "step"},
                               {"before", first.string()},
                               {"after", second.string()},

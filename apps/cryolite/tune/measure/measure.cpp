@@ -1,4 +1,4 @@
-#include "apps/cryolite/tune/measure.h"
+#include "apps/cryolite/tune/measure/measure.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 
 #include "apps/cryolite/inputs/random_batches.h"
 #include "apps/cryolite/session/session.h"
-#include "apps/cryolite/tune/kernel_run.h"
+#include "apps/cryolite/tune/measure/kernel_run.h"
 #include "runtime/device/make_device.h"
 #include "runtime/io/error.h"
 
@@ -186,7 +186,9 @@ Timing compare_kernels(KernelRun &run, Bundle::Function before, Bundle::Function
                        double seconds) {
     constexpr double allowed = 2e-2;  // of the largest element: a wrong loop is off by whole terms
     const std::string expected = run.outputs(before, &device), got = run.outputs(after, nullptr);
-    if (got != run.outputs(after, nullptr, true)) fail("its result depends on the order of its parallel iterations");
+    for (SerialOrder order : {SerialOrder::backwards, SerialOrder::strided})
+        if (got != run.outputs(after, nullptr, order))
+            fail("its result depends on the order of its parallel iterations");
     for (int times = 0; times < 2; times++)
         if (got != run.outputs(after, &device)) fail("its result is another one on {} threads", device.threads());
     const double off = run.distance(expected, got);

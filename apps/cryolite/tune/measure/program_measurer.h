@@ -26,7 +26,8 @@ public:
     std::vector<LineMove> moves(const std::string &lines, const std::set<std::string> &without,
                                 double seconds) override;
     CallTimes time_calls(const std::string &lines) override;
-    std::vector<MadeKernel> make(const SearchKernel &kernel, const std::vector<std::string> &numbers) override;
+    std::vector<MadeKernel> make(const SearchKernel &kernel, const std::vector<std::string> &numbers,
+                                 const Made &made) override;
     Timing time_kernel(const SearchKernel &kernel, const MadeKernel &before, const MadeKernel &after) override;
     Timing time_step(const std::string &before, const std::string &after) override;
     /// The step with these lines after the base, beside the one with neither.
@@ -42,6 +43,7 @@ private:
     const Roof roof_;
     const CostModel::Measured measured_;
     int made_ = 0;
+    mutable bool said_waiting_ = false;
 
     struct StepTimes {
         double step = 0;
@@ -49,7 +51,10 @@ private:
     };
     std::map<std::string, StepTimes> timed_;  ///< by lines
 
+    /// Of all searches that share a cache and a machine, one measures alone, or several compile.
+    CacheLock machine(bool alone) const;
     BundleRequest request(const std::string &lines) const;
+    fs::path made_bundle(const BundleRequest &wanted) const;
     fs::path bundle(const std::string &lines) const;
     Plan plan(const std::string &lines) const;
     const StepTimes &times(const std::string &lines);

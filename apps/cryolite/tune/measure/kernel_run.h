@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/device/device.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/plan/bundle.h"
 
 namespace cryolite {
@@ -30,9 +30,9 @@ public:
 
     /// Random numbers in all arguments, the same each time.
     void fill();
-    /// Fills, runs, and gives all bytes that it wrote. `device` null: its iterations one after another, `backwards`
-    /// from the last.
-    std::string outputs(Bundle::Function kernel, Device *device, bool backwards = false);
+    /// Fills, runs, and gives all bytes that it wrote. `device` null: its iterations one after another, in this
+    /// order.
+    std::string outputs(Bundle::Function kernel, Device *device, SerialOrder order = SerialOrder::forwards);
     /// Seconds of so many runs.
     double seconds(Bundle::Function kernel, int times);
     /// How far `got` lies from `expected`, relative to the largest of each array; infinite where only one is finite.
