@@ -54,6 +54,15 @@ SearchRecords::SearchRecords(const fs::path &folder, SearchMachine machine)
     }
 }
 
+std::string SearchRecords::why_read_only() {
+    try {  // it deletes nothing, but has to begin a write
+        Database::Statement(database_, "DELETE FROM choices WHERE 0").step();
+    } catch (const Error &e) {
+        return e.what();
+    }
+    return "";
+}
+
 std::optional<CandidateRecord> SearchRecords::find(const CandidateKey &key) const {
     if (!database_) return std::nullopt;
     return read_or_none([&]() -> std::optional<CandidateRecord> {

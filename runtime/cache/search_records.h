@@ -46,6 +46,9 @@ public:
     /// Why nothing can be kept; empty: all is.
     const std::string &hindrance() const { return database_.hindrance(); }
 
+    /// Why nothing can be written, though it can be read; empty: it can.
+    std::string why_read_only();
+
     std::optional<CandidateRecord> find(const CandidateKey &key) const;
     /// Errors: it cannot be written, as on a full disk.
     void remember(const CandidateKey &key, const CandidateRecord &record);

@@ -79,7 +79,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 TMPDIR=$work/tmp timeout 300 "${user[@]}" "$command" tune gpt "${model[@]}" --threads 1 --cache "$work/locked" --for 1s \
     < /dev/null > out 2> err
-[ $? = 1 ] && grep -q -- '--cache DIR' err || fail "a cache that may not be written: $(cat err)"
+[ $? = 1 ] && grep -q 'which cannot be used: .*; name another --cache DIR' err || fail "a cache that may not be written: $(cat err)"
 chmod -R u+w locked
 
 tune "${here[@]}" --for 5s --recompute 10kB && fail "a budget that nothing fits is searched"

@@ -80,10 +80,12 @@ public:
 
     int run() {
         SearchRecords records(cache_.folder(), search_machine(threads_));
-        if (!records.hindrance().empty())
+        const bool asks = s_.show || s_.forget || !s_.export_lines.empty();
+        const std::string why = !records.hindrance().empty() || asks ? records.hindrance() : records.why_read_only();
+        if (!why.empty())
             fail("tune keeps what it measures in {}, which cannot be used: {}; name another --cache DIR",
-                 SearchRecords::file(cache_.folder()).string(), records.hindrance());
-        if (s_.show || s_.forget || !s_.export_lines.empty()) {
+                 SearchRecords::file(cache_.folder()).string(), why);
+        if (asks) {
             choose_for_memory(s_, request_, cache_, progress_);  // as the search has done
             choose_step();
             return answer(records);
