@@ -145,7 +145,7 @@ TEST_CASE("gradients are added over workers: not inside an update, for all param
     refused(
         both,
         "s(d(up.weight)).compute_at(next(up.weight)) is refused: the gradients of 2 workers are added first, and each "
-        "worker updates its part of the sum; the nearest legal line is s(d(up.weight)).compute_root()",
+        "worker updates its shard of the sum; the nearest legal line is s(d(up.weight)).compute_root()",
         {.workers = 2});
     accepted(both);  // one worker has nothing to add
     accepted([](Chain &c, Step &s) { s(d(c)).distribute(workers), s(d(c.up.W)).compute_root(); }, {.workers = 2});

@@ -11,7 +11,7 @@ for precision in fp32 bf16 fp16; do
     "$command" train "$2/tests/scaled" --data some.csv --val some.csv --device cuda --precision $precision --steps 6 \
         --eval-every 0 --checkpoint-every 0 --cache "$work/cache" --json --out $precision > json 2> err ||
         fail "$precision: $(cat err)"
-    grep -q '"event":"done".*"host_waits":0}' json || fail "$precision: the host waits: $(tail -1 json)"
+    grep -q '"event":"done".*"host_waits":0,' json || fail "$precision: the host waits: $(tail -1 json)"
 done
 [ "$(grep -c '"loss_scale":65536}' json)" = 6 ] || fail "fp16 tells no scale: $(head -2 json)"
 

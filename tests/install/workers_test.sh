@@ -69,7 +69,7 @@ refused 2 '--deterministic cuts --batch 6 into 2 parts' "$command" train "${tiny
 "$command" bench "${tiny[@]}" --workers 2 --steps 3 --clip 1 --profile > /dev/null 2> err || fail "bench --profile: $(cat err)"
 grep -q "sum of workers" err || fail "the profile lacks the sums of workers"
 "$command" explain --layers 1 --heads 2 --width 64 --context 8 --batch 4 --workers 2 --cache "$work/cache" > plan 2> err || fail "explain: $(cat err)"
-grep -q "in parts, by workers (the gradients of 2 workers are added first" plan || fail "explain does not say how updates are placed"
+grep -q "in shards, by workers (the gradients of 2 workers are added first" plan || fail "explain does not say how updates are placed"
 refused 2 '--batch 4 is not divisible by --workers 3' "$command" train "${tiny[@]}" --workers 3
 
 if ! [ -e "$2/bin/libcryolite_mpi.so" ] || ! command -v mpirun > /dev/null; then

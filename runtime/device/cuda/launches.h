@@ -12,7 +12,7 @@
 namespace cryolite {
 
 struct KernelLaunch {
-    std::string entry;
+    std::string entry{};
     std::array<int, 3> blocks{}, threads{};
     int shared_bytes = 0;                  ///< of a block
     std::map<int, int> loads{}, stores{};  ///< instructions of its PTX on the GPU's memory, by the bytes of a thread
