@@ -139,11 +139,10 @@ void forward(Group &g, const Machine &m) {
         out.fuse(ot, rb, task).parallel(task);
     across_lanes(out, o, t.lanes);
     finish_tile(g, y, r, LoopLevel(out, rt), t);
-    // The padding of the last panel is computed with, unless there is a bias: it has none.
-    const bool masked = ragged && g.func("b").defined();
+    // The padding of the last panel is computed with, and dropped: a bias is read past its end, where memory has room.
     // Of known extent, else its accumulators would be in memory.
-    if (ragged && !masked) y.bound_extent(y.args()[0], t.columns);
-    accumulate(y, t, m, masked ? TailStrategy::GuardWithIf : TailStrategy::Auto);
+    if (ragged) y.bound_extent(y.args()[0], t.columns);
+    accumulate(y, t, m);
     if (!in_pairs(g)) {
         if (panel && g.tunables("prefetch", m.registers >= 32, {0, 1})) g.passes["prefetch_ahead 2"] = prefetch_ahead;
         return;

@@ -23,6 +23,9 @@ int usable_cores() { return std::max(1, int(core_numbers().size())); }
 
 namespace {
 
+/// A kernel's tile may read so many bytes past the end of an array: four vectors. What comes of them is dropped.
+constexpr size_t read_past_end = 256;
+
 class CpuDevice : public Device {
 public:
     CpuDevice(int threads, std::vector<int> cores) : scheduler_(threads, std::move(cores)) {}
@@ -39,7 +42,7 @@ public:
         auto at = (reinterpret_cast<uintptr_t>(p) + huge - 1) / huge * huge;
         auto start = reinterpret_cast<uintptr_t>(p), end = start + bytes + huge;
         if (at > start) munmap(p, at - start);
-        size_t keep = (bytes + page - 1) / page * page;
+        size_t keep = (bytes + read_past_end + page - 1) / page * page;
         if (end > at + keep) munmap(reinterpret_cast<void *>(at + keep), end - at - keep);
         madvise(reinterpret_cast<void *>(at), keep, MADV_HUGEPAGE);
         return {reinterpret_cast<void *>(at), keep};
