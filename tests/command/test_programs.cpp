@@ -131,8 +131,9 @@ TEST_CASE("programs: the step after a pass of the compiler, as text; an unknown 
     CHECK(text.find("h.0.mlp.c_fc.weight@0") != std::string::npos);
     CHECK(text.find("after the pass fuse") == std::string::npos);
     CHECK(step_text(gpt, small, "all").find("after the pass fuse\n") != std::string::npos);
-    CHECK_ERROR(step_text(gpt, small, "fusion"),
-                "--ir is 'fusion', expected all or lines or trace or simplify or find-products or freeze or chunk-head");
+    CHECK_ERROR(
+        step_text(gpt, small, "fusion"),
+        "--ir is 'fusion', expected all or lines or trace or simplify or find-products or freeze or chunk-head");
     Fake fake("echo oops >&2; exit 1");
     CHECK_ERROR(step_text(fake.program, {}, "all"), "fake did not show its step");
 }
