@@ -378,8 +378,8 @@ int run_explain(const std::vector<std::string> &arguments) {
     std::optional<Roof> roof;
     if (bundle->plan.device == "cpu") roof = {measure_peak(s, threads), measure_bandwidth(threads)};
     std::optional<SearchRecords> records;
-    if (roof && fs::exists(SearchRecords::file(s.cache)))
-        records.emplace(s.cache, search_machine(threads_of_worker(s, core_numbers())));
+    if (const fs::path folder = Cache(s.cache).folder(); roof && fs::exists(SearchRecords::file(folder)))
+        records.emplace(folder, search_machine(threads_of_worker(s, core_numbers())));
     CostModel::Measured measured;
     if (records) measured = [&](const std::string &key) { return records->time_of(key); };
     std::optional<LaunchReport> launches;
