@@ -207,8 +207,7 @@ private:
         if (trainer().scales_loss()) e.loss_scale = result.loss_scale;
         record(e);
         emit(to_json(e));
-        // After the first step, which should not wait for it.
-        if (peak_ == 0) peak_ = session_->measure_peak(s_);
+        if (peak_ == 0) peak_ = session_->measure_peak(s_);  // after the first step, which should not wait for it
         show(e);
         if (s_.give_up_after && withheld >= s_.give_up_after) give_up(step);
         if (s_.give_up_after && result.low_scale_in_a_row >= s_.give_up_after) give_up_scaling(result);
