@@ -18,6 +18,7 @@ public:
     std::map<std::string, double> times;                          ///< of a kernel with these numbers; 1: not here
     std::map<std::string, std::string> wrong;                     ///< why one is refused, when it is made or run
     std::set<std::string> other_bits, lucky;                      ///< lucky: fast once
+    std::map<std::string, double> limits;                         ///< of inner loops; none: not known
     std::string unsure;                                           ///< of all kernels
     bool busy = false;                                            ///< the machine
     std::map<std::string, double> steps;                          ///< of lines, as a whole
@@ -59,7 +60,8 @@ public:
         for (const std::string &n : numbers) {
             made.push_back(n);
             const bool dies = wrong.count(n) && wrong.at(n).starts_with("compiler");
-            list.push_back({"folder", k.symbol + " " + n, dies ? wrong.at(n) : "", unsure});
+            list.push_back(
+                {"folder", k.symbol + " " + n, dies ? wrong.at(n) : "", unsure, limits.count(n) ? limits.at(n) : 0});
             tell(list.size() - 1, list.back());
         }
         return list;

@@ -94,6 +94,25 @@ TEST_CASE("cost model: what a dialect computes is known by the dialect and its a
     CHECK(cost_key(k) == "dialect onednn forward float32:4:8");
 }
 
+TEST_CASE("cost model: of kernels that compute alike, the one whose inner loops allow less takes longer") {
+    Steps s;
+    s.call("h.0.up", "up", "Linear", 2e9, 1e8);
+    const std::map<std::string, double> limits = {{"up", 0.8}, {"narrow", 0.4}};
+    CostModel m(roof, known({{"up", 4}}), known(limits));
+    m.learn(s.plan, step_calls(s.plan, 1));
+    Steps other;
+    other.call("h.0.up", "narrow", "Linear", 2e9, 1e8)
+        .call("h.0.up", "unread", "Linear", 2e9, 1e8)
+        .call("h.0.up", "narrow", "Linear", 1e8, 16e9);
+    const auto cost = [&](const CostModel &model, size_t i) {
+        return model.cost(other.plan, other.plan.plans["forward"][i]).seconds;
+    };
+    CHECK(cost(m, 0) == doctest::Approx(8));             // half of the limit
+    CHECK(cost(m, 1) == doctest::Approx(4));             // as those alike, whatever their limit
+    CHECK(cost(m, 2) == doctest::Approx(4 * 16 / 2.5));  // memory decides, and loops' limits do not
+    CHECK(cost(CostModel(roof, {}, known(limits)), 0) == doctest::Approx(5));  // nothing was timed
+}
+
 TEST_CASE("explain --diff: which times were measured and which are predicted, by kernel and in sum") {
     Steps a, b;
     a.call("h.0.up", "up", "Linear", 2e9, 1e9).call("h.1.up", "up", "Linear", 2e9, 1e9);

@@ -126,6 +126,27 @@ TEST_CASE("search: what won on other machines is tried first, what was refused t
     CHECK(d.of("rows=2").refused.empty());
 }
 
+TEST_CASE("search: where no machine knows better, those come first whose inner loops allow most") {
+    const auto rows = [](const Fixture &f) {
+        Strings list = f.measurer.timed;
+        std::erase_if(list, [](const std::string &n) { return !n.starts_with("rows="); });
+        return list;
+    };
+    Fixture f;
+    f.measurer.limits = {{"", 0.8}, {"rows=2", 0.4}, {"rows=4", 0.9}, {"rows=6", 0.96}};
+    const Done d = f.run();
+    CHECK(rows(f) == Strings{"rows=6", "rows=4", "rows=2"});
+    CHECK(d.of("rows=2").predicted == doctest::Approx(2));
+    CHECK(d.of("columns=16").predicted == 0);  // its loops were not read
+
+    Fixture other;
+    other.measurer.limits = f.measurer.limits;
+    SearchRecords(other.folder.path, {"another machine", 2})
+        .remember({"product", "cryolite_7", "rows=2"}, {.ratio = 0.5, .same_bits = true});
+    other.run();
+    CHECK(rows(other) == Strings{"rows=2", "rows=6", "rows=4"});
+}
+
 TEST_CASE("search: what is refused when it is compiled is kept before any other is timed") {
     Fixture f;
     f.measurer.wrong = {{"rows=6", "compiler: it aborts"}};

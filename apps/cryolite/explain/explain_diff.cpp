@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "apps/cryolite/explain/loops/port_limit.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/step_questions.h"
 #include "apps/cryolite/session/tuned_lines.h"
@@ -70,8 +71,8 @@ void KernelWork::add(const KernelWork &w) {
 }
 
 StepDifference difference_of(const Plan &before, const Plan &after, int accumulate, const Roof &roof,
-                             const CostModel::Measured &measured) {
-    CostModel model(roof, measured);
+                             const CostModel::Measured &measured, const CostModel::Limit &limit) {
+    CostModel model(roof, measured, limit);
     for (const Plan *plan : {&before, &after}) model.learn(*plan, step_calls(*plan, accumulate));
     ByKernel a = work_of(before, accumulate, roof, model), b = work_of(after, accumulate, roof, model);
     StepDifference d{.rows = {}, .before = total(a), .after = total(b)};
@@ -111,9 +112,9 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
     const Cache cache(s.cache);
     std::optional<SearchRecords> records;
     if (fs::exists(SearchRecords::file(cache.folder()))) records.emplace(cache.folder(), search_machine(threads));
-    const StepDifference d = difference_of(plans[0], plans[1], s.accumulate, roof, [&](const std::string &key) {
-        return records ? records->time_of(key) : std::nullopt;
-    });
+    const auto measured = [&](const std::string &key) { return records ? records->time_of(key) : std::nullopt; };
+    const StepDifference d =
+        difference_of(plans[0], plans[1], s.accumulate, roof, measured, PortLimit(cache.kernels()));
     const int64_t memory_a = memory_of(plans[0]), memory_b = memory_of(plans[1]);
     if (s.json) {
         json j = {{"files", files},

@@ -33,7 +33,7 @@ struct StepDifference {
 
 /// By a cost model that learns from what was measured of either.
 StepDifference difference_of(const Plan &before, const Plan &after, int accumulate, const Roof &roof,
-                             const CostModel::Measured &measured);
+                             const CostModel::Measured &measured, const CostModel::Limit &limit = {});
 
 /// As a table, in which a predicted time has a tilde.
 std::string text_of(const StepDifference &d);

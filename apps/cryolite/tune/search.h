@@ -76,6 +76,7 @@ struct MadeKernel {
     std::string symbol;
     std::string refused;      ///< why there is none
     std::string unsure = {};  ///< why it was not compared with the unscheduled kernel
+    double limit = 0;         ///< share of the peak that its inner loops allow; 0: not known
 };
 
 /// Times of a candidate and of what it is to beat, run in turn.
@@ -118,7 +119,9 @@ struct SearchNews {
     std::string of{};         ///< the kernel, or the line
     std::string candidate{};  ///< the numbers
     double share = 0, ratio = 0;
-    double predicted = 0;           ///< of a line: the step's time as the sum of its kernels', before those were timed
+    /// Of a line: the step's time as the sum of its kernels', before those were timed. Of numbers: the kernel's time, by
+    /// the limit of its inner loops; 0: not known.
+    double predicted = 0;
     double roof = 0, roof_now = 0;  ///< of the kernel: as it was shipped, and as it is best
     double step = 1;                ///< the step's time with all that was taken, as part of the shipped one's
     std::string refused{};
@@ -173,8 +176,8 @@ public:
 private:
     struct Trial {
         LoopNumbers numbers;
-        MadeKernel made;
-        CandidateRecord record;
+        MadeKernel made{};
+        CandidateRecord record{};
     };
     /// A legal line that was not tried yet.
     struct Open {
@@ -222,7 +225,7 @@ private:
     };
     Outlook outlook(const SearchKernel &k) const;
     double promise(const SearchKernel &k) const;
-    void sort_by_elsewhere(const SearchKernel &k, std::vector<LoopNumbers> &candidates) const;
+    void sort_by_promise(const SearchKernel &k, const MadeKernel &incumbent, std::vector<Trial> &trials) const;
     std::vector<Trial> try_all(const SearchKernel &k, const MadeKernel &incumbent,
                                const std::vector<LoopNumbers> &candidates, SearchNews &news);
     bool wins_again(const SearchKernel &k, const MadeKernel &incumbent, const Trial &t);

@@ -141,7 +141,6 @@ Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNu
         for (size_t n = 0; n < numbers.size() && !over(); n++) {
             std::vector<LoopNumbers> candidates = neighbours(k, best.numbers, numbers[n]);
             std::erase_if(candidates, [&](const LoopNumbers &c) { return !seen.insert(text_of(c)).second; });
-            sort_by_elsewhere(k, candidates);
             news.left = int(candidates.size()) + candidates_of(std::span(numbers).subspan(n + 1));
             std::vector<Trial> trials = try_all(k, incumbent, candidates, news);
             std::ranges::sort(trials, {}, [](const Trial &t) { return t.record.ratio; });
@@ -156,14 +155,24 @@ Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNu
     return best;
 }
 
-/// Those that won elsewhere come first, those that were refused there last: time may be out before all are tried.
-void Search::sort_by_elsewhere(const SearchKernel &k, std::vector<LoopNumbers> &candidates) const {
+namespace {
+/// By what their inner loops allow.
+double predicted_ratio(const MadeKernel &before, const MadeKernel &after) {
+    return before.limit > 0 && after.limit > 0 ? before.limit / after.limit : 0;
+}
+}  // namespace
+
+/// Those that won elsewhere come first, those that were refused there last; of others those whose inner loops allow most.
+/// Time may be out before all are tried.
+void Search::sort_by_promise(const SearchKernel &k, const MadeKernel &incumbent, std::vector<Trial> &trials) const {
     std::map<std::string, double> rank;
-    for (const LoopNumbers &n : candidates) {
-        const SearchRecords::Elsewhere e = records_.elsewhere(k.algorithm, text_of(n));
-        rank[text_of(n)] = e.ratio.value_or(e.refused ? INFINITY : 1);
+    for (const Trial &t : trials) {
+        const std::string text = text_of(t.numbers);
+        const SearchRecords::Elsewhere e = records_.elsewhere(k.algorithm, text);
+        const double predicted = predicted_ratio(incumbent, t.made);
+        rank[text] = e.ratio.value_or(e.refused ? INFINITY : predicted > 0 ? predicted : 1);
     }
-    std::ranges::stable_sort(candidates, {}, [&](const LoopNumbers &n) { return rank.at(text_of(n)); });
+    std::ranges::stable_sort(trials, {}, [&](const Trial &t) { return rank.at(text_of(t.numbers)); });
 }
 
 std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKernel &incumbent,
@@ -184,12 +193,15 @@ std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKern
     };
     std::vector<MadeKernel> made;
     if (!unknown.empty()) made = measurer_.make(k, unknown, keep_refused);
+    for (Trial &t : trials)
+        if (const auto at = std::ranges::find(unknown, text_of(t.numbers)); at != unknown.end())
+            t.made = made.at(size_t(at - unknown.begin()));
+    sort_by_promise(k, incumbent, trials);
     for (Trial &t : trials) {
         if (over()) return t.record = {}, std::vector<Trial>(trials.begin(), trials.begin() + (&t - trials.data()));
         const std::string text = text_of(t.numbers);
-        const auto at = std::ranges::find(unknown, text);
         news.known = t.record.ratio > 0 || !t.record.refused.empty();
-        if (at != unknown.end()) t.made = made.at(size_t(at - unknown.begin()));
+        news.predicted = predicted_ratio(incumbent, t.made);
         if (!news.known) {
             Timing timing{.before = 1, .after = 1, .same_bits = true, .refused = t.made.refused};
             if (t.made.refused.empty() && t.made.symbol != incumbent.symbol)  // else its number changes nothing here

@@ -69,11 +69,12 @@ std::string search_row(const SearchNews &n, double seconds_left) {
 }
 
 std::string live_line(const SearchNews &n, double seconds_left) {
+    const std::string predicted = n.predicted > 0 ? fmt::format(", predicted {:.3f}", n.predicted) : "";
     return fmt::format("{} ({:.1f} % of the step, {:.0f} % of the roofline, now {:.0f} %): {} tried, {} left, {} "
                        "refused; {} -> {}; step {:+.1f} %; {} left",
                        without_tail(n.of), 100 * n.share, 100 * n.roof, 100 * n.roof_now, n.tried, n.left, n.refusals,
                        n.candidate,
-                       n.refused.empty() ? fmt::format("{:.3f} of the time", n.ratio)
+                       n.refused.empty() ? fmt::format("{:.3f} of the time{}", n.ratio, predicted)
                                          : "refused: " + without_tail(first_line(n.refused)),
                        gain(n), clock_text(std::max(0.0, seconds_left)));
 }

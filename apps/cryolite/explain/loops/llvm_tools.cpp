@@ -18,6 +18,7 @@ namespace {
 
 constexpr int oldest = 19, newest = 30;  // older ones lack models of processors of these days, or have them in parts
 constexpr double time_limit = 120;
+constexpr int iterations = 32;  // of a simulated loop, so that its beginning hardly counts
 
 bool on_path(const std::string &command) {
     const char *path = std::getenv("PATH");
@@ -92,18 +93,22 @@ std::vector<LoopSpeed> predict(const LlvmTools &tools, const std::vector<SumLoop
     const TemporaryFolder folder(fs::temp_directory_path() / "cryolite-loops");
     const fs::path file = folder.path() / "loops.s";
     write_file_atomic(file, text);
-    const std::string output = run({tools.mca, "-mtriple=x86_64", "-mcpu=" + processor, "--json", "--iterations=1",
-                                    "--instruction-info=0", "--resource-pressure=0", file},
-                                   fmt::format("{} loops for {}", loops.size(), processor));
+    const std::string output =
+        run({tools.mca, "-mtriple=x86_64", "-mcpu=" + processor, "--json", fmt::format("--iterations={}", iterations),
+             "--instruction-info=0", "--resource-pressure=0", file},
+            fmt::format("{} loops for {}", loops.size(), processor));
     std::vector<LoopSpeed> speeds;
     try {
         const json j = json::parse(output);
         const json &regions = j.at("CodeRegions");
         for (size_t i = 0; i < loops.size(); i++) {
-            auto cycles = [&](size_t k) {
-                return regions.at(k).at("SummaryView").at("BlockRThroughput").get<double>();
+            auto of_region = [&](size_t k, const char *what) {
+                return regions.at(k).at("SummaryView").at(what).get<double>();
             };
-            speeds.push_back({j.at("TargetInfo").at("CPUName"), cycles(2 * i), cycles(2 * i + 1)});
+            speeds.push_back({.processor = j.at("TargetInfo").at("CPUName"),
+                              .cycles = of_region(2 * i, "BlockRThroughput"),
+                              .fma_cycles = of_region(2 * i + 1, "BlockRThroughput"),
+                              .run_cycles = of_region(2 * i, "TotalCycles") / iterations});
         }
     } catch (const json::exception &e) {
         fail("{} printed something else than expected ({}): {}", tools.mca, e.what(), last_lines(output));

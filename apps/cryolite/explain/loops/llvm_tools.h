@@ -27,6 +27,7 @@ struct LoopSpeed {
     std::string processor;  ///< as LLVM calls it
     double cycles = 0;      ///< of the whole loop
     double fma_cycles = 0;  ///< of its multiply-adds alone: no schedule is faster
+    double run_cycles = 0;  ///< of the whole loop where sums wait for the sums before them, too
     double share() const { return fma_cycles / cycles; }
 };
 

@@ -43,7 +43,7 @@ ProgramMeasurer::ProgramMeasurer(const Program &program, const TrainSettings &se
     : program_(program), settings_(settings), cache_(cache), work_(std::move(work)),
       self_(fs::read_symlink("/proc/self/exe")), threads_(threads),
       base_(std::move(base)), roof_{measure_peak(settings, threads), measure_bandwidth(threads)},
-      measured_(std::move(measured)) {}
+      measured_(std::move(measured)), limit_(cache.kernels()) {}
 
 BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     BundleRequest r = bundle_request(settings_);
@@ -120,7 +120,7 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
 
 /// Of a step without its own measured kernels, those of this one tell how near to the roofline such kernels come.
 CostModel ProgramMeasurer::model_of(const Plan &plan) const {
-    CostModel model(roof_, measured_);
+    CostModel model(roof_, measured_, limit_);
     model.learn(plan, step_calls(plan, settings_.accumulate));
     return model;
 }
@@ -253,6 +253,8 @@ std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const 
     if (!r.ok())
         for (MadeKernel &m : made)
             if (!m.refused.empty() && m.symbol.empty()) m.refused = reason_of(r);
+    for (MadeKernel &m : made)
+        if (m.refused.empty()) m.limit = limit_(m.symbol).value_or(0);
     return made;
 }
 

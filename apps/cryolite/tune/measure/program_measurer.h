@@ -3,6 +3,7 @@
 // which times them.
 
 #include "apps/cryolite/session/settings.h"
+#include "apps/cryolite/explain/loops/port_limit.h"
 #include "apps/cryolite/report/cost_model.h"
 #include "apps/cryolite/tune/search_page.h"
 #include "client/programs.h"
@@ -42,6 +43,7 @@ private:
     const std::string base_;
     const Roof roof_;
     const CostModel::Measured measured_;
+    const PortLimit limit_;
     int made_ = 0;
     mutable bool said_waiting_ = false;
 

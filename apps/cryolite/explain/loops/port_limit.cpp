@@ -1,0 +1,35 @@
+#include "apps/cryolite/explain/loops/port_limit.h"
+
+#include "runtime/system/process.h"
+
+namespace cryolite {
+
+namespace {
+constexpr std::string_view prefix = "cryolite_";  // of a kernel's symbol, before its key
+}
+
+std::optional<double> PortLimit::operator()(const std::string &symbol) const {
+    if (!tools_ || !symbol.starts_with(prefix)) return std::nullopt;
+    const auto [at, is_new] = known_.try_emplace(symbol);
+    if (is_new) at->second = read(symbol);
+    return at->second;
+}
+
+/// A kernel that the tools cannot read orders nothing: it is timed all the same.
+std::optional<double> PortLimit::read(const std::string &symbol) const {
+    const fs::path object = kernels_ / (symbol.substr(prefix.size()) + ".o");
+    std::error_code error;
+    if (!fs::is_regular_file(object, error)) return std::nullopt;
+    try {
+        double cycles = 0, of_sums = 0;
+        for (const LoopSpeed &s : predict(*tools_, main_loops(sum_loops(*tools_, object), symbol)))
+            cycles += s.run_cycles, of_sums += s.fma_cycles;
+        if (cycles > 0) return of_sums / cycles;
+    } catch (const Interrupted &) {
+        throw;
+    } catch (const Error &) {
+    }
+    return std::nullopt;
+}
+
+}  // namespace cryolite
