@@ -51,6 +51,18 @@ timeout 100 "$command" explain gpt "${model[@]}" --clip 0 --diff stored.schedule
 grep -q 'next(h.\*.mlp.c_fc.weight)' out && grep -q 'the whole step$' out || fail "what a line buys: $(cat out)"
 tail -1 out | grep -q '^[1-9][0-9]* of [0-9]* calls have a time that was measured' || fail "the search's times are not taken: $(cat out)"
 
+if command -v llvm-mca-19 > /dev/null; then # inner loops are read where they are compiled, whether they were timed or not
+    echo 'loops(h.*.mlp.c_fc, forward): columns=16 rows=2;' > narrow.schedule
+    train --out narrow --tuned none --schedule narrow.schedule || fail "a narrow tile: $(cat err)"
+    timeout 100 "$command" explain gpt "${model[@]}" --clip 0 --diff fused.schedule narrow.schedule --json > out 2> err || fail "--diff: $(cat err)"
+    python3 - << 'END2' || fail "a narrow tile is not predicted to be slower: $(cat out)"
+import json
+row = [k for k in json.load(open('out'))['kernels'] if k['name'].startswith('h.*.mlp.c_fc')][0]
+assert row['after']['bytes'] == row['before']['bytes']
+assert row['after']['seconds'] > 1.1 * row['before']['seconds'], row
+END2
+fi
+
 tune gpt "${model[@]}" --for 40s --check-model 2 --json || fail "--check-model: $(cat err)"
 grep -q '"event":"checked".*"kernels":' out && tail -1 out | grep -q '"counted":.*"event":"model"' || fail "its events: $(tail -3 out)"
 
