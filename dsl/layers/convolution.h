@@ -41,7 +41,10 @@ struct Conv2D : Layer {
         if (x[0] != in) fail("[{}] input has {} channels, expected {}", path, x[0], in);
         return window.output(path, x).with(0, out);
     }
-    double flops(const Shape &x) const override { return 2.0 * double(shape(x).size()) * (in / groups * size * size); }
+    double flops(const Shape &x) const override {
+        const int products = in / groups * size * size;
+        return 2.0 * double(shape(x).size()) * products;
+    }
 
     Func forward(Array x) override {
         Func y("y"), padded = window.zero_outside(x, "padded");
