@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "bundle/error.h"
 #include "bundle/range.h"
-#include "dsl/error.h"
 
 namespace cryolite {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite {
 

@@ -1,6 +1,6 @@
 #include "schedules/group.h"
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 #include "schedules/views.h"
 
 namespace cryolite {

@@ -5,7 +5,7 @@
 
 #include <fmt/ranges.h>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite {
 

@@ -14,7 +14,7 @@
 #include <ctime>
 #include <new>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite::compiler {
 

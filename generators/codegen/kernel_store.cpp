@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 #include "generators/lowering/hash.h"
 
 namespace cryolite::compiler {

@@ -1,8 +1,8 @@
 #include "generators/driver/machine_for.h"
 
+#include "bundle/error.h"
 #include "bundle/flops.h"
 #include "bundle/target.h"
-#include "dsl/error.h"
 
 namespace cryolite::compiler {
 

@@ -1,6 +1,6 @@
 #include "generators/driver/step_arguments.h"
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite::compiler {
 

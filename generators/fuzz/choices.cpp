@@ -4,7 +4,7 @@
 #include <charconv>
 #include <sstream>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite::fuzz {
 

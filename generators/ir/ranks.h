@@ -1,7 +1,7 @@
 #pragma once
 // In how many dimensions kernels see their values.
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 #include "generators/ir/program.h"
 
 namespace cryolite::ir {

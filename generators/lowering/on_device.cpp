@@ -1,6 +1,6 @@
 #include "generators/lowering/on_device.h"
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite::compiler {
 

@@ -1,6 +1,6 @@
 #include "generators/lowering/temporaries.h"
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite::compiler {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 #include "generators/ir/program.h"
 
 namespace cryolite::compiler {

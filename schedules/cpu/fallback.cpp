@@ -7,7 +7,7 @@
 #include <cctype>
 #include <filesystem>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite {
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite::test {
 

@@ -1,6 +1,6 @@
 #include "generators/lowering/expressions/narrow_words.h"
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 
 namespace cryolite::compiler {
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "dsl/error.h"
+#include "bundle/error.h"
 #include "schedules/views.h"
 
 namespace cryolite::compiler {

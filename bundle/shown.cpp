@@ -1,4 +1,6 @@
-#include "runtime/io/error.h"
+#include "bundle/shown.h"
+
+#include <fmt/format.h>
 
 namespace cryolite {
 
