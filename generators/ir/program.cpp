@@ -16,12 +16,6 @@ std::string DataType::str() const {
     return kinds[kind] + std::to_string(bits);
 }
 
-const char *role_name(Role role) {
-    static const char *names[] = {"input", "parameter",  "state", "gradient", "activation", "scalars",     "norms",
-                                  "scale", "master_low", "count", "share",    "master",     "loss_scaler", "partial"};
-    return names[int(role)];
-}
-
 const char *kind_name(const Op &op) {
     static const char *names[] = {"forward", "input-grad", "param-grad", "add-adjoints", "norm",
                                   "scale",   "update",     "reduce",     "next-state",   "loss-scale"};

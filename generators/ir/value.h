@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "bundle/role.h"
 #include "dsl/shape.h"
 #include "generators/ir/ids.h"
 #include "schedules/layout.h"
@@ -29,23 +30,7 @@ inline bool is_narrow(const DataType &t) {
     return t.bits == 16 && (t.kind == DataType::floating || t.kind == DataType::bfloat);
 }
 
-enum class Role {
-    input,
-    parameter,
-    state,
-    gradient,
-    activation,
-    scalars,
-    norms,
-    scale,
-    master_low,
-    count,
-    share,
-    master,
-    loss_scaler,
-    partial
-};
-const char *role_name(Role role);
+using cryolite::Role;
 
 struct Value {
     std::string name;

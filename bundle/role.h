@@ -1,0 +1,30 @@
+#pragma once
+// What an array of a step is for: docs/plan.md says how long each lives.
+
+#include <string_view>
+
+namespace cryolite {
+
+enum class Role {
+    input,
+    parameter,
+    state,
+    gradient,
+    activation,
+    scalars,
+    norms,
+    scale,
+    master_low,
+    count,
+    share,
+    master,
+    loss_scaler,
+    partial
+};
+
+/// As the plan's file spells it: "master_low".
+const char *role_name(Role role);
+/// Throws an Error: there is no such role.
+Role role_named(std::string_view name);
+
+}  // namespace cryolite
