@@ -10,12 +10,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bundle/plan.h"
 #include "client/user_program.h"
 #include "client/without_compiler.h"
 #include "runtime/io/error.h"
 #include "runtime/system/process.h"
 #include "runtime/system/streams.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
 

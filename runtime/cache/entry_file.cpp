@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bundle/plan.h"
 #include "runtime/io/error.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
 

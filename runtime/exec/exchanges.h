@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "bundle/plan.h"
 #include "runtime/collective/collective.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
 

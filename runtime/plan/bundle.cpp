@@ -28,6 +28,8 @@ Plan plan_of(const OpenFiles &files, const std::map<std::string, DialectChoice> 
 
 }  // namespace
 
+Plan load_plan(const fs::path &path) { return Plan::parse(read_file(path), path.string()); }
+
 Bundle::Bundle(const fs::path &folder, const std::map<std::string, DialectChoice> &dialects)
     : Bundle(files_in(folder), dialects) {}
 

@@ -4,10 +4,13 @@
 #include <optional>
 #include <vector>
 
+#include "bundle/plan.h"
 #include "runtime/plan/library.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
+
+/// Reads and checks a plan; errors name the file and what is wrong in it.
+Plan load_plan(const fs::path &path);
 
 /// What a generator emitted: a plan and a shared library of kernels.
 class Bundle {

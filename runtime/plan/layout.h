@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "runtime/plan/plan.h"
+#include "bundle/plan.h"
 
 namespace cryolite {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/plan/plan.h"
+#include "bundle/plan.h"
 
 namespace cryolite {
 

@@ -4,8 +4,8 @@
 
 #include <span>
 
+#include "bundle/plan.h"
 #include "runtime/io/error.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
 

@@ -3,11 +3,12 @@
 
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/step_questions.h"
+#include "bundle/plan.h"
 #include "client/user_program.h"
 #include "client/without_compiler.h"
 #include "runtime/io/error.h"
+#include "runtime/plan/bundle.h"
 #include "runtime/system/process.h"
-#include "runtime/plan/plan.h"
 #include "tests/runtime/scratch.h"
 
 #include <stdlib.h>
@@ -103,7 +104,7 @@ TEST_CASE("programs: a bundle that another version wrote is built again") {
     // A program that is of another version itself is an error, not a loop.
     Fake other(
         R"(echo '{"done":3,"total":3,"cached":1}'; echo '{"format":4}' > "$2/plan.json"; echo > "$2/kernels.so")");
-    CHECK_ERROR(Plan::load(other.get().folder / "plan.json"), "its format is 4, expected 5");
+    CHECK_ERROR(load_plan(other.get().folder / "plan.json"), "its format is 4, expected 5");
 }
 
 TEST_CASE("programs: an optimizer that the program does not know is refused, with those it does") {

@@ -1,5 +1,5 @@
+#include "bundle/plan.h"
 #include "runtime/plan/layout.h"
-#include "runtime/plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace cryolite;

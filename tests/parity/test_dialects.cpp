@@ -110,7 +110,7 @@ TEST_CASE("dialects: a plan whose product does not fit its arguments is refused"
         write_file_atomic(folder / "plan.json", bad, 0600);
         std::string error;
         try {
-            Plan::load(folder / "plan.json");
+            load_plan(folder / "plan.json");
         } catch (const Error &e) {
             error = e.what();
         }

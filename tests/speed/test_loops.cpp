@@ -2,8 +2,8 @@
 // them depends on no clock. Kernels for processors that are not here are compiled, not run.
 
 #include "apps/cryolite/explain/loops/llvm_tools.h"
+#include "runtime/plan/bundle.h"
 #include "runtime/system/process.h"
-#include "runtime/plan/plan.h"
 #include "tests/runtime/scratch.h"
 #include "tests/support/slow.h"
 
@@ -57,7 +57,7 @@ Plan compile(const Processor &p, const Model &model, const std::vector<std::stri
     const ProcessResult result = run_process(options);
     CAPTURE(result.errors);
     REQUIRE(result.ok());
-    return Plan::load(bundle / "plan.json");
+    return load_plan(bundle / "plan.json");
 }
 
 /// The share of the multiply-adds' limit that a loop must reach. Products in bf16 are judged as dot products; where

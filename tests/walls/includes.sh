@@ -32,7 +32,7 @@ only() {
         "# *include *\"(${may#|})" "$folder"
 }
 
-only bundle bundle/ dialects/table.h
+only bundle bundle/ dialects/table.h dialects/product.h
 only dsl dsl/ bundle/
 only schedules dsl/ schedules/ dialects/names.h bundle/
 only generators dsl/ schedules/ generators/ dialects/product.h dialects/table.h bundle/
@@ -53,7 +53,7 @@ for folder in command speed; do
 done
 only tests/faults tests/faults/
 only tests/cuda tests/cuda/
-only tests/fuzz runtime/ apps/cryolite/ tests/fuzz/
+only tests/fuzz bundle/ runtime/ apps/cryolite/ tests/fuzz/
 only tests/programs generators/cryolite.h tests/support/curves.h
 
 # Inside of the compiler: ir <- passes <- lowering <- codegen <- checks <- driver. Of passes, lowering sees the program alone.

@@ -13,9 +13,9 @@ case $role in
     # The command, tests of the runtime: no compiler, and nothing that is loaded only where it is asked for.
     trains) forbidden='halide|llvm|libmpi|opencl|libcuda|libnccl' other='Halide::(Func|Internal|Pipeline)|cryolite::(compiler|LayerNorm|Step)\b' ;;
     # Generator programs: no runtime, no threads of OpenMP's beside the compiler's own.
-    compiles) forbidden='gomp|libomp|libmpi|opencl|libcuda|libnccl' other='cryolite::(Trainer|Executor|TaskScheduler|Plan|Cache)::' ;;
+    compiles) forbidden='gomp|libomp|libmpi|opencl|libcuda|libnccl' other='cryolite::(Trainer|Executor|TaskScheduler|Bundle|Cache)::' ;;
     # The library of MPI: what it stands for, and what the command has anyway.
-    mpi) forbidden='halide|llvm|gomp|libomp|opencl|libcuda|libnccl' other='Halide::(Func|Internal|Pipeline)|cryolite::(Trainer|Executor|TaskScheduler|Plan|Cache)::' ;;
+    mpi) forbidden='halide|llvm|gomp|libomp|opencl|libcuda|libnccl' other='Halide::(Func|Internal|Pipeline)|cryolite::(Trainer|Executor|TaskScheduler|Bundle|Cache)::' ;;
     *) echo "usage: libraries.sh trains|compiles|mpi PROGRAM..." >&2; exit 2 ;;
 esac
 for program; do

@@ -29,16 +29,16 @@ kept() { # kept FILE LINE
     kept+=("$file")
 }
 only='includes of this project only'
-broken bundle/a.h '#include "runtime/plan/plan.h"' "bundle $only"
+broken bundle/a.h '#include "runtime/plan/bundle.h"' "bundle $only"
 broken bundle/a.cpp '#include "dsl/shape.h"' "bundle $only"
 broken bundle/a.h '#include <Halide.h>' 'the contract of both halves sees nothing of Halide'
 for folder in dsl schedules generators runtime apps; do kept $folder/a.cpp '#include "bundle/step_config.h"'; done
 broken dsl/layers/a.h '#include "schedules/group.h"' "dsl $only"
-broken dsl/a.h '#include <runtime/plan/plan.h>' "dsl $only"
+broken dsl/a.h '#include <runtime/plan/bundle.h>' "dsl $only"
 broken dsl/a.h '#  include "error.h"' "dsl $only"
 broken schedules/cpu/a.cpp '#include "generators/passes/pass.h"' "schedules $only"
 broken schedules/a.h '#include "dialects/table.h"' "schedules $only"
-broken generators/a.cpp '#include "runtime/plan/plan.h"' "generators $only"
+broken generators/a.cpp '#include "runtime/plan/bundle.h"' "generators $only"
 broken generators/a.cpp '#include "apps/cryolite/cli/flags.h"' "generators $only"
 broken generators/ir/a.h '#include "dsl/layer.h"' "generators/ir $only"
 broken generators/ir/a.h '#include <Halide.h>' 'the step as data sees nothing of Halide'
@@ -57,7 +57,7 @@ broken apps/gpt/a.cpp '#include "apps/cryolite/cli/flags.h"' 'an app links clien
 broken client/a.cpp '#include "apps/cryolite/cli/flags.h"' "client $only"
 broken apps/digits/a.cpp '#include "tests/runtime/scratch.h"' "apps $only"
 for folder in layers schedules generators error support; do
-    broken tests/$folder/a.cpp '#include "runtime/plan/plan.h"' "tests/$folder $only"
+    broken tests/$folder/a.cpp '#include "runtime/plan/bundle.h"' "tests/$folder $only"
 done
 for folder in runtime parity; do broken tests/$folder/a.cpp '#include "apps/cryolite/cli/flags.h"' "tests/$folder $only"; done
 for folder in command speed; do broken tests/$folder/a.cpp '#include "dsl/shape.h"' "tests/$folder $only"; done
@@ -66,7 +66,7 @@ broken schedules/gpu/a.cpp '#include "schedules/cpu/loops.h"' "schedules/gpu $on
 broken schedules/cpu/a.cpp '#include "schedules/gpu/loops.h"' 'know nothing of those of a device'
 broken runtime/data/a.cpp '#include "runtime/train/trainer.h"' "runtime/data $only"
 broken runtime/collective/a.cpp '#include "runtime/device/device.h"' "runtime/collective $only"
-broken runtime/device/a.cpp '#include "runtime/plan/plan.h"' "runtime/device $only"
+broken runtime/device/a.cpp '#include "runtime/plan/bundle.h"' "runtime/device $only"
 broken runtime/device/cpu/a.cpp '#include "runtime/device/opencl/opencl_api.h"' 'of no other device'
 broken runtime/device/opencl/a.cpp '#include "runtime/device/cpu/cpu_device.h"' 'of no other device'
 broken runtime/device/cuda/a.cpp '#include "runtime/device/opencl/opencl_api.h"' 'of no other device'
@@ -80,7 +80,7 @@ broken runtime/a.cpp '#include <HalideRuntimeOpenCL.h>' "its runtime's header"
 broken runtime/device/opencl/a.cpp '#include <HalideRuntimeCuda.h>' "its runtime's header"
 kept runtime/device/opencl/a.cpp '#include <HalideRuntimeOpenCL.h>'
 kept runtime/device/cuda/a.cpp '#include <HalideRuntimeCuda.h>'
-broken dialects/a.cpp '#include "runtime/plan/plan.h"' "dialects $only"
+broken dialects/a.cpp '#include "runtime/plan/bundle.h"' "dialects $only"
 broken dialects/a.h '#include <Halide.h>' "a dialect sees its runtime's header"
 broken runtime/a.cpp '#include <oneapi/dnnl/dnnl.h>' 'known to its dialect alone'
 kept dialects/onednn/a.cpp '#include <oneapi/dnnl/dnnl.h>'

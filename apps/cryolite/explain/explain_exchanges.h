@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runtime/plan/plan.h"
+#include "bundle/plan.h"
 
 namespace cryolite {
 

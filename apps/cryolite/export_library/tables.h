@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "bundle/plan.h"
 #include "bundle/range.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "bundle/plan.h"
 #include "runtime/cache/cache.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "bundle/plan.h"
 #include "runtime/data/loader.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/plan.h"
+#include "bundle/plan.h"
 
 namespace cryolite {
 

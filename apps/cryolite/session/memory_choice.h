@@ -3,7 +3,7 @@
 
 #include "apps/cryolite/report/progress.h"
 #include "apps/cryolite/session/settings.h"
-#include "runtime/plan/plan.h"
+#include "bundle/plan.h"
 
 namespace cryolite {
 

@@ -3,8 +3,8 @@
 
 #include <optional>
 
+#include "bundle/plan.h"
 #include "client/programs.h"
-#include "runtime/plan/plan.h"
 
 namespace cryolite {
 

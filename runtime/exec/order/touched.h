@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "runtime/plan/plan.h"
+#include "bundle/plan.h"
 
 namespace cryolite {
 

@@ -1,10 +1,11 @@
-#include "runtime/plan/plan.h"
+#include "bundle/plan.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "runtime/io/error.h"
-#include "runtime/plan/plan_check.h"
+#include "bundle/error.h"
+#include "bundle/plan_check.h"
+#include "bundle/shown.h"
 
 namespace cryolite {
 
@@ -109,8 +110,6 @@ std::string Plan::format_of(const std::string &text) {
     const json j = json::parse(text, nullptr, false);
     return j.is_object() && j.contains("format") ? j["format"].dump() : "?";
 }
-
-Plan Plan::load(const fs::path &path) { return parse(read_file(path), path.string()); }
 
 Plan Plan::parse(const std::string &text, const std::string &origin) {
     Plan p;

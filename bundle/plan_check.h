@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/plan/plan.h"
+#include "bundle/plan.h"
 
 namespace cryolite {
 

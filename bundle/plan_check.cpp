@@ -1,13 +1,14 @@
-#include "runtime/plan/plan_check.h"
+#include "bundle/plan_check.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <set>
 
+#include "bundle/error.h"
 #include "bundle/loss_scale.h"
+#include "bundle/shown.h"
 #include "bundle/step_config.h"
-#include "runtime/io/error.h"
 
 namespace cryolite {
 

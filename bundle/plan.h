@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "dialects/product.h"
-#include "runtime/io/files.h"
 
 namespace cryolite {
 
@@ -146,8 +145,7 @@ struct Plan {
     static constexpr int mode_words = 5;  ///< of the input "mode": training, the seed in two, the step, parts before
     /// The format that a file's text says it has, "?" where it says none.
     static std::string format_of(const std::string &text);
-    /// Reads and checks a plan; errors name the file and what is wrong in it.
-    static Plan load(const fs::path &path);
+    /// Reads and checks a plan; errors name the file, `origin`, and what is wrong in it.
     static Plan parse(const std::string &text, const std::string &origin);
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.
     int find(const std::string &role, const std::string &name = "") const;
