@@ -42,7 +42,8 @@ std::vector<int> extents_of(const json &j) {
 
 PlanBuffer buffer_of(const json &j) {
     PlanBuffer b;
-    b.name = j.at("name"), b.role = j.at("role"), b.type = j.at("type"), b.bytes = whole<int64_t>(j.at("bytes"));
+    b.name = j.at("name"), b.role = role_named(j.at("role").get<std::string>()), b.type = j.at("type"),
+    b.bytes = whole<int64_t>(j.at("bytes"));
     b.shape = extents_of(j.at("shape"));
     b.offset = whole(j, "offset", int64_t{-1});
     b.parameter = whole(j, "parameter", -1), b.worker = whole(j, "worker", -1), b.level = whole(j, "level", -1);
@@ -166,7 +167,7 @@ void Plan::choose(const std::map<std::string, DialectChoice> &dialects) {
                 k.chosen = int(d - k.dialects.data()), k.loops = d->name;
 }
 
-int Plan::find(const std::string &role, const std::string &name) const {
+int Plan::find(Role role, const std::string &name) const {
     for (int b = 0; b < int(buffers.size()); b++)
         if (buffers[b].role == role && (name.empty() || buffers[b].name == name)) return b;
     return -1;
@@ -180,14 +181,15 @@ int Plan::scalar(const std::string &name) const {
 
 int Plan::master_of(int parameter) const {
     for (int b = 0; b < int(buffers.size()); b++)
-        if ((buffers[b].role == "master_low" || buffers[b].role == "master") && buffers[b].parameter == parameter)
+        if ((buffers[b].role == Role::master_low || buffers[b].role == Role::master) &&
+            buffers[b].parameter == parameter)
             return b;
     return -1;
 }
 
 int Plan::gradient_of(int parameter) const {
     for (int b = 0; b < int(buffers.size()); b++)
-        if (buffers[b].role == "gradient" && buffers[b].parameter == parameter) return b;
+        if (buffers[b].role == Role::gradient && buffers[b].parameter == parameter) return b;
     return -1;
 }
 
@@ -199,11 +201,11 @@ int64_t Plan::elements(const PlanCall &call, size_t argument) const {
 }
 
 std::map<std::string, int64_t> Plan::memory(int replicas) const {
-    std::map<std::string, int64_t> bytes = {{"activation", arena * replicas}};
+    std::map<std::string, int64_t> bytes = {{role_name(Role::activation), arena * replicas}};
     for (const PlanBuffer &b : buffers)
-        if (b.stored && b.role != "activation")
-            bytes[b.role] +=
-                b.bytes * (b.role == "gradient" || b.role == "input" || b.role == "partial" ? replicas : 1);
+        if (b.stored && b.role != Role::activation)
+            bytes[role_name(b.role)] +=
+                b.bytes * (b.role == Role::gradient || b.role == Role::input || b.role == Role::partial ? replicas : 1);
     return bytes;
 }
 
@@ -219,14 +221,14 @@ bool Plan::writes(const PlanCall &c, size_t argument) const {
 int64_t Plan::parameters() const {
     int64_t n = 0;
     for (const PlanBuffer &b : buffers)
-        if (b.role == "parameter" && !b.of_layer) n += b.elements();
+        if (b.role == Role::parameter && !b.of_layer) n += b.elements();
     return n;
 }
 
 int64_t Plan::trained_parameters() const {
     int64_t n = 0;
     for (const PlanBuffer &b : buffers)
-        if (b.role == "parameter" && !b.of_layer && b.frozen.empty()) n += b.elements();
+        if (b.role == Role::parameter && !b.of_layer && b.frozen.empty()) n += b.elements();
     return n;
 }
 

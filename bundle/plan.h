@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bundle/role.h"
 #include "dialects/product.h"
 
 namespace cryolite {
@@ -17,7 +18,9 @@ struct PanelLayout {
 };
 
 struct PlanBuffer {
-    std::string name, role, type;
+    std::string name;
+    Role role = Role::input;
+    std::string type;
     std::vector<int> shape;  ///< innermost extent first
     int64_t bytes = 0;       ///< in storage, padding included
     int64_t offset = -1;     ///< activations: place in the arena
@@ -148,7 +151,7 @@ struct Plan {
     /// Reads and checks a plan; errors name the file, `origin`, and what is wrong in it.
     static Plan parse(const std::string &text, const std::string &origin);
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.
-    int find(const std::string &role, const std::string &name = "") const;
+    int find(Role role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none
     /// The buffer that keeps all bits of a parameter: the low half of a split master, or the fp32 itself; -1: it has
     /// none beside it.

@@ -66,23 +66,24 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
         fail("'{}' is of parameter {}, worker {}", b.name, b.parameter, b.worker);
     if (b.parameter >= 0) buffer_at(p, b.parameter, b.name);
     // What the trainer moves between files or batches, of float or int32, and these.
-    if (b.role == "input" && (b.shape.empty() || b.elements() < 1 || b.bytes != 4 * b.elements()))
+    if (b.role == Role::input && (b.shape.empty() || b.elements() < 1 || b.bytes != 4 * b.elements()))
         fail("the input '{}' is [{}] in {} bytes", b.name, fmt::join(b.shape, ", "), b.bytes);
-    if (!b.constant.empty() && (b.role != "input" || b.type != "float32" || int64_t(b.constant.size()) != b.elements()))
+    if (!b.constant.empty() &&
+        (b.role != Role::input || b.type != "float32" || int64_t(b.constant.size()) != b.elements()))
         fail("'{}' has {} numbers for [{}]", b.name, b.constant.size(), fmt::join(b.shape, ", "));
-    if (b.role == "parameter" || b.role == "state")
+    if (b.role == Role::parameter || b.role == Role::state)
         if (const bool narrow = p.master_of(int(&b - p.buffers.data())) >= 0; element > (narrow ? 2 : 4))
             fail("'{}' has elements of {}{}", b.name, b.type, narrow ? " with a master beside it" : "");
-    if (b.role == "master")
+    if (b.role == Role::master)
         if (const PlanBuffer &w = buffer_at(p, b.parameter, b.name);
             b.type != "float32" || w.type != "float16" || b.stored_elements() != w.stored_elements())
             fail("'{}' is no master of '{}': {} in {} bytes for {} in {}", b.name, w.name, b.type, b.bytes, w.type,
                  w.bytes);
-    if (b.role == "partial")
+    if (b.role == Role::partial)
         if (const int g = p.gradient_of(b.parameter);
             g < 0 || b.type != "float32" || b.bytes != p.buffers[size_t(g)].bytes || b.level < 0 || !b.stored)
             fail("'{}' is no sum of gradients of parameter {}, over 2^{} parts", b.name, b.parameter, b.level);
-    if (b.role == "loss_scaler" && (b.elements() != 1 || b.bytes != 4))
+    if (b.role == Role::loss_scaler && (b.elements() != 1 || b.bytes != 4))
         fail("'{}' is [{}] in {} bytes", b.name, fmt::join(b.shape, ", "), b.bytes);
 }
 
@@ -102,7 +103,7 @@ void check_sum(const Plan &p, const PlanCall &c) {
     if (c.worker < 0 || c.args.size() != 1) fail("'{}' is no sum of one buffer for one worker", c.name);
     const PlanBuffer &b = buffer_at(p, c.args[0].buffer, c.name);
     const int64_t from = c.args[0].offset;
-    if (b.type != "float32" || b.role == "activation" || !counts(from) || c.sum > b.stored_elements() - from)
+    if (b.type != "float32" || b.role == Role::activation || !counts(from) || c.sum > b.stored_elements() - from)
         fail("'{}' reaches past the end of '{}', or cannot add it", c.name, b.name);
 }
 
@@ -112,9 +113,9 @@ void check_argument(const Plan &p, const PlanCall &c, const PlanCall::Bound &bou
         fail("'{}' takes '{}', which is {}, for {}", c.name, b.name, b.type, a.type);
     if (!counts(bound.offset) || elements_of(a.extents, c.name) > b.stored_elements() - bound.offset)
         fail("'{}' reaches past the end of '{}'", c.name, b.name);
-    if (b.role == "share" && (c.worker < 0 || b.worker < 0 || p.gradient_of(b.parameter) < 0))
+    if (b.role == Role::share && (c.worker < 0 || b.worker < 0 || p.gradient_of(b.parameter) < 0))
         fail("'{}' reads '{}', the gradient of no worker", c.name, b.name);
-    if (b.role == "activation" && (b.offset < 0 || b.bytes > p.arena - b.offset))
+    if (b.role == Role::activation && (b.offset < 0 || b.bytes > p.arena - b.offset))
         fail("'{}' lies outside of the arena", b.name);
 }
 
@@ -122,7 +123,7 @@ void check_argument(const Plan &p, const PlanCall &c, const PlanCall::Bound &bou
 void check_workspace(const Plan &p, const PlanCall &c) {
     if (c.workspace == -1) return;
     const PlanBuffer &b = buffer_at(p, c.workspace, c.name);
-    if (b.role != "activation" || b.offset < 0 || b.bytes > p.arena - b.offset)
+    if (b.role != Role::activation || b.offset < 0 || b.bytes > p.arena - b.offset)
         fail("'{}' has no workspace in '{}'", c.name, b.name);
 }
 
@@ -144,27 +145,28 @@ void check_evaluation(const Plan &p) {
     if (!terms.empty() && terms.size() != p.terms.size())
         fail("its evaluation tells {} of its {} losses", terms.size(), p.terms.size());
     for (int t : terms)
-        if (const PlanBuffer &b = buffer_at(p, t, "evaluation"); b.role != "activation" || b.type != "float32")
+        if (const PlanBuffer &b = buffer_at(p, t, "evaluation"); b.role != Role::activation || b.type != "float32")
             fail("its evaluation tells '{}', which is no result", b.name);
     const PlanBuffer &result = buffer_at(p, loss, "evaluation"), &w = buffer_at(p, weights, "evaluation");
-    const int targets = p.find("input", "targets");
-    if (result.role != "activation" || result.type != "float32" || !p.plans.contains("evaluate"))
+    const int targets = p.find(Role::input, "targets");
+    if (result.role != Role::activation || result.type != "float32" || !p.plans.contains("evaluate"))
         fail("its evaluation makes no loss");
-    if (w.role != "input" || w.type != "float32" || targets < 0 ||
+    if (w.role != Role::input || w.type != "float32" || targets < 0 ||
         w.elements() != p.buffers[size_t(targets)].elements())
         fail("its evaluation has no weight for each row of the targets");
 }
 
 /// The trainer takes the counters of the loss's scale to come right after it.
 void check_loss_scaler(const Plan &p) {
-    const int at = p.find("loss_scaler");
+    const int at = p.find(Role::loss_scaler);
     if (at < 0) return;
     static constexpr std::array<std::pair<const char *, const char *>, 3> expected{
         {{"loss_scale", "float32"}, {"good_steps", "int32"}, {"low_steps", "int32"}}};
     for (size_t k = 0; k < expected.size(); k++)
         if (const PlanBuffer &b = buffer_at(p, at + int(k), "loss_scaler");
-            b.role != "loss_scaler" || b.name != expected[k].first || b.type != expected[k].second)
-            fail("its scale of the loss has '{}', a {} of {}, for {}", b.name, b.role, b.type, expected[k].first);
+            b.role != Role::loss_scaler || b.name != expected[k].first || b.type != expected[k].second)
+            fail("its scale of the loss has '{}', a {} of {}, for {}", b.name, role_name(b.role), b.type,
+                 expected[k].first);
     for (const LossScaleNumber &n : loss_scale_numbers)
         if (p.scalar(n.name) < 0) fail("its scale of the loss has no {}", n.name);
 }
@@ -173,8 +175,8 @@ void check_loss_scaler(const Plan &p) {
 void check_ids(const Plan &p, const PlanIds &ids) {
     auto input_of = [&](int index, int64_t elements, const char *type) -> const PlanBuffer & {
         const PlanBuffer &b = buffer_at(p, index, ids.loss);
-        if (b.role != "input" || b.type != type || (elements && b.elements() != elements))
-            fail("'{}' takes '{}', which is a {} {} of {}", ids.loss, b.name, b.role, b.type, b.elements());
+        if (b.role != Role::input || b.type != type || (elements && b.elements() != elements))
+            fail("'{}' takes '{}', which is a {} {} of {}", ids.loss, b.name, role_name(b.role), b.type, b.elements());
         return b;
     };
     if (ids.classes < 0) fail("'{}' has {} classes", ids.loss, ids.classes);
@@ -188,14 +190,14 @@ void check_ids(const Plan &p, const PlanIds &ids) {
 
 /// What tells layers of a pass is written whole.
 void check_mode(const Plan &p) {
-    const int b = p.find("input", "mode");
+    const int b = p.find(Role::input, "mode");
     if (b >= 0 && (p.buffers[size_t(b)].type != "int32" || p.buffers[size_t(b)].elements() != Plan::mode_words))
         fail("its mode is [{}] of {}", fmt::join(p.buffers[size_t(b)].shape, ", "), p.buffers[size_t(b)].type);
 }
 
 /// The scalars are written by what is said of groups here alone.
 void check_groups(const Plan &p) {
-    const int b = p.find("scalars");
+    const int b = p.find(Role::scalars);
     const int64_t scalars = b < 0 ? 0 : p.buffers[size_t(b)].elements(), each = int64_t(p.scalar_names.size());
     if (b >= 0 && (p.buffers[size_t(b)].type != "float64" || scalars < each))
         fail("its array of scalars has {} elements", scalars);
@@ -215,9 +217,9 @@ void check_parts(const Plan &p) {
         fail("it is for {} parts of a batch, of {} workers", p.parts, p.workers);
     std::map<int, std::set<int>> levels;
     for (const PlanBuffer &b : p.buffers)
-        if (b.role == "partial") levels[b.parameter].insert(b.level);
+        if (b.role == Role::partial) levels[b.parameter].insert(b.level);
     for (const PlanBuffer &b : p.buffers)
-        if (b.role == "gradient")
+        if (b.role == Role::gradient)
             for (int level = 0; 1 << level < each; level++)
                 if (!levels[b.parameter].count(level)) fail("'{}' has no sum of 2^{} parts", b.name, level);
 }
@@ -237,7 +239,7 @@ void check_plan(const Plan &p) {
     check_evaluation(p);
     for (const Plan::Term &t : p.terms)
         if (const PlanBuffer &b = buffer_at(p, t.buffer, t.loss);
-            b.role != "activation" || b.type != "float32" || b.offset < 0)
+            b.role != Role::activation || b.type != "float32" || b.offset < 0)
             fail("the loss '{}' is '{}', which is no result", t.loss, b.name);
     check_groups(p);
     check_mode(p);

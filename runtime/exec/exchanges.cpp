@@ -22,7 +22,7 @@ int64_t bytes_of_parts(const ExchangeParts &parts) {
 
 /// What all workers have the same of, and owners compute. Optimizer state is nobody else's.
 bool goes_to_all(const PlanBuffer &b) {
-    return b.role == "parameter" || b.role == "master_low" || b.role == "master" || b.role == "norms";
+    return b.role == Role::parameter || b.role == Role::master_low || b.role == Role::master || b.role == Role::norms;
 }
 
 class Exchanges {
@@ -81,7 +81,7 @@ private:
 
     void check(const PlanCall &c) const {
         for (const PlanCall::Bound &a : c.args)
-            if (plan_.buffers[size_t(a.buffer)].role == "share")
+            if (plan_.buffers[size_t(a.buffer)].role == Role::share)
                 fail("'{}' reads the gradient of '{}' in the memory of other workers, which GPUs have apart: compile "
                      "the step again",
                      c.name, plan_.buffers[size_t(a.buffer)].name);

@@ -59,15 +59,15 @@ void Executor::take_part(Collective *collective) {
 
 /// Whether the workers of a process have one memory for it.
 bool Executor::shared(const PlanBuffer &b) const {
-    return b.role == "parameter" || b.role == "master_low" || b.role == "master" || b.role == "state" ||
-           b.role == "norms";
+    return b.role == Role::parameter || b.role == Role::master_low || b.role == Role::master || b.role == Role::state ||
+           b.role == Role::norms;
 }
 
 bool Executor::changes_checkpoint(const PlanCall &c) const {
     for (size_t i = 0; i < c.args.size(); i++) {
-        const std::string &role = plan().buffers[size_t(c.args[i].buffer)].role;
-        const bool saved = role == "parameter" || role == "master_low" || role == "master" || role == "state" ||
-                           role == "count" || role == "loss_scaler";
+        const Role role = plan().buffers[size_t(c.args[i].buffer)].role;
+        const bool saved = role == Role::parameter || role == Role::master_low || role == Role::master ||
+                           role == Role::state || role == Role::count || role == Role::loss_scaler;
         if (saved && plan().writes(c, i)) return true;
     }
     return false;
@@ -78,12 +78,12 @@ std::vector<Executor::Place> Executor::places() const {
     const Plan &p = plan();
     std::vector<Place> places(p.buffers.size());
     for (size_t b = 0; b < places.size(); b++)
-        if (!between_ || p.buffers[b].role != "state") places[b].end = size_t(p.buffers[b].bytes);
+        if (!between_ || p.buffers[b].role != Role::state) places[b].end = size_t(p.buffers[b].bytes);
     for (auto &[name, calls] : p.plans)
         for (const PlanCall &c : calls)
             for (size_t i = 0; i < c.args.size(); i++) {
                 const PlanBuffer &b = p.buffers[size_t(c.args[i].buffer)];
-                if (!between_ || b.role != "state" || (c.worker >= 0 && c.worker != collective_->worker)) continue;
+                if (!between_ || b.role != Role::state || (c.worker >= 0 && c.worker != collective_->worker)) continue;
                 Place &at = places[size_t(c.args[i].buffer)];
                 const size_t begin = size_t(c.args[i].offset * b.element_bytes()),
                              end = begin + size_t(p.elements(c, i) * b.element_bytes());
@@ -104,18 +104,19 @@ void Executor::allocate() {
     memory_ = places();
     for (size_t b = 0; b < p.buffers.size(); b++) {
         const PlanBuffer &buffer = p.buffers[b];
-        if (buffer.role == "activation" || !buffer.stored) continue;
-        memory_[b].memory = leader_ && shared(buffer) ? leader_->memory_[b].memory
-                                                      : device_.allocate(memory_[b].end - memory_[b].begin + 64,
-                                                                         buffer.role + " " + buffer.name);
+        if (buffer.role == Role::activation || !buffer.stored) continue;
+        memory_[b].memory = leader_ && shared(buffer)
+                                ? leader_->memory_[b].memory
+                                : device_.allocate(memory_[b].end - memory_[b].begin + 64,
+                                                   std::string(role_name(buffer.role)) + " " + buffer.name);
     }
 }
 
 void Executor::place(int buffer, DeviceMemory &memory, size_t &offset) const {
-    if (const PlanBuffer &share = plan().buffers.at(size_t(buffer)); share.role == "share")
+    if (const PlanBuffer &share = plan().buffers.at(size_t(buffer)); share.role == Role::share)
         buffer = plan().gradient_of(share.parameter);  // of this worker, its own
     const PlanBuffer &b = plan().buffers.at(size_t(buffer));
-    bool in_arena = b.role == "activation";
+    bool in_arena = b.role == Role::activation;
     if (in_arena ? b.offset < 0 : !b.stored) fail("'{}' is not stored in this plan", b.name);
     memory = in_arena ? arena_ : memory_[size_t(buffer)].memory;
     offset = in_arena ? size_t(b.offset) : 0 - memory_[size_t(buffer)].begin;
@@ -178,9 +179,9 @@ int Executor::declare(const PlanCall &c) {
         const PlanBuffer &b = plan().buffers[size_t(c.args[i].buffer)];
         const int64_t count = plan().elements(c, i);
         const halide_buffer_t at = bound(c.args[i], b.type);
-        if (c.sum > 0 || b.role == "share")
+        if (c.sum > 0 || b.role == Role::share)
             share = {static_cast<float *>(device_.host_address(at)), size_t(count)};
-        else if (plan().writes(c, i) && shared(b) && b.role != "state")
+        else if (plan().writes(c, i) && shared(b) && b.role != Role::state)
             result.push_back({device_.host_address(at), size_t(count * b.element_bytes())});
     }
     return host_->declare(c.worker, share, result);
@@ -224,7 +225,7 @@ void Executor::resolve(Line &line, const PlanCall &c, int shared) {
         halide_buffer_t &b = call.arguments.emplace_back(bound(c.args[i], k.args[i].type));
         b.dimensions = int(dims.size());
         b.dim = dims.data();
-        if (const PlanBuffer &whose = plan().buffers[size_t(c.args[i].buffer)]; whose.role == "share")
+        if (const PlanBuffer &whose = plan().buffers[size_t(c.args[i].buffer)]; whose.role == Role::share)
             device_.bind_host(b, host_->shares(shared)[size_t(whose.worker)]);
         call.argv.push_back(&b);
     }
@@ -284,7 +285,8 @@ void Executor::clear_results() {
     };
     clear(arena_);
     for (size_t b = 0; b < memory_.size(); b++)
-        if (const std::string &role = plan().buffers[b].role; role == "gradient" || role == "norms" || role == "scale")
+        if (const Role role = plan().buffers[b].role;
+            role == Role::gradient || role == Role::norms || role == Role::scale)
             clear(memory_[b].memory);
 }
 
@@ -303,7 +305,7 @@ DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {
 
 void Executor::upload(int buffer, const void *from, size_t bytes, size_t offset) {
     DeviceMemory memory = reach(buffer, bytes, offset);
-    if (plan().buffers[size_t(buffer)].role == "input")
+    if (plan().buffers[size_t(buffer)].role == Role::input)
         device_.upload_batch(memory, offset, from, bytes);
     else
         device_.upload(memory, offset, from, bytes);

@@ -50,11 +50,11 @@ template <typename Work> void with_format(const std::string &type, const Work &w
 }
 
 std::string quantity(const PlanBuffer &b) {
-    if (b.role == "parameter") return fmt::format("the weight '{}'", b.name);
-    if (b.role == "gradient") return fmt::format("the gradient of '{}'", b.name);
-    if (b.role == "state") return fmt::format("the optimizer's '{}'", b.name);
-    if (b.role == "norms") return "the squared norms of the gradients";
-    if (b.role == "scale") return "the factor of gradients";
+    if (b.role == Role::parameter) return fmt::format("the weight '{}'", b.name);
+    if (b.role == Role::gradient) return fmt::format("the gradient of '{}'", b.name);
+    if (b.role == Role::state) return fmt::format("the optimizer's '{}'", b.name);
+    if (b.role == Role::norms) return "the squared norms of the gradients";
+    if (b.role == Role::scale) return "the factor of gradients";
     if (b.name == "loss") return "the loss";
     if (b.name.starts_with("d(") && b.name.ends_with(")"))
         return fmt::format("the gradient of the output of '{}'", b.name.substr(2, b.name.size() - 3));

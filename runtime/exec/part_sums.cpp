@@ -20,7 +20,7 @@ void Executor::resolve_parts() {
     if (parts == 1) return;
     std::map<std::pair<int, int>, int> partials;  // by parameter and level
     for (size_t b = 0; b < plan().buffers.size(); b++)
-        if (const PlanBuffer &buffer = plan().buffers[b]; buffer.role == "partial")
+        if (const PlanBuffer &buffer = plan().buffers[b]; buffer.role == Role::partial)
             partials[{buffer.parameter, buffer.level}] = int(b);
     auto address = [&](int b) { return static_cast<float *>(device_.host_address(bound({b, 0}, "float32"))); };
     for (unsigned part = 0; int(part) < parts; part++) {
@@ -28,7 +28,7 @@ void Executor::resolve_parts() {
         const int level = std::countr_one(part);
         for (size_t b = 0; b < plan().buffers.size(); b++) {
             const PlanBuffer &gradient = plan().buffers[b];
-            if (gradient.role != "gradient") continue;
+            if (gradient.role != Role::gradient) continue;
             const bool last = int(part) + 1 == parts;
             PartSums::Sum &sum =
                 now.sums.emplace_back(PartSums::Sum{address(last ? int(b) : partials.at({gradient.parameter, level})),

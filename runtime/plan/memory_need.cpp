@@ -26,12 +26,12 @@ std::string MemoryNeed::table() const {
 }
 
 std::string MemoryNeed::table_of_arrays() const {
-    auto of = [&](const char *role) {
-        const auto at = roles.find(role);
+    auto of = [&](Role role) {
+        const auto at = roles.find(role_name(role));
         return at == roles.end() ? int64_t{0} : at->second;
     };
-    const int64_t weights = of("parameter") + of("master_low") + of("master"), state = of("state"),
-                  gradients = of("gradient") + of("partial"), activations = of("activation");
+    const int64_t weights = of(Role::parameter) + of(Role::master_low) + of(Role::master), state = of(Role::state),
+                  gradients = of(Role::gradient) + of(Role::partial), activations = of(Role::activation);
     return line("weights", weights) + line("optimizer state", state) + line("gradients", gradients) +
            line("activations", activations) +
            line("batches, norms, numbers", bytes() - staging - process - weights - state - gradients - activations);
@@ -40,16 +40,17 @@ std::string MemoryNeed::table_of_arrays() const {
 MemoryNeed memory_need(const Plan &plan, bool one_of_several) {
     MemoryNeed need{plan.memory(one_of_several ? 1 : plan.workers)};
     // The state of other processes' parameters is never touched.
-    if (one_of_several) need.roles["state"] /= plan.workers;
+    if (one_of_several) need.roles[role_name(Role::state)] /= plan.workers;
     int64_t largest = 0;
     bool split = false;
     for (const PlanBuffer &b : plan.buffers) {
-        if (b.role == "parameter" || b.role == "state") largest = std::max(largest, b.stored_elements());
-        split |= b.role == "master_low" || b.role == "master";
+        if (b.role == Role::parameter || b.role == Role::state) largest = std::max(largest, b.stored_elements());
+        split |= b.role == Role::master_low || b.role == Role::master;
     }
     need.staging = largest * staging_bytes(split);
     if (plan.scalar("ema") >= 0)
-        need.staging += need.roles["parameter"] + need.roles["master_low"] + need.roles["master"];  // set aside
+        for (Role set_aside : {Role::parameter, Role::master_low, Role::master})
+            need.staging += need.roles[role_name(set_aside)];
     return need;
 }
 

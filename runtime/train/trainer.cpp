@@ -37,13 +37,13 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
     for (auto &e : executors_) e->resolve(), upload_constants(*e);
     values_.resize(size_t(plan().batch_parts())), sums_.resize(size_t(workers()));
     share_state();
-    const int scalars = plan().find("scalars");
+    const int scalars = plan().find(Role::scalars);
     scalars_.resize(scalars < 0 ? plan().scalar_names.size() : size_t(plan().buffers[size_t(scalars)].elements()));
     for (size_t s = 0; s < plan().scalar_names.size(); s++) set(plan().scalar_names[s], plan().scalar_values[s]);
-    input_ = plan().find("input", plan().task);
-    targets_ = plan().find("input", "targets");
-    count_ = plan().find("count"), mode_ = plan().find("input", "mode");
-    scaler_ = plan().find("loss_scaler", "loss_scale");
+    input_ = plan().find(Role::input, plan().task);
+    targets_ = plan().find(Role::input, "targets");
+    count_ = plan().find(Role::count), mode_ = plan().find(Role::input, "mode");
+    scaler_ = plan().find(Role::loss_scaler, "loss_scale");
     if (scaler_ >= 0) put_loss_scaler({float(first_scale_)});
     if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
 }
@@ -57,7 +57,7 @@ void Trainer::share_state() {
             for (const PlanCall &c : at->second)
                 for (size_t i = 0; c.worker >= 0 && c.kernel >= 0 && i < c.args.size(); i++) {
                     const PlanBuffer &b = plan().buffers[size_t(c.args[i].buffer)];
-                    if (b.role != "state" || !plan().writes(c, i)) continue;
+                    if (b.role != Role::state || !plan().writes(c, i)) continue;
                     const size_t n = size_t(plan().elements(c, i));
                     shares_[size_t(c.args[i].buffer)].push_back(
                         {c.worker, size_t(c.args[i].offset) * sizeof(float), n * sizeof(float)});
@@ -90,7 +90,7 @@ void Trainer::initialise(uint64_t seed) {
     seed_steps(seed);
     for (size_t b = 0; b < plan().buffers.size(); b++) {
         const PlanBuffer &w = plan().buffers[b];
-        if (w.role != "parameter") continue;
+        if (w.role != Role::parameter) continue;
         row_major_.assign(size_t(w.elements()), float(w.init_value));
         if (w.init_rule == "normal") fill_normal(row_major_, Rng(seed, w.name), 0, float(w.init_value));
         put(int(b), row_major_);
@@ -105,7 +105,7 @@ void Trainer::drop_staging() {
 }
 
 /// Whether a parameter's fp32 is all here, not a half of it.
-bool Trainer::is_whole_master(int buffer) const { return plan().buffers[size_t(buffer)].role == "master"; }
+bool Trainer::is_whole_master(int buffer) const { return plan().buffers[size_t(buffer)].role == Role::master; }
 
 void Trainer::put(int buffer, std::span<const float> row_major) {
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
@@ -286,7 +286,7 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
             // Updates that wait for this pass still read the numbers of the step that they belong to.
             run(w, pending_ ? "deferred" : "forward", call);
             if (pass == 0)
-                executors_[size_t(w)]->upload(plan().find("scalars"), scalars_.data(),
+                executors_[size_t(w)]->upload(plan().find(Role::scalars), scalars_.data(),
                                               scalars_.size() * sizeof(double));
             run(w, plan().backward(k, accumulate), call);
             fetch_losses(w, &s.losses[size_t(w * passes + pass) * terms]);

@@ -259,7 +259,7 @@ private:
     void weigh_rows(int worker, int examples);
     double sum_of_parts();
     void fetch_output(int worker, std::span<float> to);
-    std::string write(const fs::path &path, const std::string &role);
+    std::string write(const fs::path &path, Role role);
     TensorShape shape_of(int buffer) const;
     std::vector<TensorSpec> parts_of(int buffer) const;
 };

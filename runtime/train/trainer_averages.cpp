@@ -18,7 +18,7 @@ void Trainer::with_averages(const std::function<void()> &use) {
     std::map<int, std::vector<float>> weights;
     for (size_t b = 0; b < plan().buffers.size(); b++) {
         const PlanBuffer &average = plan().buffers[b];
-        if (average.role != "state" || !average.name.ends_with(".ema")) continue;
+        if (average.role != Role::state || !average.name.ends_with(".ema")) continue;
         const int w = average.parameter;
         row_major_.resize(size_t(average.elements()));
         get(int(b), row_major_);

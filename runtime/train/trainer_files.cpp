@@ -86,7 +86,7 @@ void Trainer::load_parameters(const fs::path &path, const std::function<std::str
     std::map<int, std::vector<const TensorFiles::Tensor *>> found;
     std::optional<TensorSpec> missing;
     for (size_t b = 0; b < plan().buffers.size(); b++) {
-        if (plan().buffers[b].role != "parameter") continue;
+        if (plan().buffers[b].role != Role::parameter) continue;
         std::vector<TensorSpec> parts = parts_of(int(b));
         // Whole, as the model has it, it is understood, too.
         if (tensors.has(plan().buffers[b].name)) parts = {{plan().buffers[b].name, Dtype::f32, shape_of(int(b))}};
@@ -124,10 +124,10 @@ void Trainer::load_parameters(const fs::path &path, const std::function<std::str
     drop_staging();
 }
 
-std::string Trainer::write(const fs::path &path, const std::string &role) {
+std::string Trainer::write(const fs::path &path, Role role) {
     flush();
-    const TraceSpan span("checkpoint", role == "state" ? "write optimizer state" : "write parameters");
-    const bool weights = role == "parameter";
+    const TraceSpan span("checkpoint", role == Role::state ? "write optimizer state" : "write parameters");
+    const bool weights = role == Role::parameter;
     std::vector<TensorSpec> specs;
     std::vector<std::pair<int, std::vector<TensorSpec>>> buffers;
     for (int b = 0; b < std::ssize(plan().buffers); b++) {
@@ -136,7 +136,7 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
         buffers.emplace_back(b, weights ? parts_of(b) : std::vector<TensorSpec>{{of.name, Dtype::f32, shape_of(b)}});
         specs.insert(specs.end(), buffers.back().second.begin(), buffers.back().second.end());
     }
-    const bool counted = role == "state" && count_ >= 0, scaled = role == "state" && scaler_ >= 0;
+    const bool counted = role == Role::state && count_ >= 0, scaled = role == Role::state && scaler_ >= 0;
     if (counted) specs.push_back({updates_tensor, Dtype::i32, {2}});
     if (scaled)
         specs.push_back({scale_tensor, Dtype::f32, {1}}), specs.push_back({scale_steps_tensor, Dtype::i32, {2}});
@@ -171,15 +171,15 @@ std::string Trainer::write(const fs::path &path, const std::string &role) {
 void Trainer::send_state() {
     flush();
     for (size_t b = 0; b < plan().buffers.size(); b++) {
-        if (plan().buffers[b].role != "state") continue;
+        if (plan().buffers[b].role != Role::state) continue;
         row_major_.resize(size_t(plan().buffers[b].elements()));
         get(int(b), row_major_);
     }
     drop_staging();
 }
 
-std::string Trainer::write_parameters(const fs::path &path) { return write(path, "parameter"); }
-std::string Trainer::write_state(const fs::path &path) { return write(path, "state"); }
+std::string Trainer::write_parameters(const fs::path &path) { return write(path, Role::parameter); }
+std::string Trainer::write_state(const fs::path &path) { return write(path, Role::state); }
 
 namespace {
 
@@ -202,7 +202,7 @@ Trainer::Counters Trainer::counters_of(const SafetensorsFile &file) const {
     // All has to be there before anything is taken.
     Counters c;
     for (int b = 0; b < std::ssize(plan().buffers); b++)
-        if (const PlanBuffer &of = plan().buffers[size_t(b)]; of.role == "state") file.at(of.name, shape_of(b));
+        if (const PlanBuffer &of = plan().buffers[size_t(b)]; of.role == Role::state) file.at(of.name, shape_of(b));
     if (count_ >= 0) c.updates = read_counts(file, updates_tensor);
     if (scaler_ < 0) return c;
     c.scaler.steps = read_counts(file, scale_steps_tensor);
@@ -222,7 +222,7 @@ void Trainer::read_state(const fs::path &path) {
     const Counters counters = counters_of(file);
     for (int b = 0; b < std::ssize(plan().buffers); b++) {
         const PlanBuffer &of = plan().buffers[size_t(b)];
-        if (of.role != "state") continue;
+        if (of.role != Role::state) continue;
         row_major_.resize(size_t(of.elements()));
         file.read_float32(file.at(of.name, shape_of(b)), row_major_);
         put(b, row_major_);

@@ -47,7 +47,7 @@ void Trainer::set_loss_scale(double scale) {
 void Trainer::forget_steps() {
     flush();
     for (size_t b = 0; b < plan().buffers.size(); b++) {
-        if (plan().buffers[b].role != "state") continue;
+        if (plan().buffers[b].role != Role::state) continue;
         row_major_.assign(size_t(plan().buffers[b].elements()), 0);
         put(int(b), row_major_);
     }

@@ -16,7 +16,7 @@ namespace {
 Plan two_parts(const std::string &device) {
     Plan p;
     p.device = device, p.workers = 2;
-    for (const char *role : {"parameter", "gradient", "activation"})
+    for (Role role : {Role::parameter, Role::gradient, Role::activation})
         p.buffers.push_back({.name = "h.0.w", .role = role, .type = "float32", .shape = {20000}, .bytes = 80000});
     p.buffers[2].offset = 0;
     p.kernels = {{.symbol = "k", .args = {{"float32", {20000}, true}}},

@@ -14,15 +14,15 @@ namespace {
 
 Plan plan_of_two_blocks() {
     Plan p;
-    auto add = [&](const char *name, const char *role, const char *type, const char *why) {
+    auto add = [&](const char *name, Role role, const char *type, const char *why) {
         p.buffers.push_back({.name = name, .role = role, .type = type, .shape = {4}, .bytes = 16, .format_why = why});
     };
-    add("h.0.up.weight", "parameter", "float16", "products of 'h.0.up' read it");
-    add("h.1.up.weight", "parameter", "float16", "products of 'h.1.up' read it");
-    add("h.0.up.bias", "parameter", "float32", "no product reads it in fp16");
-    add("h.0.up.weight.master", "master", "float32", "");
-    add("output", "activation", "float32", "it is a result of the model");
-    add("norms", "norms", "float64", "");
+    add("h.0.up.weight", Role::parameter, "float16", "products of 'h.0.up' read it");
+    add("h.1.up.weight", Role::parameter, "float16", "products of 'h.1.up' read it");
+    add("h.0.up.bias", Role::parameter, "float32", "no product reads it in fp16");
+    add("h.0.up.weight.master", Role::master, "float32", "");
+    add("output", Role::activation, "float32", "it is a result of the model");
+    add("norms", Role::norms, "float64", "");
     return p;
 }
 

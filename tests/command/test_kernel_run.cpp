@@ -18,8 +18,8 @@ constexpr int n = 64;
 /// y(i) = 2 x(i), a task an element.
 Plan plan() {
     Plan p;
-    p.buffers = {{.name = "x", .role = "activation", .type = "float32", .shape = {n}, .bytes = 4 * n},
-                 {.name = "y", .role = "activation", .type = "float32", .shape = {n}, .bytes = 4 * n}};
+    p.buffers = {{.name = "x", .role = Role::activation, .type = "float32", .shape = {n}, .bytes = 4 * n},
+                 {.name = "y", .role = Role::activation, .type = "float32", .shape = {n}, .bytes = 4 * n}};
     p.kernels = {{.symbol = "twice", .args = {{"float32", {n}, false}, {"float32", {n}, true}}}};
     p.plans["forward"] = {{.kernel = 0, .name = "twice", .args = {{0, 0}, {1, 0}}}};
     return p;

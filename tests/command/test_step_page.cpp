@@ -122,7 +122,7 @@ TEST_CASE("arena: an activation is there from its first call to its last") {
     Plan plan;
     for (const char *name : {"a", "b", "w"}) {
         PlanBuffer &b = plan.buffers.emplace_back();
-        b.name = name, b.role = *name == 'w' ? "parameter" : "activation", b.bytes = 64,
+        b.name = name, b.role = *name == 'w' ? Role::parameter : Role::activation, b.bytes = 64,
         b.offset = *name == 'b' ? 64 : 0;
     }
     auto call = [](std::vector<int> buffers) {

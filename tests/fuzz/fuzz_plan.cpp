@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (const PlanBuffer &b : plan.buffers) {
             fuzz::require(b.bytes >= 0 && b.element_bytes() > 0 && b.elements() >= 0);
             // What a checkpoint's tensor is moved by.
-            if (b.role != "parameter" || b.bytes > 1 << 20 || b.elements() > 1 << 20) continue;
+            if (b.role != Role::parameter || b.bytes > 1 << 20 || b.elements() > 1 << 20) continue;
             std::vector<float> row_major(size_t(b.elements())), storage(size_t(b.stored_elements()));
             to_storage(b, row_major, storage);
             to_row_major(b, storage, row_major);

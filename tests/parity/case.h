@@ -73,7 +73,7 @@ inline Trained train_steps(Trainer &t, int accumulate, double clip) {
     t.flush();
     for (size_t b = 0; b < t.plan().buffers.size(); b++) {
         const PlanBuffer &w = t.plan().buffers[b];
-        if (w.role != "parameter") continue;
+        if (w.role != Role::parameter) continue;
         r.weights.emplace_back(size_t(w.elements()));
         t.get(int(b), r.weights.back());
     }
@@ -132,20 +132,20 @@ public:
         return current;
     }
     /// Row-major values of a buffer with this role and name.
-    std::vector<float> values(const std::string &role, const std::string &name) {
+    std::vector<float> values(Role role, const std::string &name) {
         trainer.flush();
         std::vector<float> row_major(size_t(buffer(role, name).elements()));
         trainer.get(trainer.plan().find(role, name), row_major);
         return row_major;
     }
     void set_values(const std::string &name, const std::vector<float> &row_major) {
-        buffer("parameter", name);
-        trainer.put(trainer.plan().find("parameter", name), row_major);
+        buffer(Role::parameter, name);
+        trainer.put(trainer.plan().find(Role::parameter, name), row_major);
     }
     std::vector<std::string> parameters() const {
         std::vector<std::string> names;
         for (const PlanBuffer &b : trainer.plan().buffers)
-            if (b.role == "parameter") names.push_back(b.name);
+            if (b.role == Role::parameter) names.push_back(b.name);
         return names;
     }
 
@@ -162,7 +162,7 @@ private:
     Batch current;
     uint64_t position = 0;
 
-    const PlanBuffer &buffer(const std::string &role, const std::string &name) const {
+    const PlanBuffer &buffer(Role role, const std::string &name) const {
         int b = trainer.plan().find(role, name);
         CAPTURE(name);
         REQUIRE(b >= 0);
@@ -170,7 +170,7 @@ private:
     }
     void fill_weights() {
         for (const std::string &name : parameters()) {
-            std::vector<float> w(size_t(buffer("parameter", name).elements()));
+            std::vector<float> w(size_t(buffer(Role::parameter, name).elements()));
             for (size_t i = 0; i < w.size(); i++) w[i] = formula_weight(name, i);
             set_values(name, w);
         }

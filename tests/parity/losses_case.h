@@ -17,10 +17,10 @@ struct LossesCase {
               folder / "bundle")),
           devices(workers), trainer(bundle, pointers(), processes()) {
         for (const PlanBuffer &b : trainer.plan().buffers) {
-            if (b.role != "parameter") continue;
+            if (b.role != Role::parameter) continue;
             std::vector<float> &w = weights[b.name];
             for (int64_t i = 0; i < b.elements(); i++) w.push_back(5 * formula_weight(b.name, uint64_t(i)));
-            trainer.put(trainer.plan().find("parameter", b.name), w);
+            trainer.put(trainer.plan().find(Role::parameter, b.name), w);
         }
         data = part(0, examples);
     }

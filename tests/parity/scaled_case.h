@@ -28,7 +28,7 @@ struct ScaledCase {
           trainer(bundle, pointers_of(devices), processes()) {
         for (size_t b = 0; b < trainer.plan().buffers.size(); b++) {
             const PlanBuffer &buffer = trainer.plan().buffers[b];
-            if (buffer.role != "parameter") continue;
+            if (buffer.role != Role::parameter) continue;
             std::vector<float> w(size_t(buffer.elements()));
             for (size_t i = 0; i < w.size(); i++) w[i] = formula_weight(buffer.name, i);
             trainer.put(int(b), w);
@@ -73,15 +73,14 @@ struct ScaledCase {
         }
         return current;
     }
-    std::string raw(const std::string &role, const std::string &name = "", int worker = 0) {
+    std::string raw(Role role, const std::string &name = "", int worker = 0) {
         const int b = trainer.plan().find(role, name);
         REQUIRE(b >= 0);
         std::string bytes(size_t(trainer.plan().buffers[size_t(b)].bytes), 0);
         trainer.executor(worker).download(bytes.data(), b, bytes.size());
         return bytes;
     }
-    template <typename T>
-    std::vector<T> numbers(const std::string &role, const std::string &name = "", int worker = 0) {
+    template <typename T> std::vector<T> numbers(Role role, const std::string &name = "", int worker = 0) {
         const std::string bytes = raw(role, name, worker);
         std::vector<T> list(bytes.size() / sizeof(T));
         std::memcpy(list.data(), bytes.data(), bytes.size());
@@ -92,7 +91,8 @@ struct ScaledCase {
         trainer.flush();
         std::map<std::string, std::string> all;
         for (const PlanBuffer &b : trainer.plan().buffers)
-            if (b.role == "parameter" || b.role == "state" || b.role == "master") all[b.name] = raw(b.role, b.name);
+            if (b.role == Role::parameter || b.role == Role::state || b.role == Role::master)
+                all[b.name] = raw(b.role, b.name);
         return all;
     }
 

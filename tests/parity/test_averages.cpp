@@ -20,14 +20,14 @@ struct Averaging {
         trainer.initialise(3);
         trainer.set("lr", 0.05), trainer.set("ema", decay);
         for (size_t b = 0; b < trainer.plan().buffers.size(); b++)
-            if (const PlanBuffer &w = trainer.plan().buffers[b]; w.role == "parameter" && !w.of_layer)
+            if (const PlanBuffer &w = trainer.plan().buffers[b]; w.role == Role::parameter && !w.of_layer)
                 names.push_back(w.name);
     }
     double step() {
         return trainer.step([&]() -> const Batch & { return batch; }, 1);
     }
     double evaluated() { return trainer.evaluate(batch, rows); }
-    std::vector<float> values(const char *role, const std::string &name) {
+    std::vector<float> values(Role role, const std::string &name) {
         const int b = trainer.plan().find(role, name);
         CAPTURE(name);
         REQUIRE(b >= 0);
@@ -36,7 +36,7 @@ struct Averaging {
         trainer.get(b, v);
         return v;
     }
-    std::vector<float> all(const char *role, const std::string &ending = "") {
+    std::vector<float> all(Role role, const std::string &ending = "") {
         std::vector<float> list;
         for (const std::string &name : names)
             for (float x : values(role, name + ending)) list.push_back(x);
@@ -74,27 +74,27 @@ TEST_CASE("averages: as a loop in float64 makes them, wherever updates are, and 
         CAPTURE(way.flags);
         Averaging c(way.flags, way.workers);
         REQUIRE(c.names.size() == 4);
-        std::vector<double> expected(c.all("parameter").size());
+        std::vector<double> expected(c.all(Role::parameter).size());
         for (int s = 0; s < 3; s++) {
             c.step();
-            const std::vector<float> w = c.all("parameter");
+            const std::vector<float> w = c.all(Role::parameter);
             for (size_t i = 0; i < w.size(); i++) expected[i] = decay * expected[i] + (1 - decay) * double(w[i]);
         }
-        const std::vector<float> kept = c.all("state", ".ema"), weights = c.all("parameter");
+        const std::vector<float> kept = c.all(Role::state, ".ema"), weights = c.all(Role::parameter);
         for (size_t i = 0; i < kept.size(); i++) CHECK(kept[i] == doctest::Approx(expected[i]).epsilon(1e-6));
         const double before = c.evaluated();
         double averaged = 0;
         c.trainer.with_averages([&] {
-            const std::vector<float> read = c.all("parameter");
+            const std::vector<float> read = c.all(Role::parameter);
             const double whole = 1 - std::pow(decay, 3);
             for (size_t i = 0; i < read.size(); i++) CHECK(read[i] == float(double(kept[i]) / whole));
             averaged = c.evaluated();
         });
         CHECK(averaged != before);
         CHECK(c.evaluated() == before);
-        CHECK(c.all("parameter") == weights);
+        CHECK(c.all(Role::parameter) == weights);
         CHECK_THROWS_AS(c.trainer.with_averages([] { throw Error("stopped"); }), Error);
-        CHECK(c.all("parameter") == weights);
+        CHECK(c.all(Role::parameter) == weights);
     }
 }
 
@@ -120,14 +120,14 @@ TEST_CASE("averages: weights are trained with the same bits; resumed, both go on
     resumed.trainer.read_state(c.folder / "state");
     resumed.trainer.set_steps(2);
     CHECK(resumed.step() == c.step());
-    CHECK(resumed.all("state", ".ema") == c.all("state", ".ema"));
+    CHECK(resumed.all(Role::state, ".ema") == c.all(Role::state, ".ema"));
     std::vector<float> read;
-    c.trainer.with_averages([&] { read = c.all("parameter"); });
+    c.trainer.with_averages([&] { read = c.all(Role::parameter); });
     resumed.trainer.write_averages(c.folder / "averages");
     without.load_parameters(c.folder / "averages", same);  // a model as any other
     std::vector<float> first(
-        size_t(without.plan().buffers[size_t(without.plan().find("parameter", c.names[0]))].elements()));
-    without.get(without.plan().find("parameter", c.names[0]), first);
+        size_t(without.plan().buffers[size_t(without.plan().find(Role::parameter, c.names[0]))].elements()));
+    without.get(without.plan().find(Role::parameter, c.names[0]), first);
     CHECK(std::equal(first.begin(), first.end(), read.begin()));
     // One without averages has no state of the name.
     without.write_state(c.folder / "state");

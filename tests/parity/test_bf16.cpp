@@ -16,7 +16,7 @@ std::map<std::string, std::string> kept(Trainer &t) {
     std::map<std::string, std::string> all;
     for (size_t b = 0; b < t.plan().buffers.size(); b++) {
         const PlanBuffer &buffer = t.plan().buffers[b];
-        if (buffer.role != "parameter" && buffer.role != "state" && buffer.role != "master_low") continue;
+        if (buffer.role != Role::parameter && buffer.role != Role::state && buffer.role != Role::master_low) continue;
         std::string bytes(size_t(buffer.bytes), 0);
         t.executor().download(bytes.data(), int(b), bytes.size());
         all[buffer.name] = bytes;
@@ -26,7 +26,7 @@ std::map<std::string, std::string> kept(Trainer &t) {
 
 std::pair<int, int> updates(Trainer &t) {
     int32_t count[2];
-    t.executor().download(count, t.plan().find("count"), sizeof count);
+    t.executor().download(count, t.plan().find(Role::count), sizeof count);
     return {count[0], count[1]};
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("bf16: a gradient that is not finite changes no bit, and the step does
         json args = golden("even")["args"];
         TrainingCase c(args, flags), twin(args, flags);
         for (int k = 0; k < 2; k++) c.step(), twin.step();
-        const std::vector<float> good = c.values("parameter", "ln_f.weight");
+        const std::vector<float> good = c.values(Role::parameter, "ln_f.weight");
         std::vector<float> bad = good;
         bad[3] = INFINITY;
         c.set_values("ln_f.weight", bad);
@@ -78,8 +78,8 @@ TEST_CASE("bf16: without the check of gradients a step has the same bits, and no
         const json args = golden(name)["args"];
         TrainingCase checked(args, "--precision bf16 --update separate"),
             plain(args, "--precision bf16 --update separate --finite-check off");
-        CHECK(checked.trainer.plan().find("count") >= 0);
-        CHECK(plain.trainer.plan().find("count") < 0);
+        CHECK(checked.trainer.plan().find(Role::count) >= 0);
+        CHECK(plain.trainer.plan().find(Role::count) < 0);
         for (int k = 0; k < 3; k++) CHECK(plain.step() == checked.step());
         CHECK(kept(plain.trainer) == kept(checked.trainer));
         CHECK(plain.trainer.withheld() == 0);

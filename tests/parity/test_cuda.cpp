@@ -211,13 +211,13 @@ TEST_CASE("cuda: weights go there and back") {
     UseRecorder use;
     TrainingCase c(sizes, "", "cuda");
     for (const std::string &name : c.parameters()) {
-        std::vector<float> values = c.values("parameter", name);
+        std::vector<float> values = c.values(Role::parameter, name);
         for (size_t i = 0; i < values.size(); i++) {
             CHECK(values[i] == formula_weight(name, i));
             values[i] += 1;
         }
         c.set_values(name, values);
-        CHECK(c.values("parameter", name) == values);
+        CHECK(c.values(Role::parameter, name) == values);
     }
 }
 

@@ -28,7 +28,7 @@ public:
     const Batch &next() {
         const Plan &plan = t.plan();
         auto elements = [&](const std::string &input) {
-            return uint64_t(plan.buffers[size_t(plan.find("input", input))].elements() * plan.batch_parts());
+            return uint64_t(plan.buffers[size_t(plan.find(Role::input, input))].elements() * plan.batch_parts());
         };
         const uint64_t inputs = elements(plan.task), targets = elements("targets"), classes = uint64_t(t.classes());
         batch = {};
@@ -71,7 +71,7 @@ Run train(const Case &c, int workers, int steps) {
     size_t cut = 0;
     for (size_t b = 0; b < t.plan().buffers.size(); b++) {
         const PlanBuffer &w = t.plan().buffers[b];
-        if (w.role != "parameter") continue;
+        if (w.role != Role::parameter) continue;
         r.weights.emplace_back(size_t(w.elements()));
         t.get(int(b), r.weights.back());
         int updates = 0;

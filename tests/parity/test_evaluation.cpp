@@ -107,8 +107,8 @@ TEST_CASE("evaluation: each named loss and each metric is told, of the examples 
     for (LossesCase *one : {&c, &plain}) one->trainer.step([&]() -> const Batch & { return one->data; }, 1);
     CHECK(c.trainer.terms()[1] == doctest::Approx(size).epsilon(2e-6));
     std::vector<float> with(c.weights.at("head.weight").size()), without(with.size());
-    c.trainer.get(c.trainer.plan().find("parameter", "head.weight"), with);
-    plain.trainer.get(plain.trainer.plan().find("parameter", "head.weight"), without);
+    c.trainer.get(c.trainer.plan().find(Role::parameter, "head.weight"), with);
+    plain.trainer.get(plain.trainer.plan().find(Role::parameter, "head.weight"), without);
     CHECK(with == without);
     CHECK(with != c.weights.at("head.weight"));
 }

@@ -71,11 +71,11 @@ TEST_CASE("fp16: clipping goes by the norm of gradients that were never scaled")
         c.trainer.set("clip", 0.01);
         c.step();
         double square = 0;
-        for (double n : c.numbers<double>("norms")) square += n;
+        for (double n : c.numbers<double>(Role::norms)) square += n;
         const double norm = std::sqrt(square) / 512;
         CHECK(norm > 0.02);  // or there is nothing to clip
         CHECK(norm < 2);
-        const std::vector<float> factor = c.numbers<float>("scale");
+        const std::vector<float> factor = c.numbers<float>(Role::scale);
         CHECK(factor.at(0) == float(float(0.01 / (norm + 1e-6)) / 512));
         CHECK(factor.at(1) == 1);
     }
@@ -97,15 +97,15 @@ TEST_CASE("fp16: what products read is stored in two bytes, each the nearest to 
     ScaledCase c("--optimizer adamw --group none");
     c.step();
     const Plan &plan = c.trainer.plan();
-    auto buffer = [&](const char *role, const char *name) -> const PlanBuffer & {
+    auto buffer = [&](Role role, const char *name) -> const PlanBuffer & {
         return plan.buffers.at(size_t(plan.find(role, name)));
     };
     for (const char *name : {"first.weight", "last.weight"}) {
-        const PlanBuffer &w = buffer("parameter", name);
+        const PlanBuffer &w = buffer(Role::parameter, name);
         CHECK(w.type == "float16");
         CHECK(w.bytes == 2 * w.stored_elements());
-        const auto narrow = c.numbers<uint16_t>("parameter", name);
-        const auto master = c.numbers<float>("master", std::string(name) + ".master");
+        const auto narrow = c.numbers<uint16_t>(Role::parameter, name);
+        const auto master = c.numbers<float>(Role::master, std::string(name) + ".master");
         REQUIRE(narrow.size() == master.size());
         bool differs = false;
         for (size_t i = 0; i < narrow.size(); i++) {
@@ -114,14 +114,14 @@ TEST_CASE("fp16: what products read is stored in two bytes, each the nearest to 
         }
         CHECK(differs);
     }
-    const PlanBuffer &hidden = buffer("activation", "first"), &adjoint = buffer("activation", "d(relu)");
+    const PlanBuffer &hidden = buffer(Role::activation, "first"), &adjoint = buffer(Role::activation, "d(relu)");
     for (const PlanBuffer *b : {&hidden, &adjoint}) {
         CHECK(b->type == "float16");
         CHECK(b->bytes == 2 * b->elements());
     }
-    CHECK(buffer("parameter", "first.bias").type == "float32");
+    CHECK(buffer(Role::parameter, "first.bias").type == "float32");
     for (const PlanBuffer &b : plan.buffers)
-        if (b.role == "gradient" || b.role == "state") CHECK(b.type == "float32");
+        if (b.role == Role::gradient || b.role == Role::state) CHECK(b.type == "float32");
     int takes = 0;
     for (const PlanKernel &k : plan.kernels)
         for (const PlanArgument &a : k.args) takes += a.type == "float16";
@@ -148,12 +148,12 @@ TEST_CASE("fp16: going on from files gives the same bits, of the scale and its c
     second.trainer.load_parameters(folder / "model", [](const std::string &name) { return name; });
     second.trainer.read_state(folder / "state");
     CHECK(second.trainer.loss_scale() == 256);
-    CHECK(second.numbers<int32_t>("loss_scaler", "good_steps").at(0) == 1);
+    CHECK(second.numbers<int32_t>(Role::loss_scaler, "good_steps").at(0) == 1);
     steps(second, 5, 11);
     CHECK(second.kept() == whole.kept());
     CHECK(second.trainer.loss_scale() == whole.trainer.loss_scale());
     CHECK(whole.trainer.loss_scale() == 1024);
-    CHECK(second.numbers<int32_t>("count") == whole.numbers<int32_t>("count"));
+    CHECK(second.numbers<int32_t>(Role::count) == whole.numbers<int32_t>(Role::count));
     second.trainer.forget_steps();
     CHECK(second.trainer.loss_scale() == 256);
 }
@@ -169,7 +169,7 @@ TEST_CASE("fp16: a checkpoint without a moment, the scale, its counters or those
     const SafetensorsFile whole(folder / "state");
     std::vector<std::string> names = {"loss_scale", "loss_scale_steps", "updates"};
     for (const PlanBuffer &b : c.trainer.plan().buffers)
-        if (b.role == "state") names.push_back(b.name);
+        if (b.role == Role::state) names.push_back(b.name);
     CHECK(names.size() >= 5);  // both moments of a parameter, at least
     CHECK(names.size() == whole.entries().size());
     for (const std::string &missing : names) {
@@ -208,6 +208,7 @@ TEST_CASE("fp16: a damaged plan of it is refused") {
         CHECK_ERROR(Plan::parse(bad.dump(), "plan.json"), words);
     };
     refused("master", "parameter", plan["buffers"].size() - 1, "is no master of");
+    refused("master", "role", "weights", "\"weights\" is no role of an array");
     refused("loss_scaler", "shape", {4}, "has 4 bytes for [4] of");
     refused("loss_scaler", "type", "int32", "its scale of the loss has 'loss_scale'");
     refused("loss_scaler", "name", "loss_scale", "for good_steps");

@@ -34,7 +34,7 @@ std::string flags_of(const Patterns &patterns) { return fmt::format(" --freeze '
 
 Weights weights_of(TrainingCase &c) {
     Weights w;
-    for (const std::string &name : c.parameters()) w[name] = c.values("parameter", name);
+    for (const std::string &name : c.parameters()) w[name] = c.values(Role::parameter, name);
     return w;
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("freeze: the norm that clips is that of trained gradients, before the 
     for (const Patterns &frozen : {below, within}) {
         double squares = 0;
         for (const std::string &name : whole.parameters())
-            for (float g : matches(frozen, name) ? std::vector<float>() : whole.values("gradient", name))
+            for (float g : matches(frozen, name) ? std::vector<float>() : whole.values(Role::gradient, name))
                 squares += double(g) * g;
         const double clip = std::sqrt(squares) / 3;
         json clipped = sgd;
@@ -137,12 +137,12 @@ TEST_CASE("freeze: the norm that clips is that of trained gradients, before the 
             for (const std::string &name : c.parameters()) {
                 std::vector<float> expected = start.at(name);
                 if (!matches(frozen, name)) {
-                    const std::vector<float> g = whole.values("gradient", name);
+                    const std::vector<float> g = whole.values(Role::gradient, name);
                     for (size_t i = 0; i < g.size(); i++)
                         expected[i] -= float(1e-2 * clip / (std::sqrt(squares) + 1e-6) * g[i]);
                 }
                 CAPTURE(name);
-                CHECK(largest_difference(c.values("parameter", name), expected) < 1e-7);
+                CHECK(largest_difference(c.values(Role::parameter, name), expected) < 1e-7);
             }
         }
     }
@@ -153,7 +153,7 @@ TEST_CASE("freeze: no buffer of it but its own, and what is spared is told") {
     const Plan &plan = some.trainer.plan();
     int64_t elements = 0;
     for (const PlanBuffer &b : plan.buffers) {
-        if (b.role == "parameter") CHECK(b.frozen.empty() == !matches(within, b.name));
+        if (b.role == Role::parameter) CHECK(b.frozen.empty() == !matches(within, b.name));
         if (!b.frozen.empty()) elements += b.elements();
         if (b.parameter >= 0) CHECK(plan.buffers[size_t(b.parameter)].frozen.empty());
     }

@@ -11,7 +11,7 @@ TEST_CASE("whole step: the gradient of every parameter, on ragged shapes") {
     TrainingCase c(args, "--update separate");
     c.step();
     for (const std::string &name : c.parameters()) {
-        std::vector<float> g = c.values("gradient", name), w = c.values("parameter", name);
+        std::vector<float> g = c.values(Role::gradient, name), w = c.values(Role::parameter, name);
         double norm = 0;
         for (float x : g) norm += double(x) * x;
         norm = std::sqrt(norm);
@@ -37,7 +37,7 @@ TEST_CASE("whole step: the same numbers twice, bit for bit") {
     for (int s = 0; s < 3; s++) CHECK(a.step() == b.step());
     for (const std::string &name : a.parameters()) {
         CAPTURE(name);
-        CHECK(a.values("parameter", name) == b.values("parameter", name));
+        CHECK(a.values(Role::parameter, name) == b.values(Role::parameter, name));
     }
 }
 

@@ -31,13 +31,13 @@ void follow_model(const std::string &flags, int workers, double clip = 0) {
         most = std::max(most, m.scale), least = std::min(least, m.scale);
         for (int w = 0; w < workers; w++) {
             CAPTURE(w);
-            REQUIRE(c.numbers<float>("loss_scaler", "loss_scale", w).at(0) == m.scale);
-            REQUIRE(c.numbers<int32_t>("loss_scaler", "good_steps", w).at(0) == m.good);
-            REQUIRE(c.numbers<int32_t>("loss_scaler", "low_steps", w).at(0) == m.low);
-            REQUIRE(c.numbers<int32_t>("count", "", w) == std::vector<int32_t>{k + 1 - withheld, withheld});
+            REQUIRE(c.numbers<float>(Role::loss_scaler, "loss_scale", w).at(0) == m.scale);
+            REQUIRE(c.numbers<int32_t>(Role::loss_scaler, "good_steps", w).at(0) == m.good);
+            REQUIRE(c.numbers<int32_t>(Role::loss_scaler, "low_steps", w).at(0) == m.low);
+            REQUIRE(c.numbers<int32_t>(Role::count, "", w) == std::vector<int32_t>{k + 1 - withheld, withheld});
         }
         if (overflows) continue;
-        const double factor = c.numbers<float>("scale").at(0) * scale;  // of gradients that were not scaled
+        const double factor = c.numbers<float>(Role::scale).at(0) * scale;  // of gradients that were not scaled
         clipped += factor < 1;
         REQUIRE(factor > 0);
         REQUIRE(factor <= 1);
@@ -146,16 +146,16 @@ TEST_CASE("loss scale: without the check of gradients there is none, and an upda
     ScaledCase c("--optimizer sgd --finite-check off"), scaled("--optimizer sgd");
     CHECK(!c.trainer.scales_loss());
     CHECK(scaled.trainer.scales_loss());
-    for (const char *role : {"loss_scaler", "count"}) CHECK(c.trainer.plan().find(role) < 0);
+    for (Role role : {Role::loss_scaler, Role::count}) CHECK(c.trainer.plan().find(role) < 0);
     CHECK_ERROR(c.trainer.set_loss_scale(1024), "the plan has no scale of the loss");
     CHECK(c.trainer.loss_scale() == 1);
     CHECK(c.step() == scaled.step());
-    const auto good = c.numbers<float>("master", "last.weight.master");
+    const auto good = c.numbers<float>(Role::master, "last.weight.master");
     CHECK(std::ranges::all_of(good, [](float w) { return std::isfinite(w); }));
     c.overflow(), scaled.overflow();
     CHECK(c.trainer.withheld() == 0);
     CHECK(scaled.trainer.withheld() == 1);
-    const auto bad = c.numbers<float>("master", "last.weight.master");
+    const auto bad = c.numbers<float>(Role::master, "last.weight.master");
     CHECK(!std::ranges::all_of(bad, [](float w) { return std::isfinite(w); }));
 }
 

@@ -28,7 +28,7 @@ public:
           devices(size_t(way.workers)), trainer(bundle, pointers(), processes()) {
         for (size_t b = 0; b < trainer.plan().buffers.size(); b++) {
             const PlanBuffer &w = trainer.plan().buffers[b];
-            if (w.role != "parameter") continue;
+            if (w.role != Role::parameter) continue;
             std::vector<float> values(size_t(w.elements()), float(w.init_value));
             for (size_t i = 0; i < values.size() && !w.of_layer; i++)
                 values[i] = (w.name == "norm.weight" ? 1 : 0) + 5 * formula_weight(w.name, i);
@@ -50,7 +50,7 @@ public:
         return b;
     }
     std::vector<float> values(const std::string &name) {
-        const int b = trainer.plan().find("parameter", name);
+        const int b = trainer.plan().find(Role::parameter, name);
         CAPTURE(name);
         REQUIRE(b >= 0);
         std::vector<float> v(size_t(trainer.plan().buffers[size_t(b)].elements()));

@@ -23,7 +23,7 @@ TEST_CASE("momentum: a row that no token selects decays by the weight as it was"
         }
         c.trainer.flush();
         std::vector<float> table(size_t(c.vocab * width));
-        c.trainer.get(c.trainer.plan().find("parameter", "token.weight"), table);
+        c.trainer.get(c.trainer.plan().find(Role::parameter, "token.weight"), table);
         for (int i = row * width; i < (row + 1) * width; i++)
             CHECK(table[size_t(i)] == doctest::Approx(w * c.weights.at("token.weight")[size_t(i)]).epsilon(1e-6));
     }

@@ -19,7 +19,7 @@ std::string first(Trainer &t) {
 }
 
 void poison(TrainingCase &c, const std::string &parameter, float value) {
-    std::vector<float> w = c.values("parameter", parameter);
+    std::vector<float> w = c.values(Role::parameter, parameter);
     w[3] = value;
     c.set_values(parameter, w);
 }
@@ -40,7 +40,7 @@ TEST_CASE("not finite: watched steps have the same bits, and nothing is found wh
         watched.trainer.watch_values();
         for (int k = 0; k < 3; k++) CHECK(plain.step() == watched.step());
         CHECK(first(watched.trainer) == "");
-        CHECK(plain.values("parameter", "wte.weight") == watched.values("parameter", "wte.weight"));
+        CHECK(plain.values(Role::parameter, "wte.weight") == watched.values(Role::parameter, "wte.weight"));
     }
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("withheld: updates in a row are counted until one is done, and go on f
     TrainingCase c(tiny(), "--precision bf16 --update forward");
     c.step();
     CHECK(c.trainer.withheld_in_a_row() == 0);
-    const std::vector<float> good = c.values("parameter", "ln_f.weight");
+    const std::vector<float> good = c.values(Role::parameter, "ln_f.weight");
     poison(c, "ln_f.weight", INFINITY);
     for (uint64_t k = 1; k <= 3; k++) {
         c.step();
@@ -100,16 +100,16 @@ TEST_CASE("withheld: updates in a row are counted until one is done, and go on f
 TEST_CASE("withheld: forgotten steps are as if they had never been") {
     TrainingCase c(tiny(), "--precision bf16"), fresh(tiny(), "--precision bf16");
     c.trainer.initialise(1), fresh.trainer.initialise(1);
-    const std::vector<float> none = c.values("state", "wte.weight.exp_avg");
+    const std::vector<float> none = c.values(Role::state, "wte.weight.exp_avg");
     for (int k = 0; k < 2; k++) c.step();
-    CHECK(c.values("state", "wte.weight.exp_avg") != none);
+    CHECK(c.values(Role::state, "wte.weight.exp_avg") != none);
     c.trainer.forget_steps();
     c.trainer.initialise(1);
-    CHECK(c.values("state", "wte.weight.exp_avg") == none);
+    CHECK(c.values(Role::state, "wte.weight.exp_avg") == none);
     CHECK(c.trainer.steps() == 0);
     fresh.skip(), fresh.skip(), fresh.trainer.set_steps(0);
     CHECK(c.step() == fresh.step());
-    CHECK(c.values("parameter", "wte.weight") == fresh.values("parameter", "wte.weight"));
+    CHECK(c.values(Role::parameter, "wte.weight") == fresh.values(Role::parameter, "wte.weight"));
 }
 
 }  // namespace cryolite::test

@@ -80,17 +80,17 @@ TEST_CASE("opencl: an update of 16 bits whose gradients are not finite is withhe
         CAPTURE(flags);
         TrainingCase c(even, flags, "opencl"), twin(even, flags, "opencl");
         for (int k = 0; k < 2; k++) c.step(), twin.step();
-        const std::vector<float> good = c.values("parameter", "ln_f.weight");
+        const std::vector<float> good = c.values(Role::parameter, "ln_f.weight");
         std::vector<float> bad = good;
         bad[3] = INFINITY;
         c.set_values("ln_f.weight", bad);
-        const std::vector<float> before = c.values("parameter", "h.0.mlp.c_fc.weight");
+        const std::vector<float> before = c.values(Role::parameter, "h.0.mlp.c_fc.weight");
         c.step(), twin.skip();
-        CHECK(c.values("parameter", "h.0.mlp.c_fc.weight") == before);
+        CHECK(c.values(Role::parameter, "h.0.mlp.c_fc.weight") == before);
         CHECK(c.trainer.withheld() == 1);
         c.set_values("ln_f.weight", good);
         CHECK(std::isfinite(c.step()));
-        CHECK(c.values("parameter", "h.0.mlp.c_fc.weight") != before);
+        CHECK(c.values(Role::parameter, "h.0.mlp.c_fc.weight") != before);
     }
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("opencl: the digits model, convolutions and pools" * slow()) {
         t.set("lr", 2e-3);
         Batch batch;
         uint64_t at = 0;
-        const size_t pixels = size_t(t.plan().buffers[size_t(t.plan().find("input", "features"))].elements());
+        const size_t pixels = size_t(t.plan().buffers[size_t(t.plan().find(Role::input, "features"))].elements());
         auto next = [&]() -> const Batch & {
             batch.features.resize(pixels), batch.targets.resize(5);
             for (float &x : batch.features) x = float(formula_bits("pixels", at++) >> 40) * 0x1p-24f;
@@ -144,13 +144,14 @@ TEST_CASE("opencl: the weights are the CPU's after a step, and again after they 
     for (const std::string &name : cpu.parameters()) {
         CAPTURE(name);
         if (name.ends_with("c_attn.bias")) continue;  // keys' gradients are rounding, which Adam makes large
-        const std::vector<float> expected = cpu.values("parameter", name), got = opencl.values("parameter", name);
+        const std::vector<float> expected = cpu.values(Role::parameter, name),
+                                 got = opencl.values(Role::parameter, name);
         for (size_t i = 0; i < expected.size(); i++) {
             CAPTURE(i);
             CHECK(std::abs(expected[i] - got[i]) <= 1e-2 * 2e-2);  // of a step of the rate
         }
         opencl.set_values(name, got);
-        CHECK(opencl.values("parameter", name) == got);
+        CHECK(opencl.values(Role::parameter, name) == got);
     }
 }
 

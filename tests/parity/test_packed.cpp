@@ -34,7 +34,7 @@ struct Packed {
         std::vector<float> all;
         for (size_t b = 0; b < trainer.plan().buffers.size(); b++) {
             const PlanBuffer &w = trainer.plan().buffers[b];
-            if (w.role != "parameter") continue;
+            if (w.role != Role::parameter) continue;
             std::vector<float> one(size_t(w.elements()));
             trainer.get(int(b), one);
             all.insert(all.end(), one.begin(), one.end());
@@ -130,7 +130,7 @@ TEST_CASE("head norms: PyTorch's loss and gradients, of a step of SGD") {
     std::map<std::string, std::vector<float>> before;
     for (auto &[name, gradient] : golden["gradients"].items()) {
         CAPTURE(name);
-        const int buffer = p.trainer.plan().find("parameter", name);
+        const int buffer = p.trainer.plan().find(Role::parameter, name);
         REQUIRE(buffer >= 0);
         for (double v : formula(name, int64_t(gradient.size())))
             before[name].push_back(float(0.5 * v + (name.find("norm") != std::string::npos)));
@@ -140,7 +140,7 @@ TEST_CASE("head norms: PyTorch's loss and gradients, of a step of SGD") {
     for (auto &[name, gradient] : golden["gradients"].items()) {
         CAPTURE(name);
         std::vector<float> now(before[name].size());
-        p.trainer.get(p.trainer.plan().find("parameter", name), now);
+        p.trainer.get(p.trainer.plan().find(Role::parameter, name), now);
         double far = 0, largest = 0;
         for (size_t i = 0; i < now.size(); i++) {
             const double expected = gradient[i];

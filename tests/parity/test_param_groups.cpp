@@ -70,7 +70,7 @@ void compare(LossesCase &c, const Reference &reference) {
     for (auto &[name, before] : c.weights) {
         CAPTURE(name);
         std::vector<float> now(before.size());
-        c.trainer.get(c.trainer.plan().find("parameter", name), now);
+        c.trainer.get(c.trainer.plan().find(Role::parameter, name), now);
         double far = 0, went = 0;
         for (size_t i = 0; i < now.size(); i++) {
             far = std::max(far, std::abs(double(now[i]) - reference.w.at(name)[i]));
@@ -131,8 +131,8 @@ TEST_CASE("groups of parameters: two workers update what one does") {
     for (auto &[name, before] : one.weights) {
         CAPTURE(name);
         std::vector<float> a(before.size()), b(before.size());
-        one.trainer.get(one.trainer.plan().find("parameter", name), a),
-            two.trainer.get(two.trainer.plan().find("parameter", name), b);
+        one.trainer.get(one.trainer.plan().find(Role::parameter, name), a),
+            two.trainer.get(two.trainer.plan().find(Role::parameter, name), b);
         for (size_t i = 0; i < a.size(); i++) CHECK(std::abs(a[i] - b[i]) < 1e-6);
     }
 }

@@ -25,7 +25,7 @@ void check_weights(TrainingCase &c, const json &golden) {
     double largest = golden["largest_update"];
     REQUIRE(c.parameters().size() == golden["tensors"].size());
     for (auto &[name, t] : golden["tensors"].items()) {
-        std::vector<float> w = c.values("parameter", name);
+        std::vector<float> w = c.values(Role::parameter, name);
         size_t width = w.size() / 3;
         for (size_t k = 0; k < t["at"].size(); k++) {
             size_t i = t["at"][k];
@@ -69,7 +69,7 @@ TEST_CASE("parity: the gradient of every parameter") {
         TrainingCase c(golden["args"], "--update separate");
         c.step();
         for (auto &[tensor, t] : golden["tensors"].items()) {
-            std::vector<float> g = c.values("gradient", tensor);
+            std::vector<float> g = c.values(Role::gradient, tensor);
             double norm = 0;
             for (float x : g) norm += double(x) * x;
             CAPTURE(tensor);

@@ -19,7 +19,7 @@ Run train(const json &args, const std::string &flags, int steps) {
     for (int s = 0; s < steps; s++) r.losses.push_back(c.step());
     r.arena = c.trainer.plan().arena;
     for (auto &[role, bytes] : c.trainer.plan().memory()) r.kept += role == "activation" ? 0 : bytes;
-    for (const std::string &name : c.parameters()) r.weights[name] = c.values("parameter", name);
+    for (const std::string &name : c.parameters()) r.weights[name] = c.values(Role::parameter, name);
     return r;
 }
 

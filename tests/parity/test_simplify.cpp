@@ -20,7 +20,7 @@ public:
           trainer(bundle, *device) {
         for (size_t b = 0; b < plan().buffers.size(); b++) {
             const PlanBuffer &w = plan().buffers[b];
-            if (w.role != "parameter") continue;
+            if (w.role != Role::parameter) continue;
             std::vector<float> values(size_t(w.elements()));
             for (size_t i = 0; i < values.size(); i++) values[i] = 3 * formula_weight(w.name, i);
             trainer.put(int(b), values);

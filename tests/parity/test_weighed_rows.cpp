@@ -34,7 +34,7 @@ Outcome train(int kind, const Way &way) {
     }
     for (auto &[name, w] : c.weights) {
         t.weights[name].resize(w.size());
-        c.trainer.get(c.trainer.plan().find("parameter", name), t.weights[name]);
+        c.trainer.get(c.trainer.plan().find(Role::parameter, name), t.weights[name]);
     }
     return t;
 }
@@ -98,7 +98,7 @@ TEST_CASE("weighed rows: where all are ignored the loss is 0, and no weight chan
     CHECK(c.trainer.evaluate(c.data, 3) == 0);
     for (auto &[name, w] : c.weights) {
         std::vector<float> now(w.size());
-        c.trainer.get(c.trainer.plan().find("parameter", name), now);
+        c.trainer.get(c.trainer.plan().find(Role::parameter, name), now);
         CHECK(now == w);
     }
 }
@@ -116,7 +116,7 @@ TEST_CASE("weighed rows: a target that is no class is refused before anything is
         }
         CHECK(c.trainer.steps() == 0);
         std::vector<float> now(c.weights.at("head.weight").size());
-        c.trainer.get(c.trainer.plan().find("parameter", "head.weight"), now);
+        c.trainer.get(c.trainer.plan().find(Role::parameter, "head.weight"), now);
         CHECK(now == c.weights.at("head.weight"));
     }
 }

@@ -24,7 +24,7 @@ void go_on(TrainingCase &c, Run &r, int steps) {
     for (int s = 0; s < steps; s++) r.losses.push_back(c.step());
     r.weights.clear();
     for (const std::string &name : c.parameters()) {
-        const std::vector<float> w = c.values("parameter", name);
+        const std::vector<float> w = c.values(Role::parameter, name);
         r.weights.insert(r.weights.end(), w.begin(), w.end());
     }
 }

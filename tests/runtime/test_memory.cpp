@@ -87,15 +87,16 @@ TEST_CASE("memory: CRYOLITE_MEMORY says it instead") {
 TEST_CASE("memory: what a run takes, of all workers in one process or of one of several") {
     Plan plan;
     plan.workers = 4, plan.arena = 1'000'000;
-    auto add = [&](const char *role, const char *type, int n, bool stored = true) {
+    auto add = [&](Role role, const char *type, int n, bool stored = true) {
         PlanBuffer b;
         b.role = role, b.type = type, b.shape = {n}, b.stored = stored;
         b.bytes = int64_t{n} * b.element_bytes();
         plan.buffers.push_back(b);
     };
-    add("parameter", "float32", 1'000'000), add("parameter", "float32", 500'000);
-    add("state", "float32", 3'000'000), add("gradient", "float32", 1'500'000), add("gradient", "float32", 7, false);
-    add("activation", "float32", 9'000'000), add("input", "int32", 1000);
+    add(Role::parameter, "float32", 1'000'000), add(Role::parameter, "float32", 500'000);
+    add(Role::state, "float32", 3'000'000), add(Role::gradient, "float32", 1'500'000),
+        add(Role::gradient, "float32", 7, false);
+    add(Role::activation, "float32", 9'000'000), add(Role::input, "int32", 1000);
     const MemoryNeed all = memory_need(plan, false), one = memory_need(plan, true);
     CHECK(all.staging == 8 * 3'000'000);
     CHECK(all.bytes() == 6'000'000 + 12'000'000 + 4 * 6'000'000 + 4 * 1'000'000 + 4 * 4000 + all.staging);
@@ -108,7 +109,7 @@ TEST_CASE("memory: what a run takes, of all workers in one process or of one of 
                                                              {"staging: loading, checkpoint buffers", "24.0 MB"}};
     for (auto &[name, bytes] : holders)
         CHECK_MESSAGE(contains(all.table(), fmt::format("\n  {:<37}{:>9}", name, bytes)), all.table());
-    add("master_low", "uint16", 1'000'000);
+    add(Role::master_low, "uint16", 1'000'000);
     CHECK(memory_need(plan, false).staging == 12 * 3'000'000);
 }
 

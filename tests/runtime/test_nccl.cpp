@@ -32,12 +32,13 @@ struct SmallStep {
 
     SmallStep() {
         plan.workers = 2;
-        w = add("w", "parameter", large), v = add("v", "parameter", small);
-        dw = add("w", "gradient", large), dv = add("v", "gradient", small);
-        state = add("w.m", "state", large), norms = add("norms", "norms", 4), x = add("x", "activation", 100);
+        w = add("w", Role::parameter, large), v = add("v", Role::parameter, small);
+        dw = add("w", Role::gradient, large), dv = add("v", Role::gradient, small);
+        state = add("w.m", Role::state, large), norms = add("norms", Role::norms, 4),
+        x = add("x", Role::activation, 100);
         plan.arena = 400, plan.buffers[size_t(x)].offset = 0;
     }
-    int add(const std::string &name, const std::string &role, int n) {
+    int add(const std::string &name, Role role, int n) {
         plan.buffers.push_back({.name = name, .role = role, .type = "float32", .shape = {n}, .bytes = 4 * n});
         return int(plan.buffers.size()) - 1;
     }
@@ -114,7 +115,7 @@ TEST_CASE("nccl: what owners compute goes to all before it is read, small things
 
 TEST_CASE("nccl: a plan of workers that share a memory is refused") {
     SmallStep s;
-    const int share = s.add("w", "share", s.large);
+    const int share = s.add("w", Role::share, s.large);
     s.call("next(w)", {{share, 0, s.large}, {s.w, 0, s.large, true}}, 0);
     CHECK_ERROR(s.list(), "'next(w)' reads the gradient of 'w' in the memory of other workers, which GPUs have apart");
 }

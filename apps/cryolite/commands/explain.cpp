@@ -102,7 +102,7 @@ public:
         for (const PlanGroup &g : plan_.groups) j["groups"].push_back(group_json(plan_, g));
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
-            if (b.role == "parameter")
+            if (b.role == Role::parameter)
                 j["parameters"].push_back({{"name", b.name},
                                            {"shape", b.shape},
                                            {"bytes", b.bytes},
@@ -166,7 +166,7 @@ private:
         for (size_t i = 0; i < c.args.size(); i++) {
             const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
             args.push_back({{"buffer", b.name},
-                            {"role", b.role},
+                            {"role", role_name(b.role)},
                             {"type", type_of(c, i)},
                             {"extents", extents_of(c, i)},
                             {"written", plan_.writes(c, i)}});
@@ -244,8 +244,8 @@ private:
     void print_arguments(const PlanCall &c) const {
         for (size_t i = 0; i < c.args.size(); i++) {
             const PlanBuffer &b = plan_.buffers[size_t(c.args[i].buffer)];
-            fmt::print("{:62}{} {} {}: {} {}\n", "", plan_.writes(c, i) ? "writes" : "reads ", b.role, b.name,
-                       type_of(c, i), shape_words(extents_of(c, i)));
+            fmt::print("{:62}{} {} {}: {} {}\n", "", plan_.writes(c, i) ? "writes" : "reads ", role_name(b.role),
+                       b.name, type_of(c, i), shape_words(extents_of(c, i)));
         }
     }
 
@@ -262,7 +262,7 @@ private:
                 for (const PlanCall::Bound &a : c.args) read[a.buffer] = true;
         std::vector<std::pair<std::string, int64_t>> saved;
         for (auto &[buffer, yes] : read)
-            if (const PlanBuffer &b = plan_.buffers[size_t(buffer)]; written.count(buffer) && b.role == "activation")
+            if (const auto &b = plan_.buffers[size_t(buffer)]; written.count(buffer) && b.role == Role::activation)
                 saved.emplace_back(b.name, b.bytes);
         return saved;
     }
@@ -318,7 +318,7 @@ private:
     };
     /// Where a parameter's gradient and update are, and why: the stages say.
     Update update_of(const std::string &parameter) const {
-        if (const int b = plan_.find("parameter", parameter); b >= 0 && !plan_.buffers[size_t(b)].frozen.empty())
+        if (const int b = plan_.find(Role::parameter, parameter); b >= 0 && !plan_.buffers[size_t(b)].frozen.empty())
             return {"none, it is frozen", plan_.buffers[size_t(b)].frozen};
         for (auto &[pass, calls] : plan_.plans)
             for (const PlanCall &c : calls) {
@@ -343,7 +343,7 @@ private:
     void print_parameters() const {
         std::map<std::string, std::pair<int, const PlanBuffer *>> groups;
         for (const PlanBuffer &b : plan_.buffers)
-            if (b.role == "parameter")
+            if (b.role == Role::parameter)
                 groups[without_numbers(b.name)].first++, groups[without_numbers(b.name)].second = &b;
         fmt::print("\nparameters (extents innermost first), their layout and where they are updated:\n");
         for (auto &[name, g] : groups)

@@ -37,9 +37,9 @@ Marks marks_of(const Plan &plan, const std::string &name, const std::string &abo
     std::string upper = name;
     std::ranges::transform(upper, upper.begin(), [](char c) { return char(std::toupper(c)); });
     const bool tokens = plan.task == "tokens";
-    const PlanBuffer &in = plan.buffers[size_t(plan.find("input", plan.task))];
+    const PlanBuffer &in = plan.buffers[size_t(plan.find(Role::input, plan.task))];
     const PlanBuffer &out = plan.buffers[size_t(plan.output)];
-    const PlanBuffer &targets = plan.buffers[size_t(plan.find("input", "targets"))];
+    const PlanBuffer &targets = plan.buffers[size_t(plan.find(Role::input, "targets"))];
     const auto shape = [](const PlanBuffer &b) {
         return fmt::format("[{}]", fmt::join(b.shape.rbegin(), b.shape.rend(), "]["));
     };
@@ -53,7 +53,7 @@ Marks marks_of(const Plan &plan, const std::string &name, const std::string &abo
     std::vector<std::string> scalars = plan.scalar_names;
     std::erase(scalars, "loss_scale");  // every step sets it
     int tensors = 0;
-    for (const PlanBuffer &b : plan.buffers) tensors += b.role == "parameter" || b.role == "state";
+    for (const PlanBuffer &b : plan.buffers) tensors += b.role == Role::parameter || b.role == Role::state;
     return {{"@name@", name},
             {"@NAME@", upper},
             {"@about@", about},
@@ -82,8 +82,8 @@ void add_example_marks(Marks &marks, const TrainSettings &s, const Plan &plan, c
         marks.end(),
         {{"@micro_batches@", std::to_string(s.accumulate)},
          {"@ctype@", s.text ? "c_int32" : "c_float"},
-         {"@input_count@", std::to_string(plan.buffers[size_t(plan.find("input", plan.task))].elements())},
-         {"@target_count@", std::to_string(plan.buffers[size_t(plan.find("input", "targets"))].elements())},
+         {"@input_count@", std::to_string(plan.buffers[size_t(plan.find(Role::input, plan.task))].elements())},
+         {"@target_count@", std::to_string(plan.buffers[size_t(plan.find(Role::input, "targets"))].elements())},
          {"@rates@", where_rate(fmt::format("    static const double rates[steps] = {{\n{}    }};\n",
                                             example_rates(s.rate, "        ")))},
          {"@rates_of_python@", where_rate(fmt::format("RATES = [\n{}]\n", example_rates(s.rate, "    ")))},

@@ -26,7 +26,7 @@ json exchange_json(const Plan &plan, const std::vector<PlanCall> &calls, const E
     double all = 0, flops = 0;
     for (const Exchange::Part &p : e.parts) {
         const PlanBuffer &b = plan.buffers[size_t(p.buffer)];
-        parts.push_back({{"kind", name_of(p.kind)}, {"of", b.name}, {"role", b.role}, {"bytes", p.bytes}});
+        parts.push_back({{"kind", name_of(p.kind)}, {"of", b.name}, {"role", role_name(b.role)}, {"bytes", p.bytes}});
         all += sent_bytes(p, plan.workers);
     }
     double kernels = 0;  // of a worker: what is for one of them counts as its part of all

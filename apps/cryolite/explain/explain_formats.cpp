@@ -15,8 +15,8 @@ using nlohmann::json;
 json formats_json(const Plan &plan) {
     json list = json::array();
     for (const PlanBuffer &b : plan.buffers)
-        if ((b.role == "activation" || b.role == "parameter") && !b.format_why.empty())
-            list.push_back({{"name", b.name}, {"role", b.role}, {"type", b.type}, {"why", b.format_why}});
+        if ((b.role == Role::activation || b.role == Role::parameter) && !b.format_why.empty())
+            list.push_back({{"name", b.name}, {"role", role_name(b.role)}, {"type", b.type}, {"why", b.format_why}});
     return list;
 }
 

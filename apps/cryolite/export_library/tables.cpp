@@ -29,10 +29,10 @@ std::vector<int64_t> places(const Plan &p, int64_t &bytes) {
         return begin;
     };
     for (size_t b = 0; b < p.buffers.size(); b++)
-        if (p.buffers[b].stored && p.buffers[b].role != "activation") at[b] = room(p.buffers[b].bytes);
+        if (p.buffers[b].stored && p.buffers[b].role != Role::activation) at[b] = room(p.buffers[b].bytes);
     const int64_t arena = room(p.arena);
     for (size_t b = 0; b < p.buffers.size(); b++)
-        if (p.buffers[b].role == "activation" && p.buffers[b].offset >= 0) at[b] = arena + p.buffers[b].offset;
+        if (p.buffers[b].role == Role::activation && p.buffers[b].offset >= 0) at[b] = arena + p.buffers[b].offset;
     return at;
 }
 
@@ -81,12 +81,13 @@ private:
     template <typename... T> void add(fmt::format_string<T...> text, T &&...values) {
         out += fmt::format(text, std::forward<T>(values)...);
     }
-    int input(const std::string &name) const { return p.find("input", name); }
+    int input(const std::string &name) const { return p.find(Role::input, name); }
 
     void add_buffers() {
         add("static const buffer buffers[] = {{\n");
         for (size_t b = 0; b < p.buffers.size(); b++)
-            add("    {{{}, {}}}, /* {} {} */\n", at[b], p.buffers[b].bytes, p.buffers[b].role, p.buffers[b].name);
+            add("    {{{}, {}}}, /* {} {} */\n", at[b], p.buffers[b].bytes, role_name(p.buffers[b].role),
+                p.buffers[b].name);
         add("}};\n\n");
     }
 
@@ -121,13 +122,13 @@ private:
     void add_tensors() {
         int count = 0;
         add("static const tensor tensors[] = {{\n");
-        for (const char *role : {"parameter", "state"})
+        for (Role role : {Role::parameter, Role::state})
             for (size_t b = 0; b < p.buffers.size(); b++)
                 if (p.buffers[b].role == role) add_tensor(int(b), role), count++;
         add("}};\n\n");
         fields += fmt::format("    .tensor_count = {},\n", count);
     }
-    void add_tensor(int b, const std::string &role) {
+    void add_tensor(int b, Role role) {
         const PlanBuffer &t = p.buffers[size_t(b)];
         int64_t inner = 1, outer = 1, n = 1;
         for (size_t d = 0; d < t.shape.size(); d++) {
@@ -137,7 +138,7 @@ private:
         }
         const std::vector<int> shape(t.shape.rbegin(), t.shape.rend());
         add("    {{{}, {}, {}, {}, {}, {{{}}}, {}, {}, {}, {}}},\n", quoted(t.name), b,
-            role == "parameter" ? p.master_of(b) : -1, role == "parameter" ? "true" : "false", shape.size(),
+            role == Role::parameter ? p.master_of(b) : -1, role == Role::parameter ? "true" : "false", shape.size(),
             fmt::join(shape, ", "), t.layout.panel, inner, n, outer);
     }
 
@@ -158,7 +159,7 @@ private:
             for (size_t s = 0; s < names.size(); s++, count++) add_group_scalar(g, int(s));
         add("    {{-1, 0, 0, false, false}},\n}};\n\n");
         fields += fmt::format("    .scalar_count = {}, .scalar_space = {}, .group_scalar_count = {},\n", names.size(),
-                              p.buffers[size_t(p.find("scalars"))].elements(), count);
+                              p.buffers[size_t(p.find(Role::scalars))].elements(), count);
     }
     void add_group_scalar(const PlanGroup &g, int scalar) {
         const PlanGroup::Setting *own = nullptr;
@@ -208,8 +209,8 @@ private:
         add("{}", fields);
         for (auto [field, buffer] : {std::pair{"input", input(p.task)},
                                      {"target", input("targets")},
-                                     {"scalar", p.find("scalars")},
-                                     {"count", p.find("count")},
+                                     {"scalar", p.find(Role::scalars)},
+                                     {"count", p.find(Role::count)},
                                      {"loss", p.loss},
                                      {"output", p.output},
                                      {"row_weight", p.evaluation.loss < 0 ? -1 : p.evaluation.row_weights},
@@ -225,19 +226,19 @@ private:
 void check_exportable(const Plan &p) {
     for (const auto &[name, calls] : p.plans)
         if (std::ranges::count(plan_names, name) == 0) fail("a library does not know the plan '{}' of a step", name);
-    if (p.buffers[size_t(p.find("input", "targets"))].type != "int32")
+    if (p.buffers[size_t(p.find(Role::input, "targets"))].type != "int32")
         fail_usage("the model predicts numbers: a library takes ids as targets");
-    if (p.scalar_values.size() > most_scalars || p.find("scalars") < 0 ||
-        p.buffers[size_t(p.find("scalars"))].elements() > most_scalars)
+    if (p.scalar_values.size() > most_scalars || p.find(Role::scalars) < 0 ||
+        p.buffers[size_t(p.find(Role::scalars))].elements() > most_scalars)
         fail_usage("the step has more numbers for updates than a library keeps ({})", most_scalars);
     for (const PlanIds &ids : p.ids)
         if (ids.mean_weight >= 0)
             fail_usage("rows count differently in '{}': a library has means over all rows only", ids.loss);
-    if (p.find("input", "mode") >= 0)
+    if (p.find(Role::input, "mode") >= 0)
         fail_usage("layers of the model have to be told whether they train, which a library does not do: leave out "
                    "dropout and batch norm");
     for (const PlanBuffer &b : p.buffers)
-        if ((b.role == "parameter" || b.role == "state") && b.shape.size() > 4)
+        if ((b.role == Role::parameter || b.role == Role::state) && b.shape.size() > 4)
             fail_usage("'{}' has {} dimensions: a library knows tensors of at most 4", b.name, b.shape.size());
 }
 

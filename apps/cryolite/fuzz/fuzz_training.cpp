@@ -38,7 +38,7 @@ json parameters_of(Trainer &t) {
     json all = json::object();
     for (size_t b = 0; b < t.plan().buffers.size(); b++) {
         const PlanBuffer &w = t.plan().buffers[b];
-        if (w.role != "parameter") continue;
+        if (w.role != Role::parameter) continue;
         std::vector<float> values(size_t(w.elements()));
         t.get(int(b), values);
         all[w.name] = values;

@@ -10,9 +10,9 @@ class RandomBatches : public BatchSource {
 public:
     RandomBatches(const Plan &plan, uint64_t seed)
         : tokens_(plan.task == "tokens"),
-          numbers_(plan.buffers.at(size_t(plan.find("input", "targets"))).type == "float32"),
-          inputs_(size_t(plan.buffers.at(size_t(plan.find("input", plan.task))).elements() * plan.batch_parts())),
-          targets_(size_t(plan.buffers.at(size_t(plan.find("input", "targets"))).elements() * plan.batch_parts())),
+          numbers_(plan.buffers.at(size_t(plan.find(Role::input, "targets"))).type == "float32"),
+          inputs_(size_t(plan.buffers.at(size_t(plan.find(Role::input, plan.task))).elements() * plan.batch_parts())),
+          targets_(size_t(plan.buffers.at(size_t(plan.find(Role::input, "targets"))).elements() * plan.batch_parts())),
           classes_(uint64_t(plan.buffers.at(size_t(plan.output)).shape.at(0))), seed_(seed) {}
 
     void allocate(Batch &batch) const override {

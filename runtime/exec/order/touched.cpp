@@ -8,8 +8,8 @@ std::vector<Touched> touched_by(const Plan &plan, const PlanCall &call) {
     std::vector<Touched> list;
     auto add = [&](int buffer, int64_t begin, int64_t bytes, bool written) {
         const PlanBuffer &b = plan.buffers.at(size_t(buffer));
-        const bool in_arena = b.role == "activation";
-        if (b.role == "share") buffer = plan.gradient_of(b.parameter);
+        const bool in_arena = b.role == Role::activation;
+        if (b.role == Role::share) buffer = plan.gradient_of(b.parameter);
         if (in_arena) begin += b.offset;
         list.push_back({in_arena ? -1 : buffer, begin, begin + bytes, written});
     };

@@ -19,7 +19,7 @@ nlohmann::json arena_json(const Plan &plan) {
         for (const PlanCall &c : at->second) {
             for (const PlanCall::Bound &a : c.args) {
                 const PlanBuffer &b = plan.buffers[size_t(a.buffer)];
-                if (b.role != "activation" || b.offset < 0) continue;
+                if (b.role != Role::activation || b.offset < 0) continue;
                 int &s = span_of[size_t(a.buffer)];
                 if (s < 0) s = int(spans.size()), spans.push_back({a.buffer, call, call});
                 spans[size_t(s)].last = call;

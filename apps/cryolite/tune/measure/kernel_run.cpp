@@ -80,8 +80,9 @@ void KernelRun::fill(Argument &a, uint64_t seed) {
     std::memset(data - guard, untouched, guard);
     std::memset(data + a.bytes, untouched, guard);
     const Rng rng(seed, "tune");
-    const std::string &role = a.buffer->role, &type = a.shape->type;
-    const bool positive = role == "state" || role == "norms" || role == "scale" || a.buffer->of_layer;
+    const Role role = a.buffer->role;
+    const std::string &type = a.shape->type;
+    const bool positive = role == Role::state || role == Role::norms || role == Role::scale || a.buffer->of_layer;
     auto put = [&](size_t i, auto x) { std::memcpy(data + i * sizeof x, &x, sizeof x); };
     for (size_t i = 0; i < a.elements; i++) {
         const double u = rng.uniform(i), x = positive ? u + 0.1 : 2 * u - 1;
@@ -90,11 +91,11 @@ void KernelRun::fill(Argument &a, uint64_t seed) {
         } else if (type == "float32") {
             put(i, float(x));
         } else if (type == "float64") {
-            const bool scalar = role == "scalars" && i < plan_.scalar_values.size();
+            const bool scalar = role == Role::scalars && i < plan_.scalar_values.size();
             const bool rate = scalar && (plan_.scalar_names[i] == "step" || plan_.scalar_names[i] == "clip");
             put(i, rate ? 1.0 : scalar ? plan_.scalar_values[i] : x);
         } else if (type == "int32") {
-            put(i, role == "count" ? int32_t(3) : int32_t(u * 2));  // a row of any table
+            put(i, role == Role::count ? int32_t(3) : int32_t(u * 2));  // a row of any table
         } else {
             const auto single = float(x);
             uint32_t bits = 0;

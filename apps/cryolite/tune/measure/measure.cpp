@@ -111,7 +111,7 @@ public:
         std::vector<float> all;
         for (size_t b = 0; b < trainer_->plan().buffers.size(); b++) {
             const PlanBuffer &w = trainer_->plan().buffers[b];
-            if (w.role != "parameter") continue;
+            if (w.role != Role::parameter) continue;
             std::vector<float> values(size_t(w.elements()));
             trainer_->get(int(b), values);
             all.insert(all.end(), values.begin(), values.end());
