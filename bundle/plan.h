@@ -15,6 +15,14 @@ namespace cryolite {
 /// Where the elements of a parameter are stored: row-major, or dimension `dim` (innermost is 0) in panels.
 struct PanelLayout {
     int panel = 0, dim = 0;
+    bool operator==(const PanelLayout &) const = default;
+};
+
+/// What a parameter begins with.
+struct PlanInit {
+    std::string rule = {};  ///< "constant" or "normal"
+    double value = 0;       ///< the constant, or the standard deviation
+    bool operator==(const PlanInit &) const = default;
 };
 
 struct PlanBuffer {
@@ -31,8 +39,7 @@ struct PlanBuffer {
     PanelLayout layout = {};
     std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is
     bool of_layer = false;    ///< of a parameter: no rule trains it, its layer says what it becomes in training
-    std::string init_rule = {};
-    double init_value = 0;
+    PlanInit init = {};       ///< of a parameter
     std::vector<float> constant = {};  ///< of an input that is always the same
     std::string format_why = {};       ///< what decided its type, where a step is not fp32
 
@@ -135,6 +142,7 @@ struct Plan {
     struct Spared {
         int64_t state_bytes = 0, gradient_bytes = 0;
         double flops = 0;
+        bool operator==(const Spared &) const = default;
     } spared;
     std::vector<PlanIds> ids;
     std::vector<std::string> scalar_names;
@@ -146,10 +154,6 @@ struct Plan {
 
     static constexpr int format = 5;      ///< of the file
     static constexpr int mode_words = 5;  ///< of the input "mode": training, the seed in two, the step, parts before
-    /// The format that a file's text says it has, "?" where it says none.
-    static std::string format_of(const std::string &text);
-    /// Reads and checks a plan; errors name the file, `origin`, and what is wrong in it.
-    static Plan parse(const std::string &text, const std::string &origin);
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.
     int find(Role role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "bundle/error.h"
 #include "bundle/shown.h"
@@ -24,5 +25,8 @@ Role role_named(std::string_view name) {
     if (at == std::end(role_names)) fail("{} is no role of an array", shown(name));
     return Role(at - std::begin(role_names));
 }
+
+void to_json(nlohmann::json &j, Role role) { j = role_name(role); }
+void from_json(const nlohmann::json &j, Role &role) { role = role_named(j.get<std::string>()); }
 
 }  // namespace cryolite

@@ -1,6 +1,7 @@
 #pragma once
 // What an array of a step is for: docs/plan.md says how long each lives.
 
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 namespace cryolite {
@@ -26,5 +27,9 @@ enum class Role {
 const char *role_name(Role role);
 /// Throws an Error: there is no such role.
 Role role_named(std::string_view name);
+
+/// By its name.
+void to_json(nlohmann::json &j, Role role);
+void from_json(const nlohmann::json &j, Role &role);
 
 }  // namespace cryolite

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bundle/plan.h"
+#include "bundle/plan_json.h"
 #include "client/user_program.h"
 #include "client/without_compiler.h"
 #include "runtime/io/error.h"
@@ -286,7 +286,7 @@ std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key
     std::optional<CacheEntry> entry = cache.find("bundles", key);
     if (!entry) return entry;
     const auto plan = entry->files.find("plan.json");
-    const std::string format = plan == entry->files.end() ? "?" : Plan::format_of(plan->second->read());
+    const std::string format = plan == entry->files.end() ? "?" : plan_format(plan->second->read());
     if (format == std::to_string(Plan::format)) return entry;
     if (!has_compiler())
         fail("{}: its plan has format {}, this command reads {}: it was compiled by another version of Cryolite",

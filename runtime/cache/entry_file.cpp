@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bundle/plan.h"
+#include "bundle/plan_json.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -43,7 +43,7 @@ void check_bundle(const PackedEntry &e) {
         fail("bundles/{} does not say what it was made from", e.key.substr(0, 12));
     if (sha256_hex(about["parts"].dump(-1, ' ', false, json::error_handler_t::replace)) != e.key)
         fail("bundles/{} was made from something else than its key says", e.key.substr(0, 12));
-    Plan::parse(e.files.at("plan.json"), "bundles/" + e.key.substr(0, 12));
+    read_plan(e.files.at("plan.json"), "bundles/" + e.key.substr(0, 12));
     if (!e.files.at("kernels.so").starts_with("\177ELF"))
         fail("kernels.so of bundles/{} is no shared library", e.key.substr(0, 12));
 }

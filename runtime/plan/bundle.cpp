@@ -1,5 +1,6 @@
 #include "runtime/plan/bundle.h"
 
+#include "bundle/plan_json.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -21,14 +22,14 @@ Plan plan_of(const OpenFiles &files, const std::map<std::string, DialectChoice> 
             fail("the bundle {} has no {}", files.empty() ? "" : files.begin()->second->path().parent_path().string(),
                  name);
     const OpenFile &file = *files.at(plan_file);
-    Plan p = Plan::parse(file.read(), file.path().string());
+    Plan p = read_plan(file.read(), file.path().string());
     p.choose(dialects);
     return p;
 }
 
 }  // namespace
 
-Plan load_plan(const fs::path &path) { return Plan::parse(read_file(path), path.string()); }
+Plan load_plan(const fs::path &path) { return read_plan(read_file(path), path.string()); }
 
 Bundle::Bundle(const fs::path &folder, const std::map<std::string, DialectChoice> &dialects)
     : Bundle(files_in(folder), dialects) {}

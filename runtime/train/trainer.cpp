@@ -91,8 +91,8 @@ void Trainer::initialise(uint64_t seed) {
     for (size_t b = 0; b < plan().buffers.size(); b++) {
         const PlanBuffer &w = plan().buffers[b];
         if (w.role != Role::parameter) continue;
-        row_major_.assign(size_t(w.elements()), float(w.init_value));
-        if (w.init_rule == "normal") fill_normal(row_major_, Rng(seed, w.name), 0, float(w.init_value));
+        row_major_.assign(size_t(w.elements()), float(w.init.value));
+        if (w.init.rule == "normal") fill_normal(row_major_, Rng(seed, w.name), 0, float(w.init.value));
         put(int(b), row_major_);
     }
     drop_staging();

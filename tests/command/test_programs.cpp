@@ -3,7 +3,7 @@
 
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/step_questions.h"
-#include "bundle/plan.h"
+#include "bundle/plan_json.h"
 #include "client/user_program.h"
 #include "client/without_compiler.h"
 #include "runtime/io/error.h"
@@ -97,7 +97,7 @@ TEST_CASE("programs: a bundle that another version wrote is built again") {
             true);
         CHECK(fake.get().cached == 1);
         CHECK(fake.builds() == 2);
-        CHECK(Plan::format_of(read_file(folder / "plan.json")) == "5");
+        CHECK(plan_format(read_file(folder / "plan.json")) == "5");
         CHECK(fake.get().cached == 3);
         CHECK(fake.builds() == 2);
     }

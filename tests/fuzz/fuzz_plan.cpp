@@ -1,4 +1,4 @@
-#include "bundle/plan.h"
+#include "bundle/plan_json.h"
 #include "runtime/plan/layout.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -6,9 +6,9 @@ using namespace cryolite;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const std::string text(fuzz::text_of(data, size));
-    Plan::format_of(text);
+    plan_format(text);
     fuzz::may_refuse([&] {
-        Plan plan = Plan::parse(text, "plan.json");
+        Plan plan = read_plan(text, "plan.json");
         plan.choose({});
         plan.memory();
         plan.parameters();

@@ -1,5 +1,6 @@
 // --deterministic: the same bits, losses and weights, whatever the number of workers.
 
+#include "bundle/plan_json.h"
 #include "tests/parity/case.h"
 
 namespace cryolite::test {
@@ -143,7 +144,7 @@ TEST_CASE("deterministic: a plan whose parts and workers do not fit is refused")
     auto refused = [&](const std::function<void(json &)> &change, const std::string &words) {
         json other = plan;
         change(other);
-        CHECK_ERROR(Plan::parse(other.dump(), "plan.json"), words);
+        CHECK_ERROR(read_plan(other.dump(), "plan.json"), words);
     };
     refused([](json &p) { p["parts"] = 3; }, "it is for 3 parts of a batch");
     refused([](json &p) { p["parts"] = -4; }, "it is for -4 parts of a batch");

@@ -1,6 +1,7 @@
 // Steps in fp16: what is stored, the updates that are withheld, losses beside fp32's, and going on from files with the
 // same bits.
 
+#include "bundle/plan_json.h"
 #include "runtime/files/safetensors.h"
 #include "tests/parity/scaled_case.h"
 #include "tests/support/slow.h"
@@ -205,7 +206,7 @@ TEST_CASE("fp16: a damaged plan of it is refused") {
         json bad = plan;
         for (json &b : bad["buffers"])
             if (b["role"] == role) b[member] = value;
-        CHECK_ERROR(Plan::parse(bad.dump(), "plan.json"), words);
+        CHECK_ERROR(read_plan(bad.dump(), "plan.json"), words);
     };
     refused("master", "parameter", plan["buffers"].size() - 1, "is no master of");
     refused("master", "role", "weights", "\"weights\" is no role of an array");
@@ -215,7 +216,7 @@ TEST_CASE("fp16: a damaged plan of it is refused") {
     json unnamed = plan;
     for (json &name : unnamed["scalars"])
         if (name == "loss_scale_growth") name = "growth";
-    CHECK_ERROR(Plan::parse(unnamed.dump(), "plan.json"), "its scale of the loss has no loss_scale_growth");
+    CHECK_ERROR(read_plan(unnamed.dump(), "plan.json"), "its scale of the loss has no loss_scale_growth");
 }
 
 TEST_CASE("fp16: a scale stays where its inverse is finite, and steps that leave it below 1 are counted") {

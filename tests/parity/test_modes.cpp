@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "bundle/plan_json.h"
 #include "tests/parity/case.h"
 
 namespace cryolite::test {
@@ -29,7 +30,7 @@ public:
         for (size_t b = 0; b < trainer.plan().buffers.size(); b++) {
             const PlanBuffer &w = trainer.plan().buffers[b];
             if (w.role != Role::parameter) continue;
-            std::vector<float> values(size_t(w.elements()), float(w.init_value));
+            std::vector<float> values(size_t(w.elements()), float(w.init.value));
             for (size_t i = 0; i < values.size() && !w.of_layer; i++)
                 values[i] = (w.name == "norm.weight" ? 1 : 0) + 5 * formula_weight(w.name, i);
             trainer.put(int(b), values);
@@ -112,7 +113,7 @@ TEST_CASE("dropout: evaluation and prediction drop nothing; a resumed run has th
     json plan = json::parse(read_file(c.folder / "bundle" / "plan.json"));
     for (json &b : plan["buffers"])
         if (b["name"] == "mode") b["shape"] = {4}, b["bytes"] = 16;
-    CHECK_ERROR(Plan::parse(plan.dump(), "plan.json"), "the plan plan.json is damaged:");
+    CHECK_ERROR(read_plan(plan.dump(), "plan.json"), "the plan plan.json is damaged:");
     Scratch files;
     c.trainer.write_parameters(files / "model"), c.trainer.write_state(files / "state");
     ModesCase resumed(2);

@@ -16,6 +16,7 @@
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/step_questions.h"
 #include "apps/cryolite/session/target_choice.h"
+#include "bundle/plan_json.h"
 #include "runtime/io/error.h"
 #include "runtime/train/rate.h"
 
@@ -161,7 +162,7 @@ Variant compile_variant(const TargetLine &target, TrainSettings s, const Request
     const BundleRequest wanted = bundle_request(s);
     const BundleResult built = compile_bundle(wanted, request, cache, progress);
     stop_deferring();
-    Variant v{.target = &target, .plan = Plan::parse(built.files.at("plan.json")->read(), "plan.json"), .facts = {}};
+    Variant v{.target = &target, .plan = read_plan(built.files.at("plan.json")->read(), "plan.json"), .facts = {}};
     check_exportable(v.plan);
     check_kernels(v.plan);
     v.plan = with_numbers(std::move(v.plan), s);

@@ -6,6 +6,7 @@
 
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/step_questions.h"
+#include "bundle/plan_json.h"
 #include "runtime/collective/processes.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
@@ -95,7 +96,7 @@ std::optional<FittingWay> fitting_way(TrainSettings &s, const Request &request, 
     };
     std::optional<MemoryNeed> need;
     if (const auto known = find_bundle(cache, sha256_hex(bundle_parts(request.program, wanted, cache))))
-        need = bound.need(Plan::parse(known->files.at("plan.json")->read(), "plan.json"));
+        need = bound.need(read_plan(known->files.at("plan.json")->read(), "plan.json"));
     if (need && bound.fits(*need)) return std::nullopt;
     if (request.program.path.empty()) return need ? refuse(refusal(*need, bound, s, nullptr)) : std::nullopt;
     const int64_t staging = staging_bytes(s.narrow());

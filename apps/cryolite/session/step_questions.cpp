@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/run/work_folder.h"
+#include "bundle/plan_json.h"
 #include "client/user_program.h"
 #include "runtime/io/error.h"
 #include "runtime/system/streams.h"
@@ -39,7 +40,7 @@ Plan step_plan(const Program &program, const BundleRequest &request) {
     const WorkFolder work("cryolite-plan");
     const fs::path file = work.path / "plan.json";
     ask_of_step(program, request, {"--plan-only", file.string()});
-    return Plan::parse(read_file(file), "plan.json");
+    return read_plan(read_file(file), "plan.json");
 }
 
 int64_t kernel_temporaries(const Program &program, const BundleRequest &request, const Cache &cache) {

@@ -9,6 +9,7 @@
 #include "apps/cryolite/inputs/random_batches.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/tune/measure/kernel_run.h"
+#include "bundle/plan_json.h"
 #include "runtime/device/make_device.h"
 #include "runtime/io/error.h"
 
@@ -76,7 +77,7 @@ json json_of(const Timing &t) {
 
 json measure_kernel(const json &job) {
     const fs::path folder = job.at("bundle").get<std::string>();
-    const Plan plan = Plan::parse(read_file(folder / "plan.json"), "plan.json");
+    const Plan plan = read_plan(read_file(folder / "plan.json"), "plan.json");
     const std::unique_ptr<Device> device = make_device("cpu", job.at("threads"));
     auto load = [&](const char *which) {
         return LoadedKernel(job.at(which).at("folder").get<std::string>(), job.at(which).at("symbol"));

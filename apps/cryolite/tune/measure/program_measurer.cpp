@@ -11,6 +11,7 @@
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/session/session.h"
 #include "bundle/block_names.h"
+#include "bundle/plan_json.h"
 #include "client/user_program.h"
 #include "runtime/exec/peak.h"
 #include "runtime/system/process.h"
@@ -72,7 +73,7 @@ fs::path ProgramMeasurer::made_bundle(const BundleRequest &wanted) const {
 fs::path ProgramMeasurer::bundle(const std::string &lines) const { return made_bundle(request(lines)); }
 
 Plan ProgramMeasurer::plan(const std::string &lines) const {
-    return Plan::parse(read_file(bundle(lines) / "plan.json"), "plan.json");
+    return read_plan(read_file(bundle(lines) / "plan.json"), "plan.json");
 }
 
 std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
@@ -165,7 +166,7 @@ std::vector<LineMove> ProgramMeasurer::moves(const std::string &lines, const std
         if (!j.is_object() || !j.contains("line")) return true;
         LineMove m{.line = j.at("line"), .refused = j.value("refused", "")};
         if (m.refused.empty())
-            m.kernels = kernels_of(Plan::parse(read_file(j.at("plan").get<std::string>()), "plan.json"), model);
+            m.kernels = kernels_of(read_plan(read_file(j.at("plan").get<std::string>()), "plan.json"), model);
         moves.push_back(m);
         return true;
     };
@@ -189,7 +190,7 @@ const ProgramMeasurer::StepTimes &ProgramMeasurer::times(const std::string &line
                                          0, t.calls.refused);
     if (!t.calls.refused.empty()) return t;
     const json profile = json::parse(answer);
-    const Plan plan = Plan::parse(read_file(folder / "plan.json"), "plan.json");
+    const Plan plan = read_plan(read_file(folder / "plan.json"), "plan.json");
     std::map<std::string, std::vector<double>> of_calls;
     for (const auto &[kernel, seconds] : profile.at("kernels").items())
         for (double s : seconds) of_calls[cost_key(plan.kernels.at(std::stoul(kernel)))].push_back(s);
