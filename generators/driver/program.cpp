@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "bundle/plan_json.h"
 #include "dsl/optimizers/adamw.h"
 #include "dsl/optimizers/averaged.h"
 #include "dsl/optimizers/lars.h"
@@ -239,20 +240,21 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
     if (!r.temporaries.empty())
         return write_whole(r.temporaries, json(temporaries_of_kernels(p, machine, how)).dump()), 0;
     if (!r.candidates.empty()) return try_loops(p, step, machine, how, read_whole(r.candidates), r.bundle), 0;
-    const auto plan_of = [&](const StepProgram &q, const CompileReport &kernels) {
-        return plan_json(q, model, kernels, plan_compiled(q, kernels));
+    const auto planned = [&](const StepProgram &q, const CompileReport &kernels) {
+        return plan_of(q, model, kernels, plan_compiled(q, kernels));
     };
     const auto plan_with = [&](const std::string &line) {
         Step other = step_of(r, model, schedule, machine, line);
         const StepProgram q = lower_step(r, other, context_of(other), lower_within);
-        return plan_of(q, describe_kernels(q, machine, how));
+        return planned(q, describe_kernels(q, machine, how));
     };
     if (!r.moves.empty()) return try_lines(p, read_whole(r.moves), plan_with, r.bundle, print_line), 0;
-    if (!r.plan_only.empty()) return write_whole(r.plan_only, plan_of(p, describe_kernels(p, machine, how)).dump()), 0;
+    if (!r.plan_only.empty())
+        return write_whole(r.plan_only, plan_text(planned(p, describe_kernels(p, machine, how)))), 0;
     const CompileReport compiled = compile_kernels(p, machine, how);
     std::filesystem::create_directories(r.bundle);
     link_kernels(compiled, how, machine.target, r.bundle);
-    write_whole(r.bundle + "/plan.json", plan_of(p, compiled).dump());
+    write_whole(r.bundle + "/plan.json", plan_text(planned(p, compiled)));
     return 0;
 }
 

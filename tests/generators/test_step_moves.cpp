@@ -111,7 +111,9 @@ TEST_CASE("line trials: plans of legal lines, reasons of others, and the nearest
             if (line == refused)
                 throw RefusedLine("tuned:1:1: " + line + " is refused: it is full; the nearest legal line is " +
                                   nearest);
-            return json{{"plan of", line}};
+            Plan plan;
+            plan.task = "the plan of " + line;
+            return plan;
         },
         folder, [&](const json &j) { told[j.at("line")] = j; });
     CHECK(told.at(refused).at("refused") == "it is full; the nearest legal line is " + nearest);
@@ -120,7 +122,7 @@ TEST_CASE("line trials: plans of legal lines, reasons of others, and the nearest
     CHECK(told.count(without) == 0);
     const json &automatic = told.at("s.automatic()");
     CHECK(automatic.at("bytes") > 0);
-    CHECK(json::parse(read_whole(automatic.at("plan"))).at("plan of") == "s.automatic()");
+    CHECK(json::parse(read_whole(automatic.at("plan"))).at("task") == "the plan of s.automatic()");
     std::filesystem::remove_all(folder);
 }
 

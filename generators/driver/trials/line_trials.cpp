@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "bundle/plan_json.h"
 #include "generators/codegen/kernel_store.h"
 #include "generators/passes/moves/step_moves.h"
 
@@ -42,7 +43,7 @@ std::string why_not(const std::function<void()> &act) {
 
 }  // namespace
 
-void try_lines(StepProgram &p, const std::string &request, const std::function<json(const std::string &)> &plan_with,
+void try_lines(StepProgram &p, const std::string &request, const std::function<Plan(const std::string &)> &plan_with,
                const std::string &folder, const std::function<void(const json &)> &tell) {
     const auto without = json::parse(request).at("without").get<std::set<std::string>>();
     std::filesystem::create_directories(folder);
@@ -53,7 +54,7 @@ void try_lines(StepProgram &p, const std::string &request, const std::function<j
         if (!seen.insert(move.line).second) continue;
         json line = {{"line", move.line}, {"bytes", move.bytes}};
         const std::string file = fmt::format("{}/{}.json", folder, i);
-        const std::string refused = why_not([&] { write_whole(file, plan_with(move.line).dump()); });
+        const std::string refused = why_not([&] { write_whole(file, plan_text(plan_with(move.line))); });
         if (refused.empty())
             line["plan"] = file;
         else

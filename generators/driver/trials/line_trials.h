@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bundle/plan.h"
 #include "generators/passes/pass.h"
 
 namespace cryolite::compiler {
@@ -16,7 +17,7 @@ namespace cryolite::compiler {
 /// it may save, "plan": file}, the plan written to FOLDER, or {"line": text, "bytes": ..., "refused": by which rule}.
 /// `plan_with` makes the plan of the step with a line, and throws what refuses it.
 void try_lines(StepProgram &p, const std::string &request,
-               const std::function<nlohmann::json(const std::string &line)> &plan_with, const std::string &folder,
+               const std::function<Plan(const std::string &line)> &plan_with, const std::string &folder,
                const std::function<void(const nlohmann::json &)> &tell);
 
 }  // namespace cryolite::compiler
