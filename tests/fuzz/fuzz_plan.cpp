@@ -9,6 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     plan_format(text);
     fuzz::may_refuse([&] {
         Plan plan = read_plan(text, "plan.json");
+        const std::string written = plan_text(plan);
+        fuzz::require(plan_text(read_plan(written, "plan.json")) == written);
         plan.choose({});
         plan.memory();
         plan.parameters();
