@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bundle/entries.h"
 #include "bundle/role.h"
 #include "dialects/product.h"
 
@@ -166,7 +167,7 @@ struct Plan {
     int parts_of_worker() const { return batch_parts() / workers; }
     /// The plan that follows the forward pass of micro-batch k of so many.
     const char *backward(int k, int accumulate) const {
-        return k == accumulate - 1 && !parts ? "step" : k == 0 ? "first" : "accumulate";
+        return k == accumulate - 1 && !parts ? entry::step : k == 0 ? entry::first : entry::accumulate;
     }
     /// Bytes by role of what is stored, with so many of the workers in one process; activations: those of the arenas.
     std::map<std::string, int64_t> memory(int replicas) const;

@@ -149,7 +149,7 @@ void check_evaluation(const Plan &p) {
             fail("its evaluation tells '{}', which is no result", b.name);
     const PlanBuffer &result = buffer_at(p, loss, "evaluation"), &w = buffer_at(p, weights, "evaluation");
     const int targets = p.find(Role::input, "targets");
-    if (result.role != Role::activation || result.type != "float32" || !p.plans.contains("evaluate"))
+    if (result.role != Role::activation || result.type != "float32" || !p.plans.contains(entry::evaluate))
         fail("its evaluation makes no loss");
     if (w.role != Role::input || w.type != "float32" || targets < 0 ||
         w.elements() != p.buffers[size_t(targets)].elements())
@@ -213,7 +213,7 @@ void check_groups(const Plan &p) {
 void check_parts(const Plan &p) {
     if (p.parts == 0) return;
     const int each = p.parts > 0 && p.parts % p.workers == 0 ? p.parts / p.workers : 0;
-    if (!std::has_single_bit(unsigned(each)) || p.parts > most_batch_parts || !p.plans.contains("first"))
+    if (!std::has_single_bit(unsigned(each)) || p.parts > most_batch_parts || !p.plans.contains(entry::first))
         fail("it is for {} parts of a batch, of {} workers", p.parts, p.workers);
     std::map<int, std::set<int>> levels;
     for (const PlanBuffer &b : p.buffers)

@@ -5,8 +5,9 @@
 #include <map>
 #include <set>
 
-#include "dsl/nature.h"
+#include "bundle/entries.h"
 #include "bundle/param_group.h"
+#include "dsl/nature.h"
 #include "generators/ir/op.h"
 
 namespace cryolite::ir {
@@ -209,7 +210,7 @@ struct Program {
     MemoryPlan memory;
 
     /// The entry that ends a step's backward pass.
-    const char *backward_entry() const { return parts ? "first" : "step"; }
+    const char *backward_entry() const { return parts ? entry::first : entry::step; }
     /// The loss, and what it is made of.
     std::vector<ValueId> losses() const {
         std::vector<ValueId> list = {loss};

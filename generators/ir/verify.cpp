@@ -50,7 +50,7 @@ private:
 class Verifier {
 public:
     explicit Verifier(const Program &p) : p(p) {
-        if (auto f = p.entries.find("forward"); f != p.entries.end())
+        if (auto f = p.entries.find(entry::forward); f != p.entries.end())
             for (OpId id : f->second.ops)
                 for (const Ref &w : p.ops[id].writes) forward.insert(p.base(w.value));
         for (const Value &v : p.values)

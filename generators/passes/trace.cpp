@@ -221,9 +221,9 @@ StepProgram program_of(Graph graph, int output, int loss, const Context &cx) {
         p.terms.push_back({m.name, ValueId(m.value)});
     }
     take_lines(p);
-    p.entries["forward"] = {.holds_forward = true, .results = p.losses()};
-    p.entries["forward"].results.push_back(p.output);
-    for (CallId c : p.calls.ids()) add_op(p, "forward", forward_op(p, c, ir::Forward::in_forward));
+    p.entries[entry::forward] = {.holds_forward = true, .results = p.losses()};
+    p.entries[entry::forward].results.push_back(p.output);
+    for (CallId c : p.calls.ids()) add_op(p, entry::forward, forward_op(p, c, ir::Forward::in_forward));
     return p;
 }
 

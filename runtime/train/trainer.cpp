@@ -52,7 +52,7 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
 void Trainer::share_state() {
     shares_.resize(plan().buffers.size());
     if (processes_.size() == 1 && !apart_) return;
-    for (const char *name : {"step", "flush"})
+    for (const char *name : {entry::step, entry::flush})
         if (auto at = plan().plans.find(name); at != plan().plans.end())
             for (const PlanCall &c : at->second)
                 for (size_t i = 0; c.worker >= 0 && c.kernel >= 0 && i < c.args.size(); i++) {
@@ -284,7 +284,7 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
             tell_mean_weights(w, weights_);
             tell_mode(w, true, int64_t(k) * plan().batch_parts() + part_of(w, part));
             // Updates that wait for this pass still read the numbers of the step that they belong to.
-            run(w, pending_ ? "deferred" : "forward", call);
+            run(w, pending_ ? entry::deferred : entry::forward, call);
             if (pass == 0)
                 executors_[size_t(w)]->upload(plan().find(Role::scalars), scalars_.data(),
                                               scalars_.size() * sizeof(double));
@@ -292,7 +292,8 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
             fetch_losses(w, &s.losses[size_t(w * passes + pass) * terms]);
             if (k == accumulate - 1) executors_[size_t(w)]->add_part(part);
             // Where all updates wait for the next pass, and there is nothing to add, it is empty.
-            if (pass == passes - 1 && plan().parts && executors_[size_t(w)]->has("step")) run(w, "step", call);
+            if (pass == passes - 1 && plan().parts && executors_[size_t(w)]->has(entry::step))
+                run(w, entry::step, call);
             if (w == 0) ended = call;
         });
         begun = ended;
@@ -304,7 +305,7 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
     s.marks.clear();
     for (auto &e : executors_) s.marks.push_back(e->device().mark());
     unread_++;
-    pending_ = executor().has("deferred");
+    pending_ = executor().has(entry::deferred);
 }
 
 /// The oldest that is not read. This is the only time that a step waits for its devices.
@@ -340,7 +341,7 @@ double Trainer::mean_of(const Started &s, size_t term) {
 void Trainer::flush() {
     if (!pending_) return;
     all([&](int w) {
-        run_all(w, "flush");
+        run_all(w, entry::flush);
         executors_[size_t(w)]->device().finish();
     });
     pending_ = false;

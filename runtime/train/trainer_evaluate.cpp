@@ -9,7 +9,7 @@ namespace cryolite {
 
 /// The forward pass, and what follows it where there is such: "evaluate" for the loss, "predict" for the output.
 void Trainer::run_head(int worker, const char *head) {
-    run_all(worker, "forward");
+    run_all(worker, entry::forward);
     if (executors_[size_t(worker)]->has(head)) run_all(worker, head);
 }
 
@@ -41,7 +41,7 @@ double Trainer::evaluate(const Batch &batch, int examples, const RowWeights *amo
             tell_mean_weights(w, among ? *among : weights_);
             tell_mode(w, false);
             if (weighted) weigh_rows(w, own);
-            run_head(w, "evaluate");
+            run_head(w, entry::evaluate);
             for (size_t t = 0; t < told.size(); t++)
                 evaluated_[t * values_.size() + size_t(part)] = own * loss(w, told[t]);
         }
@@ -82,7 +82,7 @@ std::span<const float> Trainer::predict(const Batch &batch, int examples) {
         for (int part = w; part < parts; part += here) {
             feed(w, batch, part);
             tell_mode(w, false);
-            run_head(w, "predict");
+            run_head(w, entry::predict);
             const size_t begin = size_t(part) * each;  // of the last part, the padding stays where it is
             fetch_output(w, std::span(output_).subspan(begin, std::min(each, output_.size() - begin)));
         }

@@ -57,7 +57,7 @@ only tests/fuzz bundle/ runtime/ apps/cryolite/ tests/fuzz/
 only tests/programs generators/cryolite.h tests/support/curves.h
 
 # Inside of the compiler: ir <- passes <- lowering <- codegen <- checks <- driver. Of passes, lowering sees the program alone.
-only generators/ir generators/ir/ dsl/shape.h dsl/nature.h bundle/error.h bundle/param_group.h bundle/role.h schedules/layout.h
+only generators/ir generators/ir/ dsl/shape.h dsl/nature.h bundle/entries.h bundle/error.h bundle/param_group.h bundle/role.h schedules/layout.h
 only generators/passes generators/ir/ generators/passes/ dsl/ schedules/ dialects/table.h bundle/error.h bundle/param_group.h bundle/near_names.h bundle/block_names.h bundle/loss_scale.h
 only generators/lowering generators/ir/ generators/passes/pass.h generators/lowering/ dsl/ schedules/ bundle/error.h bundle/loss_scale.h
 only generators/codegen bundle/error.h generators/ir/ generators/passes/ generators/lowering/ generators/codegen/ dialects/product.h
@@ -85,7 +85,7 @@ forbid "users' programs see nothing of the compiler" '# *include *"generators/' 
 halide='# *include *[<"]Halide'
 forbid "the compiler's half sees Halide.h alone of Halide" "$halide" '<Halide\.h>' dsl schedules generators
 forbid "of Halide, the runtime sees its runtime's header" "$halide" '<HalideRuntime\.h>|^runtime/device/opencl/.*<HalideRuntimeOpenCL\.h>|^runtime/device/cuda/.*<HalideRuntimeCuda\.h>' runtime
-forbid "the step as data sees nothing of Halide" "$halide" '^$' generators/ir dsl/shape.h dsl/nature.h bundle/error.h bundle/param_group.h bundle/role.h schedules/layout.h
+forbid "the step as data sees nothing of Halide" "$halide" '^$' generators/ir dsl/shape.h dsl/nature.h bundle/entries.h bundle/error.h bundle/param_group.h bundle/role.h schedules/layout.h
 forbid "an app sees nothing of Halide" "$halide" '^$' client apps
 forbid "an app links client/, and nothing of the command" '# *include *"apps/cryolite/' '^apps/cryolite/' apps
 forbid "the contract of both halves sees nothing of Halide" "$halide" '^$' bundle

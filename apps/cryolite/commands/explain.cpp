@@ -115,7 +115,7 @@ public:
 
     void print() const {
         fmt::print("{}\n", summary());
-        for (const char *pass : {"forward", "first", "accumulate", "step", "deferred", "flush"})
+        for (auto pass : {entry::forward, entry::first, entry::accumulate, entry::step, entry::deferred, entry::flush})
             if (plan_.plans.count(pass)) print_pass(pass);
         fmt::print("\nMFLOP and MB: of one call.{}\n"
                    "loops: its loop schedule, of schedules/{}, the program's own or an autoscheduler's. "
@@ -252,7 +252,7 @@ private:
     /// What the forward pass leaves for the step: activations that the step's kernels read.
     std::vector<std::pair<std::string, int64_t>> saved() const {
         std::map<int, bool> written;
-        if (auto at = plan_.plans.find("forward"); at != plan_.plans.end())
+        if (auto at = plan_.plans.find(entry::forward); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (size_t i = 0; i < c.args.size(); i++)
                     if (plan_.writes(c, i)) written[c.args[i].buffer] = true;
@@ -328,12 +328,11 @@ private:
                     if (s.name == "next(" + parameter + ")") update = &s;
                     computes |= s.name == "d(" + parameter + ")";
                 }
-                if (update)
-                    return {c.worker >= 0 && pass == "step" ? plan_.workers > 1 ? "in shards, by workers" : "in shards"
-                            : computes                      ? "with its gradient"
-                            : pass == "deferred" || pass == "flush" ? "forward, at its next use"
-                                                                    : "separate",
-                            update->why};
+                if (!update) continue;
+                if (c.worker >= 0 && pass == entry::step)
+                    return {plan_.workers > 1 ? "in shards, by workers" : "in shards", update->why};
+                const bool waits = pass == entry::deferred || pass == entry::flush;
+                return {computes ? "with its gradient" : waits ? "forward, at its next use" : "separate", update->why};
             }
         return {};
     }

@@ -16,8 +16,8 @@ namespace {
 constexpr int most_arguments = 64, most_dimensions = 8, most_scalars = 4096;  // internal.h.in
 constexpr int64_t alignment = 64;
 /// Those that library.c.in runs.
-constexpr const char *plan_names[] = {"forward",  "step",    "first",    "accumulate",
-                                      "evaluate", "predict", "deferred", "flush"};
+constexpr const char *plan_names[] = {entry::forward,  entry::step,    entry::first,    entry::accumulate,
+                                      entry::evaluate, entry::predict, entry::deferred, entry::flush};
 
 /// Every buffer's place in the memory of an instance: what is not in the arena one after the other, then the arena.
 std::vector<int64_t> places(const Plan &p, int64_t &bytes) {

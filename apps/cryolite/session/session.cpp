@@ -185,10 +185,10 @@ std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {
             for (const PlanCall &c : at->second) calls.push_back(&c);
     };
     for (int run = 0; run < accumulate * plan.parts_of_worker(); run++) {
-        add(run == 0 && plan.plans.count("deferred") ? "deferred" : "forward");
+        add(run == 0 && plan.plans.count(entry::deferred) ? entry::deferred : entry::forward);
         add(plan.backward(run % accumulate, accumulate));
     }
-    if (plan.parts) add("step");
+    if (plan.parts) add(entry::step);
     return calls;
 }
 

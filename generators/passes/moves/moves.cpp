@@ -130,7 +130,7 @@ std::optional<Stage> stage_of(const StepProgram &p, const EntryView &e, OpId id)
 
 std::vector<Move> fusions_of(StepProgram &p) {
     std::vector<Move> list;
-    for (const char *entry : {"forward", p.backward_entry()})
+    for (const char *entry : {entry::forward, p.backward_entry()})
         if (p.entries.count(entry)) Fusions(p, entry, list).run();
     std::ranges::stable_sort(list, std::greater(), &Move::bytes);
     return list;

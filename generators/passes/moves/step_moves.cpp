@@ -93,7 +93,7 @@ private:
             if (rows != p.chunks.rows) add(fmt::format("s({}).compute_at({}, {})", name, loss, rows));
     }
     void dialects() {
-        for (const char *entry : {"forward", p.backward_entry()}) {
+        for (const char *entry : {entry::forward, p.backward_entry()}) {
             if (!p.entries.count(entry)) continue;
             const EntryView e(p, entry);
             for (KernelId k : e.entry.kernels) {

@@ -104,18 +104,18 @@ private:
     /// The whole head serves predictions, its loss nobody; blocks come when the model is evaluated,
     /// and in the backward pass.
     void place_calls() {
-        auto &forward = p.entries.at("forward").ops;
+        auto &forward = p.entries.at(entry::forward).ops;
         auto of = [&](CallId c) { return [&, c](OpId id) { return ir::as<ir::Forward>(p.ops[id])->call == c; }; };
         std::vector<ValueId> results = p.losses();
         results.push_back(p.output);
-        p.entries["forward"].results = results;
-        p.entries["predict"] = {
+        p.entries[entry::forward].results = results;
+        p.entries[entry::predict] = {
             .mode = ir::Entry::evaluation, .results = results, .ops = {*std::ranges::find_if(forward, of(head))}};
         std::erase_if(forward, of(head));
         std::erase_if(forward, of(loss));
-        p.entries["evaluate"].mode = ir::Entry::evaluation;
+        p.entries[entry::evaluate].mode = ir::Entry::evaluation;
         for (CallId c : p.chunks.calls) {
-            const OpId id = add_op(p, "evaluate", block_op(p, c, ir::Forward::in_forward));
+            const OpId id = add_op(p, entry::evaluate, block_op(p, c, ir::Forward::in_forward));
             for (ir::Line &l : p.lines)
                 if (p.chunks.takes(l) && p.calls[c].layer == p.chunks.head) l.met(id);
         }

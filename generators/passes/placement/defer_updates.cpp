@@ -35,8 +35,8 @@ void defer_updates(StepProgram &p, const Context &cx) {
     const std::map<ParamId, std::string> why = asked(p, cx);
     if (why.empty()) return;
     std::map<ParamId, std::vector<OpId>> updates;
-    auto &step = p.entries.at("step").ops;
-    const std::vector<ValueId> &results = p.entries.at("forward").results;
+    auto &step = p.entries.at(entry::step).ops;
+    const std::vector<ValueId> &results = p.entries.at(entry::forward).results;
     ir::Entry deferred{.mode = ir::Entry::training, .holds_forward = true, .results = results};
     ir::Entry flush{.mode = ir::Entry::training, .repeats = true, .results = {p.loss}};
     for (OpId id : step)
@@ -57,15 +57,15 @@ void defer_updates(StepProgram &p, const Context &cx) {
             updates.erase(u);
         }
     };
-    for (OpId id : ops_of(p, "forward")) {
+    for (OpId id : ops_of(p, entry::forward)) {
         for (ParamId w : p.layer(*ir::call_of(p.ops[id])).parameters) take(w);
         deferred.ops.push_back(p.ops.add(p.ops[id]));
     }
     // What the head alone uses, where its blocks come with the backward pass.
     for (ParamId w : p.parameters.ids()) take(w);
     for (ir::Entry *e : {&deferred, &flush}) number_versions(p, *e);
-    p.entries["deferred"] = deferred, p.entries["flush"] = flush;
-    number_versions(p, p.entries.at("step"));
+    p.entries[entry::deferred] = deferred, p.entries[entry::flush] = flush;
+    number_versions(p, p.entries.at(entry::step));
 }
 
 }  // namespace cryolite::compiler

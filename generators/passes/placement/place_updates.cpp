@@ -14,7 +14,8 @@ namespace {
 
 class PlaceUpdates {
 public:
-    PlaceUpdates(StepProgram &p, const Context &cx) : p(p), cx(cx), e(p, "step"), uses(size_t(p.parameters.size())) {
+    PlaceUpdates(StepProgram &p, const Context &cx)
+        : p(p), cx(cx), e(p, entry::step), uses(size_t(p.parameters.size())) {
         for (OpId id : e.entry.ops) {
             if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) of(g->w).gradients.push_back(id);
             if (auto *u = ir::as<ir::Update>(p.ops[id])) of(u->w).update = id;
@@ -152,7 +153,7 @@ void select_norms(StepProgram &p, const Context &) {
         auto *n = ir::as<ir::Norm>(p.ops[id]);
         return n && !n->of_weight() && n->ghost() == p.values[p.parameters[n->w].gradient].stored;
     };
-    auto &ops = p.entries.at("step").ops;
+    auto &ops = p.entries.at(entry::step).ops;
     for (OpId id : ops)
         if (unwanted(id)) std::erase(p.kernels[p.ops[id].kernel].ops, id), p.ops[id].kernel = {};
     std::erase_if(ops, unwanted);

@@ -36,7 +36,7 @@ struct Lives {
 /// Every entry but those that hold the forward pass begins after it.
 std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched) {
     std::vector<Lives> lives(size_t(p.values.size()));
-    const auto &forward = p.entries.at("forward").kernels;
+    const auto &forward = p.entries.at(entry::forward).kernels;
     size_t n = 0;
     for (auto &[name, entry] : p.entries) {
         std::vector<KernelId> line;

@@ -188,12 +188,13 @@ void count_spared(StepProgram &p, const std::vector<bool> &now, const std::vecto
 
 void differentiate(StepProgram &p, const Context &cx) {
     const std::vector<bool> now = trains(p), counts = reaches_loss(p);
-    if (cx.options.accumulate || p.parts) Differentiate(p, now, "first", false).run();
-    if (cx.options.accumulate) Differentiate(p, now, "accumulate", true).run();
+    if (cx.options.accumulate || p.parts) Differentiate(p, now, entry::first, false).run();
+    if (cx.options.accumulate) Differentiate(p, now, entry::accumulate, true).run();
     if (p.parts)
-        p.entries["step"].mode = ir::Entry::training;  // the updates alone, once the gradients of all parts are added
+        // The updates alone, once the gradients of all parts are added.
+        p.entries[entry::step].mode = ir::Entry::training;
     else
-        Differentiate(p, now, "step", cx.options.accumulate).run();
+        Differentiate(p, now, entry::step, cx.options.accumulate).run();
     check_used(p, counts);
     count_spared(p, now, counts);
     for (auto &[name, entry] : p.entries) number_versions(p, entry);

@@ -27,7 +27,7 @@ private:
     StepProgram &p;
     const Context &cx;
 
-    void add(ir::Op op) { add_op(p, "step", std::move(op)); }
+    void add(ir::Op op) { add_op(p, entry::step, std::move(op)); }
     ir::Op norm(ParamId w, const char *of, decltype(ir::Norm::how) how) const {
         return {.name = fmt::format("norm({}{})", of, p.parameters[w].path),
                 .kind = ir::Norm{w, how},
@@ -43,7 +43,7 @@ private:
     void ghost_norms(ParamId w) {
         std::vector<ir::Use> uses;
         int products = 0;
-        for (OpId id : ops_of(p, "step"))
+        for (OpId id : ops_of(p, entry::step))
             if (auto *g = ir::as<ir::ParamGrad>(p.ops[id]); g && g->w == w) {
                 if (!p.layer(g->call).factors(w)) return;
                 products += !p.layer(g->call).scatters;
@@ -96,7 +96,7 @@ private:
 
 void emit_updates(StepProgram &p, const Context &cx) {
     EmitUpdates(p, cx).run();
-    number_versions(p, p.entries.at("step"));
+    number_versions(p, p.entries.at(entry::step));
 }
 
 }  // namespace cryolite::compiler

@@ -44,7 +44,7 @@ void set_shard(ir::Op &op, const ir::Shard &shard) {
 /// Norms and updates once for each shard.
 void shard(StepProgram &p) {
     std::vector<OpId> ops;
-    for (OpId id : p.entries.at("step").ops) {
+    for (OpId id : p.entries.at(entry::step).ops) {
         ops.push_back(id);
         if (!ir::is<ir::Norm>(p.ops[id]) && !ir::is<ir::Update>(p.ops[id])) continue;
         const auto &shards = p.parameters[ir::parameter_of(p.ops[id])].shards;
@@ -55,14 +55,14 @@ void shard(StepProgram &p) {
         }
         set_shard(p.ops[id], shards[0]);
     }
-    p.entries.at("step").ops = ops;
+    p.entries.at(entry::step).ops = ops;
 }
 
 /// Places in the array of norms, those of gradients first.
 void number_norms(StepProgram &p, const Machine &m) {
     if (m.gpu()) p.norms_apart = m.alignment / ir::float64.bytes();
     int slots = 0;
-    for (OpId id : ops_of(p, "step"))
+    for (OpId id : ops_of(p, entry::step))
         if (auto *n = ir::as<ir::Norm>(p.ops[id])) {
             ir::Parameter &w = p.parameters[n->w];
             auto &of = n->of_weight() ? w.weight_norm : w.gradient_norm;

@@ -28,7 +28,7 @@ void sum_over_workers(StepProgram &p, const Context &) {
         if (asked) asked->verdict = {.is = ir::Verdict::unneeded, .words = "there is one worker"};
         return;
     }
-    ir::Entry &step = p.entries.at("step");
+    ir::Entry &step = p.entries.at(entry::step);
     std::map<KernelId, std::set<ParamId>> whole;  // after which kernel which gradients are
     std::map<ParamId, KernelId> last;
     for (KernelId k : step.kernels)

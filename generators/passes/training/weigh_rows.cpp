@@ -172,7 +172,7 @@ private:
     /// After the forward pass. Each block's loss comes right after its head,
     /// so that one block's logits exist at a time.
     void place(int first) {
-        ir::Entry &evaluate = p.entries["evaluate"];
+        ir::Entry &evaluate = p.entries[entry::evaluate];
         evaluate.mode = ir::Entry::evaluation, evaluate.results = {p.loss, p.evaluation.loss};
         evaluate.results.insert(evaluate.results.end(), p.evaluation.terms.begin(), p.evaluation.terms.end());
         std::vector<OpId> &ops = evaluate.ops;
@@ -184,7 +184,7 @@ private:
         for (int c = first; c < p.calls.size(); c++) {
             for (ValueId v : p.calls[CallId(c)].inputs)
                 if (auto head = heads.find(v); head != heads.end()) ops.push_back(head->second);
-            add_op(p, "evaluate", forward_op(p, CallId(c), ir::Forward::in_forward));
+            add_op(p, entry::evaluate, forward_op(p, CallId(c), ir::Forward::in_forward));
         }
     }
 };

@@ -12,7 +12,8 @@ nlohmann::json arena_json(const Plan &plan) {
     std::vector<Span> spans;
     std::vector<int> span_of(plan.buffers.size(), -1);
     size_t call = 0, forward = 0;
-    for (const char *entry : {plan.plans.contains("deferred") ? "deferred" : "forward", plan.backward(0, 1)}) {
+    for (const char *entry :
+         {plan.plans.contains(entry::deferred) ? entry::deferred : entry::forward, plan.backward(0, 1)}) {
         forward = call;
         const auto at = plan.plans.find(entry);
         if (at == plan.plans.end()) continue;

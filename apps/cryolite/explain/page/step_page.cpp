@@ -7,6 +7,7 @@
 #include "apps/cryolite/explain/loops/inner_loops.h"
 #include "apps/cryolite/explain/page/step_pictures.h"
 #include "bundle/block_names.h"
+#include "bundle/entries.h"
 #include "apps/cryolite/report/page.h"
 #include "runtime/io/error.h"
 
@@ -32,15 +33,16 @@ class StepPage {
 public:
     explicit StepPage(const json &step) : step_(step) {
         for (const auto &[entry, calls] : step_.at("plans").items())
-            if (entry == "forward" || entry == "deferred" || entry == "step" || (entry == "first" && in_parts()))
+            if (entry == entry::forward || entry == entry::deferred || entry == entry::step ||
+                (entry == entry::first && in_parts()))
                 for (const json &c : calls) seconds_ += c.value("roof_s", 0.0);
-        if (step_.at("plans").contains("deferred") && step_["plans"].contains("forward"))
-            for (const json &c : step_["plans"]["forward"]) seconds_ -= c.value("roof_s", 0.0);
+        if (step_.at("plans").contains(entry::deferred) && step_["plans"].contains(entry::forward))
+            for (const json &c : step_["plans"][entry::forward]) seconds_ -= c.value("roof_s", 0.0);
     }
 
     std::string html() const {
         std::string body = memory() + (has_roof() ? roofline() : "");
-        for (const char *entry : {"forward", "deferred", "first", "accumulate", "step", "flush"})
+        for (auto entry : {entry::forward, entry::deferred, entry::first, entry::accumulate, entry::step, entry::flush})
             if (step_.at("plans").contains(entry) && !step_["plans"][entry].empty()) body += operations(entry);
         return html_page(text_in(step_, "title"), text_in(step_, "summary"), body + parameters() + loops());
     }
@@ -87,8 +89,9 @@ private:
     std::string roofline() const {
         constexpr size_t numbered = 8;
         std::vector<KernelLine> lines;
-        for (const char *entry : {step_["plans"].contains("deferred") ? "deferred" : "forward", "first", "step"})
-            if (step_["plans"].contains(entry) && (entry != std::string_view("first") || in_parts()))
+        for (const char *entry :
+             {step_["plans"].contains(entry::deferred) ? entry::deferred : entry::forward, entry::first, entry::step})
+            if (step_["plans"].contains(entry) && (entry != std::string_view(entry::first) || in_parts()))
                 for (const Row &r : rows_of(entry)) lines.push_back(r.line);
         std::ranges::stable_sort(lines, std::ranges::greater{}, &KernelLine::share);
         const double peak = step_.at("peak_gflops"), bandwidth = step_.at("bandwidth_gb_s");
