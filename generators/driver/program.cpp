@@ -33,6 +33,7 @@
 #include "generators/driver/oracles/nature_oracle.h"
 #include "generators/driver/oracles/reads_oracle.h"
 #include "generators/checks/reference.h"
+#include "generators/driver/schedule_text.h"
 #include "generators/driver/step_arguments.h"
 #include "generators/driver/write_bundle.h"
 #include "generators/ir/printer.h"
@@ -111,7 +112,8 @@ public:
     }
     /// What came of the schedule's lines, where a pass refuses one.
     void add_refusal(const StepProgram &p, const std::string &by) {
-        text += fmt::format("refused by the pass {}\n\n{}", by, ir::lines_of(p));
+        if (pass == "lines") text.clear();
+        text += fmt::format("# refused by the pass {}\n\n{}", by, ir::lines_of(p));
     }
     std::string text;
 
@@ -169,6 +171,11 @@ Step step_of(const Request &r, Model &model, ScheduleModel schedule, const Machi
     return step;
 }
 
+/// The bytes that a step may take; 0: any.
+int64_t budget_of(const Request &r, const Step &step) {
+    return r.step.budget ? int64_t(r.step.budget) : step.bytes_allowed;
+}
+
 /// Takes a step of the model through all passes, with the lines that are chosen for it; `act` does the last of that.
 template <typename Act> auto lower_step(const Request &r, Step &step, Context cx, const Act &act) {
     const StepOptions options = options_of(r);
@@ -178,7 +185,7 @@ template <typename Act> auto lower_step(const Request &r, Step &step, Context cx
     };
     // Loops of a device have not been measured with what could be chosen.
     if (step.chooses && options.groups && !step.machine.gpu()) choose_lines(step, [&] { return lower_with(options); });
-    return act(r.step.budget ? int64_t(r.step.budget) : step.bytes_allowed, options, lower_with);
+    return act(budget_of(r, step), options, lower_with);
 }
 
 int build(const Request &r, Model &model, ScheduleModel schedule) {
@@ -233,7 +240,8 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                            },
                        .algorithms = !r.loops.empty()};
     if (texts) {
-        if (r.ir == "lines") texts->text += loop_lines(describe_kernels(p, machine, how));
+        if (r.ir == "lines")
+            texts->text = schedule_text(p, options_of(r), budget_of(r, step), describe_kernels(p, machine, how));
         return fmt::print("{}", texts->text), 0;
     }
     if (!r.loops.empty()) return write_whole(r.loops, loops_json(p, describe_kernels(p, machine, how))), 0;

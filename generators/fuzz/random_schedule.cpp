@@ -35,13 +35,22 @@ void RandomModel::lines_of(int value, Choices &c) {
     const Made &m = made[size_t(value - 1)];
     if (!m.layer) return;
     Layer &h = *m.layer;
-    const std::string here = "m." + name(h);
     const int forward_line = c.take(kinds_of_lines), backward_line = c.take(kinds_of_lines);
     if (forward_line == 1 || forward_line == 2)
-        line(fmt::format("s({}).store_at(forward);", here), [&h](Step &s) { s(h).store_at(cryolite::forward); });
+        line(fmt::format("s(m.{}).store_at(forward);", name(h)), [&h](Step &s) { s(h).store_at(cryolite::forward); });
+    const int call = index_of(value, c);
+    if (call && (forward_line == 9 || forward_line == 10)) {
+        const int n = forward_line == 9 ? call : 1;
+        line(fmt::format("s({}).compute_root();", text_of(h, n)), [=, &h](Step &s) { s(Stage(h)[n]).compute_root(); });
+    }
     if (Layer *maker = m.from > 0 ? made[size_t(m.from - 1)].layer : nullptr; maker && maker != &h) {
         Layer &f = *maker;
-        const std::string there = "m." + name(f);
+        const int its_call = index_of(m.from, c);
+        const std::string here = text_of(h, call), there = text_of(f, its_call), dh = text_of_adjoint(h, call),
+                          df = text_of_adjoint(f, its_call);
+        const auto of_call = [](const Stage &stage, int n) { return n ? stage[n] : stage; };
+        const Stage sh = of_call(h, call), sf = of_call(f, its_call), sdh = of_call(d(h), call),
+                    sdf = of_call(d(f), its_call);
         auto both = [&](const Stage &of, const std::string &text, const char *how, const Stage &at,
                         const std::string &where) {
             const bool with = std::string(how) == "compute_with";
@@ -52,17 +61,31 @@ void RandomModel::lines_of(int value, Choices &c) {
                     s(of).compute_at(at);
             });
         };
-        const std::string dh = "d(" + here + ")", df = "d(" + there + ")";
-        if (forward_line == 3 || forward_line == 4) both(f, there, "compute_at", h, here);
-        if (forward_line == 5 || forward_line == 6) both(h, here, "compute_with", f, there);
-        if (forward_line == 7) both(f, there, "compute_with", h, here);
-        if (forward_line == 8) both(h, here, "compute_at", f, there);
-        if (backward_line <= 2 && backward_line) both(d(h), dh, "compute_at", d(f), df);
-        if (backward_line == 3) both(d(h), dh, "compute_with", d(f), df);
-        if (backward_line == 4 || backward_line == 5) both(d(f), df, "compute_at", d(h), dh);
-        if (backward_line == 6) both(d(f), df, "compute_with", d(h), dh);
+        if (forward_line == 3 || forward_line == 4) both(sf, there, "compute_at", sh, here);
+        if (forward_line == 5 || forward_line == 6) both(sh, here, "compute_with", sf, there);
+        if (forward_line == 7) both(sf, there, "compute_with", sh, here);
+        if (forward_line == 8) both(sh, here, "compute_at", sf, there);
+        if (backward_line <= 2 && backward_line) both(sdh, dh, "compute_at", sdf, df);
+        if (backward_line == 3) both(sdh, dh, "compute_with", sdf, df);
+        if (backward_line == 4 || backward_line == 5) both(sdf, df, "compute_at", sdh, dh);
+        if (backward_line == 6) both(sdf, df, "compute_with", sdh, dh);
     }
     lines_of_parameters(h, c);
+}
+
+int RandomModel::index_of(int value, Choices &c) const {
+    const Layer *layer = made[size_t(value - 1)].layer;
+    const auto calls =
+        std::count_if(made.begin(), made.begin() + value, [&](const Made &m) { return m.layer == layer; });
+    return calls > 1 && c.take(3) ? int(calls) : 0;
+}
+
+std::string RandomModel::text_of(const Layer &l, int call) const {
+    return call ? fmt::format("Stage(m.{})[{}]", name(l), call) : "m." + name(l);
+}
+
+std::string RandomModel::text_of_adjoint(const Layer &l, int call) const {
+    return fmt::format("d(m.{}){}", name(l), call ? fmt::format("[{}]", call) : "");
 }
 
 void RandomModel::lines_of_parameters(Layer &l, Choices &c) {

@@ -30,12 +30,17 @@ public:
         lines();
         return text;
     }
-    /// Each request: where it is written, and what came of it.
+    /// Each request: where it is written, and what came of it. One that is refused is a comment, and the line that would
+    /// be legal comes after it.
     std::string lines() {
         for (const Line &l : p.lines) {
+            const bool refused = l.verdict.is == Verdict::refused;
             const std::string what = l.how == Line::freeze ? "// " + l.stage.text : "s(" + l.stage.text + ")";
-            text += fmt::format("{}{}{};  // {}: {}{}\n", what, l.placement(), l.where_legal ? ".where_legal()" : "",
-                                l.source, verdict(l.verdict), l.saves ? ", saves " + bytes_words(l.saves) : "");
+            std::string came = verdict(l.verdict) + (l.saves ? ", saves " + bytes_words(l.saves) : "");
+            std::ranges::replace(came, '\n', ' ');  // a comment is of one line
+            text += fmt::format("{}{}{}{};  // {}: {}\n", refused ? "# " : "", what, l.placement(),
+                                l.where_legal ? ".where_legal()" : "", l.source, came);
+            if (refused && !l.verdict.nearest.empty()) text += l.verdict.nearest + ";  // the nearest legal line\n";
         }
         return text;
     }

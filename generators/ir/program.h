@@ -102,6 +102,7 @@ struct Verdict {
     } is = open;
     std::vector<OpId> by = {};
     std::string rule = {}, words = {};
+    std::string nearest = {};  ///< the line that would be legal: "s(h).compute_root()"; of what is refused
 };
 
 /// A request of the step schedule, of the model (`freeze`) or of a flag.

@@ -126,8 +126,8 @@ inline std::string words_of(const ir::Line &l) {
 /// Throws: where the line is written, the line, and why it is not legal.
 [[noreturn]] inline void refuse(ir::Line &l, const Reason &why, const std::string &nearest = "") {
     l.verdict.is = ir::Verdict::refused, l.verdict.rule = why.rule, l.verdict.words = why.words;
-    const std::string legal =
-        nearest.empty() ? "" : fmt::format("; the nearest legal line is s({}){}", l.stage.text, nearest);
+    l.verdict.nearest = nearest.empty() ? "" : fmt::format("s({}){}", l.stage.text, nearest);
+    const std::string legal = nearest.empty() ? "" : "; the nearest legal line is " + l.verdict.nearest;
     throw RefusedLine(fmt::format("{} is refused: {}{}", words_of(l), why.words, legal));
 }
 
@@ -142,9 +142,9 @@ template <typename Act> bool obey(ir::Line &l, const Act &act) {
         return false;
     }
 }
-/// What a stage says of it.
+/// What a stage says of it, wherever the line is written.
 inline std::string note_of(const ir::Line &l) {
-    return fmt::format("{} is left out: {}", words_of(l), l.verdict.words);
+    return fmt::format("s({}){} is left out: {}", l.stage.text, l.placement(), l.verdict.words);
 }
 
 }  // namespace cryolite::compiler

@@ -74,21 +74,18 @@ struct Made {
     std::string lines, text;        ///< of the schedule; after the passes
     int chosen = 0;
     bool all_where_legal = true;
-    std::string why_relu;
 };
 
 template <typename M>
 Made make(const Flags &flags, const typename Compiled<M>::Schedule &schedule, const StepOptions &options = {}) {
     const Compiled<M> c(flags, schedule, options);
-    Made m{.keys = c.keys(), .lines = {}, .text = ir::lines_of(c.program), .chosen = 0, .why_relu = {}};
+    Made m{.keys = c.keys(), .lines = {}, .text = ir::lines_of(c.program), .chosen = 0};
     std::ranges::sort(m.keys);
     for (const auto &[stage, place] : c.step.placements) {
         m.lines += "s(" + stage.str() + ")" + place.line() + "\n";
         m.all_where_legal &= place.where_legal;
         m.chosen += place.saves > 0;
     }
-    for (OpId id : c.program.entries.at("forward").ops)
-        if (c.program.ops[id].name == "relu") m.why_relu = c.program.ops[id].why;
     return m;
 }
 
@@ -128,7 +125,6 @@ TEST_CASE("automatic lines: a residual network, the same every time, and as text
     });
     CHECK(chosen.lines == expected);
     CHECK(make<Vision>(resnet, choose<Vision>).lines == expected);
-    CHECK(chosen.why_relu == "chosen for the bytes it saves");
     CHECK(chosen.text.find("s(relu).compute_with(bn1).where_legal();  // automatic: legal, by 'relu', saves ") !=
           std::string::npos);
     const Made pasted = make<Vision>(resnet, [&](Vision &net, Step &s) { add_lines(s, net, chosen.text, "pasted"); });

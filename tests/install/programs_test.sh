@@ -60,13 +60,13 @@ grep -q "^s(d(hidden.weight)).compute_at(next(hidden.weight));  // .*smoother.cp
     fail "explain --schedule: $(tail -1 err)"
 cmp -s <(sed 's| *//.*||' printed.schedule) <(sed 's| *//.*||' again) || fail "its own lines change a step: $(cat again)"
 # Numbers of the loops that hold the update are gone where they hold none.
-sed 's/compute_at(next(hidden.weight))/compute_root()/' printed.schedule > rest.schedule
+sed 's/compute_at(next(hidden.weight))/compute_root()/; s/^# loops/loops/' printed.schedule > rest.schedule
 "$command" explain "$programs/smoother.cpp" --ir lines --schedule rest.schedule --cache "$work/cache" > out 2> err
 [ $? != 0 ] && grep -q "rest.schedule:[0-9]*:[0-9]*: no kernel of loops(hidden, d_parameter) has a number 'prefetch'; there are " err ||
     fail "a number that the loops do not have: $(tail -1 err)"
 grep -v "^loops(hidden, d_parameter)" rest.schedule > other.schedule
 "$command" explain "$programs/smoother.cpp" --ir lines --schedule other.schedule --cache "$work/cache" 2> err |
-    grep -q "^s(d(hidden.weight)).compute_root();  // other.schedule:[12]:1: " || fail "a line does not replace the program's: $(tail -1 err)"
+    grep -q "^s(d(hidden.weight)).compute_root();  // other.schedule:[0-9]*:1: " || fail "a line does not replace the program's: $(tail -1 err)"
 echo 's(hiden).compute_root()' > other.schedule
 "$command" explain "$programs/smoother.cpp" --schedule other.schedule --cache "$work/cache" > out 2> err && fail "a line of no layer is taken"
 grep -q "other.schedule:1:3: the model has no 'hiden'; near it are hidden" err || fail "a name that is not there: $(tail -1 err)"

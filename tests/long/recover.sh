@@ -12,7 +12,7 @@ flags=("$@" --clip 0 --cache "$work/cache")
 python3 - > halved.lines << 'END2'
 import re
 for line in open('shipped.lines'):
-    found = re.match(r'(loops\([^)]*\)): ([^;]*);  // (.*)', line)
+    found = re.match(r'# (loops\([^)]*\)): ([^;]*);  // (.*)', line)
     if not found: continue
     numbers = dict(n.split('=') for n in found[2].split())
     legal = {}
@@ -25,7 +25,7 @@ for line in open('shipped.lines'):
     if 'columns' in numbers and halved: print(f"{found[1]}: {' '.join(f'{n}={v}' for n, v in halved.items())};")
 END2
 [ -s halved.lines ] || fail "no tiles are there to be halved: $(head -5 shipped.lines)"
-grep -o '^s([^/]*)\.compute_\(at\|with\)([^/]*);' shipped.lines | sed 's/)\.compute_.*/).compute_root();/' > apart.lines
+grep ': legal' shipped.lines | grep -o '^s([^/]*)\.compute_\(at\|with\)([^/]*);' | sed 's/)\.compute_.*/).compute_root();/' > apart.lines
 [ -s apart.lines ] || fail "no fusions are there to be taken apart"
 
 step() { # of a program, in ms: medians of two runs

@@ -9,6 +9,7 @@
 #include "generators/driver/oracles/nature_oracle.h"
 #include "generators/driver/oracles/reads_oracle.h"
 #include "generators/passes/pipeline.h"
+#include "schedules/lines.h"
 #include "tests/support/compiler.h"
 
 namespace cryolite::test {
@@ -34,7 +35,6 @@ public:
         Arguments::current() = {std::move(arguments), {}};
         model = std::make_unique<M>();
         model->numerics(format);
-        if (schedule) schedule(*model, step);
         KnownLayers known;
         const Context cx{.model = *model,
                          .optimizer = optimizer,
@@ -44,8 +44,14 @@ public:
                          .natures = natures_by_building(2, 60),
                          .products = products_by_building(2, 60),
                          .known = &known};
-        if (step.chooses) choose_lines(step, [&] { return lower(cx); });
-        program = lower(cx);
+        try {
+            if (schedule) schedule(*model, step);
+            if (step.chooses) choose_lines(step, [&] { return lower(cx); });
+            program = lower(cx);
+        } catch (const Error &e) {
+            check_nearest(e.what(), [&] { lower(cx); });
+            throw;
+        }
     }
 
     /// The kernel that holds the operation of this name in an entry; none: no kernel does.
@@ -72,6 +78,20 @@ public:
     Rule optimizer;
     std::unique_ptr<M> model;
     StepProgram program;
+
+private:
+    /// The line that a refusal calls the nearest legal one can be read, and is not refused in its turn.
+    void check_nearest(const std::string &refused, const std::function<void()> &lower_again) {
+        constexpr std::string_view words = "the nearest legal line is ";
+        const size_t at = refused.rfind(words);
+        if (at == std::string::npos) return;
+        add_lines(step, *model, refused.substr(at + words.size()), "nearest");
+        try {
+            lower_again();
+        } catch (const Error &e) {
+            if (std::string(e.what()).starts_with("nearest:")) fail("the nearest legal line is none: {}", e.what());
+        }
+    }
 };
 
 /// The array of a parameter's gradient.

@@ -15,8 +15,10 @@ using nlohmann::json;
 
 namespace {
 
-/// What a program that was asked of its step wrote; `argv`: what it is asked.
-ProcessResult ask_of_step(const Program &program, const BundleRequest &request, std::vector<std::string> argv) {
+/// What a program that was asked of its step wrote; `argv`: what it is asked. `shows`: what it wrote before it refused
+/// the step is printed.
+ProcessResult ask_of_step(const Program &program, const BundleRequest &request, std::vector<std::string> argv,
+                          bool shows = false) {
     if (program.path.empty())
         fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler",
              program.app);
@@ -28,6 +30,7 @@ ProcessResult ask_of_step(const Program &program, const BundleRequest &request, 
     add_request(options.argv, request);
     ProcessResult result = run_process(options);
     if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
+    if (!result.ok() && shows) fmt::print("{}", result.output);
     if (!result.ok())
         fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result),
              last_words(result));
@@ -55,7 +58,7 @@ int64_t kernel_temporaries(const Program &program, const BundleRequest &request,
 }
 
 std::string step_text(const Program &program, const BundleRequest &request, const std::string &pass) {
-    return ask_of_step(program, request, {"--ir", pass}).output;
+    return ask_of_step(program, request, {"--ir", pass}, true).output;
 }
 
 namespace {

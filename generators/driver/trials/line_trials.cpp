@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view nearest = "the nearest legal line is ";
 
-/// The line that a refusal ends with; empty: it names none.
+/// The line that a refusal ends with; empty: it names none, or more memory than is allowed.
 std::string nearest_line(const std::string &refused) {
     const size_t at = refused.rfind(nearest);
     if (at == std::string::npos) return "";
     const std::string text = refused.substr(at + nearest.size());
-    return text.substr(0, text.find_first_of("\n;"));
+    return text.starts_with("s.budget(") ? "" : text.substr(0, text.find_first_of("\n;"));
 }
 
 /// Without where the line is written, and the line.

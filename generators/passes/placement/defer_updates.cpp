@@ -17,7 +17,8 @@ bool defers(const ir::Line &l) {
 /// The parameters whose updates are to wait, and what says so.
 std::map<ParamId, std::string> asked(const StepProgram &p, const Context &cx) {
     std::map<ParamId, std::string> why;
-    if (cx.options.update == "forward")
+    const bool all = cx.options.update == "forward";
+    if (all)
         for (ParamId w : p.trained()) why[w] = "--update forward";
     auto of_update = [](const ir::Line &l) {
         return l.places() && (l.stage.kind == ir::Stage::next || l.stage.kind == ir::Stage::gradient);
@@ -25,7 +26,7 @@ std::map<ParamId, std::string> asked(const StepProgram &p, const Context &cx) {
     for (const ir::Line &l : p.lines)
         if (of_update(l)) why.erase(l.stage.parameter);
     for (const ir::Line &l : p.lines)
-        if (defers(l)) why[l.stage.parameter] = "a line of the step schedule";
+        if (defers(l)) why[l.stage.parameter] = all ? "--update forward" : "a line of the step schedule";
     return why;
 }
 

@@ -40,7 +40,7 @@ public:
         for (OpId s : placed(l))
             for (OpId t : e.named(l.target))
                 if (!obey(l, [&] {
-                        if (place(l, s, t)) met(l, s);
+                        if (place(l, s, t)) l.met(s);
                     }))
                     p.ops[s].why = note_of(l);
     }
@@ -92,10 +92,6 @@ private:
         return {};
     }
 
-    void met(ir::Line &l, OpId s) {
-        l.met(s);
-        if (l.saves) p.ops[s].why = "chosen for the bytes it saves";
-    }
     /// x + f(...): the addition is fused into the kernel of f when nothing else in the pass reads f.
     void fuse_residual(OpId s, const ir::Forward &f) {
         const auto &inputs = p.calls[f.call].inputs;

@@ -26,13 +26,15 @@ public:
         const bool wanted = cx.options.update == "backward" || cx.options.update == "auto";
         for (OpId id : e.entry.ops) {
             auto *u = ir::as<ir::Update>(p.ops[id]);
-            if (!u || asked_root(u->w)) continue;
+            if (!u) continue;
             Reason why;
             if (wanted) why = hindrance(u->w);
             if (wanted && !why) why = made_elsewhere(u->w);
             if (cx.options.update == "auto" && !why) why = pays_not(u->w);
+            const bool fuses = wanted && !why;
+            if ((fuses || cx.options.update == "forward") && asked_root(u->w)) continue;
             p.ops[id].why = why ? why.words : asked, p.ops[id].rule = why.rule;
-            if (wanted && !why) fuse_update(u->w, asked);
+            if (fuses) fuse_update(u->w, asked);
         }
     }
     void apply(ir::Line &l) {
@@ -49,6 +51,7 @@ private:
     const Context &cx;
     EntryView e;
     std::vector<Uses> uses;
+    static constexpr const char *fused = "with its gradient";
 
     Uses &of(ParamId w) { return uses[size_t(w.index)]; }
     CallId call(OpId g) const { return ir::as<ir::ParamGrad>(p.ops[g])->call; }
@@ -65,7 +68,8 @@ private:
         if (l.how != ir::Line::at) refuse(l, rules::gradient_read_once, own);
         if (p.parameters[w].deferred) refuse(l, rules::operands_gone, ".compute_root()");
         if (Reason why = hindrance(w)) refuse(l, why, ".compute_root()");
-        fuse_update(w, "a line of the step schedule");
+        // A line that asks for what the flag does anyway changes nothing.
+        if (p.ops[of(w).update].placed != fused) fuse_update(w, "a line of the step schedule");
         for (OpId g : of(w).gradients) l.met(g);
     }
     bool asked_root(ParamId w) const {
@@ -134,7 +138,7 @@ private:
         if (!cx.options.accumulate) p.values[p.parameters[w].gradient].stored = false;
         ir::Op &update = p.ops[of(w).update];
         for (OpId g : of(w).gradients) e.fuse_into(g, of(w).update, "at");
-        update.why = why, update.placed = "with its gradient", update.rule.clear();
+        update.why = why, update.placed = fused, update.rule.clear();
     }
 };
 

@@ -217,12 +217,16 @@ std::string why_not(const StepProgram &p, const ir::Kernel &k, const std::string
 }
 
 AskedDialect asked_dialect(const StepProgram &p, const StepOptions &options, const ir::Kernel &k) {
+    const AskedDialect of_all = {options.dialect,
+                                 options.dialect == "halide" ? "the default" : "--dialect " + options.dialect};
     for (OpId id : k.ops)
         for (bool of_one_call : {true, false})  // the line of a call goes before that of all
             for (const ir::Line &l : p.lines)
-                if (l.how == ir::Line::dialect && (l.stage.call > 0) == of_one_call && means(p, l.stage, p.ops[id]))
-                    return {l.dialect_name, "a line of the step schedule"};
-    return {options.dialect, options.dialect == "halide" ? "the default" : "--dialect " + options.dialect};
+                if (l.how == ir::Line::dialect && (l.stage.call > 0) == of_one_call && means(p, l.stage, p.ops[id])) {
+                    const bool same = l.dialect_name != "halide" && l.dialect_name == of_all.dialect;
+                    return same ? of_all : AskedDialect{l.dialect_name, "a line of the step schedule"};
+                }
+    return of_all;
 }
 
 void select_dialects(StepProgram &p, const Context &cx) {

@@ -13,7 +13,7 @@ KernelId add_reduce(StepProgram &p, ir::Line *asked, ParamId w, const ir::Shard 
     const ir::Parameter &param = p.parameters[w];
     ir::Op op{.name = "sum(d(" + param.path + "))", .kind = ir::Reduce{w, shard}, .writes = {{param.gradient}}};
     op.reads = offered(p, op);
-    op.why = asked ? "a line of the step schedule" : fmt::format("--workers {}", p.workers);
+    op.why = fmt::format("--workers {}", p.workers);
     const OpId id = p.ops.add(op);
     if (asked) asked->met(id);
     return p.ops[id].kernel = p.kernels.add({.name = op.name, .pass = "update", .ops = {id}, .dialect = "runtime"});
