@@ -220,8 +220,8 @@ private:
         for (LayerId l : again) count[without_numbers(p.layers[l].path)]++;
         std::vector<std::string> names;
         for (auto &[name, n] : count) names.push_back(n > 1 ? fmt::format("{} of {}", n, name) : name);
-        text +=
-            fmt::format("# the budget rematerialises, with sums, which no line can name: {}\n", fmt::join(names, ", "));
+        text += fmt::format("# the budget rematerialises, beside operators that no line can name: {}\n",
+                            fmt::join(names, ", "));
     }
 
     void layouts() {

@@ -154,8 +154,10 @@ int RandomModel::element(int x, int op, Choices &c) {
     case 2:
         return call(add<LayerNorm>("LayerNorm", std::to_string(width), width), x);
     case 3:
+        if (Gelu *l = c.take(2) ? known<Gelu>(width, c) : nullptr) return call(*l, x);
         return call(add<Gelu>("Gelu", ""), x);
     case 4:
+        if (Relu *l = c.take(2) ? known<Relu>(width, c) : nullptr) return call(*l, x);
         return call(add<Relu>("Relu", ""), x);
     case 5: {
         const int y = earlier(width, c);

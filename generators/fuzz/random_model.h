@@ -83,8 +83,8 @@ private:
     void lines_of_parameters(Layer &l, Choices &c);
     /// The call that lines of a value name, from 1, where it is not the first call of its layer: mostly its own. 0: all.
     int index_of(int value, Choices &c) const;
-    std::string text_of(const Layer &l, int call) const;          ///< "m.l3", "Stage(m.l3)[2]"
-    std::string text_of_adjoint(const Layer &l, int call) const;  ///< "d(m.l3)[2]"
+    std::string value_text(const Layer &l, int call) const;    ///< "m.l3", "Stage(m.l3)[2]"
+    std::string adjoint_text(const Layer &l, int call) const;  ///< "d(m.l3)[2]"
     const std::string &name(const Layer &l) const { return names.at(&l); }
 };
 

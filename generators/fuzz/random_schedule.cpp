@@ -13,6 +13,8 @@ namespace {
 
 /// What a line says of a layer and of the one that makes what it reads: most numbers are none.
 constexpr int kinds_of_lines = 24;
+/// Of one call of a layer, which is rare: few are none.
+constexpr int kinds_of_call_lines = 11;
 
 /// The member of its layer that a parameter is: "l3.W".
 std::string member(const Parameter &w) {
@@ -35,19 +37,20 @@ void RandomModel::lines_of(int value, Choices &c) {
     const Made &m = made[size_t(value - 1)];
     if (!m.layer) return;
     Layer &h = *m.layer;
-    const int forward_line = c.take(kinds_of_lines), backward_line = c.take(kinds_of_lines);
+    const int call = index_of(value, c), kinds = call ? kinds_of_call_lines : kinds_of_lines;
+    const int forward_line = c.take(kinds), backward_line = c.take(kinds);
     if (forward_line == 1 || forward_line == 2)
         line(fmt::format("s(m.{}).store_at(forward);", name(h)), [&h](Step &s) { s(h).store_at(cryolite::forward); });
-    const int call = index_of(value, c);
     if (call && (forward_line == 9 || forward_line == 10)) {
         const int n = forward_line == 9 ? call : 1;
-        line(fmt::format("s({}).compute_root();", text_of(h, n)), [=, &h](Step &s) { s(Stage(h)[n]).compute_root(); });
+        line(fmt::format("s({}).compute_root();", value_text(h, n)),
+             [=, &h](Step &s) { s(Stage(h)[n]).compute_root(); });
     }
     if (Layer *maker = m.from > 0 ? made[size_t(m.from - 1)].layer : nullptr; maker && maker != &h) {
         Layer &f = *maker;
         const int its_call = index_of(m.from, c);
-        const std::string here = text_of(h, call), there = text_of(f, its_call), dh = text_of_adjoint(h, call),
-                          df = text_of_adjoint(f, its_call);
+        const std::string here = value_text(h, call), there = value_text(f, its_call), dh = adjoint_text(h, call),
+                          df = adjoint_text(f, its_call);
         const auto of_call = [](const Stage &stage, int n) { return n ? stage[n] : stage; };
         const Stage sh = of_call(h, call), sf = of_call(f, its_call), sdh = of_call(d(h), call),
                     sdf = of_call(d(f), its_call);
@@ -80,11 +83,11 @@ int RandomModel::index_of(int value, Choices &c) const {
     return calls > 1 && c.take(3) ? int(calls) : 0;
 }
 
-std::string RandomModel::text_of(const Layer &l, int call) const {
+std::string RandomModel::value_text(const Layer &l, int call) const {
     return call ? fmt::format("Stage(m.{})[{}]", name(l), call) : "m." + name(l);
 }
 
-std::string RandomModel::text_of_adjoint(const Layer &l, int call) const {
+std::string RandomModel::adjoint_text(const Layer &l, int call) const {
     return fmt::format("d(m.{}){}", name(l), call ? fmt::format("[{}]", call) : "");
 }
 
