@@ -81,7 +81,7 @@ private:
     void line(const std::string &text, std::function<void(Step &)> write);
     void lines_of(int value, Choices &c);
     void lines_of_parameters(Layer &l, Choices &c);
-    /// The call that lines of a value name, from 1, where it is not the first call of its layer: mostly its own. 0: all.
+    /// The call that lines of a value name, from 1, where its layer has been called on another value before; 0: all.
     int index_of(int value, Choices &c) const;
     std::string value_text(const Layer &l, int call) const;    ///< "m.l3", "Stage(m.l3)[2]"
     std::string adjoint_text(const Layer &l, int call) const;  ///< "d(m.l3)[2]"

@@ -77,10 +77,12 @@ void RandomModel::lines_of(int value, Choices &c) {
 }
 
 int RandomModel::index_of(int value, Choices &c) const {
-    const Layer *layer = made[size_t(value - 1)].layer;
-    const auto calls =
-        std::count_if(made.begin(), made.begin() + value, [&](const Made &m) { return m.layer == layer; });
-    return calls > 1 && c.take(3) ? int(calls) : 0;
+    const Made &own = made[size_t(value - 1)];
+    std::vector<int> read;  // by each call of the layer: those of one value are one call
+    for (int k = 0; k < value; k++)
+        if (made[size_t(k)].layer == own.layer && !std::ranges::count(read, made[size_t(k)].from))
+            read.push_back(made[size_t(k)].from);
+    return read.size() > 1 && c.take(3) ? int(std::ranges::find(read, own.from) - read.begin()) + 1 : 0;
 }
 
 std::string RandomModel::value_text(const Layer &l, int call) const {
