@@ -30,8 +30,8 @@ public:
         lines();
         return text;
     }
-    /// Each request: where it is written, and what came of it. One that is refused is a comment, and the line that would
-    /// be legal comes after it.
+    /// Each request: where it is written, and what came of it. One that is refused is a comment, with the line that
+    /// would be legal after it.
     std::string lines() {
         for (const Line &l : p.lines) {
             const bool refused = l.verdict.is == Verdict::refused;
