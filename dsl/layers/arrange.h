@@ -37,6 +37,8 @@ protected:
 /// Several tensors one after the other along a dimension: z(.., i, ..) = x_k(.., i - begin_k, ..). Other extents are
 /// equal.
 struct Concat : Arrange {
+    const int dim;
+
     Concat(const std::vector<Shape> &x, int dim) : Arrange("concat", x.at(0)), dim(dim) {
         check_dim(dim);
         for (const Shape &s : x) {
@@ -73,13 +75,17 @@ struct Concat : Arrange {
         }
     }
 
+    /// Where input `k` begins along the dimension.
+    int begin(int k) const { return begins.at(size_t(k)); }
+
 private:
-    const int dim;
     std::vector<int> begins, extents;
 };
 
 /// Elements begin ... end - 1 along a dimension: z(.., i, ..) = x(.., begin + i, ..).
 struct Slice : Arrange {
+    const int dim, begin, end;
+
     Slice(const Shape &x, int dim, int begin, int end) : Arrange("slice", x), dim(dim), begin(begin), end(end) {
         check_dim(dim);
         if (begin < 0 || end <= begin || end > x[dim])
@@ -106,9 +112,6 @@ struct Slice : Arrange {
         at[size_t(dim)] = clamp(i - begin, 0, end - begin - 1);
         d(call.input())(v) = select(i >= begin && i < end, dy(at), cast(dy.type(), 0));
     }
-
-private:
-    const int dim, begin, end;
 };
 
 /// Dimensions in another order: dimension k of z is dimension order[k] of x.

@@ -184,7 +184,12 @@ template <typename Act> auto lower_step(const Request &r, Step &step, Context cx
         return lower(cx);
     };
     // Loops of a device have not been measured with what could be chosen.
-    if (step.chooses && options.groups && !step.machine.gpu()) choose_lines(step, [&] { return lower_with(options); });
+    if (step.chooses && options.groups && !step.machine.gpu())
+        choose_lines(step, [&] {
+            StepOptions copying = options;  // what shares a kernel with a copy needs no view
+            copying.views = false;
+            return lower_with(copying);
+        });
     return act(budget_of(r, step), options, lower_with);
 }
 

@@ -141,7 +141,7 @@ private:
             text += fmt::format("  {:<28} {:<10} {:<9} [{}]", names[size_t(id.index)], role_name(v.role), v.type.str(),
                                 fmt::join(v.shape.extents(), ", "));
             if (!v.layout.row_major()) text += fmt::format(" in panels of {}", v.layout.panel);
-            if (v.part_of) text += fmt::format(" rows of {} from {}", names[size_t(v.part_of.index)], v.begin);
+            if (v.part_of) text += fmt::format(" part of {} from {}", names[size_t(v.part_of.index)], v.begin);
             if (v.remat) text += ", backward reads " + names[size_t(v.remat.index)];
             if (!v.stored) text += ", not stored";
             if (auto at = p.memory.offset.find(id); at != p.memory.offset.end())

@@ -43,7 +43,7 @@ struct Value {
     bool stored = true;          ///< false: exists only inside kernels
     int worker = -1;             ///< of a share: whose gradient it is
     int level = -1;              ///< of a partial: it is a gradient's sum over 2^level parts of a batch
-    ValueId part_of = {};        ///< rows of this value, where they are
+    ValueId part_of = {};        ///< some elements of this value, or all of them, where they are
     int64_t begin = 0;           ///< elements before them
     ValueId remat = {};          ///< the copy that the backward pass computes again and reads instead
     DataType adjoint = float32;  ///< the type of its adjoint

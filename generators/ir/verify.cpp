@@ -15,6 +15,7 @@ enum RuleId {
     remat_before_read,
     shards_cover,
     one_slot,
+    parts_inside,
     declared_arguments
 };
 
@@ -25,25 +26,28 @@ enum RuleId {
 /// What persists between entries, or is given: no operation of a program need write it.
 bool given(Role r) { return r != Role::activation; }
 
-/// Where in an entry each value is last written, itself or as the whole or a part of another.
+/// Where in an entry elements of each array are last written: of a value itself, or of a whole or a part that has some
+/// of them.
 class Writes {
 public:
     Writes(const Program &p, const std::vector<OpId> &ops) : p(p) {
         for (int t = 0; t < int(ops.size()); t++)
-            for (const Ref &w : p.ops[ops[size_t(t)]].writes) itself[w.value] = of_base[p.base(w.value)] = t;
+            for (const Ref &w : p.ops[ops[size_t(t)]].writes) of_base[p.base(w.value)][w.value] = t;
     }
     /// -1: the entry does not write it.
     int last(ValueId v) const {
-        if (!p.values[v].part_of) return find(of_base, v);
-        return std::max(find(itself, v), find(itself, p.base(v)));
+        int time = -1;
+        if (auto writes = of_base.find(p.base(v)); writes != of_base.end())
+            for (auto &[other, t] : writes->second)
+                if (overlap(p.values[v], p.values[other])) time = std::max(time, t);
+        return time;
     }
 
 private:
     const Program &p;
-    std::map<ValueId, int> itself, of_base;
-    static int find(const std::map<ValueId, int> &m, ValueId v) {
-        auto at = m.find(v);
-        return at == m.end() ? -1 : at->second;
+    std::map<ValueId, std::map<ValueId, int>> of_base;
+    static bool overlap(const Value &a, const Value &b) {
+        return a.begin < b.begin + b.shape.size() && b.begin < a.begin + a.shape.size();
     }
 };
 
@@ -65,6 +69,8 @@ public:
         for (const Kernel &k : p.kernels)
             if (!k.name.empty()) anchors(k);  // they have been chosen
         for (const Parameter &w : p.parameters) shards(w);
+        for (const Value &v : p.values)
+            if (v.part_of) part(v);
         slots();
     }
 
@@ -163,6 +169,17 @@ private:
                 broken(shards_cover,
                        fmt::format("'{}' from {} on is updated {} times", w.path, s.begin, updates[s.begin]));
     }
+    void part(const Value &v) const {
+        const Value &whole = p.values[v.part_of];
+        if (whole.part_of)
+            broken(parts_inside, fmt::format("'{}' is of '{}', which is a part itself", v.name, whole.name));
+        if (v.type != whole.type)
+            broken(parts_inside,
+                   fmt::format("'{}' is {}, and '{}' {}", v.name, v.type.str(), whole.name, whole.type.str()));
+        if (v.begin < 0 || v.begin + v.shape.size() > whole.shape.size())
+            broken(parts_inside, fmt::format("'{}' has {} elements from {} on, and '{}' {}", v.name, v.shape.size(),
+                                             v.begin, whole.name, whole.shape.size()));
+    }
     void slots() const {
         std::map<int, std::string> taken;
         for (auto &[name, e] : p.entries)
@@ -191,6 +208,7 @@ const std::vector<VerifierRule> &verifier_rules() {
         {"remat-before-read", "a rematerialised value is written before it is read"},
         {"shards-cover", "shards cover a parameter once"},
         {"one-slot", "every norm has a slot of its own"},
+        {"parts-inside", "a part of a value lies inside of it, in its format"},
         {"declared-arguments", "a kernel's arguments lie within what its operations read and write"},
     };
     return rules;

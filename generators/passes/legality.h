@@ -94,6 +94,12 @@ inline constexpr Rule own_update{"own-update", "a gradient can only be placed in
     never_pays{"never-pays", "fusing is not known to pay for a {}"},
     too_many_rows{"too-many-rows", "{} rows: fusing pays up to {}"};
 
+// Views.
+inline constexpr Rule view_apart{"view-apart", "it is a copy: its elements do not lie one after the other in '{}'"},
+    view_format{"view-format", "it is a copy: it is {}, and '{}' is {}"},
+    view_begins{"view-begins", "it is a copy: it begins {} bytes into '{}', and a kernel's arrays at multiples of {}"},
+    view_keeps{"view-keeps", "it is a copy: as a part it would keep all of '{}' for the backward pass"};
+
 // Dialects.
 inline constexpr Rule no_product{"no-product", "it is no product"},
     in_loops_of{"in-loops-of", "'{}' owns the loops that it is in"},

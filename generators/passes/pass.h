@@ -40,6 +40,7 @@ struct StepOptions {
     int workers = 1;     ///< whose gradients are added
     int parts = 0;       ///< of a batch, whose gradients are added in a tree: a multiple of workers; 0: one for each
     bool groups = true;  ///< layers share kernels
+    bool views = true;   ///< what moves no element is no copy; false: it is, and shares kernels as other layers do
     int head_rows = -1;  ///< of a chunk of the head and its loss; 0: they are whole, -1: whole while that is small
     std::string dialect = "halide";             ///< what computes products where no line says it and it can
     bool tfloat32 = false;                      ///< a dialect may round the factors of products to 10 bits
@@ -118,7 +119,7 @@ OpId add_op(StepProgram &p, const std::string &entry, ir::Op op);
 const std::vector<OpId> &ops_of(const StepProgram &p, const std::string &entry);
 /// An array between operations.
 ValueId add_activation(StepProgram &p, const std::string &name, const Shape &shape, ir::DataType type);
-/// Makes a value rows of another one.
+/// Makes a value a part of another one, or all of it in another shape.
 void become_part(StepProgram &p, ValueId part, ValueId whole, int64_t begin);
 /// All that an operation may read, by its kind: what the layer of its call is offered.
 std::vector<ir::Ref> offered(const StepProgram &p, const ir::Op &op);

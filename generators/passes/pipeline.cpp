@@ -30,6 +30,8 @@ constexpr NamedPass list[] = {
     {"read-sources", read_sources, "who recomputes an unstored value also reads its inputs"},
     {"place-updates", place_updates, "updates in the kernels of their gradients, where that is legal and pays"},
     {"select-norms", select_norms, "keeps one way to each norm: from the stored gradient, or without it"},
+    {"make-views", make_views,
+     "reshapes and slices share the array of what they are taken from: no kernel copies them"},
     {"order", order_kernels,
      "orders kernels, so that all is written before it is read, names their anchors and numbers them"},
     {"sum-over-workers", sum_over_workers,

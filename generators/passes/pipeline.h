@@ -42,6 +42,7 @@ void fuse(StepProgram &p, const Context &cx);
 void read_sources(StepProgram &p, const Context &cx);
 void place_updates(StepProgram &p, const Context &cx);
 void select_norms(StepProgram &p, const Context &cx);
+void make_views(StepProgram &p, const Context &cx);
 void order_kernels(StepProgram &p, const Context &cx);
 void sum_over_workers(StepProgram &p, const Context &cx);
 void select_dialects(StepProgram &p, const Context &cx);

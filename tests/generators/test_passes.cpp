@@ -41,6 +41,15 @@ struct Pairs : Net {
     }
 };
 
+/// Seen in another shape, and cut into halves of 16 rows.
+struct Halves : Net {
+    Tensor forward(Tensor x) override {
+        const Tensor h = norm(reshape(relu(up(x)), {6, 8, batch}));
+        const Tensor low = slice(h, 2, 0, 16), high = slice(h, 2, 16, 32);
+        return head(down(reshape(concat({2.0 * low, 3.0 * high}, 2), {48, batch})));
+    }
+};
+
 using Lines = std::vector<std::string>;
 
 Lines lines_of(const std::string &text) {
@@ -117,6 +126,7 @@ TEST_CASE("passes: what each changes in the step of a small model") {
     check_golden("half", history<Net>("4", {.update = "backward"}, {}, bf16));
     check_golden("workers", history<Net, Lars>("4", {.workers = 2}));
     check_golden("pairs", history<Pairs>("4", {}));
+    check_golden("views", history<Halves>("32", {}));
     check_golden("parts", history<Net>("4", {.workers = 2, .parts = 8}));
     check_golden("accumulate_deferred", history<Net>("4", {.accumulate = true, .update = "forward"}));
     check_golden("frozen", history<Net>("4", {.clip = true, .freeze = {"norm.*"}}, [](Net &net, Step &s) {

@@ -100,6 +100,24 @@ TEST_CASE("verifier: each rule is named where it is broken") {
                      std::erase(p.entries.at("step").ops, find(p, "step", "next(up.weight)"));
                  },
                  {.workers = 2});
+    auto piece = [](int64_t begin, ir::DataType type) {
+        return [=](StepProgram &p) {
+            const ValueId up = p.ops[find(p, "forward", "up")].writes[0].value;
+            p.values.add({.name = "piece",
+                          .role = ir::Role::activation,
+                          .type = type,
+                          .shape = {48, 2},
+                          .part_of = up,
+                          .begin = begin});
+        };
+    };
+    CHECK(said(piece(96, ir::float32)) == "");
+    CHECK_BROKEN("parts-inside", piece(97, ir::float32));
+    CHECK_BROKEN("parts-inside", piece(0, ir::bfloat16));
+    CHECK_BROKEN("parts-inside", [&](StepProgram &p) {
+        piece(0, ir::float32)(p), piece(0, ir::float32)(p);
+        p.values[ValueId(p.values.size() - 1)].part_of = ValueId(p.values.size() - 2);
+    });
     CHECK_BROKEN("one-slot",
                  [](StepProgram &p) {
                      ir::as<ir::Norm>(p.ops[find(p, "step", "norm(up.weight)")])->slot =

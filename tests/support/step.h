@@ -36,17 +36,19 @@ public:
         model = std::make_unique<M>();
         model->numerics(format);
         KnownLayers known;
-        const Context cx{.model = *model,
-                         .optimizer = optimizer,
-                         .schedule = step,
-                         .options = options,
-                         .oracle = reads_by_building(machine, 2, 60),
-                         .natures = natures_by_building(2, 60),
-                         .products = products_by_building(2, 60),
-                         .known = &known};
+        Context cx{.model = *model,
+                   .optimizer = optimizer,
+                   .schedule = step,
+                   .options = options,
+                   .oracle = reads_by_building(machine, 2, 60),
+                   .natures = natures_by_building(2, 60),
+                   .products = products_by_building(2, 60),
+                   .known = &known};
         try {
             if (schedule) schedule(*model, step);
+            cx.options.views = false;
             if (step.chooses) choose_lines(step, [&] { return lower(cx); });
+            cx.options.views = options.views;
             program = lower(cx);
         } catch (const Error &e) {
             check_nearest(e.what(), [&] { lower(cx); });

@@ -16,7 +16,8 @@ namespace {
 // Of the machine, only the ratio of the two matters: a core with vector units of 512 bits, and its share of DRAM.
 constexpr double flops_per_second = 100e9, bytes_per_second = 15e9;
 
-/// A call and, where it adds what is never stored, the calls that compute that.
+/// A call and, where it adds what is never stored, the calls that compute that, and those whose results are parts of
+/// its own.
 struct Candidate {
     std::vector<CallId> calls;
     double seconds = 0, seconds_per_byte = 0;
@@ -36,13 +37,16 @@ std::vector<CallId> sources(const StepProgram &p, CallId call) {
     return list;
 }
 
-/// With a sum goes what it adds, where that is never stored.
+/// With a sum goes what it adds, where that is never stored. With a value go its views, which keep it.
 Candidate candidate(const StepProgram &p, CallId c) {
     Candidate it{{c}};
     for (CallId from : sources(p, c))
         if (p.is_sum(c) && !p.values[p.calls[from].output].stored) it.calls.push_back(from);
     for (CallId call : it.calls) it.seconds += seconds(p, p.calls[call]);
     it.seconds_per_byte = it.seconds / double(p.values[p.calls[c].output].bytes());
+    for (const ir::Call &other : p.calls)
+        if (const CallId view = p.values[other.output].producer; p.values[other.output].part_of == p.calls[c].output)
+            it.calls.push_back(view);
     return it;
 }
 

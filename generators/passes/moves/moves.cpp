@@ -69,17 +69,22 @@ private:
             if (met.insert(p.ops[r].kernel).second) readers.push_back(r);
         return readers;
     }
+    /// Lines know the layers between: what reads a part of a value does not read the value.
+    bool reads_part(OpId reader, ValueId v) const {
+        return std::ranges::find(p.ops[reader].reads, v, &ir::Ref::value) == p.ops[reader].reads.end();
+    }
     void with_readers(OpId id, ValueId v) {
         const ir::Value &value = p.values[v];
         if (!value.stored || value.part_of || value.role != ir::Role::activation) return;
         const std::vector<OpId> readers = readers_elsewhere(id, v);
         const std::optional<Stage> own = stage(id);
-        if (!own) return with_readers_of_sum(id, readers, value.bytes());
-        const bool all = !readers.empty() && std::ranges::all_of(readers, [&](OpId r) { return is_epilogue(id, r); });
+        if (!own) return with_readers_of_sum(id, v, readers);
+        const bool all = !readers.empty() &&
+                         std::ranges::all_of(readers, [&](OpId r) { return !reads_part(r, v) && is_epilogue(id, r); });
         if (all && stage(readers.back()) && !p.is_result(v) && !read_later[size_t(v.index)])
             return add_inside(*own, readers, value.bytes());
         for (OpId r : readers) {
-            const std::optional<Stage> other = stage(r);
+            const std::optional<Stage> other = reads_part(r, v) ? std::nullopt : stage(r);
             if (!other) continue;
             if (is_epilogue(id, r))
                 list.push_back({{{*other, {Placement::with, *own}}}, value.bytes(), true});
@@ -88,14 +93,14 @@ private:
         }
     }
     /// A sum without a name is in the kernel of what it adds last, which has one.
-    void with_readers_of_sum(OpId sum, const std::vector<OpId> &readers, int64_t bytes) {
+    void with_readers_of_sum(OpId sum, ValueId v, const std::vector<OpId> &readers) {
         if (!ir::is<ir::Forward>(p.ops[sum])) return;
         for (OpId maker : e.mates(sum)) {
             const std::optional<Stage> into = e.feeds(maker, sum) ? stage(maker) : std::nullopt;
             if (!into) continue;
             for (OpId r : readers)
-                if (const std::optional<Stage> other = stage(r); other && is_epilogue(sum, r))
-                    list.push_back({{{*other, {Placement::with, *into}}}, bytes, true});
+                if (const std::optional<Stage> other = stage(r); other && !reads_part(r, v) && is_epilogue(sum, r))
+                    list.push_back({{{*other, {Placement::with, *into}}}, p.values[v].bytes(), true});
             return;
         }
     }
