@@ -1,8 +1,8 @@
 #pragma once
 // What a model writes with tensors as with numbers, and what brings them into another shape. Dimensions count from
-// the innermost,
-// 0, as shapes are written. Each makes a layer, whose gradient is exact. A reshape, and a slice along the outermost dimension,
-// is a view where it can be, and copies nothing; what else moves elements copies them.
+// the innermost, 0, as shapes are written. Each makes a layer, whose gradient is exact.
+// A reshape, and a slice along the outermost dimension, copies nothing where it can be a view; what else moves elements
+// copies them.
 
 #include "dsl/layers/arrange.h"
 #include "dsl/layers/elementwise.h"
