@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -28,6 +29,37 @@ int whole(const json &j) {
 }
 int whole(const json &j, const char *name, int otherwise) { return j.contains(name) ? whole(j.at(name)) : otherwise; }
 
+struct WindowNumber {
+    const char *name;
+    int Product::Window::*number;
+};
+constexpr WindowNumber window_numbers[] = {
+    {"images", &Product::Window::images},     {"width", &Product::Window::width},
+    {"height", &Product::Window::height},     {"size", &Product::Window::size},
+    {"stride", &Product::Window::stride},     {"padding", &Product::Window::padding},
+    {"dilation", &Product::Window::dilation}, {"groups", &Product::Window::groups}};
+
+/// Of numbers that are none below 0.
+int64_t times(std::initializer_list<int64_t> numbers) {
+    int64_t all = 1;
+    for (int64_t n : numbers)
+        if (__builtin_mul_overflow(all, n, &all)) refuse("a product has 2^63 elements or more");
+    return all;
+}
+
+void check_window(const Product &p) {
+    const Product::Window &w = *p.window;
+    for (const WindowNumber &n : window_numbers)
+        if (w.*n.number < (n.number == &Product::Window::padding ? 0 : 1))
+            refuse("a convolution has '{}' {}", n.name, w.*n.number);
+    if (p.in % w.groups || p.out % w.groups)
+        refuse("{} groups do not divide {} and {} channels", w.groups, p.in, p.out);
+    const int64_t wide = w.places(w.width), high = w.places(w.height);
+    if (wide < 1 || high < 1 || times({w.images, wide, high}) != p.rows)
+        refuse("a convolution has {} rows, expected {} images of {} x {} places", p.rows, w.images, wide, high);
+    if (p.inputs_innermost) refuse("a convolution has its inputs innermost");
+}
+
 }  // namespace
 
 const std::vector<std::string> epilogue_ops = {"bias",     "add",    "relu",        "gelu_tanh",
@@ -40,6 +72,8 @@ void to_json(json &j, const Product &p) {
     if (p.inputs_innermost) j["inputs_innermost"] = true;
     if (p.bias_gradient >= 0) j["bias_gradient"] = p.bias_gradient;
     if (p.accumulate) j["accumulate"] = true;
+    if (p.window)
+        for (const WindowNumber &n : window_numbers) j["window"][n.name] = (*p.window).*n.number;
     for (auto [name, argument] : {std::pair{"weight", p.weight}, {"x", p.x}, {"dy", p.dy}})
         if (argument >= 0) j[name] = argument;
     j["then"] = json::array();
@@ -56,6 +90,11 @@ void from_json(const json &j, Product &p) {
     p.inputs_innermost = j.value("inputs_innermost", false);
     p.accumulate = j.value("accumulate", false);
     p.bias_gradient = whole(j, "bias_gradient", -1);
+    p.window.reset();
+    if (j.contains("window")) {
+        p.window.emplace();
+        for (const WindowNumber &n : window_numbers) (*p.window).*n.number = whole(j.at("window").at(n.name));
+    }
     p.weight = whole(j, "weight", -1), p.x = whole(j, "x", -1), p.dy = whole(j, "dy", -1);
     p.then.clear();
     for (const json &t : j.at("then")) p.then.push_back({t.at("op"), whole(t.at("reads")), whole(t.at("stores"))});
@@ -65,7 +104,10 @@ void Product::check(std::span<const Argument> arguments) const {
     if (rows < 1 || in < 1 || out < 1 || panel < 0 || panel > 1 << 16)
         refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
     if (inputs_innermost && panel) refuse("a product's panels have its inputs innermost");
-    const int64_t weights = panel ? (int64_t(out) + panel - 1) / panel * panel * in : int64_t(out) * in;
+    if (window) check_window(*this);
+    const int64_t of_out = window ? times({in / window->groups, window->size, window->size}) : in;
+    const int64_t weights = times({panel ? (int64_t(out) + panel - 1) / panel * panel : out, of_out});
+    const int64_t of_x = times({window ? times({window->images, window->width, window->height}) : rows, in});
     auto need = [&](const char *what, int argument, int64_t n, bool writes, const std::string &of) {
         if (argument < 0 || size_t(argument) >= arguments.size()) refuse("a product names no argument as its {}", what);
         const Argument &a = arguments[size_t(argument)];
@@ -73,9 +115,9 @@ void Product::check(std::span<const Argument> arguments) const {
             refuse("argument {} of a product is no {} of {} elements of {}", argument, what, n, of);
     };
     const std::string factors = type == "tfloat32" ? "float32" : type;
-    const int64_t elements = form == forward ? int64_t(rows) * out : form == d_input ? int64_t(rows) * in : weights;
+    const int64_t elements = form == forward ? int64_t(rows) * out : form == d_input ? of_x : weights;
     if (form != d_parameter) need("weight", weight, weights, false, factors);
-    if (form != d_input) need("x", x, int64_t(rows) * in, false, factors);
+    if (form != d_input) need("x", x, of_x, false, factors);
     if (form != forward) need("dy", dy, int64_t(rows) * out, false, factors);
     if (stores >= 0) need("result", stores, elements, true, result);
     if (bias_gradient >= 0 && form != d_parameter) refuse("a product of this form has no gradient of a bias");

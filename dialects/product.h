@@ -1,10 +1,11 @@
 #pragma once
-// A matrix product of a step as a dialect is told of it: plain data, which the compiler decides, the plan holds and the
+// A matrix product or a convolution of a step as a dialect is told of it: plain data, which the compiler decides, the plan holds and the
 // runtime runs. It is all that the two halves share beside the plan.
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ namespace cryolite {
 ///   forward      y(o, r)  = sum_i W(o, i) x(i, r)
 ///   d_input      dx(i, r) = sum_o W(o, i) dy(o, r)
 ///   d_parameter  dW(o, i) = sum_r dy(o, r) x(i, r), added to what is there where `accumulate`
-/// and then, element by element, what the kernel does with the result before it stores it.
+/// and then, element by element, what the kernel does with the result before it stores it. With a window, the same sums
+/// of a convolution: over its places, of which every row of y has `size` x `size` in x.
 struct Product {
     enum Form { forward, d_input, d_parameter };
     /// bias (of forward: + b(o)), add (+ another array), relu, gelu_tanh, gelu_erf; with "d_" before it, times the
@@ -27,11 +29,25 @@ struct Product {
         bool operator==(const Then &) const = default;
     };
 
+    /// Of a convolution: y(o, u, v, n) = sum W(o, c, kx, ky) x(c', s u + d kx - p, s v + d ky - p, n), with stride s,
+    /// dilation d and zero padding p, on images with their channels innermost. Channels are cut into groups: c counts
+    /// within the group of x that the group of o sees, c' in all.
+    struct Window {
+        int images = 0, width = 0, height = 0;  ///< of x
+        int size = 1, stride = 1, padding = 0, dilation = 1, groups = 1;
+        /// Extent of y where that of x is this one.
+        int64_t places(int extent) const {
+            return (extent + int64_t(2) * padding - int64_t(dilation) * (size - 1) - 1) / stride + 1;
+        }
+        bool operator==(const Window &) const = default;
+    };
+
     Form form = forward;
     /// Of the factors; tfloat32: they are float32, and are multiplied with 10 bits of their fractions.
     std::string type = "float32";
     std::string result = "float32";  ///< of what is stored, and of what epilogues read
-    int rows = 0, in = 0, out = 0;
+    int rows = 0, in = 0, out = 0;   ///< of a convolution: places of y in all images, channels
+    std::optional<Window> window = {};
     int panel = 0;  ///< width of the panels of `out` that W and dW are stored in; 0: row-major, `out` innermost
     bool inputs_innermost = false;  ///< W and dW are row-major with `in` innermost, as tables of embeddings are
     bool accumulate = false;
@@ -41,7 +57,10 @@ struct Product {
     std::vector<Then> then = {};
 
     /// Multiply-adds, twice.
-    double flops() const { return 2.0 * rows * in * out; }
+    double flops() const {
+        const double of_row = 2.0 * in * out;
+        return rows * (window ? of_row * window->size * window->size / window->groups : of_row);
+    }
     /// The argument that holds the value after `then[step]` (-1: the product), or a later one where nothing does.
     int place(int step) const {
         if (step < 0 && stores >= 0) return stores;

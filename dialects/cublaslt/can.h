@@ -42,6 +42,7 @@ inline std::string read_epilogue(const Product &p, Epilogue &e) {
 
 /// All forms, row-major and in panels, with what cuBLASLt's documents say that it fuses.
 inline std::string why_not(const Product &p) {
+    if (p.window) return "cublaslt has no convolutions";
     const bool half = p.type == "float16" || p.type == "bfloat16";
     if (!half && p.type != "float32" && p.type != "tfloat32") return "cublaslt has no products of " + p.type;
     if (p.result != "float32" && !(half && p.result == p.type))

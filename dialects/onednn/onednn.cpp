@@ -10,16 +10,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dialects/dialect.h"
-#include "dialects/onednn/primitives.h"
+#include "dialects/onednn/tasks.h"
 
 namespace cryolite::of_onednn {
 
 namespace {
-
-using Task = std::vector<Action>;
-
-int ceil_div(int64_t a, int64_t b) { return int((a + b - 1) / b); }
 
 /// Columns of `out` whose weights are one plain matrix [in, count], rows `stride` apart.
 struct Columns {
@@ -27,10 +22,9 @@ struct Columns {
     int64_t offset, stride;
 };
 
-class ReadyProduct : public Ready {
+class ReadyProduct : public ReadyTasks {
 public:
-    ReadyProduct(const Product &p, const std::vector<void *> &arguments) : p(p) {
-        for (void *a : arguments) at.push_back(static_cast<float *>(a));
+    ReadyProduct(const Product &p, const std::vector<void *> &arguments) : ReadyTasks(p, arguments) {
         switch (p.form) {
         case Product::forward:
             forward();
@@ -60,8 +54,6 @@ public:
     }
 
 private:
-    const Product p;
-    std::vector<float *> at;
     std::vector<Task> tasks;
 
     /// Of d_input on panels: outputs whose weights are brought into rows of W', [in, count], at a time.
@@ -77,18 +69,6 @@ private:
         Chunk *chunk;
     };
     static constexpr int unpacked_rows = 32;
-
-    float *argument(int a) const { return at.at(size_t(a)); }
-
-    static int run_task(void *context, int i, uint8_t *closure) {
-        const OneThread one;
-        for (const Action &a : reinterpret_cast<const Task *>(closure)[i])
-            if (int code = a.run(context)) return code;
-        return 0;
-    }
-    static int loop(void *context, std::vector<Task> &list) {
-        return halide_do_par_for(context, run_task, 0, int(list.size()), reinterpret_cast<uint8_t *>(list.data()));
-    }
 
     std::vector<Columns> columns() const {
         std::vector<Columns> list;
@@ -109,28 +89,6 @@ private:
         const int blocks = int(std::clamp<int64_t>(rows / least, 1, ceil_div(48, groups))),
                   step = ceil_div(rows, blocks);
         for (int r = 0; r < rows; r += step) make(list.emplace_back(), r, std::min(step, rows - r));
-    }
-
-    /// What follows the product on rows that this task has made: dense, in place or to the next array.
-    void then(Task &t, int r, int count, int width) const {
-        const Md rows = matrix(count, width, width);
-        const int64_t begin = int64_t(r) * width;
-        float *now = argument(p.place(-1)) + begin;
-        for (size_t i = 0; i < p.then.size(); i++) {
-            const Product::Then &step = p.then[i];
-            float *next = argument(p.place(int(i))) + begin,
-                  *reads = step.reads >= 0 ? argument(step.reads) + begin : nullptr;
-            if (step.op == "bias") continue;  // with the product
-            const bool moves = step.op == "add" || step.op.starts_with("d_");
-            if (moves && now != next) t.push_back(Action::copy(rows, now, next));
-            if (step.op == "add")
-                t.push_back(Action::add(rows, reads, next));
-            else if (moves)
-                t.push_back(Action::slope(step.op.substr(2), rows, reads, next));
-            else
-                t.push_back(Action::pointwise(step.op, rows, now, next));
-            now = next;
-        }
     }
 
     /// Whole rows where the weight has a format of the library's, or something follows; else blocks of columns, too.
@@ -214,7 +172,7 @@ private:
         return 0;
     }
     int product_of_chunk(void *context, Chunk &c, float *rows) {
-        for (Task &t : c.tasks) t[0].move_weight(rows);
+        for (Task &t : c.tasks) t[0].move(1, rows);
         return loop(context, c.tasks);
     }
 
@@ -237,6 +195,7 @@ public:
         return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
     }
     std::unique_ptr<Ready> prepare(const Product &p, const ProductPlace &place) const override {
+        if (p.window) return ready_convolution(p, place.arguments);
         return std::make_unique<ReadyProduct>(p, place.arguments);
     }
 };

@@ -81,6 +81,48 @@ const Made<matmul::primitive_desc> &made_product(const Md &a, const Md &b, const
     });
 }
 
+using Forward = dnnl::convolution_forward;
+using BackwardData = dnnl::convolution_backward_data;
+using BackwardWeights = dnnl::convolution_backward_weights;
+constexpr algorithm direct = algorithm::convolution_direct;
+
+std::vector<int64_t> key_of(const Convolution &c) {
+    std::vector<int64_t> key = {c.bias};
+    for (const Md *md : {&c.x, &c.weight, &c.y}) describe(key, *md);
+    for (const Dims *d : {&c.stride, &c.dilation, &c.padding}) key.insert(key.end(), d->begin(), d->end());
+    return key;
+}
+
+Md bias_of(const Convolution &c) { return Md({c.y.dims()[1]}, dnnl::memory::data_type::f32, Dims{1}); }
+
+Forward::desc described(const Convolution &c) {
+    const auto training = dnnl::prop_kind::forward_training;
+    if (!c.bias) return {training, direct, c.x, c.weight, c.y, c.stride, c.dilation, c.padding, c.padding};
+    return {training, direct, c.x, c.weight, bias_of(c), c.y, c.stride, c.dilation, c.padding, c.padding};
+}
+const Made<Forward::primitive_desc> &made_forward(const Convolution &c) {
+    return made<Forward::primitive_desc>(key_of(c), [&] {
+        const OneThread one;
+        return Forward::primitive_desc(described(c), attributes(false), engine());
+    });
+}
+const Made<BackwardData::primitive_desc> &made_d_input(const Convolution &c) {
+    return made<BackwardData::primitive_desc>(key_of(c), [&] {
+        const OneThread one;
+        return BackwardData::primitive_desc({direct, c.x, c.weight, c.y, c.stride, c.dilation, c.padding, c.padding},
+                                            attributes(false), engine(),
+                                            Forward::primitive_desc(described(c), engine()));
+    });
+}
+const Made<BackwardWeights::primitive_desc> &made_d_weight(const Convolution &c) {
+    return made<BackwardWeights::primitive_desc>(key_of(c), [&] {
+        const OneThread one;
+        return BackwardWeights::primitive_desc({direct, c.x, c.weight, c.y, c.stride, c.dilation, c.padding, c.padding},
+                                               attributes(false), engine(),
+                                               Forward::primitive_desc(described(c), engine()));
+    });
+}
+
 }  // namespace
 
 void Action::bind(int argument, const Md &md, void *address) {
@@ -109,6 +151,32 @@ Action Action::product(const Md &a, float *at_a, const Md &b, float *at_b, const
     action.bind(DNNL_ARG_SRC, a, at_a), action.bind(DNNL_ARG_WEIGHTS, b, at_b), action.bind(DNNL_ARG_DST, c, at_c);
     if (bias) action.bind(DNNL_ARG_BIAS, matrix(1, c.dims()[1], c.dims()[1]), bias);
     action.finish(made_product(a, b, c, bias, add));
+    return action;
+}
+
+Md Convolution::packed() const {
+    if (form == Product::forward) return made_forward(*this).description.weights_desc();
+    if (form == Product::d_input) return made_d_input(*this).description.weights_desc();
+    return made_d_weight(*this).description.diff_weights_desc();
+}
+
+Action Action::convolution(const Convolution &c, float *x, float *y, float *bias) {
+    Action action;
+    const Md weight = c.packed();
+    if (c.form == Product::forward) {
+        action.bind(DNNL_ARG_SRC, c.x, x), action.bind(DNNL_ARG_WEIGHTS, weight, nullptr);
+        action.bind(DNNL_ARG_DST, c.y, y);
+        if (c.bias) action.bind(DNNL_ARG_BIAS, bias_of(c), bias);
+        action.finish(made_forward(c));
+    } else if (c.form == Product::d_input) {
+        action.bind(DNNL_ARG_DIFF_SRC, c.x, x), action.bind(DNNL_ARG_WEIGHTS, weight, nullptr);
+        action.bind(DNNL_ARG_DIFF_DST, c.y, y);
+        action.finish(made_d_input(c));
+    } else {
+        action.bind(DNNL_ARG_SRC, c.x, x), action.bind(DNNL_ARG_DIFF_WEIGHTS, weight, nullptr);
+        action.bind(DNNL_ARG_DIFF_DST, c.y, y);
+        action.finish(made_d_weight(c));
+    }
     return action;
 }
 
@@ -142,14 +210,14 @@ Action Action::slope(const std::string &op, const Md &rows, float *x, float *y) 
     return action;
 }
 
-Action Action::copy(const Md &rows, float *x, float *y) {
-    std::vector<int64_t> key;
-    describe(key, rows);
+Action Action::copy(const Md &from, float *x, const Md &to, float *y, bool add) {
+    std::vector<int64_t> key = {add};
+    describe(key, from), describe(key, to);
     Action action;
-    action.bind(DNNL_ARG_FROM, rows, x), action.bind(DNNL_ARG_TO, rows, y);
+    action.bind(DNNL_ARG_FROM, from, x), action.bind(DNNL_ARG_TO, to, y);
     action.finish(made<dnnl::reorder::primitive_desc>(key, [&] {
         const OneThread one;
-        return dnnl::reorder::primitive_desc(engine(), rows, engine(), rows, attributes(false));
+        return dnnl::reorder::primitive_desc(engine(), from, engine(), to, attributes(add));
     }));
     return action;
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "dialects/product.h"
+
 namespace cryolite::of_onednn {
 
 using Dims = dnnl::memory::dims;
@@ -31,6 +33,16 @@ inline Md matrix(int64_t rows, int64_t columns, int64_t row_stride, int64_t colu
     return Md({rows, columns}, dnnl::memory::data_type::f32, Dims{row_stride, column_stride});
 }
 
+/// A form of a convolution of some images, with the weight in the format that the library is fastest with.
+struct Convolution {
+    Product::Form form;
+    Md x, weight, y;  ///< the weight's is of any format
+    Dims stride, dilation, padding;
+    bool bias;
+
+    Md packed() const;
+};
+
 /// A primitive with the arrays it works on, whose addresses stay. Primitives that are alike are made once.
 class Action {
 public:
@@ -42,13 +54,16 @@ public:
     /// y = f(x), or y = y f'(x), elementwise on dense rows; y may be x.
     static Action pointwise(const std::string &op, const Md &rows, float *x, float *y);
     static Action slope(const std::string &op, const Md &rows, float *x, float *y);
-    /// y = x.
-    static Action copy(const Md &rows, float *x, float *y);
+    /// y = x, or added to y.
+    static Action copy(const Md &from, float *x, const Md &to, float *y, bool add = false);
     /// y += x.
     static Action add(const Md &rows, float *x, float *y);
 
-    /// Of a product: b lies elsewhere from now on.
-    void move_weight(float *b) { dnnl_memory_set_data_handle(memory_[1].get(), b); }
+    /// The form of a convolution; the weight, or its gradient, is its operand 1, and has to be moved to where it lies.
+    static Action convolution(const Convolution &c, float *x, float *y, float *bias);
+
+    /// An operand, in the order of the arguments above, lies elsewhere from now on.
+    void move(int operand, float *to) { dnnl_memory_set_data_handle(memory_[size_t(operand)].get(), to); }
     /// 0, or an error's code. `context`: whose pool it takes its scratch from.
     int run(void *context) const;
 

@@ -21,9 +21,13 @@ struct Layer {
     std::string casts_why = {};                                            ///< which line that is
     std::vector<ParamId> parameters = {};                                  ///< its own, then those that it shares
     std::vector<ParamId> factored = {};  ///< whose gradients it writes as outer products
+    struct Window {
+        int size, stride, padding, dilation, groups;
+    };
     struct Product {
         ParamId weight, bias;
-        int out_dim;  ///< the weight's dimension that runs over outputs
+        int out_dim;                        ///< the weight's dimension that runs over outputs
+        std::optional<Window> window = {};  ///< of a convolution
     };
     std::optional<Product> product = {};
     bool remat = false;       ///< a line of the schedule ends its storage with the forward pass

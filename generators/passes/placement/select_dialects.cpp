@@ -11,7 +11,7 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// Whether an operation is a matrix product: the value of its layer, the adjoint of its input,
+/// Whether an operation is a matrix product or a convolution: the value of its layer, the adjoint of its input,
 /// the gradient of its weight.
 bool is_product(const StepProgram &p, const ir::Op &op) {
     const auto call = ir::call_of(op);
@@ -63,6 +63,7 @@ public:
                  : ir::is<ir::InputGrad>(anchor) ? Product::d_input
                                                  : Product::d_parameter;
         q.in = x[0], q.rows = int(x.size() / x[0]), q.out = weight.shape[layer.out_dim];
+        if (layer.window) convolution(*layer.window, x, p.values[p.calls[call].output].shape);
         q.inputs_innermost = weight.layout.row_major() && layer.out_dim != 0;
         if (!weight.layout.row_major() && weight.layout.dim != layer.out_dim)
             fail("the weight '{}' is stored in panels of the product's inputs", weight.name);
@@ -95,6 +96,12 @@ private:
     std::optional<std::string> factors, result;
     std::set<OpId> taken;
 
+    /// A window that only sees its own place sees rows.
+    void convolution(const ir::Layer::Window &w, const Shape &x, const Shape &y) {
+        if (w.size == 1 && w.stride == 1 && w.padding == 0 && w.groups == 1) return;
+        q.rows = int(y.size() / y[0]);
+        q.window = {x[3], x[1], x[2], w.size, w.stride, w.padding, w.dilation, w.groups};
+    }
     /// What all of some values are elements of.
     void note(std::optional<std::string> &known, ValueId v) const {
         const std::string type = p.values[v].type.str();

@@ -1,9 +1,10 @@
 // A layer that computes y = W x + b, whoever wrote it and in what words, is a matrix product: it gets Linear's
 // algorithm, and with it its loops, layout, dialects and norms. One that says of itself that it is a product, and is
-// none, is refused.
+// none, is refused. Convolutions are known by their class: nothing finds out that another layer is one.
 
 #include <algorithm>
 
+#include "dsl/layers/convolution.h"
 #include "dsl/layers/embedding.h"
 #include "dsl/layers/linear.h"
 #include "generators/passes/pipeline.h"
@@ -93,9 +94,21 @@ private:
     }
 };
 
+void take_convolutions(StepProgram &p) {
+    for (CallId c : p.calls.ids()) {
+        const Layer &l = p.source(c);
+        if (typeid(l) != typeid(Conv2D)) continue;  // what derives from it may compute anything else
+        const auto &conv = static_cast<const Conv2D &>(l);
+        p.layers[p.calls[c].layer].product = {
+            p.parameter_ids.at(&conv.W), conv.b ? p.parameter_ids.at(&*conv.b) : ParamId(), 0,
+            ir::Layer::Window{conv.size, conv.window.stride, conv.window.padding, conv.window.dilation, conv.groups}};
+    }
+}
+
 }  // namespace
 
 void find_products(StepProgram &p, const Context &cx) {
+    take_convolutions(p);
     if (cx.products) FindProducts(p, cx).run();
 }
 
