@@ -1,7 +1,13 @@
 // Which lines .dialect(...) are legal, and what --dialect means for updates: refusals beside what is accepted.
 
+#include <nlohmann/json.hpp>
+
 #include "dsl/layers/activation.h"
+#include "dsl/layers/batch_norm.h"
+#include "dsl/layers/conv_transpose.h"
+#include "dsl/layers/convolution.h"
 #include "dsl/layers/layer_norm.h"
+#include "dsl/layers/pooling.h"
 #include "dsl/models/gpt.h"
 #include "generators/passes/placement/dialects.h"
 #include "tests/support/step.h"
@@ -22,6 +28,27 @@ using Lines = std::function<void(Chain &, Step &)>;
 std::string message_of(const Lines &lines, StepOptions options = {}, Format format = fp32,
                        const Halide::Target &target = test_target()) {
     return error_of([&] { Compiled<Chain>({{"batch", "3"}}, lines, options, format, target); });
+}
+
+/// What derives from a convolution may compute anything.
+struct OtherConvolution : Conv2D {
+    using Conv2D::Conv2D;
+};
+struct Images : Classifier {
+    Conv2D one{"one", 3, 5, 3, {.stride = 2}}, two{"two", 5, 6, 3, {.dilation = 2, .groups = 1}},
+        place{"place", 6, 5, 1};
+    OtherConvolution other{"other", 5, 5, 3};
+    ConvTranspose2D larger{"larger", 5, 5, 2};
+    BatchNorm norm{"norm", 5};
+    Relu relu{"relu"};
+    MeanPool mean{"mean"};
+    Linear head{"head", 5, classes};
+    Shape features() const override { return {3, 9, 8}; }
+    Tensor forward(Tensor x) override { return head(mean(larger(other(place(two(relu(norm(one(x))))))))); }
+};
+std::string message_of_images(const std::function<void(Images &, Step &)> &lines, Format format = fp32,
+                              const Halide::Target &target = test_target()) {
+    return error_of([&] { Compiled<Images>({{"batch", "3"}}, lines, {}, format, target); });
 }
 
 /// The dialect of the kernel that has this stage in the step or the forward pass, and why.
@@ -88,6 +115,70 @@ TEST_CASE("dialects: what else is in the loops, the format, the layout, the devi
           }).find("the weight 'down.weight' is stored in panels of the product's inputs") != std::string::npos);
     CHECK(message_of([](Chain &c, Step &s) { s.layout(c.down.W, panels(4, 0)), s(c.down).dialect(onednn); }) == "");
     CHECK(message_of([](Chain &c, Step &s) { s(c.relu).compute_with(c.up), s(c.up).dialect(onednn); }) == "");
+}
+
+TEST_CASE("dialects: which convolutions") {
+    CHECK(message_of_images([](Images &c, Step &s) { s(c.other).dialect(onednn); }) ==
+          "s(other).dialect(onednn) is refused: it is no product; the nearest legal line is s(other).dialect(halide)");
+    CHECK(message_of_images([](Images &c, Step &s) { s(c.larger).dialect(onednn); }) ==
+          "s(larger).dialect(onednn) is refused: it is no product; the nearest legal line is "
+          "s(larger).dialect(halide)");
+    CHECK(message_of_images([](Images &c, Step &s) { s(d(*c.one.b)).dialect(onednn); }) ==
+          "s(d(one.bias)).dialect(onednn) is refused: it is no product; the nearest legal line is "
+          "s(d(one.bias)).dialect(halide)");
+    CHECK(message_of_images([](Images &c, Step &s) {
+              s(d(c.two.W)).compute_at(next(c.two.W)), s(d(c.two.W)).dialect(onednn);
+          }) == "s(d(two.weight)).dialect(onednn) is refused: an update is in its loops; the nearest legal line is "
+                "s(d(two.weight)).dialect(halide)");
+    CHECK(message_of_images([](Images &c, Step &s) { s.layout(c.two.W, panels(4, 0)), s(c.two).dialect(onednn); }) ==
+          "s(two).dialect(onednn) is refused: onednn has no convolution whose weight is stored in panels; the nearest "
+          "legal line is s(two).dialect(halide)");
+    CHECK(message_of_images(
+              [](Images &c, Step &s) { s.layout(c.place.W, panels(4, 0)), s(c.place).dialect(onednn); }) == "");
+    CHECK(message_of_images([](Images &c, Step &s) { s(c.two).dialect(onednn); }, bf16) == "");
+    CHECK(message_of_images([](Images &c, Step &s) { c.two.numerics(Casts{.inputs = true}), s(c.two).dialect(onednn); },
+                            bf16) ==
+          "s(two).dialect(onednn) is refused: onednn has it in float32 only, and its factors are float32 "
+          "and bfloat16; the nearest legal line is s(two).dialect(halide)");
+    CHECK(message_of_images([](Images &c, Step &s) { s(d(c.norm.g)).dialect(onednn); }) ==
+          "s(d(norm.weight)).dialect(onednn) is refused: it is no product; the nearest legal line is "
+          "s(d(norm.weight)).dialect(halide)");
+    CHECK(message_of_images([](Images &c, Step &s) { s(c.relu).compute_at(c.two), s(c.two).dialect(onednn); }) ==
+          "s(two).dialect(onednn) is refused: 'relu' is computed in its loops, which then have a prologue; the nearest "
+          "legal line is s(two).dialect(halide)");
+    const Halide::Target cuda = test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80});
+    CHECK(message_of_images([](Images &c, Step &s) { s(c.two).dialect(cublaslt); }, fp32, cuda) ==
+          "s(two).dialect(cublaslt) is refused: cublaslt has no convolutions; the nearest legal line is "
+          "s(two).dialect(halide)");
+    const Compiled<Images> c({{"batch", "3"}}, {}, {.update = "backward", .dialect = "onednn"});
+    for (const char *stage : {"one", "d(relu)", "d(one.weight)", "two", "d(two)", "d(two.weight)", "place"}) {
+        CAPTURE(stage);
+        CHECK(dialect_of(c, stage) == "onednn: --dialect onednn");
+    }
+    Product two = product_of(c.program, c.program.kernels[c.kernel("forward", "two")]);
+    CHECK(two.rows == 3 * 5 * 4);
+    CHECK(two.window == Product::Window{3, 5, 4, 3, 1, 2, 2, 1});
+    CHECK(two.flops() == 2.0 * two.rows * 5 * 6 * 9);
+    CHECK(nlohmann::json(two).get<Product>() == two);
+    CHECK(!product_of(c.program, c.program.kernels[c.kernel("forward", "place")]).window);
+
+    two.weight = 0, two.x = 1, two.stores = -1, two.then = {{"bias", 2, 3}};
+    const std::vector<Product::Argument> arguments = {{"float32", 6 * 5 * 9, false},
+                                                      {"float32", 5 * 5 * 4 * 3, false},
+                                                      {"float32", 6, false},
+                                                      {"float32", 6 * 5 * 4 * 3, true}};
+    auto refusal = [&](int Product::Window::*number, int value) {
+        Product p = two;
+        (*p.window).*number = value;
+        return error_of([&] { p.check(arguments); });
+    };
+    CHECK(refusal(&Product::Window::stride, 1) == "");
+    CHECK(refusal(&Product::Window::stride, 2) == "a convolution has 60 rows, expected 3 images of 3 x 2 places");
+    CHECK(refusal(&Product::Window::padding, -1) == "a convolution has 'padding' -1");
+    CHECK(refusal(&Product::Window::dilation, 0) == "a convolution has 'dilation' 0");
+    CHECK(refusal(&Product::Window::groups, 2) == "2 groups do not divide 5 and 6 channels");
+    CHECK(refusal(&Product::Window::size, 1 << 30).find("a convolution has 60 rows") == 0);
+    CHECK(refusal(&Product::Window::images, 1 << 30).find("a convolution has 60 rows") == 0);
 }
 
 TEST_CASE("dialects: cuBLASLt on a GPU: which products it computes, and its workspace") {

@@ -58,7 +58,58 @@ void check_losses(const json &args, const std::string &flags, int steps) {
     }
 }
 
+/// A residual network of images of 13 x 13, a block in each stage.
+struct ImageCase {
+    static constexpr int images = 6, pixels = 13;
+
+    explicit ImageCase(const std::string &flags)
+        : device(make_device("cpu", 2)),
+          trainer(compile_program("generators/vision",
+                                  fmt::format("--param size={} --param width=5 --param layers=1 --param classes=7 "
+                                              "--param batch={} {}",
+                                              pixels, images, flags),
+                                  folder / "bundle"),
+                  *device) {
+        trainer.initialise(7);
+        trainer.set("lr", 1e-3);
+        batch.targets.resize(images), batch.features.resize(images * pixels * pixels);
+    }
+    double step() {
+        return trainer.step(
+            [&]() -> const Batch & {
+                for (float &x : batch.features) x = 10 * formula_weight("images", at++);
+                for (int32_t &y : batch.targets) y = int32_t(formula_bits("images", at++) % 7);
+                return batch;
+            },
+            1);
+    }
+
+    Scratch folder;
+    std::unique_ptr<Device> device;
+    Trainer trainer;
+    Batch batch;
+    uint64_t at = 0;
+};
+
 }  // namespace
+
+TEST_CASE("dialects: a residual network's convolutions, 8 steps") {
+    for (const DialectLine &d : dialect_table()) {
+        if (d.device != "cpu" || !dialect_is_here(d.name)) continue;
+        ImageCase halide(""), other("--dialect " + d.name);
+        CHECK(products_by(halide.trainer.plan(), d.name) == 0);
+        int convolutions = 0;
+        for (const PlanKernel &k : other.trainer.plan().kernels)
+            convolutions += k.chosen >= 0 && k.dialects[size_t(k.chosen)].product.window;
+        CHECK(convolutions > 15);
+        for (int s = 0; s < 8; s++) {
+            CAPTURE(s);
+            const double expected = halide.step();
+            CHECK(std::abs(other.step() - expected) < 1e-5 * expected);
+        }
+        CHECK(openmp_libraries() == std::set<std::string>{"libgomp.so"});
+    }
+}
 
 TEST_CASE("dialects: nano, 20 steps" * slow()) {
     check_losses(

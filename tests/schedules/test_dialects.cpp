@@ -4,7 +4,9 @@
 #include "tests/support/dialects.h"
 
 #include "dsl/layers/activation.h"
+#include "dsl/layers/convolution.h"
 #include "dsl/layers/linear.h"
+#include "dsl/layers/pooling.h"
 #include "dsl/models/digits.h"
 #include "schedules/models/gpt.h"
 #include "tests/support/shapes.h"
@@ -51,7 +53,71 @@ void check_chain(const std::string &dialect, const std::vector<std::string> &wid
             check_dialect(Compiled<C>({{"batch", "11"}, {"hidden", hidden}}, schedule), dialect, all);
 }
 
+/// Windows over ragged images: strides, dilations, groups, channels of more and fewer lanes than a vector has; one that
+/// sees its own place alone is a matrix product.
+struct Images : Classifier {
+    GeneratorParam<int> channels{"channels", 3};
+    Conv2D one{"one", channels, 17, 5, {.stride = 2}}, two{"two", 17, 33, 3, {.dilation = 2, .bias = false}},
+        three{"three", 33, 20, 2, {.stride = 3, .padding = 1}}, grouped{"grouped", 20, 28, 3, {.groups = 4}},
+        split{"split", 28, 32, 3, {.stride = 2, .padding = 2, .dilation = 2, .groups = 2, .bias = false}},
+        depth{"depth", 32, 32, 3, {.groups = 32}}, four{"four", 32, 16, 1}, five{"five", 16, 16, 3};
+    Relu relu{"relu"}, last{"last"};
+    MeanPool mean{"mean"};
+    Linear head{"head", 16, classes};
+
+    Shape features() const override { return {channels, 14, 11}; }
+    Tensor forward(Tensor x) override {
+        const Tensor y = four(depth(split(grouped(three(relu(two(one(x))))))));
+        return head(mean(last(y + five(y))));
+    }
+};
+
+/// Images enough for several tasks, of which each has sums of its own.
+struct ManyImages : Classifier {
+    Conv2D one{"one", 5, 17, 3}, two{"two", 17, 33, 3};
+    MeanPool mean{"mean"};
+    Linear head{"head", 33, classes};
+
+    Shape features() const override { return {5, 7, 6}; }
+    Tensor forward(Tensor x) override { return head(mean(two(one(x)))); }
+};
+
+void beside_relu(Images &c, Step &s) { s(c.relu).compute_with(c.two), s(d(c.relu)).compute_at(d(c.two)); }
+
 }  // namespace
+
+TEST_CASE("dialects: convolutions with strides, dilations and groups, on ragged images") {
+    for (const DialectLine &d : dialect_table()) {
+        if (d.device != "cpu" || !dialect_is_here(d.name)) continue;
+        Compared all;
+        check_dialect(Compiled<Images>({{"batch", "5"}}, beside_relu), d.name, all);
+        check_dialect(Compiled<Images>({{"batch", "4"}, {"channels", "1"}}, {}, {.accumulate = true}), d.name, all);
+        check_dialect(Compiled<ManyImages>({{"batch", "90"}}, {}, {.accumulate = true}), d.name, all);
+        for (const char *words : {"forward bias of size 5, stride 2",
+                                  "forward relu of size 3, stride 1, dilation 2",
+                                  "forward of size 3, stride 1, dilation 2",
+                                  "forward bias of size 2, stride 3",
+                                  "forward bias of size 3, stride 1, groups 4",
+                                  "forward of size 3, stride 2, dilation 2, groups 2",
+                                  "forward bias of size 3, stride 1, groups 32",
+                                  "forward bias",
+                                  "d_input d_relu of size 2, stride 3",
+                                  "d_input of size 2, stride 3",
+                                  "d_input of size 3, stride 1, dilation 2",
+                                  "d_input of size 3, stride 2, dilation 2, groups 2",
+                                  "d_input of size 3, stride 1, groups 32",
+                                  "d_input",
+                                  "d_parameter of size 5, stride 2",
+                                  "d_parameter of size 2, stride 3",
+                                  "d_parameter of size 3, stride 2, dilation 2, groups 2",
+                                  "d_parameter of size 3, stride 1, groups 32",
+                                  "d_parameter accumulate of size 5, stride 2",
+                                  "d_parameter accumulate of size 3, stride 1, groups 4"}) {
+            CAPTURE(words);
+            CHECK(all.count(words) == 1);
+        }
+    }
+}
 
 TEST_CASE("dialects: products of GPT" * slow()) {
     for (const DialectLine &d : dialect_table()) {

@@ -19,7 +19,7 @@ inline bool dialect_is_here(const std::string &name) {
     return false;
 }
 
-/// "form", "form then epilogues": which products were compared.
+/// "form", "form then epilogues", "form of size 3, stride 2": which products were compared.
 using Compared = std::set<std::string>;
 
 /// Computes every distinct kernel that the dialect can by it, and compares with the unscheduled pipeline as
@@ -55,6 +55,11 @@ void check_dialect(const Compiled<M> &c, const std::string &name, Compared &comp
             std::string words = forms[product.form];
             for (const Product::Then &t : product.then) words += " " + t.op + (t.stores >= 0 ? "" : ",");
             if (product.accumulate) words += " accumulate";
+            if (const auto &w = product.window) {
+                words += fmt::format(" of size {}, stride {}", w->size, w->stride);
+                if (w->dilation > 1) words += fmt::format(", dilation {}", w->dilation);
+                if (w->groups > 1) words += fmt::format(", groups {}", w->groups);
+            }
             if (product.panel) words += product.out % product.panel ? " ragged" : "";
             return fmt::format("{}:{}", distance(built, expected, got), words);
         },
