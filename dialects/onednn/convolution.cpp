@@ -44,14 +44,14 @@ private:
     std::vector<Task> turn, tasks;
 
     /// Long enough for the library's start, and enough of them for a balance of many threads. Sums over parts of the
-    /// images take memory each.
+    /// images take memory each, and time to be added.
     int images_of_task() const {
-        constexpr double enough = 8 << 20;  // flops
-        constexpr int64_t room = 8 << 20;   // elements
-        int64_t most = 48;
-        if (p.form == Product::d_parameter)
-            most = std::clamp<int64_t>(room / std::max<int64_t>(1, weight_elements()), 8, 32);
-        const double least = std::max(enough / (p.flops() / w.images), double(w.images) / double(most));
+        constexpr int64_t room = 8 << 20;  // elements
+        const bool sums = p.form == Product::d_parameter;
+        const double flops = p.flops() / w.images,
+                     enough = sums ? std::max(8e6, 256.0 * double(weight_elements())) : 2e6;
+        const int64_t most = sums ? std::clamp<int64_t>(room / weight_elements(), 8, 32) : 48;
+        const double least = std::max(enough / flops, double(w.images) / double(most));
         for (int n = 1; n < w.images; n++)
             if (w.images % n == 0 && n >= least) return n;
         return w.images;
