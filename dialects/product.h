@@ -1,6 +1,6 @@
 #pragma once
-// A matrix product or a convolution of a step as a dialect is told of it: plain data, which the compiler decides, the plan holds and the
-// runtime runs. It is all that the two halves share beside the plan.
+// A matrix product or a convolution of a step as a dialect is told of it: plain data, which the compiler decides, the
+// plan holds and the runtime runs. It is all that the two halves share beside the plan.
 
 #include <nlohmann/json_fwd.hpp>
 

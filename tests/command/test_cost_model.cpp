@@ -92,6 +92,8 @@ TEST_CASE("cost model: what a dialect computes is known by the dialect and its a
     CHECK(cost_key(k) == "cryolite_1");  // it could, and does not
     k.symbol.clear();
     CHECK(cost_key(k) == "dialect onednn forward float32:4:8");
+    k.dialects[0].product.window = Product::Window{.size = 3, .stride = 2, .padding = 1};
+    CHECK(cost_key(k) == "dialect onednn forward float32:4:8 window 3:2:1:1:1");
 }
 
 TEST_CASE("cost model: of kernels that compute alike, the one whose inner loops allow less takes longer") {

@@ -17,6 +17,8 @@ std::string cost_key(const PlanKernel &kernel) {
         key += " " + a.type;
         for (int extent : a.extents) key += fmt::format(":{}", extent);
     }
+    if (const auto &w = d.product.window)  // arrays of these extents may be of several
+        key += fmt::format(" window {}:{}:{}:{}:{}", w->size, w->stride, w->padding, w->dilation, w->groups);
     return key;
 }
 
