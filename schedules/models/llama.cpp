@@ -10,7 +10,8 @@ void schedule_llama(Llama &net, Step &s) {
         s(d(b.gate)).compute_with(d(b.act));  // both adjoints of the gated unit in the epilogue of dX,
         s(d(b.up)).compute_with(d(b.act));
         s(d(b.act)).compute_at(d(b.up));  // which is never stored
-        s(b.act).store_at(forward);       // what is read more cheaply than it is kept: made again before weights' gradients
+        // What costs less to compute again than to keep: the backward pass does it before the weights' gradients.
+        s(b.act).store_at(forward);
         s(b.norm1).store_at(forward);
         s(b.norm2).store_at(forward);
     }

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/session/step_questions.h"
+#include "bundle/plan.h"
 #include "client/user_program.h"
-#include "runtime/plan/plan.h"
 #include "runtime/system/process.h"
 #include "tests/runtime/scratch.h"
 #include "tests/support/slow.h"

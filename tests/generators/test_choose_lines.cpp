@@ -91,13 +91,14 @@ Made make(const Flags &flags, const typename Compiled<M>::Schedule &schedule, co
 
 }  // namespace
 
-TEST_CASE("automatic lines: GPT has the kernels, Llama as many, as by the lines written by hand") {
+TEST_CASE(
+    "automatic lines: GPT has the kernels, Llama as many but for what is rematerialised, as by the lines by hand") {
     const Made by_hand = make<Gpt>(gpt, [](Gpt &net, Step &s) { schedule_gpt(net, s); });
     CHECK(make<Gpt>(gpt, choose<Gpt>).keys == by_hand.keys);
     CHECK(make<Gpt>(gpt, {}).keys != by_hand.keys);
     const Made llama_by_hand = make<Llama>(llama, [](Llama &net, Step &s) { schedule_llama(net, s); });
     const Made llama_chosen = make<Llama>(llama, choose<Llama>);  // into the other product before the gate
-    CHECK(llama_chosen.keys.size() == llama_by_hand.keys.size());
+    CHECK(llama_chosen.keys.size() + 3 == llama_by_hand.keys.size());
     CHECK(llama_chosen.lines == where_legal({
                                     "s(d(model.layers.0.mlp.gate_proj)).compute_with(d(model.layers.0.mlp.act_fn))",
                                     "s(d(model.layers.0.mlp.act_fn)).compute_at(d(model.layers.0.mlp.up_proj))",

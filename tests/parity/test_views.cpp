@@ -21,7 +21,7 @@ public:
           workers(workers) {
         for (size_t b = 0; b < plan().buffers.size(); b++) {
             const PlanBuffer &w = plan().buffers[b];
-            if (w.role != "parameter") continue;
+            if (w.role != Role::parameter) continue;
             std::vector<float> values(size_t(w.elements()));
             for (size_t i = 0; i < values.size(); i++)
                 values[i] = 3 * formula_weight(w.name, i) + float(w.name == "norm.weight");
@@ -115,7 +115,7 @@ TEST_CASE("views: the same within a budget, which takes a value with its views")
     ViewsCase whole(1, "--update separate");
     int64_t kept = 0;
     for (const PlanBuffer &b : whole.plan().buffers)
-        if (b.stored && b.role != "activation") kept += b.bytes;
+        if (b.stored && b.role != Role::activation) kept += b.bytes;
     const std::string budget = fmt::format("--update separate --budget {}", kept + whole.plan().arena * 9 / 10);
     ViewsCase tight(1, budget);
     CHECK(tight.plan().arena < whole.plan().arena);

@@ -119,8 +119,8 @@ struct SearchNews {
     std::string of{};         ///< the kernel, or the line
     std::string candidate{};  ///< the numbers
     double share = 0, ratio = 0;
-    /// Of a line: the step's time as the sum of its kernels', before those were timed. Of numbers: the kernel's time, by
-    /// the limit of its inner loops; 0: not known.
+    /// Of a line: the step's time as the sum of its kernels', before those were timed. Of numbers: the kernel's time,
+    /// by the limit of its inner loops; 0: not known.
     double predicted = 0;
     double roof = 0, roof_now = 0;  ///< of the kernel: as it was shipped, and as it is best
     double step = 1;                ///< the step's time with all that was taken, as part of the shipped one's

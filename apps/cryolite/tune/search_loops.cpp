@@ -162,8 +162,8 @@ double predicted_ratio(const MadeKernel &before, const MadeKernel &after) {
 }
 }  // namespace
 
-/// Those that won elsewhere come first, those that were refused there last; of others those whose inner loops allow most.
-/// Time may be out before all are tried.
+/// Those that won elsewhere come first, those that were refused there last; of others those whose inner loops allow
+/// most. Time may be out before all are tried.
 void Search::sort_by_promise(const SearchKernel &k, const MadeKernel &incumbent, std::vector<Trial> &trials) const {
     std::map<std::string, double> rank;
     for (const Trial &t : trials) {
