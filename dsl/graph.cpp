@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsl/layer.h"
+#include "dsl/trace_frame.h"
 
 namespace cryolite {
 
@@ -57,6 +58,10 @@ bool Graph::owns(const Layer &layer) const {
 }
 
 Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {
+    if (TraceFrame::has_local(&layer))
+        fail("[{}] is a local variable of the function that calls it, and gone before the step is built: make it a "
+             "member of the model",
+             layer.path);
     std::vector<Shape> shapes;
     std::vector<int> ids;
     Halide::Type type = Halide::Float(32);

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "dsl/trace_frame.h"
 #include "generators/checks/gradient_check.h"
 
 namespace cryolite::compiler {
@@ -123,6 +124,7 @@ bool check_call(const Graph::Call &c, const LayerTester &tester) {
 }  // namespace
 
 int check_gradients(Model &model) {
+    const TraceFrame frame;
     Graph g;
     Tensor x = model.input(g), targets = model.targets(g);
     model.loss(model.forward(x), targets);

@@ -283,7 +283,8 @@ private:
                 (is_of_parameter(of) ? of_parameters : of_layers).push_back(split(name_of(of), line));
         }
         if (of_layers.empty() && of_parameters.empty()) return;
-        text += "# The numbers of all loops, each with what is legal; without its # a line gives them.\n";
+        text += "# The numbers of all loops, each with what is legal; without its # a line gives them. What is legal "
+                "depends\n# on the others: a line of one's own has those that it changes alone.\n";
         add(of_layers, layers, "# "), add(of_parameters, parameters, "# ");
     }
 };

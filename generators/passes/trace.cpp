@@ -3,6 +3,7 @@
 
 #include "generators/passes/trace.h"
 
+#include "dsl/trace_frame.h"
 #include "generators/passes/legality.h"
 
 namespace cryolite::compiler {
@@ -196,6 +197,7 @@ void check_fed(const Graph &g, const Tensor &x, const Tensor &targets) {
 }
 
 StepProgram trace(const Context &cx) {
+    const TraceFrame frame;
     Graph g;
     Tensor x = cx.model.input(g), t = cx.model.targets(g);
     Tensor y = cx.model.forward(x), loss = cx.model.loss(y, t);

@@ -43,6 +43,13 @@ struct Mismatched : Small {
     Tensor forward(Tensor x) override { return head(up(x)); }
 };
 
+struct Local : Small {
+    Tensor forward(Tensor x) override {
+        Linear between{"between", 5, 5};
+        return head(between(x));
+    }
+};
+
 struct VectorLoss : Small {
     Tensor loss(Tensor y, Tensor) override { return y; }
 };
@@ -162,6 +169,12 @@ TEST_CASE("shapes that do not fit") {
     CHECK(message<VectorLoss>() == "the model's loss has shape [10, 32], expected one number");
     CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) == "[h.0.attn] width 85 is not divisible by 4 heads");
     CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) == "[wpe] context 9 is longer than the 8 positions");
+}
+
+TEST_CASE("a layer that is gone when the step is built") {
+    CHECK(message<Local>() ==
+          "[between] is a local variable of the function that calls it, and gone before the step is "
+          "built: make it a member of the model");
 }
 
 TEST_CASE("an input that no run fills is named, with what to do") {

@@ -2,6 +2,7 @@
 // tests/programs/views.cpp.
 
 #include "tests/parity/case.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -104,14 +105,14 @@ TEST_CASE("views: training and evaluation have the bits of copies, with fewer ke
     CHECK(losses[19] < 0.95 * losses[0]);
 }
 
-TEST_CASE("views: the same in 16 bits, over micro-batches, workers and with updates beside their gradients") {
+TEST_CASE("views: the same in 16 bits, over micro-batches, workers and with updates beside their gradients" * slow()) {
     check_equal("--precision bf16");
     check_equal("--accumulate --update separate", 3);
     check_equal("--update backward", 1, 2);
     check_equal("--clip");
 }
 
-TEST_CASE("views: the same within a budget, which takes a value with its views") {
+TEST_CASE("views: the same within a budget, which takes a value with its views" * slow()) {
     ViewsCase whole(1, "--update separate");
     int64_t kept = 0;
     for (const PlanBuffer &b : whole.plan().buffers)

@@ -53,6 +53,15 @@ json json_of(const KernelWork &w) {
             {"roof_s", w.roof_seconds}, {"seconds", w.seconds}, {"measured_calls", w.measured}};
 }
 
+/// How many kernels of a plan have no compiled code in this folder, whose inner loops could be read.
+size_t never_compiled(const Plan &plan, const fs::path &kernels) {
+    std::error_code ignored;
+    return size_t(std::ranges::count_if(plan.kernels, [&](const PlanKernel &k) {
+        const size_t key = k.symbol.find('_') + 1;
+        return !k.symbol.empty() && !fs::exists(kernels / (k.symbol.substr(key) + ".o"), ignored);
+    }));
+}
+
 std::string line(const std::string &name, const KernelWork &a, const KernelWork &b) {
     auto change = [](double x, double y) { return x > 0 ? fmt::format("{:+6.1f}%", 100 * (y / x - 1)) : "    new"; };
     auto time = [](const KernelWork &w) {
@@ -102,7 +111,13 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
     std::vector<Plan> plans;
     for (const std::string &file : files) {
         s.schedule = file;
-        read_lines(s);
+        try {
+            read_lines(s);
+        } catch (const UsageError &e) {
+            std::string words = e.what();
+            if (words.starts_with("--schedule")) words.replace(0, std::string_view("--schedule").size(), "--diff");
+            throw UsageError(words);
+        }
         BundleRequest wanted = bundle_request(s);
         wanted.any_size = true;
         plans.push_back(step_plan(request.program, wanted));
@@ -128,6 +143,11 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
     }
     fmt::print("{} -> {}; memory of a step {} -> {}\n{}", files[0], files[1], human_bytes(uint64_t(memory_a)),
                human_bytes(uint64_t(memory_b)), text_of(d));
+    for (size_t i = 0; i < plans.size(); i++)
+        if (const size_t count = never_compiled(plans[i], cache.kernels()))
+            fmt::print("{} kernels of {} were never compiled here: their inner loops are not told apart before "
+                       "`cryolite explain {} --schedule {}` compiles them\n",
+                       count, files[i], request.app, files[i]);
     return 0;
 }
 

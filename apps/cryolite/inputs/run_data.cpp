@@ -1,6 +1,7 @@
 #include "apps/cryolite/inputs/run_data.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 
 #include "apps/cryolite/report/progress.h"
@@ -164,6 +165,7 @@ RunData open_checked(TrainSettings &s, const Request &r) {
     if (embedded) here.data = own_data(s, r);
     std::error_code ignored;
     const bool shard = s.text && is_token_shard(here.data), images = fs::is_directory(here.data, ignored);
+    if (!s.text && !images && !fs::exists(here.data, ignored)) fail_file("read", here.data, ENOENT);
     if (!s.text && !images && (s.shift || s.flip))
         fail_usage("--shift and --flip are for images, and {} is a table of numbers: --shift 0 --flip no",
                    here.data.string());
