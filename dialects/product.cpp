@@ -92,8 +92,9 @@ void from_json(const json &j, Product &p) {
     p.bias_gradient = whole(j, "bias_gradient", -1);
     p.window.reset();
     if (j.contains("window")) {
-        p.window.emplace();
-        for (const WindowNumber &n : window_numbers) (*p.window).*n.number = whole(j.at("window").at(n.name));
+        Product::Window window;
+        for (const WindowNumber &n : window_numbers) window.*n.number = whole(j.at("window").at(n.name));
+        p.window = window;
     }
     p.weight = whole(j, "weight", -1), p.x = whole(j, "x", -1), p.dy = whole(j, "dy", -1);
     p.then.clear();
