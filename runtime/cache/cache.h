@@ -47,6 +47,10 @@ public:
 
     const fs::path &folder() const { return folder_; }
     fs::path kernels() const { return folder_ / "kernels"; }
+    /// The object file of a kernel that a plan calls by this symbol, "cryolite_KEY"; it may not be there.
+    fs::path kernel(const std::string &symbol) const {
+        return kernels() / (symbol.substr(symbol.find('_') + 1) + ".o");
+    }
 
     /// The entry `key` of `kind` if it is whole; a damaged one is removed with a word. Errors: it cannot be read.
     std::optional<CacheEntry> find(const std::string &kind, const std::string &key) const;

@@ -53,13 +53,12 @@ json json_of(const KernelWork &w) {
             {"roof_s", w.roof_seconds}, {"seconds", w.seconds}, {"measured_calls", w.measured}};
 }
 
-/// How many kernels of a plan have no compiled code in this folder, whose inner loops could be read.
-size_t never_compiled(const Plan &plan, const fs::path &kernels) {
+/// How many kernels of a plan have no compiled code, whose inner loops could be read.
+int64_t never_compiled(const Plan &plan, const Cache &cache) {
     std::error_code ignored;
-    return size_t(std::ranges::count_if(plan.kernels, [&](const PlanKernel &k) {
-        const size_t key = k.symbol.find('_') + 1;
-        return !k.symbol.empty() && !fs::exists(kernels / (k.symbol.substr(key) + ".o"), ignored);
-    }));
+    return std::ranges::count_if(plan.kernels, [&](const PlanKernel &k) {
+        return !k.symbol.empty() && !fs::exists(cache.kernel(k.symbol), ignored);
+    });
 }
 
 std::string line(const std::string &name, const KernelWork &a, const KernelWork &b) {
@@ -111,13 +110,7 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
     std::vector<Plan> plans;
     for (const std::string &file : files) {
         s.schedule = file;
-        try {
-            read_lines(s);
-        } catch (const UsageError &e) {
-            std::string words = e.what();
-            if (words.starts_with("--schedule")) words.replace(0, std::string_view("--schedule").size(), "--diff");
-            throw UsageError(words);
-        }
+        read_lines(s, "--diff");
         BundleRequest wanted = bundle_request(s);
         wanted.any_size = true;
         plans.push_back(step_plan(request.program, wanted));
@@ -128,8 +121,7 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
     std::optional<SearchRecords> records;
     if (fs::exists(SearchRecords::file(cache.folder()))) records.emplace(cache.folder(), search_machine(threads));
     const auto measured = [&](const std::string &key) { return records ? records->time_of(key) : std::nullopt; };
-    const StepDifference d =
-        difference_of(plans[0], plans[1], s.accumulate, roof, measured, PortLimit(cache.kernels()));
+    const StepDifference d = difference_of(plans[0], plans[1], s.accumulate, roof, measured, PortLimit(cache));
     const int64_t memory_a = memory_of(plans[0]), memory_b = memory_of(plans[1]);
     if (s.json) {
         json j = {{"files", files},
@@ -144,7 +136,7 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
     fmt::print("{} -> {}; memory of a step {} -> {}\n{}", files[0], files[1], human_bytes(uint64_t(memory_a)),
                human_bytes(uint64_t(memory_b)), text_of(d));
     for (size_t i = 0; i < plans.size(); i++)
-        if (const size_t count = never_compiled(plans[i], cache.kernels()))
+        if (const int64_t count = never_compiled(plans[i], cache))
             fmt::print("{} kernels of {} were never compiled here: their inner loops are not told apart before "
                        "`cryolite explain {} --schedule {}` compiles them\n",
                        count, files[i], request.app, files[i]);

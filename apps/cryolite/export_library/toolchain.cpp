@@ -51,8 +51,7 @@ void Toolchain::show_only(const std::string &pattern, const fs::path &from, cons
 
 void Toolchain::link_kernels(const Plan &plan, const Cache &cache, const fs::path &object) const {
     std::set<fs::path> objects;
-    for (const PlanKernel &k : plan.kernels)
-        objects.insert(cache.kernels() / (k.symbol.substr(k.symbol.find('_') + 1) + ".o"));
+    for (const PlanKernel &k : plan.kernels) objects.insert(cache.kernel(k.symbol));
     std::vector<std::string> link = {"ld.lld", "-r", "-o", object};
     link.insert(link.end(), objects.begin(), objects.end());
     run(link, "lld");

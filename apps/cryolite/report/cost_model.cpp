@@ -47,23 +47,29 @@ void CostModel::learn(const Plan &plan, const std::vector<const PlanCall *> &cal
         if (!seconds || *seconds <= 0) continue;
         const Work w{plan.kernels[size_t(c->kernel)].symbol, c->flops, c->bytes};
         for (const std::set<std::string> &names : likenesses(plan, *c))
-            for (const std::string &name : names) shares_[name].of.push_back(w), shares_[name].seconds += *seconds;
+            for (const std::string &name : names) {
+                Share &share = shares_[name];
+                share.roof += roof_.seconds(*c), share.seconds += *seconds, share.of.push_back(w);
+            }
     }
 }
 
-/// Seconds of a kernel that was never timed, as near to its roofline as those alike are to theirs.
-double CostModel::as_alike(const Work &w, const Share &alike) const {
-    double plain = 0, limited = 0;
+/// Seconds of a kernel that was never timed, as near to its roofline as those alike are to theirs; 0: there are none.
+double CostModel::as_alike(const Work &w, const std::vector<const Share *> &alike) const {
+    double roof = 0, limited = 0, seconds = 0;
     const std::optional<double> limit = limit_ ? limit_(w.symbol) : std::nullopt;
     bool all_known = limit.has_value();
-    for (const Work &other : alike.of) {
-        plain += roof_.seconds(other.flops, other.bytes, 1);
-        const std::optional<double> of_other = all_known ? limit_(other.symbol) : std::nullopt;
-        all_known = of_other.has_value();
-        limited += roof_.seconds(other.flops, other.bytes, of_other.value_or(1));
+    for (const Share *share : alike) {
+        roof += share->roof, seconds += share->seconds;
+        for (size_t i = 0; all_known && i < share->of.size(); i++) {
+            const Work &other = share->of[i];
+            const std::optional<double> of_other = limit_(other.symbol);
+            all_known = of_other.has_value();
+            limited += roof_.seconds(other.flops, other.bytes, of_other.value_or(1));
+        }
     }
-    if (all_known && limited > 0) return alike.seconds * roof_.seconds(w.flops, w.bytes, *limit) / limited;
-    return plain > 0 ? alike.seconds * roof_.seconds(w.flops, w.bytes, 1) / plain : 0;
+    if (all_known && limited > 0) return seconds * roof_.seconds(w.flops, w.bytes, *limit) / limited;
+    return roof > 0 ? seconds * roof_.seconds(w.flops, w.bytes, 1) / roof : 0;
 }
 
 CallCost CostModel::cost(const Plan &plan, const PlanCall &call) const {
@@ -71,13 +77,10 @@ CallCost CostModel::cost(const Plan &plan, const PlanCall &call) const {
     if (const auto seconds = measured(plan, call)) return {*seconds, true};
     const Work w{plan.kernels[size_t(call.kernel)].symbol, call.flops, call.bytes};
     for (const std::set<std::string> &names : likenesses(plan, call)) {
-        Share all;
+        std::vector<const Share *> alike;
         for (const std::string &name : names)
-            if (const auto at = shares_.find(name); at != shares_.end()) {
-                all.seconds += at->second.seconds;
-                all.of.insert(all.of.end(), at->second.of.begin(), at->second.of.end());
-            }
-        if (const double seconds = as_alike(w, all); seconds > 0) return {seconds, false};
+            if (const auto at = shares_.find(name); at != shares_.end()) alike.push_back(&at->second);
+        if (const double seconds = as_alike(w, alike); seconds > 0) return {seconds, false};
     }
     const std::optional<double> limit = limit_ ? limit_(w.symbol) : std::nullopt;
     return {roof_.seconds(w.flops, w.bytes, limit.value_or(1)), false};

@@ -46,7 +46,7 @@ private:
         int64_t bytes;
     };
     struct Share {
-        double seconds = 0;
+        double roof = 0, seconds = 0;
         std::vector<Work> of = {};
     };
     Roof roof_;
@@ -56,7 +56,7 @@ private:
 
     std::vector<std::set<std::string>> likenesses(const Plan &plan, const PlanCall &call) const;
     std::optional<double> measured(const Plan &plan, const PlanCall &call) const;
-    double as_alike(const Work &w, const Share &alike) const;
+    double as_alike(const Work &w, const std::vector<const Share *> &alike) const;
 };
 
 }  // namespace cryolite

@@ -125,13 +125,13 @@ void set_budget(TrainSettings &s) {
 }  // namespace
 
 /// What they say the program judges.
-void read_lines(TrainSettings &s) {
+void read_lines(TrainSettings &s, const char *flag) {
     constexpr size_t most = 1 << 16;  // of an argument of a program
     if (s.schedule.empty()) return;
     try {
         s.lines = read_file(s.schedule);
     } catch (const Error &e) {
-        throw UsageError(fmt::format("--schedule: {}", e.what()));
+        throw UsageError(fmt::format("{}: {}", flag, e.what()));
     }
     const std::string what = s.lines.find_first_not_of(" \t\r\n") == std::string::npos ? "it is empty"
                              : s.lines.size() > most ? fmt::format("it has {}", human_bytes(s.lines.size()))
@@ -139,8 +139,8 @@ void read_lines(TrainSettings &s) {
                                  ? "it is not UTF-8"
                                  : "";
     if (!what.empty())
-        fail_usage("--schedule {}: {}, expected lines of a step schedule as text, {} at most", s.schedule.string(),
-                   what, human_bytes(most));
+        fail_usage("{} {}: {}, expected lines of a step schedule as text, {} at most", flag, s.schedule.string(), what,
+                   human_bytes(most));
 }
 
 namespace {

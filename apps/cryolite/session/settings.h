@@ -50,8 +50,9 @@ struct TrainSettings : StepConfig {
     fs::path tokenizer_file() const;
 };
 
-/// The text of `schedule`'s file becomes `lines`. Throws UsageError: it cannot be read, or is no text of lines.
-void read_lines(TrainSettings &settings);
+/// The text of `schedule`'s file becomes `lines`; `flag`: what named it. Throws UsageError: it cannot be read, or is no
+/// text of lines.
+void read_lines(TrainSettings &settings, const char *flag = "--schedule");
 
 /// Throws UsageError for every value that cannot be.
 TrainSettings understand(const Request &request);

@@ -20,6 +20,11 @@ int candidates_of(std::span<const LoopNumber> numbers) {
     return count;
 }
 
+/// By what their inner loops allow; 0: that is not known.
+double predicted_ratio(const MadeKernel &before, const MadeKernel &after) {
+    return before.limit > 0 && after.limit > 0 ? before.limit / after.limit : 0;
+}
+
 }  // namespace
 
 std::string name_of(const SearchKernel &k) { return k.algorithm + " " + k.loops_of.front(); }
@@ -154,13 +159,6 @@ Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNu
     news.refused.clear(), news.unsure.clear();
     return best;
 }
-
-namespace {
-/// By what their inner loops allow.
-double predicted_ratio(const MadeKernel &before, const MadeKernel &after) {
-    return before.limit > 0 && after.limit > 0 ? before.limit / after.limit : 0;
-}
-}  // namespace
 
 /// Those that won elsewhere come first, those that were refused there last; of others those whose inner loops allow
 /// most. Time may be out before all are tried.

@@ -4,12 +4,8 @@
 
 namespace cryolite {
 
-namespace {
-constexpr std::string_view prefix = "cryolite_";  // of a kernel's symbol, before its key
-}
-
 std::optional<double> PortLimit::operator()(const std::string &symbol) const {
-    if (!tools_ || !symbol.starts_with(prefix)) return std::nullopt;
+    if (!tools_ || symbol.empty()) return std::nullopt;
     const auto [at, is_new] = known_.try_emplace(symbol);
     if (is_new) at->second = read(symbol);
     return at->second;
@@ -17,7 +13,7 @@ std::optional<double> PortLimit::operator()(const std::string &symbol) const {
 
 /// A kernel that the tools cannot read orders nothing: it is timed all the same.
 std::optional<double> PortLimit::read(const std::string &symbol) const {
-    const fs::path object = kernels_ / (symbol.substr(prefix.size()) + ".o");
+    const fs::path object = cache_->kernel(symbol);
     std::error_code error;
     if (!fs::is_regular_file(object, error)) return std::nullopt;
     try {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -44,7 +45,7 @@ ProgramMeasurer::ProgramMeasurer(const Program &program, const TrainSettings &se
     : program_(program), settings_(settings), cache_(cache), work_(std::move(work)),
       self_(fs::read_symlink("/proc/self/exe")), threads_(threads),
       base_(std::move(base)), roof_{measure_peak(settings, threads), measure_bandwidth(threads)},
-      measured_(std::move(measured)), limit_(cache.kernels()) {}
+      measured_(std::move(measured)), limit_(cache) {}
 
 BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     BundleRequest r = bundle_request(settings_);
@@ -121,7 +122,7 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
 
 /// Of a step without its own measured kernels, those of this one tell how near to the roofline such kernels come.
 CostModel ProgramMeasurer::model_of(const Plan &plan) const {
-    CostModel model(roof_, measured_, limit_);
+    CostModel model(roof_, measured_, std::cref(limit_));  // it keeps what it has read
     model.learn(plan, step_calls(plan, settings_.accumulate));
     return model;
 }
