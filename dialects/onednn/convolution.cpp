@@ -1,8 +1,6 @@
 // Convolutions by oneDNN. A task has some images; the weight is brought into the library's own format before, and its
 // gradient, a sum for each part of the images, out of it afterwards.
-//
-// 2.6.3 on Zen 4, one core, fp32, of 118 GFLOP/s: with the weight in a format of the library's choice 72-140 (all
-// forms, 3 x 3, 16 to 64 channels), with that of the arrays, which it has one kernel for, 21-85. One channel in: 7-100.
+// With the weight in the arrays' own format the library has one kernel, several times as slow (docs/dialects.md).
 
 #include <algorithm>
 

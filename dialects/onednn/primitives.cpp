@@ -106,20 +106,13 @@ const Made<Forward::primitive_desc> &made_forward(const Convolution &c) {
         return Forward::primitive_desc(described(c), attributes(false), engine());
     });
 }
-const Made<BackwardData::primitive_desc> &made_d_input(const Convolution &c) {
-    return made<BackwardData::primitive_desc>(key_of(c), [&] {
+/// Of x or of the weight.
+template <typename Backward> const Made<typename Backward::primitive_desc> &made_backward(const Convolution &c) {
+    using Pd = typename Backward::primitive_desc;
+    return made<Pd>(key_of(c), [&] {
         const OneThread one;
-        return BackwardData::primitive_desc({direct, c.x, c.weight, c.y, c.stride, c.dilation, c.padding, c.padding},
-                                            attributes(false), engine(),
-                                            Forward::primitive_desc(described(c), engine()));
-    });
-}
-const Made<BackwardWeights::primitive_desc> &made_d_weight(const Convolution &c) {
-    return made<BackwardWeights::primitive_desc>(key_of(c), [&] {
-        const OneThread one;
-        return BackwardWeights::primitive_desc({direct, c.x, c.weight, c.y, c.stride, c.dilation, c.padding, c.padding},
-                                               attributes(false), engine(),
-                                               Forward::primitive_desc(described(c), engine()));
+        return Pd({direct, c.x, c.weight, c.y, c.stride, c.dilation, c.padding, c.padding}, attributes(false), engine(),
+                  Forward::primitive_desc(described(c), engine()));
     });
 }
 
@@ -156,8 +149,8 @@ Action Action::product(const Md &a, float *at_a, const Md &b, float *at_b, const
 
 Md Convolution::packed() const {
     if (form == Product::forward) return made_forward(*this).description.weights_desc();
-    if (form == Product::d_input) return made_d_input(*this).description.weights_desc();
-    return made_d_weight(*this).description.diff_weights_desc();
+    if (form == Product::d_input) return made_backward<BackwardData>(*this).description.weights_desc();
+    return made_backward<BackwardWeights>(*this).description.diff_weights_desc();
 }
 
 Action Action::convolution(const Convolution &c, float *x, float *y, float *bias) {
@@ -171,11 +164,11 @@ Action Action::convolution(const Convolution &c, float *x, float *y, float *bias
     } else if (c.form == Product::d_input) {
         action.bind(DNNL_ARG_DIFF_SRC, c.x, x), action.bind(DNNL_ARG_WEIGHTS, weight, nullptr);
         action.bind(DNNL_ARG_DIFF_DST, c.y, y);
-        action.finish(made_d_input(c));
+        action.finish(made_backward<BackwardData>(c));
     } else {
         action.bind(DNNL_ARG_SRC, c.x, x), action.bind(DNNL_ARG_DIFF_WEIGHTS, weight, nullptr);
         action.bind(DNNL_ARG_DIFF_DST, c.y, y);
-        action.finish(made_d_weight(c));
+        action.finish(made_backward<BackwardWeights>(c));
     }
     return action;
 }
