@@ -47,7 +47,7 @@ std::string range_text(const Setting &s) {
             },
             [](Setting::Switch) { return std::string("true or false"); },
             [](Setting::Bytes) { return std::string("bytes, such as 2350000000, 40MB or 1.5GiB"); },
-            [](Setting::Seconds) { return std::string("a time from 0.1s to 1000h, such as 90s, 1.5m or 2h"); },
+            [](Setting::Seconds) { return std::string("a time from 0.1s to 1000h, such as 90s, 15min or 2h"); },
             [](Setting::Words) { return std::string(); },
             [](Setting::Groups) { return ParamGroup::expected; },
             [](Setting::Targets) { return expected_targets(); },
@@ -79,7 +79,8 @@ std::optional<double> power_of(const std::string &text, const PowerOfTwo &r) {
 }
 
 std::optional<double> seconds_of(const std::string &text) {
-    static const std::map<std::string_view, double> units = {{"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    static const std::map<std::string_view, double> units = {{"", 1},   {"ms", 1e-3}, {"s", 1},
+                                                             {"m", 60}, {"min", 60},  {"h", 3600}};
     double value = 0;
     const char *end = text.data() + text.size();
     auto [rest, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);

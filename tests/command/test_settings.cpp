@@ -140,7 +140,8 @@ TEST_CASE("a budget may have a unit, as sizes are printed") {
 }
 
 TEST_CASE("a time may have a unit") {
-    const std::map<std::string, double> table = {{"90s", 90}, {"1.5m", 90}, {"2h", 7200}, {"250ms", 0.25}, {"7", 7}};
+    const std::map<std::string, double> table = {{"90s", 90},  {"1.5m", 90},    {"15min", 900},
+                                                 {"2h", 7200}, {"250ms", 0.25}, {"7", 7}};
     for (auto &[text, seconds] : table) CHECK(settings({{"patience", text}}).patience == doctest::Approx(seconds));
     CHECK(settings({}).patience == default_patience);
 }
