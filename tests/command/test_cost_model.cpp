@@ -80,6 +80,24 @@ TEST_CASE("cost model: stages that shared a kernel, or come to share one, are as
     CHECK(other.cost(apart.plan, calls[1]).seconds == doctest::Approx(3));
 }
 
+TEST_CASE("cost model: a gradient that comes into its update's loops takes its own time there, not the update's") {
+    Steps apart;
+    apart.call("d(h.0.b)", "gradient", "", 0, 2e9).call("next(h.0.b)", "update", "", 0, 1e6);
+    auto &calls = apart.plan.plans["forward"];
+    calls[0].pass = "backward", calls[0].stages = {{"d(h.0.b)", "", ""}};
+    calls[1].pass = "update", calls[1].stages = {{"next(h.0.b)", "", ""}};
+    const auto of_merged = [&](const std::map<std::string, double> &times) {
+        CostModel m(roof, known(times));
+        m.learn(apart.plan, step_calls(apart.plan, 1));
+        Steps merged;
+        merged.call("d(h.0.b) + next(h.0.b)", "both", "", 0, 2e9);
+        PlanCall &both = merged.plan.plans["forward"][0];
+        both.pass = "update", both.stages = {{"next(h.0.b)", "", ""}, {"d(h.0.b)", "in it", ""}};
+        return m.cost(merged.plan, both).seconds;
+    };
+    CHECK(of_merged({{"gradient", 4}, {"update", 0.1}}) == doctest::Approx(4.1 * 2 / 2.001));
+}
+
 TEST_CASE("cost model: what a dialect computes is known by the dialect and its arguments") {
     PlanKernel k{.symbol = "cryolite_1",
                  .loops = "",

@@ -22,12 +22,13 @@ std::string cost_key(const PlanKernel &kernel) {
     return key;
 }
 
-/// The most alike first; of the names of one likeness any that is known.
+/// The most alike first; a likeness counts where all of its names are known. A kernel of two stages is not like one of
+/// them: an update takes a thousandth of the gradient that a line brings into its loops. Stages run in another pass,
+/// too, as that gradient does then.
 std::vector<std::set<std::string>> CostModel::likenesses(const Plan &plan, const PlanCall &call) const {
     const PlanKernel &k = plan.kernels[size_t(call.kernel)];
     std::set<std::string> stages;
-    for (const PlanCall::Stage &s : call.stages)
-        stages.insert(fmt::format("stage {} {}", call.pass, without_numbers(s.name)));
+    for (const PlanCall::Stage &s : call.stages) stages.insert("stage " + without_numbers(s.name));
     std::vector<std::set<std::string>> list = {{fmt::format("name {} {}", call.pass, without_numbers(call.name))},
                                                stages};
     if (!k.layer.empty()) list.push_back({fmt::format("layer {} {}", k.layer, k.form)});
@@ -80,6 +81,7 @@ CallCost CostModel::cost(const Plan &plan, const PlanCall &call) const {
         std::vector<const Share *> alike;
         for (const std::string &name : names)
             if (const auto at = shares_.find(name); at != shares_.end()) alike.push_back(&at->second);
+        if (alike.size() < names.size()) continue;
         if (const double seconds = as_alike(w, alike); seconds > 0) return {seconds, false};
     }
     const std::optional<double> limit = limit_ ? limit_(w.symbol) : std::nullopt;

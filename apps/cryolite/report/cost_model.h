@@ -34,7 +34,7 @@ public:
     /// Which share of the roofline measured kernels of a plan reach.
     void learn(const Plan &plan, const std::vector<const PlanCall *> &calls);
     /// A kernel that was never timed takes the roofline's time over the share that those most like it reach: of the
-    /// same name, else those that hold any of its stages, of the same layer and form, of the same pass and bound, or
+    /// same name, else those that hold its stages, of the same layer and form, of the same pass and bound, or
     /// all. Where none was timed, it takes the roofline's time. Where its inner loops' limit and theirs are known, each
     /// has its own roofline, whose peak is that limit's.
     CallCost cost(const Plan &plan, const PlanCall &call) const;
