@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "dsl/layer.h"
-#include "dsl/trace_frame.h"
 
 namespace cryolite {
 
@@ -58,10 +57,6 @@ bool Graph::owns(const Layer &layer) const {
 }
 
 Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {
-    if (TraceFrame::has_local(&layer))
-        fail("[{}] is a local variable of the function that calls it, and gone before the step is built: make it a "
-             "member of the model",
-             layer.path);
     std::vector<Shape> shapes;
     std::vector<int> ids;
     Halide::Type type = Halide::Float(32);
@@ -75,7 +70,16 @@ Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {
         if (e < 1) fail("[{}] has an output of shape {}: every extent must be positive", layer.path, out.str());
     values_.push_back({layer.path, out, type, int(calls_.size())});
     calls_.push_back({&layer, ids, int(values_.size()) - 1});
+    called_.push_back({layer.path, layer.lifetime()});
     return Tensor(this, int(values_.size()) - 1);
+}
+
+void Graph::check_layers_live() const {
+    for (const Called &c : called_)
+        if (c.lifetime.expired())
+            fail("[{}] is gone before the step is built, as a local variable of the function that calls it is: make it "
+                 "a member of the model",
+                 c.path);
 }
 
 void Graph::redo(int call, Layer &layer, const std::vector<int> &inputs) {

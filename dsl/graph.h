@@ -100,6 +100,9 @@ public:
     /// for it; -1: none.
     std::vector<int> drop(const std::vector<int> &instead);
 
+    /// Errors: a layer that was called is gone by now.
+    void check_layers_live() const;
+
     Tensor tensor(int value) { return Tensor(this, value); }
     const std::vector<Value> &values() const { return values_; }
     const std::vector<Call> &calls() const { return calls_; }
@@ -111,6 +114,11 @@ private:
     std::vector<Ids> ids_;
     std::vector<Metric> metrics_;
     std::vector<Call> calls_;
+    struct Called {
+        std::string path;
+        std::weak_ptr<const void> lifetime;
+    };
+    std::vector<Called> called_;  ///< the layers of all calls that were traced
     std::vector<std::unique_ptr<Layer>> owned_;
     int mode_ = -1;  ///< the value; -1: nobody has asked for it
 };

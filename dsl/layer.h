@@ -4,6 +4,7 @@
 #include <Halide.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -125,6 +126,8 @@ public:
     // For those who build kernels.
     Tensor operator()(const Tensor &x) { return x.graph().call(*this, {x}); }
     const std::vector<Parameter *> &parameters() const { return parameters_; }
+    /// Expires with the layer.
+    std::weak_ptr<const void> lifetime() const { return lifetime_; }
     /// Freezes all of its parameters, those that it shares with other layers too; or trains them again.
     void freeze(bool frozen = true, std::source_location where = std::source_location::current()) {
         for (Parameter *w : parameters_) w->freeze(frozen, where);
@@ -157,6 +160,7 @@ private:
     std::map<std::string, Func> gradient_;
     std::optional<Format> format_;
     std::optional<Casts> casts_;
+    std::shared_ptr<const char> lifetime_ = std::make_shared<char>();
 };
 
 /// A layer of two inputs.

@@ -2,7 +2,6 @@
 
 #include <set>
 
-#include "dsl/trace_frame.h"
 #include "generators/checks/gradient_check.h"
 
 namespace cryolite::compiler {
@@ -124,10 +123,10 @@ bool check_call(const Graph::Call &c, const LayerTester &tester) {
 }  // namespace
 
 int check_gradients(Model &model) {
-    const TraceFrame frame;
     Graph g;
     Tensor x = model.input(g), targets = model.targets(g);
     model.loss(model.forward(x), targets);
+    g.check_layers_live();
     Distinct distinct;
     int checked = 0, failed = 0;
     for (const Graph::Call &c : g.calls())

@@ -3,7 +3,6 @@
 
 #include "generators/passes/trace.h"
 
-#include "dsl/trace_frame.h"
 #include "generators/passes/legality.h"
 
 namespace cryolite::compiler {
@@ -197,10 +196,10 @@ void check_fed(const Graph &g, const Tensor &x, const Tensor &targets) {
 }
 
 StepProgram trace(const Context &cx) {
-    const TraceFrame frame;
     Graph g;
     Tensor x = cx.model.input(g), t = cx.model.targets(g);
     Tensor y = cx.model.forward(x), loss = cx.model.loss(y, t);
+    g.check_layers_live();
     if (loss.shape().size() != 1) fail("the model's loss has shape {}, expected one number", loss.shape().str());
     check_fed(g, x, t);
     return program_of(std::move(g), y.id(), loss.id(), cx);

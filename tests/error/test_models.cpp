@@ -50,6 +50,13 @@ struct Local : Small {
     }
 };
 
+struct LocalOnHeap : Small {
+    Tensor forward(Tensor x) override {
+        const auto between = std::make_unique<Linear>("between", 5, 5);
+        return head((*between)(x));
+    }
+};
+
 struct VectorLoss : Small {
     Tensor loss(Tensor y, Tensor) override { return y; }
 };
@@ -172,9 +179,11 @@ TEST_CASE("shapes that do not fit") {
 }
 
 TEST_CASE("a layer that is gone when the step is built") {
-    CHECK(message<Local>() ==
-          "[between] is a local variable of the function that calls it, and gone before the step is "
-          "built: make it a member of the model");
+    const std::string gone =
+        "[between] is gone before the step is built, as a local variable of the function that calls "
+        "it is: make it a member of the model";
+    CHECK(message<Local>() == gone);
+    CHECK(message<LocalOnHeap>() == gone);
 }
 
 TEST_CASE("an input that no run fills is named, with what to do") {
