@@ -43,6 +43,7 @@ struct Call {
     double flops = 0, input_grad_flops = 0, param_grad_flops = 0;
     std::vector<int> input_ranks = {};  ///< in how many dimensions the layer sees each; 0: any
     int output_rank = 0;
+    std::vector<bool> has_rows = {};  ///< whether each input has a row for each of the output's, or is the same for all
 };
 
 struct Parameter {

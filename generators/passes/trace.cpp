@@ -161,6 +161,7 @@ void take_calls(StepProgram &p) {
                      g.layer->gradient_flops(x, true), g.layer->gradient_flops(x, false)});
         ir::Call &call = p.calls[CallId(c)];
         for (size_t k = 0; k < g.inputs.size(); k++) call.input_ranks.push_back(g.layer->input_rank(int(k)));
+        for (size_t k = 0; k < g.inputs.size(); k++) call.has_rows.push_back(g.layer->has_rows(int(k)));
         call.output_rank = g.layer->output_rank();
     }
 }

@@ -26,6 +26,15 @@ TEST_CASE("BatchNorm: gradients in training and in evaluation, of vectors and of
     check_gradients(tester(layer, {5, 7}, true).derived());
 }
 
+TEST_CASE("RescaledChannels: gradients of the rows and of the numbers of channels") {
+    RescaledChannels layer("norm.rescaled");
+    check_gradients(LayerTester(layer).input({5, 7}).input({5, 4}));
+    check_gradients(LayerTester(layer).input({5, 3, 2, 3}).input({5, 3}));
+    check_gradients(LayerTester(layer).input({5, 7}).input({5, 4}).derived());
+    CHECK_ERROR(layer.shape({{5, 7}, {4, 3}}), "[norm.rescaled] has [4, 3] for the channels of [5, 7], expected three");
+    CHECK_ERROR(layer.shape({{5, 7}, {5, 2}}), "[norm.rescaled] has [5, 2] for the channels of [5, 7], expected three");
+}
+
 TEST_CASE("BatchNorm: what it may not be is refused by name") {
     BatchNorm layer("norm", 5);
     CHECK_ERROR(static_cast<Layer &>(layer).shape(Shape{4, 7}), "[norm] input has 4 channels, expected 5");

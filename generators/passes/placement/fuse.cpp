@@ -31,9 +31,13 @@ public:
             for (ValueId x : p.calls[c].inputs) calls_of[size_t(p.base(x).index)].push_back(c);
     }
     void defaults() {
+        for (const ir::Line &l : p.lines)
+            if (l.how == ir::Line::root && l.places())
+                for (OpId id : e.named(l.stage)) alone_by_line.push_back(id);
         for (OpId id : e.entry.ops) {
             if (auto *f = ir::as<ir::Forward>(p.ops[id]); f && p.is_sum(f->call)) fuse_residual(id, *f);
             if (auto *g = ir::as<ir::ParamGrad>(p.ops[id])) fuse_sibling(id, *g);
+            if (auto *g = ir::as<ir::InputGrad>(p.ops[id])) fuse_addends(id, *g);
         }
     }
     void apply(ir::Line &l) {
@@ -54,6 +58,7 @@ private:
     std::vector<OpId> later;                    ///< by value: what reads it in the backward pass of another entry
     std::vector<std::vector<CallId>> calls_of;  ///< by value: those that it is an input of
     std::map<CallId, std::vector<OpId>> gradients;
+    std::vector<OpId> alone_by_line;
 
     /// The operations of its stage, but for calls that have a line of their own.
     std::vector<OpId> placed(const ir::Line &l) const {
@@ -101,10 +106,43 @@ private:
             if (!maker || p.is_result(v) || p.nature(p.ops[maker]) != Nature::anchor || e.readers(v).size() != 1)
                 continue;
             if (p.source(*ir::call_of(p.ops[maker])).rank() != 2 || must_be_stored_for(maker, v)) continue;
-            p.values[v].stored = false;
-            p.ops[maker].placed = "at " + p.ops[s].name;
-            return e.fuse_into(s, maker, "with");
+            return fuse_unstored(maker, s);
         }
+        for (const ValueId v : inputs)
+            if (const OpId maker = only_for(p.operand(p.ops[s], v)); maker && see_alike(maker, s))
+                fuse_unstored(maker, s);
+    }
+    /// An adjoint to which a pointwise layer adds, in the kernel of the other layer that read the same value.
+    void fuse_addends(OpId s, const ir::InputGrad &g) {
+        if (p.layer(g.call).product) return;  // who else may compute products adds what is stored
+        for (const ValueId v : std::vector(g.addends))
+            if (const OpId maker = only_for(v); maker && see_alike(maker, s)) fuse_unstored(maker, s);
+    }
+    /// The pointwise operation that makes a value, alone in its kernel, where one operation of this pass reads that.
+    OpId only_for(ValueId v) const {
+        const OpId maker = p.base(v) == v ? e.writer(v) : OpId();
+        const bool alone = maker && p.nature(p.ops[maker]) == Nature::pointwise && e.mates(maker).size() == 1 &&
+                           ir::call_of(p.ops[maker]) && !ir::is<ir::AddAdjoints>(p.ops[maker]);
+        if (maker && std::ranges::count(alone_by_line, maker)) return {};
+        return alone && !p.is_result(v) && e.readers(v).size() == 1 && !later_reader(v) ? maker : OpId();
+    }
+    ir::Kernel both(OpId s, OpId t) const {
+        ir::Kernel k{.ops = e.mates(s)};
+        k.ops.insert(k.ops.end(), e.mates(t).begin(), e.mates(t).end());
+        return k;
+    }
+    bool see_alike(OpId s, OpId t) const {
+        try {
+            ir::kernel_ranks(p, both(s, t));
+            return true;
+        } catch (const ir::RanksDiffer &) {
+            return false;
+        }
+    }
+    void fuse_unstored(OpId maker, OpId reader) {
+        for (const ir::Ref &w : p.ops[maker].writes) p.values[w.value].stored = false;
+        p.ops[maker].placed = "at " + p.ops[reader].name;
+        e.fuse_into(reader, maker, "with");
     }
     /// Gradients of one call over the same rows and of the same shape share a loop nest.
     void fuse_sibling(OpId s, const ir::ParamGrad &g) {
@@ -168,10 +206,8 @@ private:
     void check_fused(ir::Line &l, OpId s, OpId t) const {
         if (OpId other = e.between(p.ops[s].kernel, p.ops[t].kernel))
             refuse(l, {rules::between, p.ops[other].name}, ".compute_root()");
-        ir::Kernel both{.ops = e.mates(s)};
-        both.ops.insert(both.ops.end(), e.mates(t).begin(), e.mates(t).end());
         try {
-            ir::kernel_ranks(p, both);
+            ir::kernel_ranks(p, both(s, t));
         } catch (const ir::RanksDiffer &d) {
             refuse(l, {rules::ranks_differ, d.op, d.value, d.here, d.there}, ".compute_root()");
         }
