@@ -36,6 +36,8 @@ struct PlanBuffer {
     int parameter = -1;      ///< of a gradient, state, master_low, master, share or partial
     int worker = -1;         ///< whose gradient a share is
     int level = -1;          ///< of a partial: it is the sum over 2^level parts of the batch
+    int part_of = -1;        ///< the joint buffer that holds its elements; -1: it has memory of its own
+    int64_t begin = 0;       ///< of a part: elements of the joint buffer before it
     bool stored = true;
     PanelLayout layout = {};
     std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is

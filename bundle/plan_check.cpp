@@ -55,12 +55,25 @@ void check_layout(const PlanBuffer &b) {
         fail("'{}' has {} bytes, too few for its panels of {}", b.name, b.bytes, panel);
 }
 
+/// What is a part of a joint buffer is read and written there.
+void check_part(const Plan &p, const PlanBuffer &b) {
+    if (b.part_of == -1 && b.begin == 0) return;
+    const PlanBuffer &whole = buffer_at(p, b.part_of, b.name);
+    const bool kept = b.role == Role::parameter || b.role == Role::state || b.role == Role::gradient ||
+                      b.role == Role::master_low || b.role == Role::master;
+    if (!kept || !b.stored || !whole.stored || whole.role != Role::joint || whole.type != b.type)
+        fail("'{}', a {} of {}, is no part of '{}', a {} of {}", b.name, role_name(b.role), b.type, whole.name,
+             role_name(whole.role), whole.type);
+    if (!counts(b.begin) || b.stored_elements() > whole.stored_elements() - b.begin)
+        fail("'{}' reaches past the end of '{}'", b.name, whole.name);
+}
+
 void check_buffer(const Plan &p, const PlanBuffer &b) {
     const int element = bytes_of(b.type, b.name);
     const int64_t needed = elements_of(b.shape, b.name), stored = b.bytes / element;
     if (!counts(b.bytes) || b.bytes % element || needed > stored || (b.layout.panel == 0 && needed < stored))
         fail("'{}' has {} bytes for [{}] of {}", b.name, b.bytes, fmt::join(b.shape, ", "), b.type);
-    check_layout(b);
+    check_layout(b), check_part(p, b);
     if (b.offset < -1 || b.offset > most) fail("'{}' begins at byte {}", b.name, b.offset);
     if (b.parameter < -1 || b.worker < -1 || b.worker >= p.workers)
         fail("'{}' is of parameter {}, worker {}", b.name, b.parameter, b.worker);

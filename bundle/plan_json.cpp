@@ -22,6 +22,7 @@ void members(auto &io, Is<PlanBuffer> auto &b) {
     io.needed("shape", b.shape), io.needed("bytes", b.bytes);
     if (b.role == Role::activation) io.usual("offset", b.offset);
     io.given("parameter", b.parameter, -1), io.given("worker", b.worker, -1), io.given("level", b.level, -1);
+    io.given("part_of", b.part_of, -1), io.given("begin", b.begin);
     io.given("stored", b.stored, true), io.given("layout", b.layout);
     io.given("frozen", b.frozen), io.given("of_layer", b.of_layer), io.given("init", b.init);
     io.given("constant", b.constant), io.given("format_why", b.format_why);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char *role_names[] = {"input",   "parameter", "state",       "gradient",   "activation",
                                       "scalars", "norms",     "scale",       "master_low", "count",
-                                      "share",   "master",    "loss_scaler", "partial"};
-static_assert(std::size(role_names) == size_t(Role::partial) + 1);
+                                      "share",   "master",    "loss_scaler", "partial",    "joint"};
+static_assert(std::size(role_names) == size_t(Role::joint) + 1);
 
 }  // namespace
 

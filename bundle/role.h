@@ -20,7 +20,8 @@ enum class Role {
     share,
     master,
     loss_scaler,
-    partial
+    partial,
+    joint
 };
 
 /// As the plan's file spells it: "master_low".

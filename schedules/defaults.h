@@ -14,6 +14,10 @@ Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m);
 /// their time, `nano` ones of 768 rows 1.02 (2 Zen 4 cores). With clipping, norms cost more with every row.
 int fused_update_rows(const Layer &layer, bool clip);
 
+/// Up to how many elements a parameter is small enough to be updated in one kernel with others; 0: none is. On a GPU a
+/// launch takes as long as some hundred kilobytes take to be read and written.
+int64_t joined_update_elements(const Machine &m);
+
 /// Of how many rows the blocks are in which a model's head and loss are computed, where its output has so many bytes:
 /// the fewest that products are near their best speed with,
 /// as far as the output is large beside the rest of a step; else 0.

@@ -190,6 +190,8 @@ private:
             const std::string line = p.parameters[w].deferred ? fmt::format("s(next({})).compute_at(forward)", name)
                                      : op.placed == "with its gradient"
                                          ? fmt::format("s(d({})).compute_at(next({}))", name, name)
+                                     : op.placed.starts_with("with next(")
+                                         ? fmt::format("s(next({})).compute_with({})", name, op.placed.substr(5))
                                          : fmt::format("s(next({})).compute_root()", name);
             lines.push_back({name, line, op.rule.empty() ? op.why : fmt::format("{} [{}]", op.why, op.rule)});
         }

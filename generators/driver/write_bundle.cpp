@@ -31,7 +31,10 @@ PlanBuffer buffer_of(const StepProgram &p, ValueId id, const ir::MemoryPlan &mem
     const auto at = memory.offset.find(id);
     const bool has_place = at != memory.offset.end();
     if (v.role == Role::activation && has_place) b.offset = at->second;
-    b.stored = v.stored && !v.part_of && v.role != Role::share && (v.role != Role::activation || has_place);
+    const bool in_joint = v.part_of && v.is_state();
+    if (in_joint) b.part_of = v.part_of.index, b.begin = v.begin;
+    b.stored =
+        v.stored && (!v.part_of || in_joint) && v.role != Role::share && (v.role != Role::activation || has_place);
     return b;
 }
 
@@ -100,7 +103,8 @@ PlanCall call_of(const StepProgram &p, const ir::Kernel &kernel, const CompiledK
         if ((f && f->when == ir::Forward::remat) || ir::is<ir::Norm>(op)) c.extra_flops += op.flops;
     }
     for (const KernelArgument &a : compiled.arguments) {
-        c.args.push_back({p.base(a.value).index, a.offset + p.values[a.value].begin});
+        const bool own = p.values[a.value].is_state();  // the runtime knows states by their names, wherever they lie
+        c.args.push_back({(own ? a.value : p.base(a.value)).index, a.offset + (own ? 0 : p.values[a.value].begin)});
         c.bytes += Shape(a.extents).size() * a.type.bytes();
     }
     return c;

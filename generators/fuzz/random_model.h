@@ -81,6 +81,9 @@ private:
     void line(const std::string &text, std::function<void(Step &)> write);
     void lines_of(int value, Choices &c);
     void lines_of_parameters(Layer &l, Choices &c);
+    /// The last one before it of as many dimensions; null: there is none.
+    const Parameter *alike(const Parameter &w) const;
+    std::string parameter_text(const Parameter &w) const;  ///< "m.l3.W"
     /// The call that lines of a value name, from 1, where its layer has been called on another value before; 0: all.
     int index_of(int value, Choices &c) const;
     std::string value_text(const Layer &l, int call) const;    ///< "m.l3", "Stage(m.l3)[2]"

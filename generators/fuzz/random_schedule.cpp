@@ -93,10 +93,24 @@ std::string RandomModel::adjoint_text(const Layer &l, int call) const {
     return fmt::format("d(m.{}){}", name(l), call ? fmt::format("[{}]", call) : "");
 }
 
+std::string RandomModel::parameter_text(const Parameter &w) const {
+    return fmt::format("{}m.{}.{}", optional(w) ? "*" : "", name(w.owner()), member(w));
+}
+
+const Parameter *RandomModel::alike(const Parameter &w) const {
+    const Parameter *found = nullptr;
+    for (const auto &l : layers)
+        for (const Parameter *other : l->parameters()) {
+            if (other == &w) return found;
+            if (&other->owner() == l.get() && other->shape().rank() == w.shape().rank()) found = other;
+        }
+    return found;
+}
+
 void RandomModel::lines_of_parameters(Layer &l, Choices &c) {
     for (Parameter *w : l.parameters()) {
         if (&w->owner() != &l) continue;
-        const std::string at = fmt::format("{}m.{}.{}", optional(*w) ? "*" : "", name(l), member(*w));
+        const std::string at = parameter_text(*w);
         const int how = c.take(kinds_of_lines);
         if (how == 1)
             line(fmt::format("s(next({})).compute_root();", at), [w](Step &s) { s(next(*w)).compute_root(); });
@@ -106,6 +120,9 @@ void RandomModel::lines_of_parameters(Layer &l, Choices &c) {
         if (how == 4 || how == 5)
             line(fmt::format("s(next({})).compute_at(forward);", at),
                  [w](Step &s) { s(next(*w)).compute_at(cryolite::forward); });
+        if (const Parameter *other = how == 8 || how == 9 ? alike(*w) : nullptr)
+            line(fmt::format("s(next({})).compute_with(next({}));", at, parameter_text(*other)),
+                 [w, other](Step &s) { s(next(*w)).compute_with(next(*other)); });
         if ((how == 6 || how == 7) && w->shape().rank() == 2) {
             const bool rows = how == 6;
             line(fmt::format("s.layout({}, {});", at, rows ? "row_major()" : "panels(16, 0)"),

@@ -232,12 +232,18 @@ struct Program {
     const Layer &layer(CallId c) const { return layers[calls[c].layer]; }
     /// What holds the elements of a value: itself, or the one that it is a part of.
     ValueId base(ValueId v) const { return values[v].part_of ? values[v].part_of : v; }
+    /// The joint array that holds a state, or itself; a kernel of several updates has joint arrays for arguments.
+    ValueId state_in(ValueId v) const { return values[v].is_state() ? base(v) : v; }
     /// The value that an operation reads for one of the model.
     ValueId operand(const Op &op, ValueId v) const { return in_backward(op) && values[v].remat ? values[v].remat : v; }
     /// The parameters that are trained.
     std::vector<ParamId> trained() const;
     /// Whether the compiler makes its code: false for a Reduce, which the runtime does.
     bool is_compiled(const Kernel &k) const { return !is<Reduce>(ops[k.ops.at(0)]); }
+    /// Whether it is one update of several parameters, whose arrays are parts of joint ones.
+    bool joins_updates(const Kernel &k) const {
+        return k.ops.size() > 1 && std::ranges::all_of(k.ops, [&](OpId id) { return is<Update>(ops[id]); });
+    }
     /// How much of its inputs an element of an operation's result needs.
     Nature nature(const Op &op) const;
     bool is_sum(CallId c) const { return layer(c).nature == Nature::sum; }

@@ -176,9 +176,9 @@ private:
         if (v.type != whole.type)
             broken(parts_inside,
                    fmt::format("'{}' is {}, and '{}' {}", v.name, v.type.str(), whole.name, whole.type.str()));
-        if (v.begin < 0 || v.begin + v.shape.size() > whole.shape.size())
-            broken(parts_inside, fmt::format("'{}' has {} elements from {} on, and '{}' {}", v.name, v.shape.size(),
-                                             v.begin, whole.name, whole.shape.size()));
+        if (v.begin < 0 || v.begin + v.storage().size() > whole.storage().size())
+            broken(parts_inside, fmt::format("'{}' has {} elements from {} on, and '{}' {}", v.name, v.storage().size(),
+                                             v.begin, whole.name, whole.storage().size()));
     }
     void slots() const {
         std::map<int, std::string> taken;
@@ -236,8 +236,8 @@ void verify_arguments(const Program &p, const Kernel &k, const std::vector<Value
     std::set<ValueId> reads, writes;
     for (OpId id : k.ops) {
         const Op &op = p.ops[id];
-        for (const Ref &r : op.reads) reads.insert(r.value);
-        for (const Ref &w : op.writes) writes.insert(w.value);
+        for (const Ref &r : op.reads) reads.insert({r.value, p.state_in(r.value)});
+        for (const Ref &w : op.writes) writes.insert({w.value, p.state_in(w.value)});
     }
     auto check = [&](const std::vector<ValueId> &list, const std::set<ValueId> &declared, const char *does) {
         for (ValueId v : list)

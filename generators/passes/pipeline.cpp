@@ -30,6 +30,7 @@ constexpr NamedPass list[] = {
     {"read-sources", read_sources, "who recomputes an unstored value also reads its inputs"},
     {"place-updates", place_updates, "updates in the kernels of their gradients, where that is legal and pays"},
     {"select-norms", select_norms, "keeps one way to each norm: from the stored gradient, or without it"},
+    {"join-updates", join_updates, "one kernel for the updates of several parameters, whose arrays lie side by side"},
     {"make-views", make_views,
      "reshapes and slices share the array of what they are taken from: no kernel copies them"},
     {"order", order_kernels,

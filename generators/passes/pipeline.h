@@ -42,11 +42,21 @@ void fuse(StepProgram &p, const Context &cx);
 void read_sources(StepProgram &p, const Context &cx);
 void place_updates(StepProgram &p, const Context &cx);
 void select_norms(StepProgram &p, const Context &cx);
+void join_updates(StepProgram &p, const Context &cx);
 void make_views(StepProgram &p, const Context &cx);
 void order_kernels(StepProgram &p, const Context &cx);
 void sum_over_workers(StepProgram &p, const Context &cx);
 void select_dialects(StepProgram &p, const Context &cx);
 void plan_memory(StepProgram &p, const Context &cx);
+
+/// Whether a line asks for an update in the kernel of another parameter's.
+inline bool joins(const ir::Line &l) {
+    return l.how == ir::Line::with && l.stage.kind == ir::Stage::next && l.target.kind == ir::Stage::next;
+}
+/// What a kernel of one update or norm of several parameters is called, after the last of them.
+inline std::string name_of_several(const std::string &last, size_t n) {
+    return fmt::format("{} and {} more", last, n - 1);
+}
 
 /// What a call of a chunk of the head is in an entry.
 ir::Op block_op(const StepProgram &p, CallId c, ir::Forward::When when);

@@ -67,7 +67,8 @@ bool Executor::changes_checkpoint(const PlanCall &c) const {
     for (size_t i = 0; i < c.args.size(); i++) {
         const Role role = plan().buffers[size_t(c.args[i].buffer)].role;
         const bool saved = role == Role::parameter || role == Role::master_low || role == Role::master ||
-                           role == Role::state || role == Role::count || role == Role::loss_scaler;
+                           role == Role::state || role == Role::count || role == Role::loss_scaler ||
+                           role == Role::joint;
         if (saved && plan().writes(c, i)) return true;
     }
     return false;
@@ -104,7 +105,7 @@ void Executor::allocate() {
     memory_ = places();
     for (size_t b = 0; b < p.buffers.size(); b++) {
         const PlanBuffer &buffer = p.buffers[b];
-        if (buffer.role == Role::activation || !buffer.stored) continue;
+        if (buffer.role == Role::activation || !buffer.stored || buffer.part_of >= 0) continue;
         memory_[b].memory = leader_ && shared(buffer)
                                 ? leader_->memory_[b].memory
                                 : device_.allocate(memory_[b].end - memory_[b].begin + 64,
@@ -116,6 +117,11 @@ void Executor::place(int buffer, DeviceMemory &memory, size_t &offset) const {
     if (const PlanBuffer &share = plan().buffers.at(size_t(buffer)); share.role == Role::share)
         buffer = plan().gradient_of(share.parameter);  // of this worker, its own
     const PlanBuffer &b = plan().buffers.at(size_t(buffer));
+    if (b.part_of >= 0) {
+        place(b.part_of, memory, offset);
+        offset += size_t(b.begin * b.element_bytes());
+        return;
+    }
     bool in_arena = b.role == Role::activation;
     if (in_arena ? b.offset < 0 : !b.stored) fail("'{}' is not stored in this plan", b.name);
     memory = in_arena ? arena_ : memory_[size_t(buffer)].memory;
@@ -279,15 +285,19 @@ void Executor::run_each(const Line &line, const Around &around) {
 
 void Executor::clear_results() {
     const std::vector<std::byte> zeros(1 << 20);
-    auto clear = [&](const DeviceMemory &memory) {
-        for (size_t begin = 0; begin < memory.bytes; begin += zeros.size())
-            device_.upload(memory, begin, zeros.data(), std::min(zeros.size(), memory.bytes - begin));
+    auto clear = [&](const DeviceMemory &memory, size_t at, size_t bytes) {
+        for (size_t done = 0; done < bytes; done += zeros.size())
+            device_.upload(memory, at + done, zeros.data(), std::min(zeros.size(), bytes - done));
     };
-    clear(arena_);
+    clear(arena_, 0, arena_.bytes);
     for (size_t b = 0; b < memory_.size(); b++)
-        if (const Role role = plan().buffers[b].role;
-            role == Role::gradient || role == Role::norms || role == Role::scale)
-            clear(memory_[b].memory);
+        if (const PlanBuffer &of = plan().buffers[b];
+            of.stored && (of.role == Role::gradient || of.role == Role::norms || of.role == Role::scale)) {
+            DeviceMemory memory;
+            size_t at = 0;
+            place(int(b), memory, at);
+            clear(memory, at, size_t(of.bytes));
+        }
 }
 
 DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {

@@ -61,14 +61,25 @@ std::string quantity(const PlanBuffer &b) {
     return fmt::format("the output of '{}'", b.name);
 }
 
+/// Of a joint buffer, the part that has an element, and the element's place in it; of another one that itself.
+std::pair<int, size_t> part_at(const Plan &plan, int buffer, size_t element) {
+    for (int b = 0; b < std::ssize(plan.buffers); b++)
+        if (const PlanBuffer &part = plan.buffers[size_t(b)]; part.part_of == buffer)
+            if (const size_t begin = size_t(part.begin);
+                element >= begin && element - begin < size_t(part.stored_elements()))
+                return {b, element - begin};
+    return {buffer, element};
+}
+
 }  // namespace
 
 std::string NotFinite::words(const Plan &plan) const {
     const auto line_at = std::next(plan.plans.begin(), std::ptrdiff_t(line));
     const PlanCall &c = line_at->second.at(call);
-    const PlanBuffer &b = plan.buffers.at(size_t(c.args.at(argument).buffer));
+    const auto [whose, at] = part_at(plan, c.args.at(argument).buffer, index);
+    const PlanBuffer &b = plan.buffers.at(size_t(whose));
     const std::string what = std::isnan(value) ? "nan" : fmt::format("{}", value);  // without a sign
-    return fmt::format("{}, at element {} of {}, which '{}' of the {} pass writes", what, index, quantity(b), c.name,
+    return fmt::format("{}, at element {} of {}, which '{}' of the {} pass writes", what, at, quantity(b), c.name,
                        c.pass);
 }
 

@@ -84,9 +84,9 @@ Machine fixed_machine(const std::string &device = "") {
 /// The program after the trace, then what each pass changes in it.
 template <typename M, typename Rule = AdamW> std::string history(const std::string &batch, const StepOptions &options,
                                                                  const std::function<void(M &, Step &)> &lines = {},
-                                                                 Format format = fp32) {
+                                                                 Format format = fp32, const std::string &device = "") {
     Arguments::current() = {{{"batch", batch}, {"classes", "3"}}, {}};
-    const Machine machine = fixed_machine();
+    const Machine machine = fixed_machine(device);
     Step step(machine);
     M model;
     model.numerics(format);
@@ -123,6 +123,7 @@ void check_golden(const std::string &name, const std::string &text) {
 TEST_CASE("passes: what each changes in the step of a small model") {
     check_golden("separate", history<Net>("4", {}));
     check_golden("backward_clipped", history<Net>("4", {.clip = true, .update = "backward"}));
+    check_golden("joined", history<Net>("4", {.clip = true}, {}, fp32, "-opencl"));
     check_golden("half", history<Net>("4", {.update = "backward"}, {}, bf16));
     check_golden("workers", history<Net, Lars>("4", {.workers = 2}));
     check_golden("pairs", history<Pairs>("4", {}));

@@ -65,7 +65,16 @@ Plan full_plan() {
                   .worker = 1,
                   .stored = false,
                   .layout = {8, 1}},
-                 {.name = "scalars", .role = Role::scalars, .type = "float64", .shape = {4}, .bytes = 32}};
+                 {.name = "scalars", .role = Role::scalars, .type = "float64", .shape = {4}, .bytes = 32},
+                 {.name = "b",
+                  .role = Role::parameter,
+                  .type = "float32",
+                  .shape = {3},
+                  .bytes = 12,
+                  .part_of = 11,
+                  .begin = 16,
+                  .init = {"constant", 0}},
+                 {.name = "b and 1 more", .role = Role::joint, .type = "float32", .shape = {32}, .bytes = 128}};
     p.kernels = {
         {.symbol = "k", .loops = "pointwise", .layer = "ReLU", .form = "forward", .args = {{"float32", {1}, true}}}};
     const Product product{.rows = 1, .in = 1, .out = 1, .weight = 0, .x = 1, .stores = 2};
@@ -110,6 +119,8 @@ TEST_CASE("plan: what is written is read, and written the same") {
     CHECK(p.buffers[7].level == 0);
     CHECK(p.buffers[8].worker == 1);
     CHECK(!p.buffers[8].stored);
+    CHECK(p.buffers[10].part_of == 11);
+    CHECK(p.buffers[10].begin == 16);
     CHECK(p.kernels[0].chosen == -1);
     CHECK(p.kernels[1].chosen == 0);
     CHECK(p.kernels[1].dialects[0].product.stores == 2);
@@ -128,8 +139,8 @@ TEST_CASE("plan: files of the fuzzer's corpus are written as they were") {
 TEST_CASE("plan: members that are as a new plan has them are not in its file") {
     const json full = full_json(), &loss = full["buffers"][0], &input = full["buffers"][1],
                &sum = full["plans"]["step"][0];
-    for (const char *member :
-         {"parameter", "worker", "level", "stored", "layout", "frozen", "of_layer", "init", "constant", "format_why"})
+    for (const char *member : {"parameter", "worker", "level", "part_of", "begin", "stored", "layout", "frozen",
+                               "of_layer", "init", "constant", "format_why"})
         CHECK_MESSAGE(!loss.contains(member), member);
     CHECK(loss.contains("offset"));
     CHECK(!input.contains("offset"));
@@ -179,8 +190,29 @@ TEST_CASE("plan: what no plan says is refused") {
     CHECK(plan_format("{") == "?");
 }
 
+TEST_CASE("plan: parts of joint buffers lie inside of them, in their format") {
+    const auto refused = [](const char *place, const json &value) {
+        json plan = full_json();
+        plan[json::json_pointer(place)] = value;
+        return refusal_of(plan);
+    };
+    const std::string damaged = "the plan plan.json is damaged: ",
+                      outside = damaged + "'b' reaches past the end of 'b and 1 more'";
+    CHECK(refused("/buffers/10/begin", 29) == "");
+    CHECK(refused("/buffers/10/begin", 30) == outside);
+    CHECK(refused("/buffers/10/begin", -1) == outside);
+    CHECK(refused("/buffers/10/part_of", 9)
+              .starts_with(damaged + "'b', a parameter of float32, is no part of 'scalars'"));
+    CHECK(refused("/buffers/10/part_of", 12).starts_with(damaged + "'b' names the buffer 12 of 12"));
+    CHECK(refused("/buffers/11/stored", false).starts_with(damaged + "'b', a parameter of float32, is no part of"));
+    CHECK(refused("/buffers/11/type", "uint32").find("a joint of uint32") != std::string::npos);
+    CHECK(refused("/buffers/11/part_of", 11).find("is no part of") != std::string::npos);
+    CHECK(full_plan().memory().count("joint") == 0);
+    CHECK(full_plan().memory().at("parameter") == 96 + 12);
+}
+
 TEST_CASE("roles: each has a name") {
-    for (int r = 0; r <= int(Role::partial); r++) CHECK(role_named(role_name(Role(r))) == Role(r));
+    for (int r = 0; r <= int(Role::joint); r++) CHECK(role_named(role_name(Role(r))) == Role(r));
     CHECK(json(Role::master_low) == "master_low");
     CHECK(error_of([] { role_named(""); }) == "\"\" is no role of an array");
 }

@@ -13,6 +13,7 @@
 #include "apps/cryolite/explain/loops/explain_loops.h"
 #include "apps/cryolite/explain/page/arena_json.h"
 #include "apps/cryolite/explain/page/step_page.h"
+#include "apps/cryolite/explain/stage_words.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/report/cost_model.h"
 #include "apps/cryolite/report/page.h"
@@ -33,11 +34,6 @@ namespace {
 
 std::string shape_words(const std::vector<int> &extents) {
     return extents.empty() ? "one value" : fmt::format("{}", fmt::join(extents, " x "));
-}
-
-std::string placed_words(const PlanCall::Stage &stage) {
-    if (stage.placed == "rematerialised") return stage.placed;
-    return stage.placed == "root" ? "compute_root" : "compute_" + stage.placed;
 }
 
 json stage_json(const PlanCall &c) {
@@ -156,9 +152,9 @@ private:
     }
 
     bool chosen(const PlanCall &c) const {
-        // Also as the list of all writes it: equal blocks in one line.
-        return c.name.find(r_.kernel) != std::string::npos ||
-               without_numbers(c.name).find(r_.kernel) != std::string::npos;
+        std::string names = c.name;  // also as the list of all writes them: equal blocks in one line
+        for (const PlanCall::Stage &stage : c.stages) names += '\n' + stage.name;
+        return (names + '\n' + without_numbers(names)).find(r_.kernel) != std::string::npos;
     }
 
     json call_json(const PlanCall &c) const {
@@ -236,9 +232,7 @@ private:
     }
 
     void print_stages(const PlanCall &c) const {
-        for (const PlanCall::Stage &s : c.stages)
-            fmt::print("{:62}{}: {}\n", "", r_.kernel.empty() ? without_numbers(s.name) : s.name,
-                       r_.kernel.empty() ? without_numbers(placed_words(s)) : placed_words(s));
+        for (const std::string &line : stage_lines(c, !r_.kernel.empty())) fmt::print("{:62}{}\n", "", line);
     }
 
     void print_arguments(const PlanCall &c) const {
@@ -291,8 +285,7 @@ private:
         if (!any_frozen()) return;
         const auto &[state, gradients, flops] = plan_.spared;
         fmt::print("frozen: {} of {} parameters; spared: {} of optimizer state, {} of gradients where they are stored, "
-                   "{:.3f} GFLOP of "
-                   "each micro-batch\n",
+                   "{:.3f} GFLOP of each micro-batch\n",
                    grouped(uint64_t(plan_.parameters() - plan_.trained_parameters())),
                    grouped(uint64_t(plan_.parameters())), human_bytes(uint64_t(state)),
                    human_bytes(uint64_t(gradients)), 1e-9 * flops);

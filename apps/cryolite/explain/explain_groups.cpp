@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "apps/cryolite/report/progress.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

@@ -26,7 +26,10 @@ Expr at_storage(const Func &f, const ir::Value &b, const std::vector<Var> &v) {
 
 KernelOutputs::KernelOutputs(const StepProgram &p, const ir::Kernel &k, KernelValues &values)
     : p(p), k(k), values(values), in(values.in) {
-    for (OpId id : k.ops) store(p.ops[id]);
+    if (p.joins_updates(k))  // the first one's loop is over the arrays of all
+        store(p.ops[k.ops[0]]);
+    else
+        for (OpId id : k.ops) store(p.ops[id]);
     if (list.empty()) fail("[{}] stores nothing", k.name);
 }
 
@@ -90,7 +93,7 @@ Expr KernelOutputs::gradient_in_update(ParamId id, const std::vector<int> &exten
 Expr KernelOutputs::whole_gradient(const ir::Update &u, const std::vector<int> &extents, const std::vector<Var> &v) {
     const ir::Parameter &w = p.parameters[u.w];
     if (in.arrays.count(w.gradient)) return gradient_in_update(u.w, extents, v);
-    if (w.shares.empty()) return in.image(w.gradient, extents, "g")(as_exprs(v));
+    if (w.shares.empty()) return in.image(array(w.gradient), extents, "g")(as_exprs(v));
     // As the runtime adds them: the first half of the workers plus the second one.
     const std::function<Expr(size_t, size_t)> sum = [&](size_t first, size_t count) -> Expr {
         const size_t half = count / 2;
@@ -116,7 +119,7 @@ static void show_reads_of_stored(std::vector<Expr> &news, const FuncRef &old) {
 /// The optimizer's rule, in place on the parameter and its states, over storage.
 void KernelOutputs::update(const ir::Op &op, const ir::Update &u) {
     const ir::Parameter &w = p.parameters[u.w];
-    const Shape storage = p.values[w.value].storage();
+    const Shape storage = p.values[array(w.value)].storage();
     std::vector<int> extents = storage.extents();
     if (!in.arrays.count(w.gradient)) extents = {int(u.shard.worker >= 0 ? u.shard.count : storage.size())};
     std::vector<Var> v = storage_vars(int(extents.size()));
@@ -141,7 +144,7 @@ void KernelOutputs::update(const ir::Op &op, const ir::Update &u) {
     }
     show_reads_of_stored(news, old);
     next(v) = Tuple(news);
-    for (const ir::Ref &r : op.writes) list.push_back({r.value, extents, nullptr, next, true});
+    for (const ir::Ref &r : op.writes) list.push_back({array(r.value), extents, nullptr, next, true});
 }
 
 Expr KernelOutputs::norm_for_rule(const ir::Update &u, Norm::Of of) {
@@ -188,7 +191,8 @@ void KernelOutputs::norm(const ir::Op &op, const ir::Norm &n) {
         return;
     }
     const ir::Parameter &w = p.parameters[n.w];
-    const ValueId of = n.of_weight() ? w.value : w.gradient;
+    const bool of_several = op.reads.size() > 1 && !n.of_weight();
+    const ValueId of = n.of_weight() ? w.value : of_several ? p.base(w.gradient) : w.gradient;
     int size = int(n.shard.worker >= 0 ? n.shard.count : p.values[of].storage().size());
     Func g = in.image(of, {size}, "g");
     if (n.of_weight() && w.master) {

@@ -34,6 +34,8 @@ private:
     void next_state(const ir::Op &op, const ir::NextState &n);
     void scale(const ir::GradientScale &s);
     void next_loss_scale(const ir::Op &op);
+    /// Of a parameter, what this kernel has for an argument: that of all its parameters, where it updates several.
+    ValueId array(ValueId v) const { return p.joins_updates(k) ? p.base(v) : v; }
     Expr whole_gradient(const ir::Update &u, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr gradient_in_update(ParamId w, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr norm_for_rule(const ir::Update &u, Norm::Of of);

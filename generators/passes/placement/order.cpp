@@ -66,14 +66,16 @@ private:
     /// What an operation reads comes before it; a state that it writes anew has been read by those that need the old
     /// version.
     void add_dependences() {
+        // States that are parts of one array share no element.
+        auto array = [&](ValueId v) { return p.values[v].is_state() ? v : p.base(v); };
         std::map<ValueId, std::vector<OpId>> wrote, read;
         for (OpId t : e.entry.ops) {
             const ir::Op &op = p.ops[t];
-            for (const ir::Ref &r : op.reads) add(wrote[p.base(r.value)], t);
+            for (const ir::Ref &r : op.reads) add(wrote[array(r.value)], t);
             for (const ir::Ref &w : op.writes)
                 if (p.values[w.value].is_state()) add(read[w.value], t), add(wrote[w.value], t);
-            for (const ir::Ref &r : op.reads) read[p.base(r.value)].push_back(t);
-            for (const ir::Ref &w : op.writes) wrote[p.base(w.value)].push_back(t);
+            for (const ir::Ref &r : op.reads) read[array(r.value)].push_back(t);
+            for (const ir::Ref &w : op.writes) wrote[array(w.value)].push_back(t);
         }
     }
     /// Bytes of the weights that gradients of inputs read, up to and with the operation at each place.
@@ -130,6 +132,7 @@ private:
                                                         : "backward";
             k.name += (k.name.empty() ? "" : " + ") + op.name;
         }
+        if (p.joins_updates(k)) k.name = name_of_several(p.ops[k.ops.back()].name, k.ops.size());
         choose_anchor(k);
     }
     /// The first operation that owns a loop nest, else the first that needs whole rows.

@@ -32,7 +32,7 @@ public:
             if (wanted && !why) why = made_elsewhere(u->w);
             if (cx.options.update == "auto" && !why) why = pays_not(u->w);
             const bool fuses = wanted && !why;
-            if ((fuses || cx.options.update == "forward") && asked_root(u->w)) continue;
+            if ((fuses || cx.options.update == "forward") && asked_apart(u->w)) continue;
             p.ops[id].why = why ? why.words : asked, p.ops[id].rule = why.rule;
             if (fuses) fuse_update(u->w, asked);
         }
@@ -61,6 +61,7 @@ private:
         if (l.how == ir::Line::root) return l.met(of(w).update);
         if (l.stage.kind == ir::Stage::next) {
             if (l.how == ir::Line::at && l.target.kind == ir::Stage::pass) return;  // `defer_updates` has moved it
+            if (joins(l)) return;                                                   // `join_updates` will
             refuse(l, rules::placed_by_gradient, ".compute_root()");
         }
         const std::string own = ".compute_at(next(" + p.parameters[w].path + "))";
@@ -72,10 +73,12 @@ private:
         if (p.ops[of(w).update].placed != fused) fuse_update(w, "a line of the step schedule");
         for (OpId g : of(w).gradients) l.met(g);
     }
-    bool asked_root(ParamId w) const {
+    /// Whether a line keeps its update apart from its gradient.
+    bool asked_apart(ParamId w) const {
         return std::ranges::any_of(p.lines, [&](const ir::Line &l) {
-            return l.how == ir::Line::root && l.stage.parameter == w &&
-                   (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next);
+            return l.stage.parameter == w &&
+                   (joins(l) || (l.how == ir::Line::root &&
+                                 (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next)));
         });
     }
     /// Why the gradient of `w` cannot live inside its update.

@@ -92,7 +92,8 @@ std::map<ir::Role, int64_t> memory_by_role(const StepProgram &p, int replicas) {
     std::map<ir::Role, int64_t> bytes = {{ir::Role::activation, replicas * p.memory.bytes}};
     for (const ir::Value &v : p.values) {
         const bool of_each = v.role == ir::Role::gradient || v.role == ir::Role::input || v.role == ir::Role::partial;
-        if (v.stored && !v.part_of && v.role != ir::Role::activation && v.role != ir::Role::share)
+        const bool here = v.stored && (!v.part_of || v.is_state()) && v.role != ir::Role::joint;  // its parts count
+        if (here && v.role != ir::Role::activation && v.role != ir::Role::share)
             bytes[v.role] += v.bytes() * (of_each ? replicas : 1);
     }
     return bytes;

@@ -10,6 +10,7 @@ std::vector<Touched> touched_by(const Plan &plan, const PlanCall &call) {
         const PlanBuffer &b = plan.buffers.at(size_t(buffer));
         const bool in_arena = b.role == Role::activation;
         if (b.role == Role::share) buffer = plan.gradient_of(b.parameter);
+        if (b.part_of >= 0) buffer = b.part_of, begin += b.begin * b.element_bytes();
         if (in_arena) begin += b.offset;
         list.push_back({in_arena ? -1 : buffer, begin, begin + bytes, written});
     };

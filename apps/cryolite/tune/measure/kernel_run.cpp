@@ -82,7 +82,8 @@ void KernelRun::fill(Argument &a, uint64_t seed) {
     const Rng rng(seed, "tune");
     const Role role = a.buffer->role;
     const std::string &type = a.shape->type;
-    const bool positive = role == Role::state || role == Role::norms || role == Role::scale || a.buffer->of_layer;
+    const bool positive =
+        role == Role::state || role == Role::joint || role == Role::norms || role == Role::scale || a.buffer->of_layer;
     auto put = [&](size_t i, auto x) { std::memcpy(data + i * sizeof x, &x, sizeof x); };
     for (size_t i = 0; i < a.elements; i++) {
         const double u = rng.uniform(i), x = positive ? u + 0.1 : 2 * u - 1;

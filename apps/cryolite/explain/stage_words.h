@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bundle/plan.h"
+
+namespace cryolite {
+
+/// Where a stage is computed, as a line of the schedule has it: "compute_with up".
+std::string placed_words(const PlanCall::Stage &stage);
+/// A line for each stage of a call; equal ones of several blocks are one, unless `each`.
+std::vector<std::string> stage_lines(const PlanCall &call, bool each);
+
+}  // namespace cryolite
