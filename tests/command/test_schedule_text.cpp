@@ -149,6 +149,16 @@ TEST_CASE("the whole schedule: where updates are, and what else flags decide") {
               "loops(h.0.mlp.c_fc, forward): rows=2;\n"));
 }
 
+TEST_CASE("the whole schedule: updates that share a kernel on a GPU") {
+    for (const char *device : {"opencl", "cuda"}) {
+        const std::string lines = check_alone("gpt", gpt, {.clip = 1, .device = device});
+        CHECK(has(lines, "s(next(h.*.ln_1.weight)).compute_with(next(ln_f.bias));  // "));
+        CHECK(has(lines, "s(next(ln_f.bias)).compute_root();  // "));
+        CHECK(has(lines, "s(next(wte.weight)).compute_with(next(wpe.weight));  // "));
+    }
+    check_pasted("gpt", gpt, {.precision = "fp16", .update = "separate", .device = "cuda"});
+}
+
 TEST_CASE("the whole schedule: of a program without lines, those that were chosen") {
     CHECK(has(check_pasted("vision", small_resnet), "s(relu).compute_with(bn1.rescaled).where_legal();  // automatic: legal"));
 }

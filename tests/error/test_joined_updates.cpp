@@ -114,7 +114,7 @@ TEST_CASE("joined updates: arrays lie side by side, each where a kernel's can be
 }
 
 TEST_CASE("joined updates: a line joins any two of one rule, also on the CPU") {
-    const Lines line = [](Chain &c, Step &s) { s(next(c.down.b)).compute_with(next(c.norm.g)); };
+    const Lines line = [](Chain &c, Step &s) { s(next(*c.down.b)).compute_with(next(c.norm.g)); };
     accepted(line);
     for (const char *update : {"separate", "backward"}) {
         const auto c = on(test_target(), {.update = update}, fp32, line);
@@ -124,8 +124,8 @@ TEST_CASE("joined updates: a line joins any two of one rule, also on the CPU") {
         CHECK(c.keys().size() == size_t(c.program.kernels.size()));
     }
     const Lines chain = [](Chain &c, Step &s) {
-        s(next(c.up.b)).compute_with(next(c.down.b)), s(next(c.down.b)).compute_with(next(c.head.b));
-        s(next(c.norm.b)).compute_with(next(c.up.b)), s(next(c.head.b)).compute_root();
+        s(next(*c.up.b)).compute_with(next(*c.down.b)), s(next(*c.down.b)).compute_with(next(*c.head.b));
+        s(next(c.norm.b)).compute_with(next(*c.up.b)), s(next(*c.head.b)).compute_root();
     };
     CHECK(with(on(test_target(), {}, fp32, chain), "head.bias") == "up.bias norm.bias down.bias head.bias");
     CHECK(with(on(opencl, {}, fp32, chain), "head.bias") == "up.bias norm.bias down.bias head.bias");
@@ -133,12 +133,12 @@ TEST_CASE("joined updates: a line joins any two of one rule, also on the CPU") {
 }
 
 TEST_CASE("joined updates: lines that are not legal") {
-    const Lines line = [](Chain &c, Step &s) { s(next(c.up.b)).compute_with(next(c.down.b)); };
-    refused([](Chain &c, Step &s) { s(next(c.up.b)).compute_with(next(c.up.b)); },
+    const Lines line = [](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(*c.down.b)); };
+    refused([](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(*c.up.b)); },
             "s(next(up.bias)).compute_with(next(up.bias)) is refused: it is the same stage; the nearest legal line is "
             "s(next(up.bias)).compute_root()");
     refused(
-        [](Chain &c, Step &s) { s(next(c.up.b)).compute_with(next(c.up.W)); },
+        [](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(c.up.W)); },
         "the updates of 'up.bias' and 'up.weight' differ in their decay: parameters of one dimension have none; the "
         "nearest legal line is s(next(up.bias)).compute_root()");
     refused(line, "each worker updates its shard of the sum", {.workers = 2});
@@ -146,7 +146,7 @@ TEST_CASE("joined updates: lines that are not legal") {
     refused(line, "'up.bias' is frozen", {.freeze = {"up.bias"}});
     refused(line, "'down.bias' is frozen", {.freeze = {"down.bias"}});
     refused(line, "differ in their rate or decay", {.param_groups = {ParamGroup::parse("up=lr:0.5x").value()}});
-    refused([](Chain &c, Step &s) { s(next(c.up.b)).compute_with(c.up); },
+    refused([](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(c.up); },
             "an update is placed by placing its gradient, with another update, or at forward");
     refused([](Chain &c,
                Step &s) { s(d(c.down.W)).compute_at(next(c.down.W)), s(next(c.up.W)).compute_with(next(c.down.W)); },
@@ -155,10 +155,10 @@ TEST_CASE("joined updates: lines that are not legal") {
         [](Chain &c, Step &s) { s(next(c.down.W)).compute_at(forward), s(next(c.up.W)).compute_with(next(c.down.W)); },
         "the update of 'down.weight' is at forward");
     CHECK_ERROR((on<Chain, Lars>(test_target(), {}, fp32, line)), "the rule 'lars' takes norms of one parameter");
-    CHECK_ERROR(on(opencl, {}, bf16, [](Chain &c, Step &s) { s(next(c.up.b)).compute_with(next(c.norm.b)); }),
+    CHECK_ERROR(on(opencl, {}, bf16, [](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(c.norm.b)); }),
                 "the updates of 'up.bias' and 'norm.bias' differ in their number format");
     const auto left = on(cuda, {.workers = 2}, fp32,
-                         [](Chain &c, Step &s) { s(next(c.up.b)).compute_with(next(c.down.b)).where_legal(); });
+                         [](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(*c.down.b)).where_legal(); });
     CHECK(left.program.lines[0].verdict.is == ir::Verdict::left_out);
     CHECK(left.program.lines[0].verdict.rule == "sum-of-workers");
 }

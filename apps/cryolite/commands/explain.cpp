@@ -325,7 +325,11 @@ private:
                 if (c.worker >= 0 && pass == entry::step)
                     return {plan_.workers > 1 ? "in shards, by workers" : "in shards", update->why};
                 const bool waits = pass == entry::deferred || pass == entry::flush;
-                return {computes ? "with its gradient" : waits ? "forward, at its next use" : "separate", update->why};
+                return {computes              ? "with its gradient"
+                        : waits               ? "forward, at its next use"
+                        : c.stages.size() > 1 ? "with other updates"
+                                              : "separate",
+                        update->why};
             }
         return {};
     }
