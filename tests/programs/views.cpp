@@ -16,8 +16,8 @@ struct CopiedConcat : Concat {
 };
 
 struct Views : Classifier {
-    static constexpr int half = 16;  // of the rows: a part begins where a kernel's arrays may
     GeneratorParam<int> kind{"kind", 1, "1 with views, 2 with copies"};
+    GeneratorParam<int> half{"half", 16, "rows of the first part: the second begins where a kernel's arrays may"};
 
     Linear up{"up", 35, 51, he(35)}, mix{"mix", 17, 11, he(17)}, head{"head", 33, classes, he(33)};
     Linear inner{"inner", 22, 13, he(22)}, side{"side", 13, classes, he(13)};
