@@ -39,6 +39,13 @@ bool CudaRecorder::is_memory(const void *address, size_t bytes, const void *stre
                   : recording::is_memory(reinterpret_cast<uint64_t>(address), bytes, -1);
 }
 
+std::pair<uint64_t, size_t> CudaRecorder::memory_of(uint64_t address) {
+    const Hold hold(lock);
+    if (!recording::is_memory(address, 1, -1)) return {0, 0};
+    const auto at = --recording::memory.upper_bound(address);
+    return {at->first, at->second.bytes};
+}
+
 void CudaRecorder::reset() {
     const Hold hold(lock);
     const size_t kept = allocated;
@@ -67,6 +74,21 @@ std::string CudaRecorder::text() const {
         if (!quiet.count(c.substr(0, c.find(' ')))) text += c + "\n";
     return text;
 }
+
+namespace {
+
+/// The arguments of 8 bytes of an entry, by its PTX: those of 4 bytes lie where no 8 may be read.
+std::vector<uint64_t> addresses(const std::string &ptx, const std::string &entry, void **arguments) {
+    std::vector<uint64_t> list;
+    const size_t begin = ptx.find(".entry " + entry + "(");
+    if (begin == std::string::npos) return list;
+    const std::string parameters = ptx.substr(begin, ptx.find(')', begin) - begin);
+    for (size_t at = 0; (at = parameters.find(".param ", at)) != std::string::npos; at++, arguments++)
+        if (parameters.compare(at, 11, ".param .u64") == 0) std::memcpy(&list.emplace_back(0), *arguments, 8);
+    return list;
+}
+
+}  // namespace
 
 }  // namespace cryolite::test
 
@@ -213,8 +235,13 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     const size_t threads = size_t(threads_x) * threads_y * threads_z;
     if (threads == 0 || threads > 1024) return invalid_value;
     if ((threads + 127) / 128 * 128 * module->registers > all_registers) return no_resources;
-    state.launches.push_back(
-        {&module->ptx, name, {x, y, z}, {threads_x, threads_y, threads_z}, shared, module->registers});
+    state.launches.push_back({&module->ptx,
+                              name,
+                              {x, y, z},
+                              {threads_x, threads_y, threads_z},
+                              shared,
+                              module->registers,
+                              addresses(module->ptx, name, arguments)});
     const auto kernel = state.kernels.find(name);
     if (kernel == state.kernels.end()) return put_at_once(stream, [] {});
     std::vector<uint64_t> values;  // a driver copies them, too

@@ -5,6 +5,7 @@
 // PTX; those it does not know do nothing. A test program links it and names it in CRYOLITE_CUDA_DRIVER.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -35,7 +36,8 @@ struct CudaRecorder {
         const std::string *ptx;  ///< while its module is loaded
         std::string entry;
         unsigned blocks[3], threads[3], shared;
-        size_t registers;  ///< that a thread may have
+        size_t registers;                 ///< that a thread may have
+        std::vector<uint64_t> arguments;  ///< of the PTX's 8 bytes, which addresses have
     };
     std::vector<Launch> launches;  ///< where kernels were launched or captured
 
@@ -55,6 +57,8 @@ struct CudaRecorder {
     static void go_on();
     /// Whether these bytes are a GPU's: that of the stream, where one is given.
     static bool is_memory(const void *address, size_t bytes, const void *stream = nullptr);
+    /// The memory of a GPU that this address is in: where it begins, and its bytes; 0: it is in none.
+    static std::pair<uint64_t, size_t> memory_of(uint64_t address);
 
     double clock = 0;  ///< seconds that the GPU has computed; doubles of libraries move it on
 

@@ -7,7 +7,7 @@
 #include "tests/cuda/use_cublaslt_recorder.h"
 #include "tests/cuda/use_nccl_recorder.h"
 #include "tests/cuda/use_recorder.h"
-#include "tests/parity/case.h"
+#include "tests/parity/views_case.h"
 
 namespace cryolite::test {
 
@@ -100,6 +100,44 @@ TEST_CASE("cuda: what explain lists is what a step launches, in blocks that regi
     for (const CudaRecorder::Launch &l : use.recorder.launches)
         launched.push_back(words(l.entry, l.blocks, l.threads, int(l.shared)));
     CHECK(launched == listed);
+}
+
+TEST_CASE("cuda: a launch has the addresses that the plan says, of views as parts of other arrays") {
+    UseRecorder use;
+    ViewsCase c(1, "", 1, "cuda", 157);
+    CHECK(c.stages("reshape") == 0);
+    CHECK(c.stages("slice") == 1);
+    use.recorder.launches.clear();
+    c.step();  // the first runs call by call, as the plan has them
+    auto launch = use.recorder.launches.begin();
+    const size_t arena = size_t(c.plan().arena);
+    uint64_t begin = 0;
+    int parts = 0, in_arena = 0;
+    for (const char *entry : {"forward", "step"})
+        for (const PlanCall &call : c.plan().plans.at(entry)) {
+            CAPTURE(call.name);
+            std::set<uint64_t> expected;  // in the arena
+            for (const PlanCall::Bound &a : call.args) {
+                const PlanBuffer &b = c.plan().buffers[size_t(a.buffer)];
+                if (b.role != Role::activation) continue;
+                expected.insert(uint64_t(b.offset + a.offset * b.element_bytes()));
+                parts += a.offset > 0;
+            }
+            for (size_t n = launches_of(*c.bundle, call.kernel).size(); n > 0; n--, ++launch) {
+                REQUIRE(launch != use.recorder.launches.end());
+                for (const uint64_t address : launch->arguments) {
+                    const auto [first, bytes] = CudaRecorder::memory_of(address);
+                    if (bytes < arena || bytes > arena + 64) continue;
+                    if (!begin) begin = first;
+                    CHECK(first == begin);
+                    CHECK(expected.count(address - first) == 1);
+                    in_arena++;
+                }
+            }
+        }
+    CHECK(launch == use.recorder.launches.end());
+    CHECK(in_arena > 50);
+    CHECK(parts >= 4);
 }
 
 TEST_CASE("cuda: gradients of several GPUs are added while kernels go on, the host waits for no step") {

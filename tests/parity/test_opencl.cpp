@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "tests/parity/opencl.h"
+#include "tests/parity/views_case.h"
 #include "tests/support/slow.h"
 
 namespace {
@@ -135,6 +136,19 @@ TEST_CASE("opencl: the digits model, convolutions and pools" * slow()) {
         CAPTURE(s);
         CHECK(std::abs(losses["cpu"][s] - losses["opencl"][s]) <= 1e-4);
     }
+}
+
+TEST_CASE("opencl: reshapes and slices that are views of other arrays") {
+    if (!opencl_is_here()) return;
+    ViewsCase cpu(1, "", 1, "cpu", 157), opencl(1, "", 1, "opencl", 157);
+    CHECK(opencl.stages("reshape") == 0);
+    CHECK(opencl.stages("slice") == 1);  // along an inner dimension
+    const std::vector<double> expected = cpu.losses(10), got = opencl.losses(10);
+    for (size_t s = 0; s < expected.size(); s++) {
+        CAPTURE(s);
+        CHECK(std::abs(got[s] - expected[s]) <= 1e-4 * expected[s]);
+    }
+    CHECK(expected[9] != expected[0]);
 }
 
 TEST_CASE("opencl: the weights are the CPU's after a step, and again after they are written and read") {

@@ -1,81 +1,12 @@
 // Reshapes and slices that are views train as those that are copies, to the bit, with fewer kernels and bytes:
 // tests/programs/views.cpp.
 
-#include "tests/parity/case.h"
+#include "tests/parity/views_case.h"
 #include "tests/support/slow.h"
 
 namespace cryolite::test {
 
 namespace {
-
-constexpr int columns = 35, classes = 3, rows = 29;
-
-class ViewsCase {
-public:
-    explicit ViewsCase(int kind, const std::string &flags = "", int workers = 1)
-        : bundle(compile_program("tests/views",
-                                 fmt::format("--optimizer sgd --param kind={} --param classes={} --param batch={} "
-                                             "--workers {} {}",
-                                             kind, classes, rows, workers, flags),
-                                 folder / "bundle")),
-          devices(devices_of(workers, "cpu")), trainer(bundle, pointers_of(devices), known_processes()),
-          workers(workers) {
-        for (size_t b = 0; b < plan().buffers.size(); b++) {
-            const PlanBuffer &w = plan().buffers[b];
-            if (w.role != Role::parameter) continue;
-            std::vector<float> values(size_t(w.elements()));
-            for (size_t i = 0; i < values.size(); i++)
-                values[i] = 3 * formula_weight(w.name, i) + float(w.name == "norm.weight");
-            trainer.put(int(b), values);
-        }
-        trainer.set("lr", 0.1), trainer.set("beta1", 0.5);
-    }
-    std::vector<double> losses(int steps, int accumulate = 1) {
-        std::vector<double> list;
-        for (int s = 0; s < steps; s++)
-            list.push_back(trainer.step([&]() -> const Batch & { return next(); }, accumulate));
-        list.push_back(trainer.evaluate(next(), rows * workers));
-        list.push_back(trainer.evaluate(next(), 17));
-        return list;
-    }
-    const Plan &plan() const { return bundle->plan; }
-    size_t kernels(const std::string &entry) const { return plan().plans.at(entry).size(); }
-    int64_t bytes(const std::string &entry) const {
-        int64_t all = 0;
-        for (const PlanCall &c : plan().plans.at(entry)) all += c.bytes;
-        return all;
-    }
-    /// The kernels that hold a stage of this name.
-    int stages(const std::string &name) const {
-        int n = 0;
-        for (const auto &[entry, calls] : plan().plans)
-            for (const PlanCall &c : calls) n += int(std::ranges::count(c.stages, name, &PlanCall::Stage::name));
-        return n;
-    }
-
-private:
-    Scratch folder;
-    std::shared_ptr<Bundle> bundle;
-    std::vector<std::unique_ptr<Device>> devices;
-
-public:
-    Trainer trainer;
-
-private:
-    const int workers;
-    Batch batch;
-    uint64_t at = 0;
-
-    const Batch &next() {
-        batch.features.clear(), batch.targets.clear();
-        for (int i = 0; i < rows * workers; i++, at++) {
-            for (int c = 0; c < columns; c++)
-                batch.features.push_back(5 * formula_weight("features", at % 37 * columns + uint64_t(c)));
-            batch.targets.push_back(int32_t(formula_bits("targets", at % 37) % classes));
-        }
-        return batch;
-    }
-};
 
 void check_equal(const std::string &flags, int accumulate = 1, int workers = 1) {
     CAPTURE(flags);
@@ -121,6 +52,13 @@ TEST_CASE("views: the same within a budget, which takes a value with its views" 
     ViewsCase tight(1, budget);
     CHECK(tight.plan().arena < whole.plan().arena);
     CHECK(tight.losses(5) == whole.losses(5));
+}
+
+TEST_CASE("views: on CUDA's streams they have the CPU's bits, with its kernels") {
+    const UseRecorder use;
+    ViewsCase cpu(1), cuda(1, "", 1, "recorder");
+    CHECK(cuda.losses(5) == cpu.losses(5));
+    CHECK(use.recorder.count("cuGraphLaunch") > 0);
 }
 
 }  // namespace cryolite::test
