@@ -11,8 +11,9 @@ namespace cryolite::test {
 /// As NVIDIA numbers them.
 enum Format { float32 = 0, float16 = 2, bfloat16 = 14 };
 
-/// To so many bits of the fraction, ties to even; finite numbers.
+/// To so many bits of the fraction, ties to even; what is not finite stays.
 inline float rounded(float x, int bits) {
+    if (!std::isfinite(x)) return x;
     const int drop = 23 - bits;
     uint32_t u = std::bit_cast<uint32_t>(x);
     u += (1u << (drop - 1)) - 1 + (u >> drop & 1);
@@ -23,15 +24,18 @@ inline int bytes_of(int format) { return format == float32 ? 4 : 2; }
 
 inline float half_to_float(uint16_t h) {
     const int exponent = h >> 10 & 31, fraction = h & 1023;
-    const float x = exponent ? std::ldexp(float(1024 + fraction), exponent - 25) : std::ldexp(float(fraction), -24);
+    float x = exponent ? std::ldexp(float(1024 + fraction), exponent - 25) : std::ldexp(float(fraction), -24);
+    if (exponent == 31) x = fraction ? NAN : INFINITY;
     return h >> 15 ? -x : x;
 }
-/// Of numbers that float16 holds, denormals too.
+/// As conversions of a GPU: what is too large becomes infinite.
 inline uint16_t float_to_half(float x) {
-    const uint16_t sign = x < 0 ? 0x8000 : 0;
+    const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
+    if (std::isnan(x)) return 0x7fff;
     const float a = std::fabs(x);
     if (a < 0x1p-14f) return sign | uint16_t(std::nearbyint(std::ldexp(a, 24)));
     const float r = rounded(a, 10);
+    if (r > 65504) return sign | 0x7c00;
     int exponent = 0;
     const float fraction = std::frexp(r, &exponent);
     return sign | uint16_t((exponent + 14) << 10 | (int(std::ldexp(fraction, 11)) & 1023));

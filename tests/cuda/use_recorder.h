@@ -15,7 +15,11 @@ public:
         recorder.reset();
         setenv("CRYOLITE_CUDA_DRIVER", driver, 1);
     }
-    ~UseRecorder() { unsetenv("CRYOLITE_CUDA_DRIVER"); }
+    ~UseRecorder() {
+        unsetenv("CRYOLITE_CUDA_DRIVER");
+        const auto hold = CudaRecorder::hold();
+        recorder.kernels.clear();  // they hold bundles and devices, whose libraries may end before the recorder does
+    }
     UseRecorder(const UseRecorder &) = delete;
 
     CudaRecorder &recorder;
