@@ -6,7 +6,7 @@
 unset CRYOLITE_ROOT
 doubles=$2/tests
 export CRYOLITE_COMMAND=$command
-"$1/tools/gpu_check" pack packed --steps 4 --models "digits tiny-cublaslt tiny-bf16" > out 2>&1 || { fail "pack: $(cat out)"; exit 1; }
+"$1/tools/gpu_check" pack packed --steps 4 --models "digits tiny-cublaslt tiny-bf16 tiny-fp16" > out 2>&1 || { fail "pack: $(cat out)"; exit 1; }
 for model in digits tiny; do
     awk '{if ($2 < 0.5) exit 1} END {exit NR != 4}' packed/reference/$model || fail "no losses of the CPU: $(cat packed/reference/$model)"
     printf '%s 0\n' 1 2 3 4 > packed/reference/$model
@@ -48,13 +48,13 @@ has() { for words; do grep -qF -- "$words" result || fail "without $words: $(cat
 mkdir tmp
 echo 0 > status
 check result 2> err || fail "it fails: $(cat err result)"
-for model in digits tiny-cublaslt tiny-bf16; do
+for model in digits tiny-cublaslt tiny-bf16 tiny-fp16; do
     has "\"model\":\"$model\",\"passed\":true,\"steps\":4,\"worst_loss_difference\":0,"
 done
-[ "$(grep -oF '"same_bits_twice":true,"sanitizer_clean":true,"host_waits":0,"step_waits":' result | wc -l)" = 3 ] ||
+[ "$(grep -oF '"same_bits_twice":true,"sanitizer_clean":true,"host_waits":0,"step_waits":' result | wc -l)" = 4 ] ||
     fail "waits or bits: $(cat result)"
 has '"passed":true,"device":"cuda","gpu":"Recorder, 550.54"' '"nccl":"one rank is well ' "\"cublaslt\":\"$work/cuda/lib64/libcublasLt.so.12\""
-[ "$(wc -l < sanitized)" = 3 ] && grep -q -- '--steps 2 ' sanitized || fail "the sanitizer was asked for $(cat sanitized)"
+[ "$(wc -l < sanitized)" = 4 ] && grep -q -- '--steps 2 ' sanitized || fail "the sanitizer was asked for $(cat sanitized)"
 [ -z "$(ls tmp)" ] || fail "it leaves $(ls tmp)"
 
 # What the sanitizer finds decides, that it cannot run does not; nor do GCC's libraries that need a newer glibc.
