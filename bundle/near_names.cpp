@@ -6,16 +6,18 @@ namespace cryolite {
 
 namespace {
 
-size_t edits(const std::string &pattern, const std::string &name) {
+/// That make `name` of a pattern, or of a word, whose stars and question marks stand for themselves.
+size_t edits(const std::string &pattern, const std::string &name, bool is_word = false) {
     std::vector<size_t> row(name.size() + 1);
     for (size_t j = 0; j < row.size(); j++) row[j] = j;
     for (const char c : pattern) {
+        const bool any = !is_word && c == '*', any_one = !is_word && c == '?';
         size_t diagonal = row[0];
-        row[0] += c != '*';
+        row[0] += !any;
         for (size_t j = 1; j < row.size(); j++) {
             const size_t above = row[j];
-            row[j] = c == '*' ? std::min(above, row[j - 1])
-                              : std::min({diagonal + (c != '?' && c != name[j - 1]), above + 1, row[j - 1] + 1});
+            row[j] = any ? std::min(above, row[j - 1])
+                         : std::min({diagonal + (!any_one && c != name[j - 1]), above + 1, row[j - 1] + 1});
             diagonal = above;
         }
     }
@@ -31,6 +33,14 @@ std::vector<std::string> nearest_names(const std::string &pattern, const std::ve
     std::vector<std::string> nearest;
     for (size_t i = 0; i < list.size() && i < most; i++) nearest.push_back(list[i].second);
     return nearest;
+}
+
+std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates) {
+    size_t least = 3;  // as many edits make another word
+    std::string found;
+    for (const std::string &candidate : candidates)
+        if (const size_t n = edits(word, candidate, true); n < least) least = n, found = candidate;
+    return found.empty() ? "" : " (did you mean " + found + "?)";
 }
 
 }  // namespace cryolite

@@ -11,4 +11,7 @@ namespace cryolite {
 std::vector<std::string> nearest_names(const std::string &pattern, const std::vector<std::string> &names,
                                        size_t most = 3);
 
+/// The candidate nearest to a mistyped word, as " (did you mean X?)"; empty when none is near.
+std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates);
+
 }  // namespace cryolite

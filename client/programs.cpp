@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bundle/near_names.h"
 #include "bundle/plan_json.h"
 #include "client/user_program.h"
 #include "client/without_compiler.h"
@@ -56,8 +57,10 @@ fs::path built_in_program(const std::string &app) {
     if (names.empty()) fail("there are no generator programs in {}: build them with ./cryolite", folder.string());
     std::sort(names.begin(), names.end());
     const std::string source = app + ".cpp";
-    fail_usage("there is no app {}: expected {}, or the path of a .cpp of your own{}", shown(app),
-               fmt::join(names, ", "), fs::exists(source, error) ? fmt::format(" (did you mean {}?)", source) : "");
+    const bool has_source = fs::exists(source, error);
+    fail_usage("there is no app {}{}: expected {}, or the path of a .cpp of your own", shown(app),
+               has_source ? fmt::format(" (did you mean {}?)", source) : did_you_mean(app, names),
+               fmt::join(names, ", "));
 }
 
 /// Of a program's digest, and of the compiler library that it loads, which is too large

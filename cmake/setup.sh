@@ -64,14 +64,21 @@ did_you_mean() { # did_you_mean WORD NAMES, a line each
         END { if (found) printf " (did you mean %s?)", found }' <<< "$2"
 }
 
-refuse_before_setup() { # refuse_before_setup WORD: where a checkout that is not built yet knows no such command
-    local names
+refuse_before_setup() { # refuse_before_setup WORDS: where a checkout that is not built yet knows no such command or app
+    local names apps
     names=$(known_commands | cut -f 1)
-    case $1 in
+    case ${1-} in
         "") echo "cryolite: a command is required, one of ${names//$'\n'/, }; see cryolite --help" >&2 ;;
         -*) return ;; # the command refuses its flags
         *)
-            if grep -qxF -- "$1" <<< "$names"; then return; fi
+            if grep -qxF -- "$1" <<< "$names"; then
+                case $1 in train | bench | tune | explain | check) ;; *) return ;; esac
+                case ${2-} in "" | *[!a-z0-9_]*) return ;; esac # no app's name: a flag, or a path
+                apps=$(cd "$root/generators/programs" && ls ./*.cpp | sed 's|^\./||; s|\.cpp$||' | grep -vx fuzz)
+                if grep -qxF -- "$2" <<< "$apps"; then return; fi
+                echo "cryolite: there is no app \"$2\"$(did_you_mean "$2" "$apps"): expected ${apps//$'\n'/, }, or the path of a .cpp of your own" >&2
+                exit 2
+            fi
             echo "cryolite: there is no command \"$1\"$(did_you_mean "$1" "$names"): expected ${names//$'\n'/, }" >&2 ;;
     esac
     exit 2

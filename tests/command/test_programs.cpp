@@ -263,7 +263,8 @@ TEST_CASE("programs: apps by name") {
     const fs::path folder = cache.list("descriptions").at(0).folder;
     fs::resize_file(folder / "description.json", 10);
     CHECK(find_program("gpt", cache).description.params.size() == gpt.description.params.size());
-    CHECK_ERROR(find_program("gtp", cache), "there is no app \"gtp\": expected");
+    CHECK_ERROR(find_program("gtp", cache), "there is no app \"gtp\" (did you mean gpt?): expected");
+    CHECK_ERROR(find_program("zebra", cache), "there is no app \"zebra\": expected");
     CHECK_ERROR(find_program("../gpt", cache), "No such file");
     CHECK_THROWS_AS(find_program("none.cpp", cache), UsageError);
     CHECK_ERROR(find_program("none.cpp", cache), "none.cpp: No such file");

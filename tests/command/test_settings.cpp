@@ -3,8 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/config_file.h"
+#include "apps/cryolite/cli/near_flags.h"
 #include "apps/cryolite/endings/supervisor.h"
 #include "apps/cryolite/session/session.h"
+#include "bundle/near_names.h"
 #include "tests/command/settings_request.h"
 #include "tests/runtime/scratch.h"
 
@@ -278,6 +280,23 @@ TEST_CASE("numbers that a program's own optimizer has are flags, with its own ra
 TEST_CASE("mistyped words find the nearest flag") {
     CHECK(did_you_mean("step", {"seed", "steps"}) == " (did you mean steps?)");
     CHECK(did_you_mean("zebra", {"seed", "steps"}).empty());
+    CHECK(did_you_mean("*", {"seed", "steps"}).empty());
+    std::vector<NamedFlag> flags;
+    for (const Flag &f : all_flags(request().program.description)) flags.push_back({f.name, f.help});
+    for (auto [word, meant] : Pairs{{"--stepz", "--steps"},
+                                    {"--weight_decay", "--weight-decay"},
+                                    {"--learning-rate", "--lr"},
+                                    {"--learning-rate=1e-3", "--lr"},
+                                    {"-wd", "--weight-decay"},
+                                    {"--num-layers", "--layers"},
+                                    {"--batch-size", "--batch"},
+                                    {"--output_dir", "--out"},
+                                    {"--max-lr", "--lr or --min-lr"},
+                                    {"--fp16", "--precision or --finite-check or --loss-scale"}}) {
+        CAPTURE(word);
+        CHECK(flags_meant(word, flags) == " (did you mean " + meant + "?)");
+    }
+    for (const char *word : {"--zebra", "--", "-", "--=x"}) CHECK(flags_meant(word, flags).empty());
 }
 
 }  // namespace cryolite::test

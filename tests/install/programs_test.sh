@@ -83,7 +83,7 @@ grep -q "the GeneratorParam 'threads' of warned.cpp has the name of a flag of cr
 "$command" explain "$programs/my_model.cpp" --no-such-flag --cache "$work/cache" > out 2> err && fail "a flag that is not there is taken"
 : > own.cpp
 "$command" train own --cache "$work/cache" > out 2> err
-[ $? = 2 ] && grep -q 'there is no app "own": .*, or the path of a .cpp of your own (did you mean own.cpp?)$' err || fail "own: $(cat err)"
+[ $? = 2 ] && grep -q 'there is no app "own" (did you mean own.cpp?): .*, or the path of a .cpp of your own$' err || fail "own: $(cat err)"
 "$command" explain gpt 'h.*.mlp.c_fc' --preset nano --cache "$work/cache" > out 2> err || fail "explain of what its list says: $(tail -1 err)"
 
 # Frozen weights are those of the start to the last bit, a run goes on with them, and what cannot be is named.

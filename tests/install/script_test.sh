@@ -319,6 +319,9 @@ answers_before_it_is_built() {
     check "a word that is near none" has err "there is no command \"zebra\": expected train, "
     run "$copy/cryolite" 'a"b\n*'
     check "an odd word" has err "there is no command \"a\"b\\n*\": expected train, "
+    run "$copy/cryolite" train gtp
+    check "no such app" is "$status" 2
+    check "the nearest is named" has err "there is no app \"gtp\" (did you mean gpt?): expected digits, gpt, llama, vision, or the path of a .cpp of your own"
     check "none of them made a build folder" test ! -e "$copy/build"
 }
 

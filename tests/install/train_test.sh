@@ -155,7 +155,9 @@ refused 2 '"--stepz"' train --stepz 3
 refused 2 '"bogus": expected ls, verify, clear, import, export, why' cache bogus
 refused 2 '(did you mean verify?)' cache verfy
 refused 2 'did you mean --steps?' train --stepz 3
-refused 2 'there is no app "gtp"' train gtp
+refused 2 'there is no app "gtp" (did you mean gpt?): expected ' train gtp
+refused 2 '"--learning-rate" is not a flag of cryolite train gpt (did you mean --lr?)' train gpt --learning-rate 1e-3
+refused 2 '"gpt2" is not a flag of cryolite train gpt (did you mean --preset gpt2?)' train gpt gpt2
 refused 2 '--preset is "nanno"' train --preset nanno
 refused 2 '--lr is "nan"' train --lr nan
 refused 2 '--width 20 is not divisible by --heads 3' train --width 20 --heads 3

@@ -7,11 +7,13 @@
 #include <deque>
 
 #include "apps/cryolite/cli/config_file.h"
+#include "apps/cryolite/cli/near_flags.h"
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/cli/version.h"
 #include "apps/cryolite/run/resume.h"
 #include "apps/cryolite/inputs/init_folder.h"
 #include "apps/cryolite/session/settings.h"
+#include "bundle/near_names.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -85,12 +87,12 @@ void give_file(Values &values, const fs::path &path, Origin origin) {
 
 /// A key of a file that is no flag and no parameter of the model.
 void check_keys(const Values &values, const ProgramDescription &program) {
-    std::vector<std::string> names;
-    for (const Flag &f : all_flags(program)) names.push_back(f.name);
+    std::vector<NamedFlag> flags;
+    for (const Flag &f : all_flags(program)) flags.push_back({f.name, f.help});
     for (auto &[name, given] : values.all())
-        if (std::find(names.begin(), names.end(), name) == names.end())
+        if (std::ranges::find(flags, name, &NamedFlag::name) == flags.end())
             fail_usage("{}: {} is not a flag of {}{}", given.where, shown(name), program.name,
-                       did_you_mean(name, names));
+                       flags_meant(name, flags));
 }
 
 /// Flags by which a plain start differs from the defaults that their help names: those of the preset.
@@ -184,11 +186,17 @@ private:
         request_.html = html_;
         if (ir_ && ir_->count() && (request_.ir.empty() || request_.ir == "true")) request_.ir = "all";
     }
+    /// What was meant by a word too many: a preset, or a flag.
+    std::string meant(const std::string &extra) const {
+        for (auto &[name, flags] : request_.program.description.presets)
+            if (extra == name) return fmt::format(" (did you mean --preset {}?)", name);
+        std::vector<NamedFlag> flags;
+        for (const CLI::Option *o : app_.get_options())
+            if (!o->get_lnames().empty()) flags.push_back({o->get_lnames()[0], o->get_description()});
+        return extra.starts_with("-") ? flags_meant(extra, flags) : "";
+    }
     [[noreturn]] void refuse_extras() const {
         const std::string extra = app_.remaining().front();
-        std::vector<std::string> flags;
-        for (auto &[name, text] : texts_) flags.push_back("--" + name);
-        for (auto &[name, on] : switches_) flags.push_back("--" + name);
         const auto is_extra = [&](const Flag &f) { return (extra + "=").starts_with("--" + f.name + "="); };
         if (request_.command == Command::check &&
             std::ranges::any_of(all_flags(request_.program.description), is_extra))
@@ -196,8 +204,8 @@ private:
                        "it takes the parameters of the model, and --data; see cryolite check {} --help",
                        shown(extra), request_.app);
         fail_usage("{} is not a flag of cryolite {} {}{}; see cryolite {} {} --help", shown(extra),
-                   text_of(request_.command).name, request_.app, did_you_mean(extra, flags),
-                   text_of(request_.command).name, request_.app);
+                   text_of(request_.command).name, request_.app, meant(extra), text_of(request_.command).name,
+                   request_.app);
     }
 };
 

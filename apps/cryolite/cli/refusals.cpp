@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "apps/cryolite/cli/flags.h"
+#include "bundle/near_names.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {

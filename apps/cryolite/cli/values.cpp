@@ -1,8 +1,6 @@
 #include "apps/cryolite/cli/values.h"
 
-#include <algorithm>
-#include <numeric>
-
+#include "bundle/near_names.h"
 #include "runtime/io/error.h"
 #include "runtime/plan/memory_left.h"
 
@@ -38,25 +36,6 @@ void Values::read(const Setting &s, ValueRef into) const {
     std::vector<std::string> words;
     for (const Setting::Word &w : s.words) words.push_back(w.text);
     refuse(s.name, expected(s) + did_you_mean(at->second.text, words));
-}
-
-std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates) {
-    size_t nearest = 3;  // more edits than this are another word
-    std::string found;
-    for (const std::string &candidate : candidates) {
-        std::vector<size_t> row(candidate.size() + 1);
-        std::iota(row.begin(), row.end(), size_t{0});
-        for (size_t i = 0; i < word.size(); i++) {
-            size_t diagonal = row[0]++;
-            for (size_t j = 0; j < candidate.size(); j++) {
-                const size_t change = diagonal + (word[i] != candidate[j]);
-                diagonal = row[j + 1];
-                row[j + 1] = std::min({change, row[j] + 1, diagonal + 1});
-            }
-        }
-        if (row.back() < nearest) nearest = row.back(), found = candidate;
-    }
-    return found.empty() ? "" : fmt::format(" (did you mean {}?)", found);
 }
 
 }  // namespace cryolite

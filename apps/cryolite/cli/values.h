@@ -50,7 +50,4 @@ private:
     std::map<std::string, Given> values_;
 };
 
-/// The candidate nearest to a mistyped word, as " (did you mean X?)"; empty when none is near.
-std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates);
-
 }  // namespace cryolite

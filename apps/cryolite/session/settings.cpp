@@ -6,6 +6,7 @@
 
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/session/target_choice.h"
+#include "bundle/near_names.h"
 #include "dialects/dialect.h"
 #include "runtime/collective/nccl/nccl_collective.h"
 #include "runtime/collective/processes.h"
