@@ -36,7 +36,8 @@ std::vector<std::string> nearest_names(const std::string &pattern, const std::ve
 }
 
 std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates) {
-    size_t least = 3;  // as many edits make another word
+    // As many edits make another word: three, or one for each letter.
+    size_t least = std::min<size_t>(3, word.size() - size_t(std::ranges::count(word, '-')));
     std::string found;
     for (const std::string &candidate : candidates)
         if (const size_t n = edits(word, candidate, true); n < least) least = n, found = candidate;

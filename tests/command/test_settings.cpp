@@ -291,7 +291,7 @@ TEST_CASE("mistyped words find the nearest flag") {
                                     {"--num-layers", "--layers"},
                                     {"--batch-size", "--batch"},
                                     {"--output_dir", "--out"},
-                                    {"--max-lr", "--lr or --min-lr"},
+                                    {"--peak-lr", "--min-lr or --lr"},
                                     {"--fp16", "--precision or --finite-check or --loss-scale"}}) {
         CAPTURE(word);
         CHECK(flags_meant(word, flags) == " (did you mean " + meant + "?)");
