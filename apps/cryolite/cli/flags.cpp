@@ -64,6 +64,8 @@ struct FirstReading {
                 flags[line[i].substr(2, at - 2)] = line[i].substr(at + 1);
             else if (const Flag *f = find_flag(line[i].substr(2)); f && f->is_switch())
                 flags[f->name] = "true";
+            else if (line[i] == "--diff")
+                i += 2;  // files
             else if (i + 1 < line.size())
                 flags[line[i].substr(2)] = line[i + 1], i++;
         }
@@ -139,10 +141,10 @@ public:
                       ->type_name("[PASS]")
                       ->expected(0, 1);
             app_.add_option("--diff", request.diff,
-                            "what lines of the second file change beside those of the first, by kernel; nothing is "
-                            "compiled")
-                ->type_name("A.schedule B.schedule")
-                ->expected(2);
+                            "what the lines in file B change beside those in file A, both as of --schedule, by kernel; "
+                            "nothing is compiled")
+                ->type_name("A B")
+                ->expected(0, 2);  // another number is refused in words of our own
             app_.add_option("--html", html_, "a page of the step with pictures, which a browser opens")
                 ->type_name("FILE");
         }
@@ -198,8 +200,18 @@ private:
     [[noreturn]] void refuse_extras() const {
         const std::string extra = app_.remaining().front();
         const auto is_extra = [&](const Flag &f) { return (extra + "=").starts_with("--" + f.name + "="); };
+        if (request_.command == Command::explain && app_.count("--diff") > 0) check_diff();
         if (request_.command == Command::check &&
             std::ranges::any_of(all_flags(request_.program.description), is_extra))
+    void check_diff() const {
+        std::vector<std::string> files = request_.diff;
+        std::erase(files, "");  // as CLI11 has it, where there is none
+        if (files.size() == 2) return;
+        fail_usage(
+            "--diff compares two files of lines and was given {}: cryolite explain {} --diff A B; where one step "
+            "is the program's own, `cryolite explain {} --ir lines > A` writes its lines",
+            files.empty() ? "none" : fmt::format("one, {}", files[0]), request_.app, request_.app);
+    }
             fail_usage("{} says nothing to check, which compares gradients with finite differences and trains nothing: "
                        "it takes the parameters of the model, and --data; see cryolite check {} --help",
                        shown(extra), request_.app);
