@@ -55,6 +55,25 @@ TEST_CASE("vision: a folder of images is the data of a model of rows") {
     CHECK(b.targets == c.targets);
 }
 
+TEST_CASE("vision: a step is shown without images, as Fashion-MNIST's") {
+    const Images images;
+    const auto shown = [&](const std::vector<std::pair<std::string, std::string>> &flags) {
+        Request r = images.request(flags);
+        r.command = Command::explain;
+        r.values.erase("data");
+        TrainSettings s = understand(r);
+        CHECK(data_of_step(s, r).train.empty());
+        return s.params.at("classes");
+    };
+    CHECK(shown({}) == "10");
+    CHECK(shown({{"classes", "7"}}) == "7");
+    Request r = images.request();
+    r.command = Command::explain;
+    TrainSettings s = understand(r);
+    CHECK(data_of_step(s, r).rows.rows() == 30);  // those that are named decide
+    CHECK(s.params.at("classes") == "3");
+}
+
 TEST_CASE("vision: flags of images say nothing to text and to tables, which is an error") {
     const Images images;
     CHECK_ERROR(images.open(images.request({{"val", "some.csv"}})), "has images to validate of its own");

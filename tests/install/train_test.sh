@@ -96,6 +96,11 @@ done
 cryolite explain --help > help
 grep -qF -- "--clip" help || fail "explain --help lacks --clip"
 if grep -qE -- "--(lr|warmup|steps|seed|val) " help; then fail "explain --help lists what no plan depends on"; fi
+for words in "train vision:(Fashion-MNIST, of Debian's package" "explain vision:(nothing is read" "bench vision:(random rows)" \
+             "train:(Tiny Shakespeare, embedded)" "train digits:(digits of 8 x 8 pixels" "check gpt:(nothing is read)"; do
+    cryolite ${words%%:*} --help | tr -s ' \n' ' ' | grep -qF -- "${words#*:}" || fail "${words%%:*} --help does not say '${words#*:}' of --data"
+done
+cryolite explain vision --ir lines > plan 2> err && grep -q "^s.clear()" plan || fail "explain vision without images: $(cat err)"
 cryolite bench --help | grep -qF "0: off (0)" || fail "bench --help does not say that it times without clipping"
 
 # Who reads the output may go: no message, the status of SIGPIPE.

@@ -102,7 +102,7 @@ std::vector<Flag> run_flags() {
           .help = "text, a token shard, a .csv/.csv.gz table, or a folder of images as MNIST's",
           .range = Setting::File{},
           .on_resume = by_content,
-          .otherwise = "the embedded data"},
+          .otherwise = "what the program says"},
          {.commands = all},
          at(&S::data)},
         {{.name = "val",

@@ -97,11 +97,25 @@ void check_keys(const Values &values, const ProgramDescription &program) {
                        flags_meant(name, flags));
 }
 
+/// What is read where --data is not given.
+std::string data_words(const Request &r) {
+    const ProgramDescription &program = r.program.description;
+    const bool images = program.data == "fashion-mnist", numbers = program.targets == "numbers";
+    const bool trains = r.command == Command::train || r.command == Command::exports;
+    if (r.command == Command::check) return "nothing is read";
+    if (r.command == Command::bench || r.command == Command::tune)
+        return program.task == "tokens" ? "random tokens" : "random rows";
+    if (!trains && (images || numbers)) return "nothing is read: they change nothing in the step";
+    if (images) return "Fashion-MNIST, of Debian's package dataset-fashion-mnist";
+    if (numbers) return "has to be given";
+    return program.task == "tokens" ? "Tiny Shakespeare, embedded" : "digits of 8 x 8 pixels, embedded";
+}
+
 /// Flags by which a plain start differs from the defaults that their help names: those of the preset.
 using Defaults = std::map<std::string, std::string>;
 Defaults defaults_of(const Request &r, const std::string &preset) {
     Defaults defaults;
-    if (r.command == Command::check) defaults["data"] = "nothing is read";
+    defaults["data"] = data_words(r);
     for (auto &[name, flags] : r.program.description.presets)
         if (preset.empty() || preset == name) {
             for (auto &[flag, text] : flags)
@@ -186,7 +200,17 @@ private:
             if (on) request_.values.give(name, {"true", Origin::command_line});
         if (words_.size() > 1) request_.kernel = words_[1];
         request_.html = html_;
+        if (request_.command == Command::explain && app_.count("--diff") > 0) check_diff();
         if (ir_ && ir_->count() && (request_.ir.empty() || request_.ir == "true")) request_.ir = "all";
+    }
+    void check_diff() const {
+        std::vector<std::string> files = request_.diff;
+        std::erase(files, "");  // as CLI11 has it, where there is none
+        if (files.size() == 2) return;
+        fail_usage(
+            "--diff compares two files of lines and was given {}: cryolite explain {} --diff A B; where one step "
+            "is the program's own, `cryolite explain {} --ir lines > A` writes its lines",
+            files.empty() ? "none" : fmt::format("one, {}", files[0]), request_.app, request_.app);
     }
     /// What was meant by a word too many: a preset, or a flag.
     std::string meant(const std::string &extra) const {
@@ -200,18 +224,8 @@ private:
     [[noreturn]] void refuse_extras() const {
         const std::string extra = app_.remaining().front();
         const auto is_extra = [&](const Flag &f) { return (extra + "=").starts_with("--" + f.name + "="); };
-        if (request_.command == Command::explain && app_.count("--diff") > 0) check_diff();
         if (request_.command == Command::check &&
             std::ranges::any_of(all_flags(request_.program.description), is_extra))
-    void check_diff() const {
-        std::vector<std::string> files = request_.diff;
-        std::erase(files, "");  // as CLI11 has it, where there is none
-        if (files.size() == 2) return;
-        fail_usage(
-            "--diff compares two files of lines and was given {}: cryolite explain {} --diff A B; where one step "
-            "is the program's own, `cryolite explain {} --ir lines > A` writes its lines",
-            files.empty() ? "none" : fmt::format("one, {}", files[0]), request_.app, request_.app);
-    }
             fail_usage("{} says nothing to check, which compares gradients with finite differences and trains nothing: "
                        "it takes the parameters of the model, and --data; see cryolite check {} --help",
                        shown(extra), request_.app);

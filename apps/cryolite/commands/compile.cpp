@@ -28,7 +28,7 @@ int run_compile(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::compile, arguments);
     TrainSettings s = understand(request);
     check_bundle_folder(s.out);
-    open_data(s, request);  // as train does: it decides the vocabulary
+    data_of_step(s, request);  // as train does: it decides the vocabulary
     Progress progress;
     if (what_lacks_here(*targets_of(s.target)->front()).empty()) open_bundle(s, request, progress);
     const BundleResult built = compile_bundle(bundle_request(s), request, Cache(s.cache), progress);

@@ -355,7 +355,7 @@ int run_explain(const std::vector<std::string> &arguments) {
     Request request = read_request(Command::explain, arguments);
     TrainSettings s = understand(request);
     check_page_file("html", request.html);
-    open_data(s, request);  // as train does: it decides the vocabulary
+    data_of_step(s, request);  // as train does: it decides the vocabulary
     if (!request.diff.empty()) return explain_difference(s, request, request.diff);
     Progress progress;
     if (!request.ir.empty()) {

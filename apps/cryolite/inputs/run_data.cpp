@@ -133,6 +133,7 @@ RunData open_text(TrainSettings &s, const Request &r) {
     return d;
 }
 
+constexpr int fashion_mnist_classes = 10;
 /// Where Debian's package has it.
 fs::path fashion_mnist() {
     const fs::path folder = "/usr/share/datasets/fashion-mnist";
@@ -152,8 +153,6 @@ fs::path own_data(const TrainSettings &s, const Request &r) {
 
 RunData open_checked(TrainSettings &s, const Request &r) {
     const bool embedded = s.data.empty();
-    if (embedded && s.numbers_wanted && r.command != Command::train)
-        return random_data(s, r);  // to look at: nothing is read
     if (embedded && s.numbers_wanted)
         fail_usage("{} predicts numbers, and no data with such are embedded: name a table with --data FILE.csv, whose "
                    "last {} the "
@@ -199,6 +198,14 @@ RunData open_data(TrainSettings &settings, const Request &request) {
     if (data.rows.rows() > 0 && !looks) check_columns(data, settings, request);
     if (!data.warning.empty() && known_processes().rank() == 0) tell("warning: {}: {}", data.name, data.warning);
     return data;
+}
+
+RunData data_of_step(TrainSettings &s, const Request &r) {
+    const bool images = r.program.description.data == "fashion-mnist";
+    if (!s.data.empty() || !(images || s.numbers_wanted)) return open_data(s, r);
+    if (images && s.params.count("classes") && !r.values.chosen("classes"))
+        s.params["classes"] = std::to_string(fashion_mnist_classes);
+    return random_data(s, r);
 }
 
 RunData random_data(TrainSettings &s, const Request &r) {

@@ -32,7 +32,11 @@ struct RunData {
 /// those that the model reads, or predicts.
 RunData open_data(TrainSettings &settings, const Request &request);
 
-/// For bench without --data, and explain: sets the same parameters; tokens or rows at random.
+/// For who shows or compiles a step and trains nothing: sets the same parameters, and reads data only where these
+/// decide one of them.
+RunData data_of_step(TrainSettings &settings, const Request &request);
+
+/// For bench without --data: sets the same parameters; tokens or rows at random.
 RunData random_data(TrainSettings &settings, const Request &request);
 
 /// A file of the checkout: embedded data. Errors: it is not there.
