@@ -85,9 +85,17 @@ bool is_flag_name(const std::string &name) {
            std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
 }
 
+void check_flag_name(const std::string &what, const std::string &name) {
+    if (!is_flag_name(name))
+        throw NameError(fmt::format("the {} {} becomes a flag, which is letters, digits, - and _ and begins with a "
+                                    "letter: rename it",
+                                    what, quoted(name)));
+}
+
 void check_param(const ProgramDescription::Param &p, std::set<std::string> &names) {
-    if (!is_flag_name(p.name)) odd("the GeneratorParam {}: a flag is letters, digits, - and _", quoted(p.name));
-    if (!names.insert(p.name).second) odd("the GeneratorParam {} twice", quoted(p.name));
+    check_flag_name("GeneratorParam", p.name);
+    if (!names.insert(p.name).second)
+        throw NameError(fmt::format("there are two of the GeneratorParam '{}': rename one", p.name));
     if (p.type == "bool") {
         if (p.value != "true" && p.value != "false")
             odd("{} as the default of {}, expected true or false", quoted(p.value), p.name);
@@ -116,11 +124,13 @@ void check(const ProgramDescription &d) {
     for (const ProgramDescription::Rule &rule : d.optimizers) {
         std::set<std::string> names = params;
         for (const ProgramDescription::Number &n : rule.numbers) {
-            if (!is_flag_name(n.name))
-                odd("the Scalar {} of {}: a flag is letters, digits, - and _", quoted(n.name), rule.name);
+            check_flag_name("Scalar of " + rule.name, n.name);
+            if (params.contains(n.name))
+                throw NameError(taken_name_words(
+                    fmt::format("the GeneratorParam '{}'", n.name), n.name,
+                    fmt::format("{}{}of the optimizer {}", n.help, n.help.empty() ? "" : ", ", rule.name)));
             if (!names.insert(n.name).second)
-                odd("the Scalar {} of {}, whose name another Scalar or a GeneratorParam has", quoted(n.name),
-                    rule.name);
+                throw NameError(fmt::format("there are two of the Scalar '{}' of {}: rename one", n.name, rule.name));
             if (!n.range.holds(n.value))
                 odd("{} as the default of the Scalar {} of {}, out of its range", n.value, n.name, rule.name);
         }
@@ -128,6 +138,12 @@ void check(const ProgramDescription &d) {
 }
 
 }  // namespace
+
+std::string taken_name_words(const std::string &what, const std::string &flag, const std::string &help) {
+    return fmt::format("{} has the name of a flag of cryolite, --{} ({}): a program's parameters and numbers are flags "
+                       "beside those, so rename it, as 'my-{}'",
+                       what, flag, help, flag);
+}
 
 const ProgramDescription::Number *ProgramDescription::Rule::find(const std::string &number) const {
     for (const Number &n : numbers)

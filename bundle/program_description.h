@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -94,9 +95,16 @@ struct ProgramDescription {
     std::vector<std::string> optimizer_names() const;
 };
 
+/// A parameter or a number of a program has a name that can be no flag of its own: which, and what to do.
+struct NameError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+/// What is said of a GeneratorParam, or a Scalar, that has the name of a flag: `what` is "the GeneratorParam 'lr'".
+std::string taken_name_words(const std::string &what, const std::string &flag, const std::string &help);
+
 /// One line of JSON.
 std::string description_json(const ProgramDescription &description);
-/// Throws std::exception: not JSON, or not of this form, or a name that can be no flag; the message says which.
+/// Throws std::exception: not JSON, or not of this form; NameError; the message says which.
 ProgramDescription read_description(const std::string &text);
 
 }  // namespace cryolite

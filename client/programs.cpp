@@ -99,6 +99,8 @@ std::string run_describe(const Program &program, const Params &params) {
         read_description(result.output);
     } catch (const json::exception &) {
         refuse(shown(result.output));
+    } catch (const NameError &e) {
+        fail_usage("{}: {}", program.app, e.what());
     } catch (const std::exception &e) {
         refuse(e.what());
     }

@@ -210,14 +210,19 @@ TEST_CASE("programs: an odd answer is refused by name, an odd line is a word of 
     refused("\"fake\"", "5", "{\\\"name\\\":5");
     refused("\"fake\"", "\"\"", "an empty name");
     refused("\"tokens\"", "\"pictures\"", "the task \"pictures\", expected tokens or features");
-    refused("\"width\"", "\"my width\"", "the GeneratorParam \"my width\": a flag is letters");
-    refused("\"rate\"", "\"width\"", "the GeneratorParam \"width\" twice");
+    const auto renamed = [&](const std::string &from, const std::string &to, const char *what) {
+        CHECK(described(from, to).starts_with("fake: " + std::string(what)));
+    };
+    renamed("\"width\"", "\"my width\"", "the GeneratorParam \"my width\" becomes a flag, which is letters");
+    renamed("\"rate\"", "\"width\"", "there are two of the GeneratorParam 'width': rename one");
+    renamed("\"width\"", "\"lr\"",
+            "the GeneratorParam 'lr' has the name of a flag of cryolite, --lr (of the optimizer adamw): a program's "
+            "parameters and numbers are flags beside those, so rename it, as 'my-lr'");
+    renamed("\"lr\"", "\"l r\"", "the Scalar of adamw \"l r\" becomes a flag, which is letters");
     refused("\"int\"", "\"text\"", "the type \"text\" of width, expected int, float or bool");
     refused("\"0.5\"", "\"half\"", "\"half\", no number, as the default of rate");
     refused("\"adamw\",\"optimizers\"", "\"adam\",\"optimizers\"",
             "the optimizer \"adam\", which is none of its optimizers");
-    refused("\"lr\"", "\"l r\"", "the Scalar \"l r\" of adamw: a flag is letters");
-    refused("\"lr\"", "\"rate\"", "the Scalar \"rate\" of adamw, whose name another Scalar or a GeneratorParam has");
     refused("0.1", "-1", "-1 as the default of the Scalar lr of adamw, out of its range");
     refused("\"presets\":[]", "\"presets\":[],\"peer\":\"../x.py\"",
             "the peer \"../x.py\", which is no name of a file");

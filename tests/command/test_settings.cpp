@@ -272,9 +272,16 @@ TEST_CASE("numbers that a program's own optimizer has are flags, with its own ra
     REQUIRE(at != flags.end());
     CHECK(at->otherwise == "mine: 1");
     d.optimizers.back().numbers[0].name = "clip";
-    CHECK_ERROR(all_flags(d), "the Scalar 'clip' of gpt has the name of a flag of cryolite; give it another");
-    d.params.push_back({"beta1", "float", "1", ""});
-    CHECK_ERROR(all_flags(d), "the Scalar 'beta1' of gpt has the name of a flag");
+    CHECK_ERROR(all_flags(d), "gpt: the Scalar 'clip' has the name of a flag of cryolite, --clip (largest norm of the "
+                              "gradient; 0: off): a program's parameters and numbers are flags beside those, so rename "
+                              "it, as 'my-clip'");
+    for (const char *taken : {"threads", "seed", "html", "ir", "help", "app"}) {
+        ProgramDescription other = request().program.description;
+        other.params.push_back({taken, "int", "1", ""});
+        CHECK_ERROR(
+            all_flags(other, "my.cpp"),
+            fmt::format("my.cpp: the GeneratorParam '{}' has the name of a flag of cryolite, --{} (", taken, taken));
+    }
 }
 
 TEST_CASE("mistyped words find the nearest flag") {

@@ -79,7 +79,11 @@ grep -q '"b" + std::to_string(i) + ".x"' warned.cpp && grep -q '{"threads", 2' w
 [ "$(grep -c 'warning: ' err)" = 1 ] || fail "one warning is expected: $(cat err)"
 grep -q "warned.cpp:.*warning: unused variable 'unused'\|warned.cpp:.*warning: unused variable ‘unused’" err ||
     fail "the user's own mistake: $(cat err)"
-grep -q "the GeneratorParam 'threads' of warned.cpp has the name of a flag of cryolite; give it another" err || fail "a clash of names: $(tail -1 err)"
+grep -q "warned.cpp: the GeneratorParam 'threads' has the name of a flag of cryolite, --threads (threads of each worker): .* rename it, as 'my-threads'" err || fail "a clash of names: $(tail -1 err)"
+sed 's/{"layers", 2/{"lr", 2/' "$programs/my_model.cpp" > taken.cpp
+"$command" explain taken.cpp --cache "$work/cache" > out 2> err
+[ $? = 2 ] && grep -q "^cryolite: taken.cpp: the GeneratorParam 'lr' has the name of a flag of cryolite, --lr (learning rate, of the optimizer adamw): " err ||
+    fail "a parameter called lr: $(tail -1 err)"
 "$command" explain "$programs/my_model.cpp" --no-such-flag --cache "$work/cache" > out 2> err && fail "a flag that is not there is taken"
 : > own.cpp
 "$command" train own --cache "$work/cache" > out 2> err

@@ -63,17 +63,30 @@ std::vector<Flag> number_flags(const ProgramDescription &program) {
     return flags;
 }
 
+/// What a flag of the command's own is for; empty: there is none of this name.
+std::string help_of_taken(const std::string &name) {
+    if (const Flag *f = find_flag(name)) return f->help;
+    for (const auto &[other, help] : {std::pair{"help", "shows what flags there are"},
+                                      {"version", "shows the version"},
+                                      {"app", "the key of a file that names the program"},
+                                      {"ir", "of explain, the step after a pass"},
+                                      {"diff", "of explain, two files of lines"},
+                                      {"html", "of explain, a page of the step"}})
+        if (name == other) return help;
+    return "";
+}
+
 }  // namespace
 
 std::vector<Flag> all_flags(const ProgramDescription &program, const std::string &app) {
     std::vector<Flag> flags;
-    auto add = [&](const char *what, Flag f) {
-        if (std::ranges::any_of(flags, [&](const Flag &g) { return g.name == f.name; }) || (*what && find_flag(f.name)))
-            fail_usage("the {} '{}' of {} has the name of a flag of cryolite; give it another", what, f.name,
-                       app.empty() ? program.name : app);
+    auto add_own = [&](const std::string &what, Flag f) {
+        if (const std::string help = help_of_taken(f.name); !help.empty())
+            fail_usage("{}: {}", app.empty() ? program.name : app,
+                       taken_name_words(fmt::format("the {} '{}'", what, f.name), f.name, help));
         flags.push_back(std::move(f));
     };
-    for (const auto &p : program.params) add("GeneratorParam", param_flag(p));
+    for (const auto &p : program.params) add_own("GeneratorParam", param_flag(p));
     for (Flag f : flag_table()) {
         const bool names_optimizer = f.name == "optimizer";
         if (names_optimizer) {
@@ -81,9 +94,9 @@ std::vector<Flag> all_flags(const ProgramDescription &program, const std::string
             for (const std::string &name : program.optimizer_names()) f.words.push_back({name});
             f.help = fmt::format("{}: {}", f.help, fmt::join(program.optimizer_names(), ", "));
         }
-        add("", std::move(f));
+        flags.push_back(std::move(f));
         if (names_optimizer)
-            for (Flag &n : number_flags(program)) add("Scalar", std::move(n));
+            for (Flag &n : number_flags(program)) add_own("Scalar", std::move(n));
     }
     return flags;
 }
