@@ -28,6 +28,12 @@ std::string without_numbers(const std::string &name) {
     return replaced(name, [](const std::string &) {});
 }
 
+std::string block_numbers(const std::string &name) {
+    std::string numbers;
+    replaced(name, [&](const std::string &n) { numbers += (numbers.empty() ? "" : ".") + n; });
+    return numbers;
+}
+
 std::optional<std::string> line_for_blocks(const std::string &line) {
     std::set<std::string> numbers;
     const std::string text = replaced(line, [&](const std::string &number) { numbers.insert(number); });

@@ -10,13 +10,16 @@
 #include "apps/cryolite/explain/explain_formats.h"
 #include "apps/cryolite/explain/explain_groups.h"
 #include "apps/cryolite/explain/explain_launches.h"
+#include "apps/cryolite/explain/explain_parameters.h"
 #include "apps/cryolite/explain/loops/explain_loops.h"
+#include "apps/cryolite/explain/merged_rows.h"
 #include "apps/cryolite/explain/page/arena_json.h"
 #include "apps/cryolite/explain/page/step_page.h"
 #include "apps/cryolite/explain/stage_words.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/report/cost_model.h"
 #include "apps/cryolite/report/page.h"
+#include "apps/cryolite/report/units.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/session.h"
 #include "bundle/block_names.h"
@@ -31,10 +34,6 @@ namespace cryolite {
 using nlohmann::json;
 
 namespace {
-
-std::string shape_words(const std::vector<int> &extents) {
-    return extents.empty() ? "one value" : fmt::format("{}", fmt::join(extents, " x "));
-}
 
 json stage_json(const PlanCall &c) {
     json list = json::array();
@@ -103,9 +102,9 @@ public:
                                            {"shape", b.shape},
                                            {"bytes", b.bytes},
                                            {"type", b.type},
-                                           {"layout", layout(b)},
-                                           {"update", update_of(b.name).place},
-                                           {"why", update_of(b.name).why}});
+                                           {"layout", layout_words(b)},
+                                           {"update", update_of(plan_, b.name).place},
+                                           {"why", update_of(plan_, b.name).why}});
         return j;
     }
 
@@ -113,9 +112,10 @@ public:
         fmt::print("{}\n", summary());
         for (auto pass : {entry::forward, entry::first, entry::accumulate, entry::step, entry::deferred, entry::flush})
             if (plan_.plans.count(pass)) print_pass(pass);
-        fmt::print("\nMFLOP and MB: of one call.{}\n"
+        fmt::print("\n{} and {}: of one call.{}\n"
                    "loops: its loop schedule, of schedules/{}, the program's own or an autoscheduler's. "
                    "compute_at: never stored; compute_with: stored in the same loops; compute_root: alone.\n",
+                   flop_.name, byte_.name,
                    roof_ ? " share: of the pass, were every call as fast as the machine; bound: what limits it then."
                          : "",
                    roof_ ? "cpu" : "gpu");
@@ -123,7 +123,7 @@ public:
         if (!r_.kernel.empty()) return;
         print_saved();
         print_spared();
-        print_parameters();
+        fmt::print("{}", parameters_text(plan_));
         fmt::print("{}", formats_text(plan_));
         print_exchanges(plan_);
         print_groups(plan_);
@@ -137,16 +137,17 @@ private:
     LoopReport *loops_;
     LaunchReport *launches_;
     CostModel::Measured measured_;
+    const Unit flop_ = column_unit(largest([](const PlanCall &c) { return c.flops; }), "FLOP"),
+               byte_ = column_unit(largest([](const PlanCall &c) { return double(c.bytes); }), "B");
 
     std::string summary() const {
         return fmt::format(
-            "{}, {}{}{}: {} parameters, {:.3f} GFLOP a step{}", model_name(r_),
-            plan_.device == "cpu" ? "" : plan_.device + ", ",
+            "{}, {}{}{}: {} parameters, {} a step{}", model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ",
             s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
             plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers)
             : plan_.parts     ? fmt::format(", in {} parts (forward and backward pass: of one)", plan_.parts)
                               : "",
-            grouped(uint64_t(plan_.parameters())), 1e-9 * step_flops(plan_, s_.accumulate),
+            grouped(uint64_t(plan_.parameters())), flop_words(step_flops(plan_, s_.accumulate)),
             roof_ ? fmt::format("; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s", roof_->peak, roof_->bandwidth)
                   : "");
     }
@@ -193,36 +194,46 @@ private:
         return c.kernel < 0 ? std::vector<int>{int(c.sum)} : plan_.kernels[size_t(c.kernel)].args[argument].extents;
     }
 
+    /// All that the line of a call shows beside its name and its numbers, which are the kernel's.
+    std::string columns(const PlanCall &c) const {
+        std::string text = fmt::format("{} {} {}", c.kernel, dialect(c), c.why);
+        for (const PlanCall::Stage &s : c.stages) text += fmt::format(" {} {}", s.name, placed_words(s));
+        return text;
+    }
+    double largest(double (*of)(const PlanCall &)) const {
+        double most = 0;
+        for (auto &[pass, calls] : plan_.plans)
+            for (const PlanCall &c : calls) most = std::max(most, of(c));
+        return most;
+    }
+
     /// Equal kernels of equal blocks are one line.
     void print_pass(const std::string &pass) const {
-        struct Line {
-            const PlanCall *call;
-            int times;
-        };
-        std::vector<std::pair<std::string, Line>> lines;
+        std::vector<const PlanCall *> calls;
+        std::vector<BlockRow> rows;
         double total = 0;
         for (const PlanCall &c : plan_.plans.at(pass)) {
             total += roof_ ? roof_->seconds(c) : 0;
             if (!chosen(c)) continue;
-            const std::string key = fmt::format("{} {}", c.kernel, without_numbers(c.name));
-            auto at = std::ranges::find(lines, key, &std::pair<std::string, Line>::first);
-            if (at != lines.end() && r_.kernel.empty())
-                at->second.times++;
-            else
-                lines.push_back({key, {&c, 1}});
+            calls.push_back(&c);
+            rows.push_back({c.name, columns(c)});
         }
-        if (lines.empty()) return;
+        if (rows.empty()) return;
         fmt::print("\n{}: {} kernel calls{}\n", pass, plan_.plans.at(pass).size(),
                    launches_ ? fmt::format(", {} launches of compiled kernels", launches_->launches(pass)) : "");
-        fmt::print("  calls    MFLOP       MB   {}loops                kernel\n", roof_ ? "share  bound    " : "");
-        for (auto &[key, l] : lines) {
-            const PlanCall &c = *l.call;
+        fmt::print("  calls {:>8} {:>8}   {}loops                kernel\n", flop_.name, byte_.name,
+                   roof_ ? "share  bound    " : "");
+        std::vector<MergedRow> lines;
+        if (r_.kernel.empty()) lines = merged_rows(rows);
+        for (size_t i = 0; i < rows.size() && !r_.kernel.empty(); i++) lines.push_back({i, rows[i].name});
+        for (const MergedRow &l : lines) {
+            const PlanCall &c = *calls[l.first];
             const std::string limit =
-                roof_ ? fmt::format(" {:6.1f}%  {:7}", 100 * roof_->seconds(c) * l.times / total, roof_->bound(c)) : "";
-            fmt::print("  {:5} {:8.2f} {:8.3f}{}  {:19}  {}\n", l.times, 1e-6 * c.flops, 1e-6 * double(c.bytes), limit,
-                       plan_.loops(c), r_.kernel.empty() ? without_numbers(c.name) : c.name);
+                roof_ ? fmt::format(" {:6.1f}%  {:7}", 100 * roof_->seconds(c) * l.count / total, roof_->bound(c)) : "";
+            fmt::print("  {:5} {:8.2f} {:8.3f}{}  {:19}  {}\n", l.count, c.flops / flop_.size,
+                       double(c.bytes) / byte_.size, limit, plan_.loops(c), l.name);
             if (!c.why.empty()) fmt::print("{:62}{}: {}\n", "", dialect(c), c.why);
-            if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c);
+            if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c, l.count > 1 && l.name != c.name);
             if (!r_.kernel.empty()) print_arguments(c);
             if (c.kernel >= 0 && launches_) fmt::print("{:30}{} sectors of 32 B\n", "", grouped(uint64_t(sectors(c))));
             if (c.kernel >= 0 && launches_)
@@ -231,8 +242,11 @@ private:
         }
     }
 
-    void print_stages(const PlanCall &c) const {
-        for (const std::string &line : stage_lines(c, !r_.kernel.empty())) fmt::print("{:62}{}\n", "", line);
+    /// `of_blocks`: of the calls of several, which are one line. So are equal stages of blocks in one long call.
+    void print_stages(const PlanCall &c, bool of_blocks) const {
+        constexpr size_t most = 12;
+        const bool each = !r_.kernel.empty() || (!of_blocks && c.stages.size() <= most);
+        for (const std::string &line : stage_lines(c, each)) fmt::print("{:62}{}\n", "", line);
     }
 
     void print_arguments(const PlanCall &c) const {
@@ -262,14 +276,16 @@ private:
     }
 
     void print_saved() const {
-        std::map<std::string, std::pair<int, int64_t>> groups;
+        const std::vector<std::pair<std::string, int64_t>> all = saved();
+        std::vector<BlockRow> rows;
         int64_t total = 0;
-        for (auto &[name, bytes] : saved())
-            groups[without_numbers(name)].first++, groups[without_numbers(name)].second += bytes, total += bytes;
+        for (auto &[name, bytes] : all) rows.push_back({name, std::to_string(bytes)}), total += bytes;
         fmt::print("\nsaved for the backward pass: {}\n", human_bytes(uint64_t(total)));
-        for (auto &[name, g] : groups)
-            fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(g.second)), name,
-                       g.first > 1 ? fmt::format("  ({} of them)", g.first) : "");
+        std::vector<MergedRow> merged = merged_rows(rows);
+        std::ranges::stable_sort(merged, {}, &MergedRow::name);
+        for (const MergedRow &m : merged)
+            fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(all[m.first].second * m.count)), m.name,
+                       m.count > 1 ? fmt::format("  ({} of them)", m.count) : "");
         fmt::print("memory of a step: {}{}\n", step_memory_words(),
                    s_.budget ? fmt::format(", --recompute {} allows {}", s_.recompute, human_bytes(s_.budget)) : "");
         fmt::print("memory of a run: {}\n", cryolite::memory_words(plan_, s_));
@@ -285,10 +301,10 @@ private:
         if (!any_frozen()) return;
         const auto &[state, gradients, flops] = plan_.spared;
         fmt::print("frozen: {} of {} parameters; spared: {} of optimizer state, {} of gradients where they are stored, "
-                   "{:.3f} GFLOP of each micro-batch\n",
+                   "{} of each micro-batch\n",
                    grouped(uint64_t(plan_.parameters() - plan_.trained_parameters())),
                    grouped(uint64_t(plan_.parameters())), human_bytes(uint64_t(state)),
-                   human_bytes(uint64_t(gradients)), 1e-9 * flops);
+                   human_bytes(uint64_t(gradients)), flop_words(flops));
     }
 
     std::string step_memory_words() const {
@@ -300,52 +316,6 @@ private:
             if (bytes * 20 >= all)
                 words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
         return fmt::format("{} ({})", human_bytes(uint64_t(all)), words);
-    }
-
-    static std::string layout(const PlanBuffer &b) {
-        return b.layout.panel ? fmt::format("panel({}) of dimension {}", b.layout.panel, b.layout.dim) : "row_major";
-    }
-
-    struct Update {
-        std::string place = "none", why;
-    };
-    /// Where a parameter's gradient and update are, and why: the stages say.
-    Update update_of(const std::string &parameter) const {
-        if (const int b = plan_.find(Role::parameter, parameter); b >= 0 && !plan_.buffers[size_t(b)].frozen.empty())
-            return {"none, it is frozen", plan_.buffers[size_t(b)].frozen};
-        for (auto &[pass, calls] : plan_.plans)
-            for (const PlanCall &c : calls) {
-                const PlanCall::Stage *update = nullptr;
-                bool computes = false;
-                for (const PlanCall::Stage &s : c.stages) {
-                    if (s.name == "next(" + parameter + ")") update = &s;
-                    computes |= s.name == "d(" + parameter + ")";
-                }
-                if (!update) continue;
-                if (c.worker >= 0 && pass == entry::step)
-                    return {plan_.workers > 1 ? "in shards, by workers" : "in shards", update->why};
-                const bool waits = pass == entry::deferred || pass == entry::flush;
-                return {computes              ? "with its gradient"
-                        : waits               ? "forward, at its next use"
-                        : c.stages.size() > 1 ? "with other updates"
-                                              : "separate",
-                        update->why};
-            }
-        return {};
-    }
-
-    static std::string because(const std::string &why) { return why.empty() ? "" : " (" + why + ")"; }
-
-    void print_parameters() const {
-        std::map<std::string, std::pair<int, const PlanBuffer *>> groups;
-        for (const PlanBuffer &b : plan_.buffers)
-            if (b.role == Role::parameter)
-                groups[without_numbers(b.name)].first++, groups[without_numbers(b.name)].second = &b;
-        fmt::print("\nparameters (extents innermost first), their layout and where they are updated:\n");
-        for (auto &[name, g] : groups)
-            fmt::print("  {:28} {:14} {:3}  {:8} {:26} {}{}\n", name, shape_words(g.second->shape), g.first,
-                       g.second->type, layout(*g.second), update_of(g.second->name).place,
-                       because(update_of(g.second->name).why));
     }
 };
 

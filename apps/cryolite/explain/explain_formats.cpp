@@ -1,11 +1,10 @@
 #include "apps/cryolite/explain/explain_formats.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
+#include "apps/cryolite/explain/merged_rows.h"
 #include "bundle/block_names.h"
 
 namespace cryolite {
@@ -21,16 +20,16 @@ json formats_json(const Plan &plan) {
 }
 
 std::string formats_text(const Plan &plan) {
-    std::vector<std::pair<std::string, int>> lines;
+    std::vector<BlockRow> rows;
+    std::vector<std::string> rest;
     for (const json &f : formats_json(plan)) {
-        const std::string name = f["name"], type = f["type"], why = f["why"];
-        const std::string line = fmt::format("  {:28} {:8}  {}", without_numbers(name), type, without_numbers(why));
-        auto at = std::ranges::find(lines, line, &std::pair<std::string, int>::first);
-        if (at == lines.end()) at = lines.insert(lines.end(), {line, 0});
-        at->second++;
+        rest.push_back(fmt::format("{:8}  {}", f["type"].get<std::string>(), f["why"].get<std::string>()));
+        rows.push_back({f["name"], rest.back()});
     }
-    std::string text = lines.empty() ? "" : "\nformats of values and parameters, and what decides them:\n";
-    for (auto &[line, count] : lines) text += fmt::format("{}{}\n", line, count > 1 ? fmt::format(" ({})", count) : "");
+    std::string text = rows.empty() ? "" : "\nformats of values and parameters, and what decides them:\n";
+    for (const MergedRow &m : merged_rows(rows))
+        text += fmt::format("  {:28} {}{}\n", m.name, m.count > 1 ? without_numbers(rest[m.first]) : rest[m.first],
+                            m.count > 1 ? fmt::format(" ({})", m.count) : "");
     return text;
 }
 

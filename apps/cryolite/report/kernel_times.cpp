@@ -21,7 +21,8 @@ std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, i
     for (size_t i = 0; i < calls.size() && i < seconds.size(); i++) {
         const PlanCall &c = *calls[i];
         Line &line = lines[{c.kernel, without_numbers(c.name)}];
-        line.name = without_numbers(c.name), line.loops = plan.loops(c);
+        line.name = line.calls == 0 || line.name == c.name ? c.name : without_numbers(c.name);
+        line.loops = plan.loops(c);
         line.seconds += seconds[i] / double(steps), line.flops += c.flops, line.bytes += double(c.bytes), line.calls++;
         total += seconds[i] / double(steps);
     }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/explain/loops/inner_loops.h"
+#include "apps/cryolite/explain/merged_rows.h"
 #include "apps/cryolite/explain/page/step_pictures.h"
 #include "bundle/block_names.h"
 #include "bundle/entries.h"
@@ -23,6 +24,7 @@ std::string text_in(const json &j, const char *key) { return j.contains(key) ? j
 struct Row {
     KernelLine line;
     const json *call;
+    bool of_blocks = false;  ///< several, whose numbers are left out
 };
 
 std::string key_of(const json &call) {
@@ -66,8 +68,11 @@ private:
                                    c.value("bound", "") == "memory", c.value("seconds", 0.0)},
                                   &c});
             at->line.calls++;
+            at->of_blocks |= at->call->at("name") != c.at("name");
             at->line.share += seconds_ > 0 ? c.value("roof_s", 0.0) / seconds_ : 0;
         }
+        for (Row &r : rows)
+            if (!r.of_blocks) r.line.name = r.call->at("name");
         return rows;
     }
 
@@ -132,8 +137,8 @@ private:
             table += fmt::format(
                 "<tr><td class=\"n\">{}</td><td><code>{}</code>{}</td><td>{}</td><td class=\"n\">{:.2f}</td>"
                 "<td class=\"n\">{:.3f}</td><td class=\"n\">{:.1f}</td>{}</tr>\n",
-                l.calls, svg_text(l.name), stages(*r.call), svg_text(text_in(*r.call, "loops")), 1e-6 * l.flops,
-                1e-6 * l.bytes, l.bytes > 0 ? l.flops / l.bytes : 0, has_roof() ? limit(l, most) : "");
+                l.calls, svg_text(l.name), stages(*r.call, r.of_blocks), svg_text(text_in(*r.call, "loops")),
+                1e-6 * l.flops, 1e-6 * l.bytes, l.bytes > 0 ? l.flops / l.bytes : 0, has_roof() ? limit(l, most) : "");
         }
         return fmt::format(
             "<h2>Operations: {}</h2>\n<p class=\"dim\">{} kernel calls; those of equal blocks are one line. MFLOP and "
@@ -152,16 +157,16 @@ private:
     }
 
     /// What one kernel computes, where each of it is, and why.
-    static std::string stages(const json &call) {
+    static std::string stages(const json &call, bool of_blocks) {
         std::string out;
+        const auto shown = [&](const std::string &text) { return svg_text(of_blocks ? without_numbers(text) : text); };
         const json &list = call.at("stages");
         for (const json &s : list) {
             const std::string where = text_in(s, "placed"), why = text_in(s, "why");
             if (list.size() == 1 && where == "root" && why.empty()) continue;
-            const std::string placed = where == "rematerialised" ? where : "compute_" + without_numbers(where);
-            out += fmt::format("<div class=\"stages\"><code>{}</code>: {}{}</div>",
-                               svg_text(without_numbers(text_in(s, "name"))), svg_text(placed),
-                               why.empty() ? "" : " (" + svg_text(without_numbers(why)) + ")");
+            const std::string placed = where == "rematerialised" ? where : "compute_" + where;
+            out += fmt::format("<div class=\"stages\"><code>{}</code>: {}{}</div>", shown(text_in(s, "name")),
+                               shown(placed), why.empty() ? "" : " (" + shown(why) + ")");
         }
         if (const std::string why = text_in(call, "why"); !why.empty() && why != "the default")
             out +=
@@ -170,22 +175,24 @@ private:
     }
 
     std::string parameters() const {
-        std::vector<std::pair<std::string, std::pair<int, const json *>>> groups;
-        for (const json &p : step_.at("parameters")) {
-            const std::string name = without_numbers(p.at("name").get<std::string>());
-            auto at = std::ranges::find(groups, name, [](const auto &g) { return g.first; });
-            if (at == groups.end()) at = groups.insert(groups.end(), {name, {0, &p}});
-            at->second.first++;
+        const json &all = step_.at("parameters");
+        std::vector<BlockRow> rows;
+        for (const json &p : all) {
+            json columns = p;
+            columns.erase("name");
+            rows.push_back({p.at("name"), columns.dump()});
         }
         std::string table;
-        for (const auto &[name, g] : groups) {
+        for (const MergedRow &m : merged_rows(rows)) {
+            const json &p = all[m.first];
+            const std::string why = text_in(p, "why");
             std::string shape;
-            for (int e : g.second->at("shape")) shape += fmt::format("{}{}", shape.empty() ? "" : " x ", e);
+            for (int e : p.at("shape")) shape += fmt::format("{}{}", shape.empty() ? "" : " x ", e);
             table += fmt::format("<tr><td class=\"n\">{}</td><td><code>{}</code></td><td class=\"n\">{}</td><td>{}</td>"
                                  "<td>{}</td><td>{}</td><td class=\"dim\">{}</td></tr>\n",
-                                 g.first, svg_text(name), shape, svg_text(text_in(*g.second, "type")),
-                                 svg_text(text_in(*g.second, "layout")), svg_text(text_in(*g.second, "update")),
-                                 svg_text(text_in(*g.second, "why")));
+                                 m.count, svg_text(m.name), shape, svg_text(text_in(p, "type")),
+                                 svg_text(text_in(p, "layout")), svg_text(text_in(p, "update")),
+                                 svg_text(m.count > 1 ? without_numbers(why) : why));
         }
         return "<h2>Parameters, and where each is updated</h2>\n<div class=\"scroll\"><table><tr><th class=\"n\">of "
                "them</th><th>parameter</th><th class=\"n\">shape</th><th>type</th><th>layout</th><th>update</th><th>"
