@@ -12,8 +12,8 @@ std::string without_numbers(const std::string &name);
 /// "11" of that name, "1.0" of "stages.1.blocks.0.conv": what stands for its stars.
 std::string block_numbers(const std::string &name);
 
-/// As without numbers, of lines of a schedule, where a star stands for the same characters in all places: none where their names
-/// are of different blocks, or of no block.
+/// Without numbers, of lines of a schedule, where a star stands for the same characters in all places: none where their
+/// names are of different blocks, or of no block.
 std::optional<std::string> line_for_blocks(const std::string &line);
 
 }  // namespace cryolite

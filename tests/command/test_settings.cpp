@@ -298,7 +298,7 @@ TEST_CASE("mistyped words find the nearest flag") {
                                     {"--num-layers", "--layers"},
                                     {"--batch-size", "--batch"},
                                     {"--output_dir", "--out"},
-                                    {"--peak-lr", "--min-lr or --lr"},
+                                    {"--peak-lr", "--lr or --min-lr"},
                                     {"--fp16", "--precision or --finite-check or --loss-scale"}}) {
         CAPTURE(word);
         CHECK(flags_meant(word, flags) == " (did you mean " + meant + "?)");

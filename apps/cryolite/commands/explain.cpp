@@ -282,7 +282,7 @@ private:
         for (auto &[name, bytes] : all) rows.push_back({name, std::to_string(bytes)}), total += bytes;
         fmt::print("\nsaved for the backward pass: {}\n", human_bytes(uint64_t(total)));
         std::vector<MergedRow> merged = merged_rows(rows);
-        std::ranges::stable_sort(merged, {}, &MergedRow::name);
+        std::ranges::stable_sort(merged, {}, [&](const MergedRow &m) { return without_numbers(rows[m.first].name); });
         for (const MergedRow &m : merged)
             fmt::print("  {:10}  {}{}\n", human_bytes(uint64_t(all[m.first].second * m.count)), m.name,
                        m.count > 1 ? fmt::format("  ({} of them)", m.count) : "");

@@ -55,7 +55,7 @@ std::string parameters_text(const Plan &plan) {
         }
     std::string text = "\nparameters (extents innermost first), their layout and where they are updated:\n";
     std::vector<MergedRow> merged = merged_rows(rows);
-    std::ranges::stable_sort(merged, {}, &MergedRow::name);
+    std::ranges::stable_sort(merged, {}, [&](const MergedRow &m) { return without_numbers(rows[m.first].name); });
     for (const MergedRow &m : merged) {
         const auto &[shape, rest] = parts[m.first];
         text +=
