@@ -8,96 +8,17 @@
 
 #include <fmt/ranges.h>
 
-#include "bundle/near_names.h"
 #include "bundle/setting.h"
 #include "dsl/model.h"
+#include "schedules/line_names.h"
 
 namespace cryolite {
 
 namespace {
 
-/// A stage as it is written: "d(h.*.mlp)".
-struct StageText {
-    enum Kind { value, derivative, next, pass, gradients } kind = value;
-    std::string name{};
-    size_t at = 0;  ///< where the name begins
-    int call = 0;   ///< "name[2]": of the second call; 0: of all
-};
-
-/// What the stars of a pattern stand for in a name, each for one character or more that is no dot.
-std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view name) {
-    const size_t star = pattern.find('*');
-    if (star == std::string_view::npos)
-        return pattern == name ? std::optional<std::vector<std::string>>({std::vector<std::string>()}) : std::nullopt;
-    if (name.substr(0, star) != pattern.substr(0, star)) return std::nullopt;
-    const size_t end = std::min(name.find('.', star), name.size());
-    for (size_t to = end; to > star; to--)
-        if (auto rest = match(pattern.substr(star + 1), name.substr(to))) {
-            rest->insert(rest->begin(), std::string(name.substr(star, to - star)));
-            return rest;
-        }
-    return std::nullopt;
-}
-
-/// The names of a model's layers and parameters. Layers that operators make have none that a line could have.
-class Names {
-public:
-    explicit Names(Model &net) {
-        Graph g;
-        const Tensor x = net.input(g), targets = net.targets(g);
-        net.loss(net.forward(x), targets);
-        for (const Graph::Call &call : g.calls()) {
-            if (g.owns(*call.layer)) continue;
-            layers_.emplace_back(call.layer->path, call.layer);
-            for (const Parameter *w : call.layer->parameters()) parameters_.emplace_back(w->path(), w);
-        }
-    }
-
-    struct Found {
-        Stage stage;
-        std::vector<std::string> stars;
-    };
-    /// The stages that a text names, none twice.
-    std::vector<Found> find(const StageText &text) const {
-        if (text.kind == StageText::pass) return {{forward, {}}};
-        if (text.kind == StageText::gradients) return {{{Stage::gradients, nullptr, nullptr}, {}}};
-        std::vector<Found> found;
-        auto add = [&](const auto &list, auto stage_of) {
-            for (const auto &[name, of] : list)
-                if (auto stars = match(text.name, name)) {
-                    Stage stage = stage_of(of);
-                    stage.call = stage.layer ? text.call : 0;
-                    if (std::ranges::find(found, stage, &Found::stage) == found.end()) found.push_back({stage, *stars});
-                }
-        };
-        if (text.kind != StageText::next)
-            add(layers_, [&](const Layer *h) { return text.kind == StageText::value ? Stage(*h) : d(*h); });
-        if (found.empty() && text.kind != StageText::value)
-            add(parameters_,
-                [&](const Parameter *w) { return text.kind == StageText::next ? cryolite::next(*w) : d(*w); });
-        return found;
-    }
-    /// How often the model calls a layer.
-    int calls(const Layer *h) const {
-        return int(std::ranges::count(layers_, h, &std::pair<std::string, const Layer *>::second));
-    }
-    std::string nearest(const StageText &text) const {
-        std::vector<std::string> names;
-        if (text.kind != StageText::next)
-            for (const auto &[name, h] : layers_) names.push_back(name);
-        if (text.kind != StageText::value)
-            for (const auto &[name, w] : parameters_) names.push_back(name);
-        return fmt::format("{}", fmt::join(nearest_names(text.name, names), ", "));
-    }
-
-private:
-    std::vector<std::pair<std::string, const Layer *>> layers_;
-    std::vector<std::pair<std::string, const Parameter *>> parameters_;
-};
-
 class Parser {
 public:
-    Parser(Step &step, const Names &names, const std::string &text, const std::string &called)
+    Parser(Step &step, const LineNames &names, const std::string &text, const std::string &called)
         : step_(step), names_(names), text_(text), called_(called) {}
 
     void run() {
@@ -110,7 +31,7 @@ public:
 
 private:
     Step &step_;
-    const Names &names_;
+    const LineNames &names_;
     const std::string &text_, &called_;
     static constexpr const char *any_line =
         "a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...), s.automatic(), s.clear(), s.clear_loops() or "
@@ -128,6 +49,10 @@ private:
         refuse(at_,
                fmt::format("found {}, expected {}",
                            at_ < text_.size() ? fmt::format("'{}'", text_.substr(at_, end - at_)) : "the end", what));
+    }
+
+    [[noreturn]] void refuse_name(const StageText &s) const {
+        refuse(s.at, fmt::format("the model has no '{}'; {}", s.name, names_.advice(s)));
     }
 
     /// What the line itself refuses is refused by its place.
@@ -204,6 +129,12 @@ private:
     /// "[2]": of a layer's second call.
     void index(StageText &s) {
         if (at_ >= text_.size() || text_[at_] != '[') return;
+        if (const size_t end = text_.find("].", at_); end < text_.find(')', at_)) {  // of C++: blocks[0].up
+            s.name += text_.substr(at_, end + 1 - at_);
+            at_ = end + 1;
+            s.name += word();
+            refuse_name(s);
+        }
         at_++;
         skip();
         const size_t from = at_;
@@ -211,10 +142,10 @@ private:
         if (s.call < 1) at_ = from, expected("the number of a call, from 1");
         need(']');
     }
-    std::vector<Names::Found> found(const StageText &s) const {
-        std::vector<Names::Found> list = names_.find(s);
-        if (list.empty()) refuse(s.at, fmt::format("the model has no '{}'; near it are {}", s.name, names_.nearest(s)));
-        for (const Names::Found &f : list) {
+    std::vector<LineNames::Found> found(const StageText &s) const {
+        std::vector<LineNames::Found> list = names_.find(s);
+        if (list.empty()) refuse_name(s);
+        for (const LineNames::Found &f : list) {
             if (!s.call) break;
             if (!f.stage.layer) refuse(s.at, fmt::format("'{}' is no layer, so it has no call [{}]", s.name, s.call));
             if (const int calls = names_.calls(f.stage.layer); s.call > calls)
@@ -225,9 +156,9 @@ private:
         return list;
     }
     /// The places of stages: each star of the text is what the star at its place stands for in the stage's name.
-    std::vector<Stage> targets(const StageText &text, const std::vector<Names::Found> &stages) const {
+    std::vector<Stage> targets(const StageText &text, const std::vector<LineNames::Found> &stages) const {
         std::vector<Stage> list;
-        for (const Names::Found &f : stages) {
+        for (const LineNames::Found &f : stages) {
             StageText s = text;
             size_t k = 0;
             for (size_t at = s.name.find('*'); at != std::string::npos; at = s.name.find('*', at)) {
@@ -259,7 +190,7 @@ private:
         const size_t at = at_;
         const std::string how = word();
         need('(');
-        const std::vector<Names::Found> stages = found(named);
+        const std::vector<LineNames::Found> stages = found(named);
         const std::vector<Stage> none(stages.size());
         // Once the line is read to its end.
         auto each = [&](const std::vector<Stage> &to, auto &&line) {
@@ -328,7 +259,7 @@ private:
         need(')');
         need(':');
         const bool of_parameter = *form == Form::update || *form == Form::norm;
-        const std::vector<Names::Found> all =
+        const std::vector<LineNames::Found> all =
             found({of_parameter ? StageText::next : StageText::value, pattern, named});
         for (bool first = true;; first = false) {
             skip();
@@ -337,7 +268,7 @@ private:
             if (!first && (name.empty() || !take('='))) return void(at_ = at);
             if (first) need('=');
             const int value = name == "automatic" ? automatic_value() : number("a whole number");
-            for (const Names::Found &f : all)
+            for (const LineNames::Found &f : all)
                 step_.tune({.layer = f.stage.layer,
                             .parameter = f.stage.parameter,
                             .form = *form,
@@ -376,14 +307,14 @@ private:
         }
         need(')');
         need(')');
-        for (const Names::Found &f : found(named)) of_this_line([&] { step_.layout(*f.stage.parameter, l); });
+        for (const LineNames::Found &f : found(named)) of_this_line([&] { step_.layout(*f.stage.parameter, l); });
     }
 };
 
 }  // namespace
 
 void add_lines(Step &step, Model &net, const std::string &text, const std::string &called) {
-    const Names names(net);
+    const LineNames names(net);
     Parser(step, names, text, called).run();
 }
 

@@ -137,6 +137,32 @@ TEST_CASE("lines as text: they replace the program's, and a compiled step obeys 
     }
 }
 
+TEST_CASE("lines as text: names of C++ are answered with those that text has") {
+    const std::string why = "a line of text has the names of checkpoints, without the object 'net' of C++: ",
+                      all = "explain --ir lines prints lines with all names";
+    CHECK(said("s(net.head).compute_root();") == "my.schedule:1:3: the model has no 'net.head'; " + why + "'head'");
+    CHECK(said("s(h.0.act).compute_with(net.h.0.up);") ==
+          "my.schedule:1:25: the model has no 'net.h.0.up'; " + why + "'h.0.up'");
+    CHECK(said("s(d(net.head.W)).compute_at(next(net.head.W));") ==
+          "my.schedule:1:5: the model has no 'net.head.W'; " + why + "'head.weight'");
+    CHECK(said("s.layout(net.head.W, row_major())").ends_with(why + "'head.weight'"));
+    CHECK(said("s(next(net.head.b)).compute_root()").ends_with(why + "'head.bias'"));
+    CHECK(said("s(net.relu).compute_with(net.up)").ends_with(why + "near 'relu' are h.*.act; " + all));
+    CHECK(said("s(net.h.*.up).compute_root()").ends_with(why + "'h.*.up'"));
+    CHECK(said("s(b.act).compute_with(b.up)") ==
+          "my.schedule:1:3: the model has no 'b.act'; a line of text has the names of checkpoints, without the object "
+          "'b' of C++: 'h.*.act'");
+    CHECK(said("s(d(b.up.W)).compute_at(next(b.up.W))").ends_with("'b' of C++: 'h.*.up.weight'"));
+    CHECK(said("s(net.haed).compute_root()").ends_with(why + "near 'haed' are head, loss, h.*.up; " + all));
+    CHECK(
+        said("s(net.blocks[0].relu).compute_root()") ==
+        "my.schedule:1:3: the model has no 'net.blocks[0].relu'; a line of text has the names of checkpoints, without "
+        "the object 'net.blocks[0]' of C++: near 'relu' are h.*.act; " +
+            all);
+    CHECK(said("s(h.0.relu).compute_root()").find("the model has no 'h.0.relu'; near it are h.0.") !=
+          std::string::npos);
+}
+
 TEST_CASE("lines as text: what is no line is refused by line and column") {
     CHECK(said("\n  t(head).compute_root()") ==
           "my.schedule:2:3: found 't', expected a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...), "
