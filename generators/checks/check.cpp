@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "dsl/scores.h"
 #include "generators/checks/gradient_check.h"
 
 namespace cryolite::compiler {
@@ -127,6 +128,7 @@ int check_gradients(Model &model) {
     Tensor x = model.input(g), targets = model.targets(g);
     model.loss(model.forward(x), targets);
     g.check_layers_live();
+    check_scores(model, g, targets.id());
     Distinct distinct;
     int checked = 0, failed = 0;
     for (const Graph::Call &c : g.calls())

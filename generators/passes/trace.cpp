@@ -3,6 +3,7 @@
 
 #include "generators/passes/trace.h"
 
+#include "dsl/scores.h"
 #include "generators/passes/legality.h"
 
 namespace cryolite::compiler {
@@ -203,6 +204,7 @@ StepProgram trace(const Context &cx) {
     g.check_layers_live();
     if (loss.shape().size() != 1) fail("the model's loss has shape {}, expected one number", loss.shape().str());
     check_fed(g, x, t);
+    check_scores(cx.model, g, t.id());
     return program_of(std::move(g), y.id(), loss.id(), cx);
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "dsl/models/gpt.h"
+#include "generators/checks/check.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -57,6 +58,17 @@ struct LocalOnHeap : Small {
     }
 };
 
+/// Returns what its head should have read.
+struct Headless : Small {
+    Linear first{"first", 5, 6};
+    Tensor forward(Tensor x) override { return first(x); }
+};
+struct HeadlessText : TextModel {
+    GeneratorParam<int> width{"width", 8};
+    Embedding token{"token", vocab, width};
+    Relu relu{"relu"};
+    Tensor forward(Tensor x) override { return relu(token(x)); }
+};
 struct VectorLoss : Small {
     Tensor loss(Tensor y, Tensor) override { return y; }
 };
@@ -191,6 +203,21 @@ TEST_CASE("an input that no run fills is named, with what to do") {
                                "layer, as Documents and PaddingMask do, or let it be Graph::constant(...)";
     CHECK(message<Hungry>() == "the model has an input 'scale' [5, 32]," + advice);
     CHECK(message<TwoTargets>() == "the model has an input 'targets' [32]," + advice);
+}
+
+TEST_CASE("a model that returns what its head should read is refused, where it has fewer scores than targets may be") {
+    CHECK(message<HeadlessText>() ==
+          "[relu] made what 'loss' takes for scores, 8 for each row, and the vocabulary has 65 tokens (--vocab): "
+          "forward() "
+          "may have forgotten its head, as head(x) of a Linear head{\"head\", width, vocab}, or token.transposed(x)");
+    CHECK(
+        message<HeadlessText>({{"width", "64"}}).starts_with("[relu] made what 'loss' takes for scores, 64 for each"));
+    CHECK(message<HeadlessText>({{"width", "80"}}) == "");  // a vocabulary may be padded
+    CHECK(message<Headless>() == "[first] made what 'loss' takes for scores, 6 for each row, and there are 10 classes "
+                                 "(--classes): forward() may "
+                                 "have forgotten its head, as head(x) of a Linear head{\"head\", width, classes}");
+    HeadlessText model;
+    CHECK_ERROR(compiler::check_gradients(model), "forward() may have forgotten its head");
 }
 
 TEST_CASE("arguments of a program") {

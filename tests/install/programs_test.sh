@@ -80,9 +80,19 @@ grep -q '"b" + std::to_string(i) + ".x"' warned.cpp && grep -q '{"threads", 2' w
 grep -q "warned.cpp:.*warning: unused variable 'unused'\|warned.cpp:.*warning: unused variable ‘unused’" err ||
     fail "the user's own mistake: $(cat err)"
 grep -q "warned.cpp: the GeneratorParam 'threads' has the name of a flag of cryolite, --threads (threads of each worker): .* rename it, as 'my-threads'" err || fail "a clash of names: $(tail -1 err)"
+# A model without its head has too few scores, which is refused, or enough for a padded vocabulary, which is said.
+sed 's/return token.transposed(norm(x))/return norm(x)/' "$programs/my_model.cpp" > headless.cpp
+grep -q "return norm(x)" headless.cpp || fail "my_model.cpp has another head now"
+headless=(train headless.cpp --data "$text" --layers 1 --heads 2 --context 8 --batch 2 --steps 2 --eval-every 0 --cache "$work/cache" --out headless)
+"$command" "${headless[@]}" --width 32 > out 2> err
+[ $? = 1 ] && grep -q "\[norm\] made what 'loss' takes for scores, 32 for each row, and the vocabulary has 65 tokens (--vocab): " err ||
+    fail "too few scores: $(tail -1 err)"
+"$command" "${headless[@]}" --width 80 > out 2> err || fail "more scores than tokens: $(tail -1 err)"
+grep -q "^warning: the model's output, which \[norm\] makes, has 80 values for each row, and there are 65 tokens in the vocabulary: " err ||
+    fail "more scores than tokens: $(cat err)"
 sed 's/{"layers", 2/{"lr", 2/' "$programs/my_model.cpp" > taken.cpp
 "$command" explain taken.cpp --cache "$work/cache" > out 2> err
-[ $? = 2 ] && grep -q "^cryolite: taken.cpp: the GeneratorParam 'lr' has the name of a flag of cryolite, --lr (learning rate, of the optimizer adamw): " err ||
+[ $? = 2 ] && grep -q "^cryolite: taken.cpp: the GeneratorParam 'lr' has the name of a flag of cryolite, --lr (learning rate after the warm-up, of the optimizer adamw): " err ||
     fail "a parameter called lr: $(tail -1 err)"
 "$command" explain "$programs/my_model.cpp" --no-such-flag --cache "$work/cache" > out 2> err && fail "a flag that is not there is taken"
 : > own.cpp

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bundle/entries.h"
 #include "bundle/plan.h"
 
 namespace cryolite {
@@ -29,6 +30,37 @@ inline std::vector<std::string> schedule_notes(const Plan &plan) {
                                     layer, fmt::join(list, ", "), layer, list[0],
                                     plan.device == "cpu" ? "cpu" : "gpu"));
     return notes;
+}
+
+/// The layer that made the model's output, as the plan names it; empty: it does not say.
+inline std::string maker_of_output(const Plan &plan) {
+    for (const char *pass : {entry::forward, entry::predict}) {
+        const auto at = plan.plans.find(pass);
+        for (const PlanCall &c : at == plan.plans.end() ? std::vector<PlanCall>() : at->second) {
+            bool makes = false;
+            for (size_t i = 0; i < c.args.size(); i++) makes |= c.args[i].buffer == plan.output && plan.writes(c, i);
+            std::string name;  // the last that is no loss: a loss may share its kernel
+            for (const PlanCall::Stage &s : c.stages)
+                if (std::ranges::count(plan.ids, s.name, &PlanIds::loss) == 0) name = s.name;
+            if (makes) return name;
+        }
+    }
+    return "";
+}
+
+/// What is odd about a model that makes another number of scores than there are tokens, or classes: `known` of them, as
+/// the data or the tokenizer say. Fewer are refused with the program's own words where a loss reads them; here it is a
+/// warning, as a vocabulary may be padded. Empty: nothing is odd, or nothing is known.
+inline std::string scores_warning(const Plan &plan, int known, const std::string &things) {
+    if (known <= 0 || plan.output < 0 || plan.buffers[size_t(plan.output)].shape.empty()) return "";
+    const int made = plan.buffers[size_t(plan.output)].shape[0];
+    if (made == known) return "";
+    const std::string maker = maker_of_output(plan);
+    return fmt::format("warning: the model's output{} has {} values for each row, and there are {} {}: {}",
+                       maker.empty() ? "" : fmt::format(", which [{}] makes,", maker), made, known, things,
+                       made > known
+                           ? "that is well where a head is padded on purpose, else forward() has forgotten its head"
+                           : "has forward() forgotten its head?");
 }
 
 }  // namespace cryolite

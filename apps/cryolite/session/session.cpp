@@ -57,6 +57,15 @@ BundleResult compile_bundle(const BundleRequest &wanted, const Request &request,
     return built;
 }
 
+namespace {
+
+std::string odd_scores(const Plan &plan, const TrainSettings &s) {
+    if (s.text) return scores_warning(plan, s.param("vocab", 0), "tokens in the vocabulary");
+    return s.numbers_wanted ? "" : scores_warning(plan, s.param("classes", 0), "classes");
+}
+
+}  // namespace
+
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &request, Progress &progress, bool trains,
                                           const Emit &emit) {
     // Ctrl-C meanwhile ends the compiler first, and what it half wrote is removed.
@@ -101,6 +110,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
     // Whoever only uses a run has read them when it was trained.
     if (trains)
         for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
+    if (trains || request.command == Command::explain)
+        if (const std::string odd = odd_scores(bundle->plan, s); !odd.empty()) progress.say(odd);
     return bundle;
 }
 
