@@ -18,9 +18,10 @@ TEST_CASE("gradients are placed in the update of their own parameter") {
     refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_with(next(c.up.W)); },
             "the update reads each element of the gradient once; the nearest legal line is "
             "s(d(up.weight)).compute_at(next(up.weight))");
-    refused([](Chain &c, Step &s) { s(next(c.up.W)).compute_at(c.up); },
-            "an update is placed by placing its gradient, or at forward; the nearest legal line is "
-            "s(next(up.weight)).compute_root()");
+    refused(
+        [](Chain &c, Step &s) { s(next(c.up.W)).compute_at(c.up); },
+        "an update is placed by placing its gradient, with another update, or at forward; the nearest legal line is "
+        "s(next(up.weight)).compute_root()");
     accepted([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
     accepted([](Chain &c, Step &s) { s(next(c.up.W)).compute_root(); });
 }
