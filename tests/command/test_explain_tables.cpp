@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "apps/cryolite/explain/explain_parameters.h"
-#include "apps/cryolite/explain/merged_rows.h"
+#include "apps/cryolite/explain/tables/explain_parameters.h"
+#include "apps/cryolite/explain/tables/merged_rows.h"
 #include "apps/cryolite/report/units.h"
 #include "bundle/entries.h"
 #include "tests/runtime/scratch.h"

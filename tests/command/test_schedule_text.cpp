@@ -160,7 +160,8 @@ TEST_CASE("the whole schedule: updates that share a kernel on a GPU") {
 }
 
 TEST_CASE("the whole schedule: of a program without lines, those that were chosen") {
-    CHECK(has(check_pasted("vision", small_resnet), "s(relu).compute_with(bn1.rescaled).where_legal();  // automatic: legal"));
+    CHECK(has(check_pasted("vision", small_resnet),
+              "s(relu).compute_with(bn1.rescaled).where_legal();  // automatic: legal"));
 }
 
 TEST_CASE("the whole schedule: what a budget rematerialises, and what no line can say of it") {

@@ -109,25 +109,26 @@ TEST_CASE(
 TEST_CASE("automatic lines: a residual network, the same every time, and as text that can be pasted") {
     const Made chosen = make<Vision>(resnet, choose<Vision>);
     const std::string expected = where_legal({
-        "s(d(relu)).compute_at(d(bn1))",
-        "s(d(layer1.0.relu1)).compute_at(d(layer1.0.bn1))",
-        "s(d(layer1.0.relu2)).compute_at(d(layer1.0.bn2))",
-        "s(layer1.0.relu2).compute_with(layer1.0.bn2)",
-        "s(layer1.0.relu1).compute_with(layer1.0.bn1)",
-        "s(relu).compute_with(bn1)",
-        "s(d(layer2.0.relu1)).compute_at(d(layer2.0.bn1))",
-        "s(d(layer2.0.relu2)).compute_at(d(layer2.0.downsample.1))",
-        "s(layer2.0.relu2).compute_with(layer2.0.downsample.1)",
-        "s(layer2.0.relu1).compute_with(layer2.0.bn1)",
-        "s(d(layer3.0.relu1)).compute_at(d(layer3.0.bn1))",
-        "s(d(layer3.0.relu2)).compute_at(d(layer3.0.downsample.1))",
-        "s(layer3.0.relu2).compute_with(layer3.0.downsample.1)",
-        "s(layer3.0.relu1).compute_with(layer3.0.bn1)",
+        "s(d(relu)).compute_at(d(bn1.rescaled))",
+        "s(d(layer1.0.relu1)).compute_at(d(layer1.0.bn1.rescaled))",
+        "s(d(layer1.0.relu2)).compute_at(d(layer1.0.bn2.rescaled))",
+        "s(layer1.0.relu2).compute_with(layer1.0.bn2.rescaled)",
+        "s(layer1.0.relu1).compute_with(layer1.0.bn1.rescaled)",
+        "s(relu).compute_with(bn1.rescaled)",
+        "s(d(layer2.0.relu1)).compute_at(d(layer2.0.bn1.rescaled))",
+        "s(d(layer2.0.relu2)).compute_at(d(layer2.0.downsample.1.rescaled))",
+        "s(layer2.0.relu2).compute_with(layer2.0.bn2.rescaled)",
+        "s(layer2.0.relu1).compute_with(layer2.0.bn1.rescaled)",
+        "s(d(layer3.0.relu1)).compute_at(d(layer3.0.bn1.rescaled))",
+        "s(d(layer3.0.relu2)).compute_at(d(layer3.0.downsample.1.rescaled))",
+        "s(layer3.0.relu2).compute_with(layer3.0.bn2.rescaled)",
+        "s(layer3.0.relu1).compute_with(layer3.0.bn1.rescaled)",
     });
     CHECK(chosen.lines == expected);
     CHECK(make<Vision>(resnet, choose<Vision>).lines == expected);
-    CHECK(chosen.text.find("s(relu).compute_with(bn1).where_legal();  // automatic: legal, by 'relu', saves ") !=
-          std::string::npos);
+    CHECK(
+        chosen.text.find("s(relu).compute_with(bn1.rescaled).where_legal();  // automatic: legal, by 'relu', saves ") !=
+        std::string::npos);
     const Made pasted = make<Vision>(resnet, [&](Vision &net, Step &s) { add_lines(s, net, chosen.text, "pasted"); });
     CHECK(pasted.lines == expected);
     CHECK(pasted.keys == chosen.keys);

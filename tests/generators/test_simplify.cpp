@@ -101,7 +101,8 @@ TEST_CASE("simplify: layers of other parameters, on other values, or that only l
 
 TEST_CASE("simplify: what draws at random, or has a state, is called as often as it is written") {
     CHECK(kinds([](Net &n, Tensor x) { return n.drop(x) + n.drop(x); }) == "Dropout Dropout Add");
-    CHECK(kinds([](Net &n, Tensor x) { return n.norm(x) + n.norm(x); }) == "BatchNorm RescaledChannels BatchNorm RescaledChannels Add");
+    CHECK(kinds([](Net &n, Tensor x) { return n.norm(x) + n.norm(x); }) ==
+          "BatchNorm RescaledChannels BatchNorm RescaledChannels Add");
     CHECK(kinds([](Net &n, Tensor x) { return n.relu(n.drop(x)) + n.relu(n.drop(x)); }) ==
           "Dropout Relu Dropout Relu Add");
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A step of the CPU or of OpenCL as one for the device cuda against the recording driver: its kernels are functions of the
-// host, and its plan is changed to be the GPU's.
+// A step of the CPU or of OpenCL as one for the device cuda against the recording driver: its kernels are functions of
+// the host, and its plan is changed to be the GPU's.
 
 #include <cstring>
 #include <deque>
@@ -110,8 +110,8 @@ inline OnRecorder on_recorder(const fs::path &from, const fs::path &to, const Pr
     return result;
 }
 
-/// The same with the products of the CPU's plan, where cuBLASLt has them and they are asked for; `factors`, where given,
-/// are what it multiplies instead of the plan's.
+/// The same with the products of the CPU's plan, where cuBLASLt has them and they are asked for; `factors`, where
+/// given, are what it multiplies instead of the plan's.
 inline OnRecorder on_recorder(const fs::path &from, const fs::path &to, bool with_products = true,
                               const std::string &factors = "") {
     const Plan plan = load_plan(from / "plan.json");

@@ -9,7 +9,7 @@ class ViewsCase {
     static constexpr int columns = 35, classes = 3;
 
 public:
-    /// `on`: a device; "recorder": CUDA with the CPU's kernels in place of PTX, which UseRecorder has to be in place for.
+    /// `on`: a device; "recorder": CUDA with the CPU's kernels in place of PTX, for which UseRecorder is needed.
     /// Of the slices two begin after 128 rows where there are more, else after 16.
     explicit ViewsCase(int kind, const std::string &flags = "", int workers = 1, const std::string &on = "cpu",
                        int rows = 29)

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/cryolite/explain/merged_rows.h"
+#include "apps/cryolite/explain/tables/merged_rows.h"
 #include "bundle/block_names.h"
 
 namespace cryolite {

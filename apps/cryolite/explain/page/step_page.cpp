@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/explain/loops/inner_loops.h"
-#include "apps/cryolite/explain/merged_rows.h"
+#include "apps/cryolite/explain/tables/merged_rows.h"
 #include "apps/cryolite/explain/page/step_pictures.h"
 #include "bundle/block_names.h"
 #include "bundle/entries.h"

@@ -1,4 +1,4 @@
-#include "apps/cryolite/explain/explain_groups.h"
+#include "apps/cryolite/explain/tables/explain_groups.h"
 
 #include <fmt/ranges.h>
 

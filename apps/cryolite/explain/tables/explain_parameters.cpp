@@ -1,10 +1,10 @@
-#include "apps/cryolite/explain/explain_parameters.h"
+#include "apps/cryolite/explain/tables/explain_parameters.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "apps/cryolite/explain/merged_rows.h"
+#include "apps/cryolite/explain/tables/merged_rows.h"
 #include "bundle/block_names.h"
 #include "bundle/entries.h"
 

@@ -1,4 +1,4 @@
-#include "apps/cryolite/explain/stage_words.h"
+#include "apps/cryolite/explain/tables/stage_words.h"
 
 #include <algorithm>
 

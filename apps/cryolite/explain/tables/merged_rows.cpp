@@ -1,4 +1,4 @@
-#include "apps/cryolite/explain/merged_rows.h"
+#include "apps/cryolite/explain/tables/merged_rows.h"
 
 #include <fmt/ranges.h>
 
