@@ -6,6 +6,7 @@
 //   s(d(net.gelu)).compute_at(d(net.up));     // the same, of adjoints
 //   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only in the update
 //   s(next(net.up.W)).compute_at(forward);      // updated at its next use
+//   s(next(net.norm.b)).compute_with(next(net.norm.g));  // both updates in one kernel
 //   s(net.head).compute_at(net.criterion);      // block of rows by block of rows, to and fro: logits never exist whole
 //   s(net.gelu).store_at(forward);              // rematerialised by the backward pass
 //   s.budget(2e9);                              // rematerialises until the step fits into so many bytes
