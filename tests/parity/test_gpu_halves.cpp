@@ -1,6 +1,6 @@
 // Whole steps in bf16 and fp16 whose products are cuBLASLt's, on the device cuda against doubles of the driver and of
-// the library. Products are those that the compiler makes for the GPU. All other kernels are those of OpenCL, which
-// have the GPU's formats, on PoCL. The same step with Halide's products on OpenCL says what losses have to be.
+// the library. Products are those that the compiler makes for the GPU. All other kernels are OpenCL's, which have the
+// GPU's formats, on PoCL. The same step with Halide's products on OpenCL says what losses have to be.
 
 #include "tests/cuda/use_cublaslt_recorder.h"
 #include "tests/parity/on_recorder.h"

@@ -9,8 +9,8 @@ class ViewsCase {
     static constexpr int columns = 35, classes = 3;
 
 public:
-    /// `on`: a device; "recorder": CUDA with the CPU's kernels in place of PTX, for which UseRecorder is needed.
-    /// Of the slices two begin after 128 rows where there are more, else after 16.
+    /// `on`: a device; "recorder": CUDA with the CPU's kernels in place of PTX, which UseRecorder has to be in place
+    /// for. The second part of a slice begins after 128 rows where there are more, else after 16.
     explicit ViewsCase(int kind, const std::string &flags = "", int workers = 1, const std::string &on = "cpu",
                        int rows = 29)
         : rows(rows), bundle(open(kind, flags, workers, on)),
