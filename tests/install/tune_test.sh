@@ -48,14 +48,14 @@ grep -q "tuned:1:7: the model has no 'h.7.up'" err || fail "a line of an older v
 echo 's(d(h.*.mlp.c_fc.weight)).compute_root();' > stored.schedule
 echo 's(d(h.*.mlp.c_fc.weight)).compute_at(next(h.*.mlp.c_fc.weight));' > fused.schedule
 timeout 100 "$command" explain gpt "${model[@]}" --clip 0 --diff stored.schedule fused.schedule > out 2> err || fail "--diff: $(cat err)"
+grep -q 'next(h.\*.mlp.c_fc.weight)' out && grep -q 'the whole step$' out || fail "what a line buys: $(cat out)"
+grep -q '^[1-9][0-9]* of [0-9]* calls have a time that was measured' out || fail "the search's times are not taken: $(cat out)"
 "$command" explain --diff stored.schedule fused.schedule gpt "${model[@]}" --clip 0 2> err | grep -q 'the whole step$' || fail "--diff before the app: $(cat err)"
 for files in "" stored.schedule; do
     "$command" explain gpt --diff $files > out 2> err
     [ $? = 2 ] && grep -qF -- "--diff compares two files of lines and was given ${files:+one, }${files:-none}: " err || fail "--diff $files: $(cat err)"
 done
 "$command" explain --help | grep -q -- "--diff A B  *what the lines in file B change" || fail "explain --help does not say what --diff takes"
-grep -q 'next(h.\*.mlp.c_fc.weight)' out && grep -q 'the whole step$' out || fail "what a line buys: $(cat out)"
-grep -q '^[1-9][0-9]* of [0-9]* calls have a time that was measured' out || fail "the search's times are not taken: $(cat out)"
 
 if command -v llvm-mca-19 > /dev/null; then # inner loops are read where they are compiled, whether they were timed or not
     echo 'loops(h.*.mlp.c_fc, forward): columns=16 rows=2;' > narrow.schedule

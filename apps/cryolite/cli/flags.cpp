@@ -158,7 +158,8 @@ public:
                             "what the lines in file B change beside those in file A, both as of --schedule, by kernel; "
                             "nothing is compiled")
                 ->type_name("A B")
-                ->expected(0, 2);  // another number is refused in words of our own
+                ->expected(0, 2)  // fewer are refused in words of our own
+                ->allow_extra_args(false);
             app_.add_option("--html", html_, "a page of the step with pictures, which a browser opens")
                 ->type_name("FILE");
         }
