@@ -36,7 +36,8 @@ inline std::vector<std::string> schedule_notes(const Plan &plan) {
 inline std::string maker_of_output(const Plan &plan) {
     for (const char *pass : {entry::forward, entry::predict}) {
         const auto at = plan.plans.find(pass);
-        for (const PlanCall &c : at == plan.plans.end() ? std::vector<PlanCall>() : at->second) {
+        if (at == plan.plans.end()) continue;
+        for (const PlanCall &c : at->second) {
             bool makes = false;
             for (size_t i = 0; i < c.args.size(); i++) makes |= c.args[i].buffer == plan.output && plan.writes(c, i);
             std::string name;  // the last that is no loss: a loss may share its kernel
