@@ -48,8 +48,10 @@ struct Gelu : Pointwise {
 private:
     static constexpr double scale = 0.7978845608028654, cubic = 0.044715;
     static Expr number(const Expr &like, double v) { return cast(like.type(), Expr(v)); }
+    /// Halide's exp of more than 2^31 log 2 is 0, not infinite, which -2u would reach below -2753 as x^3 grows.
     static Expr gate(const Expr &x) {
-        return 1 / (1 + exp(number(x, -2 * scale) * x * (1 + number(x, cubic) * x * x)));
+        const Expr minus_2u = number(x, -2 * scale) * x * (1 + number(x, cubic) * x * x);
+        return 1 / (1 + exp(min(minus_2u, number(x, 1000))));
     }
 };
 

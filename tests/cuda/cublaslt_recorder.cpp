@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "tests/support/gelu.h"
 #include "tests/cuda/number_formats.h"
 #include "tests/cuda/recorder.h"
 
@@ -132,14 +133,13 @@ struct Product {
         if (beta != 0) x += beta * c().get(i, m, n);
         if (e & biased) x += load(bias(), i * product.get(10, 0) + m, of_d.type);
         const int64_t at = i * product.get(13, 0) + m + n * product.get(12, 0);
-        const auto inner = [](float v) { return 0.7978845608f * (v + 0.044715f * v * v * v); };
         if (e & d_gelu) {
-            const float v = load(argument(), at, of_d.type), t = std::tanh(inner(v));
-            x *= 0.5f * (1 + t) + 0.5f * v * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * v * v);
+            const float v = load(argument(), at, of_d.type);
+            x *= gelu_tanh_slope(v, tanh_of_gelu(v));
         } else if (e & keeps) {
             store(argument(), at, of_d.type, x);
         }
-        if (e & gelu) x = 0.5f * x * (1 + std::tanh(inner(x)));
+        if (e & gelu) x = gelu_tanh(x, tanh_of_gelu(x));
         if (e & relu) x = std::max(x, 0.0f);
         store(at_d, i * of_d.apart() + m + n * of_d.stride, of_d.type, x);
     }

@@ -52,7 +52,7 @@ for folder in command speed; do
         tests/command/ tests/support/slow.h tests/support/html_elements.h
 done
 only tests/faults tests/faults/
-only tests/cuda tests/cuda/
+only tests/cuda tests/cuda/ tests/support/gelu.h
 only tests/fuzz bundle/ runtime/ apps/cryolite/ tests/fuzz/
 only tests/programs generators/cryolite.h tests/support/curves.h
 
