@@ -28,6 +28,9 @@ void sums_of_normalised_rows(Group &g, const Machine &m);
 /// n() += g(i)^2.
 void squared_norm(Group &g, const Machine &m);
 
+/// n() += (a_m . a_n) (b_m . b_n) over all rows: a block has some rows m, its threads the rows n. No product is stored.
+void ghost_norm(Group &g, const Machine &m);
+
 /// What works on single elements: updates, activations.
 void pointwise(Group &g, const Machine &m);
 

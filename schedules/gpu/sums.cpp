@@ -105,4 +105,53 @@ void squared_norm(Group &g, const Machine &) {
     finish(g, u, placed);
 }
 
+namespace {
+
+/// The most threads, up to so many, that share so many terms evenly.
+int threads_for(int terms, int most) {
+    int n = std::min(terms, most);
+    while (terms % n) n--;
+    return n;
+}
+
+}  // namespace
+
+// Threads share the rows n evenly: beyond the last one Halide would read an array's end, as a condition of the loop makes
+// it drop the bound of the index.
+void ghost_norm(Group &g, const Machine &m) {
+    constexpr int warp = 32;
+    Func partial = g.func("partial"), norm = g.anchor;
+    if (partial.rvars().size() != 2) return plain_loops(g, m);
+    int rows = reduction_extent(partial, 1);
+    if (threads_for(rows, 256) < std::min(rows, warp)) return plain_loops(g, m);
+    Placed placed = {partial.name()};
+    const Var b = partial.args()[0], u = g.out.args()[0];
+    Func parts = partial.in();
+    parts.compute_root().gpu_blocks(b);
+    partial.compute_at(parts, b);
+    RVar n = partial.rvars()[1];
+    for (const int most : {256, 16}) {
+        const int lanes = threads_for(rows, most);
+        RVar lane("lane_of_" + std::to_string(most));
+        Var part_lane("part_lane");
+        partial.update().split(n, n, lane, lanes, TailStrategy::GuardWithIf);
+        Func part = partial.update().rfactor(lane, part_lane);
+        part.compute_at(parts, b).gpu_threads(part_lane);
+        part.update().gpu_threads(part_lane);
+        placed.insert(part.name());
+        n = lane, rows = lanes;
+    }
+    // A thread multiplies two rows where it adds their product.
+    for (const char *name : {"first", "second"})
+        if (Func f = g.func(name); f.has_update_definition()) {
+            for (const Func &reader : g.funcs())
+                if (Internal::find_direct_calls(reader.function()).count(f.name()))
+                    f.compute_at(reader, reader.rvars()[0]);
+            placed.insert(f.name());
+        }
+    g.out.gpu_blocks(u);
+    along_block(norm, LoopLevel(g.out, u), placed);
+    finish(g, u, placed);
+}
+
 }  // namespace cryolite::gpu

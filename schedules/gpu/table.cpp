@@ -49,7 +49,7 @@ const LoopTable &loop_table() {
                  {"BatchNorm", {"gpu sums", plain_loops}},
                  {"RMSNorm", {"gpu sums", sums_of_normalised_rows}},
                  {"Embedding", {"gpu scatter", plain_loops}}},
-        .ghost_norm = {"gpu ghost_norm", plain_loops},
+        .ghost_norm = {"gpu ghost_norm", ghost_norm},
         .squared_norm = {"gpu squared_norm", squared_norm},
         .pointwise = {"gpu pointwise", pointwise},
         .rowwise = {"gpu rowwise", rowwise},

@@ -6,7 +6,7 @@
 
 tiny=(--layers 1 --heads 2 --width 12 --context 7 --batch 3)
 clean gpt gpt "${tiny[@]}" --clip 1 --dropout 0.1
-clean bf16 gpt "${tiny[@]}" --clip 1 --precision bf16
+clean bf16 gpt "${tiny[@]}" --clip 1 --precision bf16 --update backward
 clean fp16 gpt "${tiny[@]}" --precision fp16
 clean digits digits --batch 5
 exit $((failures > 0))
