@@ -116,8 +116,8 @@ int threads_for(int terms, int most) {
 
 }  // namespace
 
-// Threads share the rows n evenly: beyond the last one Halide would read an array's end, as a condition of the loop makes
-// it drop the bound of the index.
+// Threads share the rows n evenly: with a condition around the last ones Halide drops the bound of the index, and would
+// read past the array.
 void ghost_norm(Group &g, const Machine &m) {
     constexpr int warp = 32;
     Func partial = g.func("partial"), norm = g.anchor;
