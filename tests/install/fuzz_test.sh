@@ -15,7 +15,9 @@ fuzz --case "$(cat case)" --tolerance 1e-6 --shrinks 0 --json
 grep -q '^{.*"event":"finding"' out && grep -q '^{.*"event":"fuzzed".*"findings":1' out && ! grep -qv '^{' out ||
     fail "not JSON lines alone: $(cat out)"
 fuzz --case "$(cat case)" || fail "and it does not agree without that tolerance: $(tail -3 out)"
-timeout 300 "$command" explain found.cpp --cache "$work/cache" > out 2> err || fail "the program is none: $(tail -5 err)"
+# Its head has scores for 32 tokens: a text of as many.
+for _ in {1..400}; do printf 'abcdefghijklmnopqrstuvwxyz012345'; done > text
+timeout 300 "$command" explain found.cpp --data text --cache "$work/cache" > out 2> err || fail "the program is none: $(tail -5 err)"
 
 for wrong in '--case nonsense=1:a case has no' '--case examples=3~workers=2:3 examples' '--for long:a time from'; do
     set -- ${wrong%%:*}
