@@ -8,6 +8,7 @@
 
 #include "bundle/block_names.h"
 #include "bundle/near_names.h"
+#include "dsl/traced_model.h"
 
 namespace cryolite {
 
@@ -50,11 +51,9 @@ void add_once(std::vector<std::string> &list, const std::string &name) {
 }  // namespace
 
 LineNames::LineNames(Model &net) {
-    Graph g;
-    const Tensor x = net.input(g), targets = net.targets(g);
-    net.loss(net.forward(x), targets);
-    for (const Graph::Call &call : g.calls()) {
-        if (g.owns(*call.layer)) continue;
+    const TracedModel m = traced(net);
+    for (const Graph::Call &call : m.graph.calls()) {
+        if (m.graph.owns(*call.layer)) continue;
         layers_.emplace_back(call.layer->path, call.layer);
         for (const Parameter *w : call.layer->parameters()) parameters_.emplace_back(w->path(), w);
     }

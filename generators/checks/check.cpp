@@ -3,6 +3,7 @@
 #include <set>
 
 #include "dsl/scores.h"
+#include "dsl/traced_model.h"
 #include "generators/checks/gradient_check.h"
 
 namespace cryolite::compiler {
@@ -124,11 +125,9 @@ bool check_call(const Graph::Call &c, const LayerTester &tester) {
 }  // namespace
 
 int check_gradients(Model &model) {
-    Graph g;
-    Tensor x = model.input(g), targets = model.targets(g);
-    model.loss(model.forward(x), targets);
-    g.check_layers_live();
-    check_scores(model, g, targets.id());
+    const TracedModel traced_model = traced(model);
+    const Graph &g = traced_model.graph;
+    check_scores(model, g, traced_model.targets);
     Distinct distinct;
     int checked = 0, failed = 0;
     for (const Graph::Call &c : g.calls())

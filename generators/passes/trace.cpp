@@ -4,6 +4,7 @@
 #include "generators/passes/trace.h"
 
 #include "dsl/scores.h"
+#include "dsl/traced_model.h"
 #include "generators/passes/legality.h"
 
 namespace cryolite::compiler {
@@ -198,14 +199,12 @@ void check_fed(const Graph &g, const Tensor &x, const Tensor &targets) {
 }
 
 StepProgram trace(const Context &cx) {
-    Graph g;
-    Tensor x = cx.model.input(g), t = cx.model.targets(g);
-    Tensor y = cx.model.forward(x), loss = cx.model.loss(y, t);
-    g.check_layers_live();
-    if (loss.shape().size() != 1) fail("the model's loss has shape {}, expected one number", loss.shape().str());
-    check_fed(g, x, t);
-    check_scores(cx.model, g, t.id());
-    return program_of(std::move(g), y.id(), loss.id(), cx);
+    TracedModel m = traced(cx.model);
+    const Shape &loss = m.graph.values()[size_t(m.loss)].shape;
+    if (loss.size() != 1) fail("the model's loss has shape {}, expected one number", loss.str());
+    check_fed(m.graph, m.graph.tensor(m.input), m.graph.tensor(m.targets));
+    check_scores(cx.model, m.graph, m.targets);
+    return program_of(std::move(m.graph), m.output, m.loss, cx);
 }
 
 StepProgram program_of(Graph graph, int output, int loss, const Context &cx) {

@@ -26,6 +26,14 @@ struct Blocks : Classifier {
     }
 };
 
+/// Calls a layer that is gone when the lines are read.
+struct Forgetful : Blocks {
+    Tensor forward(Tensor x) override {
+        const auto between = std::make_unique<Linear>("between", 5, 5);
+        return head((*between)(x));
+    }
+};
+
 std::vector<std::string> text_of(const Step &s) {
     std::vector<std::string> lines;
     for (const auto &[stage, placement] : s.placements) lines.push_back("s(" + stage.str() + ")" + placement.line());
@@ -161,6 +169,15 @@ TEST_CASE("lines as text: names of C++ are answered with those that text has") {
             all);
     CHECK(said("s(h.0.relu).compute_root()").find("the model has no 'h.0.relu'; near it are h.0.") !=
           std::string::npos);
+}
+
+TEST_CASE("lines as text: of a model that calls a layer that is gone, the layer is named") {
+    Arguments::current() = {{{"batch", "3"}}, {}};
+    Forgetful net;
+    Step step(Machine::of(test_target()));
+    CHECK(error_of([&] {
+              add_lines(step, net, "s(head).compute_root()", "my.schedule");
+          }).starts_with("[between] is gone before the step is built"));
 }
 
 TEST_CASE("lines as text: what is no line is refused by line and column") {
