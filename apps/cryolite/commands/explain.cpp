@@ -97,14 +97,16 @@ public:
         for (const PlanGroup &g : plan_.groups) j["groups"].push_back(group_json(plan_, g));
         j["parameters"] = json::array();
         for (const PlanBuffer &b : plan_.buffers)
-            if (b.role == Role::parameter)
+            if (b.role == Role::parameter) {
+                const ParameterUpdate update = update_of(plan_, b.name);
                 j["parameters"].push_back({{"name", b.name},
                                            {"shape", b.shape},
                                            {"bytes", b.bytes},
                                            {"type", b.type},
                                            {"layout", layout_words(b)},
-                                           {"update", update_of(plan_, b.name).place},
-                                           {"why", update_of(plan_, b.name).why}});
+                                           {"update", update.place},
+                                           {"why", update.why}});
+            }
         return j;
     }
 
@@ -197,7 +199,7 @@ private:
     /// All that the line of a call shows beside its name and its numbers, which are the kernel's.
     std::string columns(const PlanCall &c) const {
         std::string text = fmt::format("{} {} {}", c.kernel, dialect(c), c.why);
-        for (const PlanCall::Stage &s : c.stages) text += fmt::format(" {} {}", s.name, placed_words(s));
+        for (const PlanCall::Stage &s : c.stages) text += fmt::format(" {} {}", s.name, placed_words(s.placed));
         return text;
     }
     double largest(double (*of)(const PlanCall &)) const {

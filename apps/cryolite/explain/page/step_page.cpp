@@ -6,6 +6,7 @@
 
 #include "apps/cryolite/explain/loops/inner_loops.h"
 #include "apps/cryolite/explain/tables/merged_rows.h"
+#include "apps/cryolite/explain/tables/stage_words.h"
 #include "apps/cryolite/explain/page/step_pictures.h"
 #include "bundle/block_names.h"
 #include "bundle/entries.h"
@@ -164,9 +165,8 @@ private:
         for (const json &s : list) {
             const std::string where = text_in(s, "placed"), why = text_in(s, "why");
             if (list.size() == 1 && where == "root" && why.empty()) continue;
-            const std::string placed = where == "rematerialised" ? where : "compute_" + where;
             out += fmt::format("<div class=\"stages\"><code>{}</code>: {}{}</div>", shown(text_in(s, "name")),
-                               shown(placed), why.empty() ? "" : " (" + shown(why) + ")");
+                               shown(placed_words(where)), why.empty() ? "" : " (" + shown(why) + ")");
         }
         if (const std::string why = text_in(call, "why"); !why.empty() && why != "the default")
             out +=
