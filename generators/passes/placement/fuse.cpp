@@ -115,15 +115,14 @@ private:
     /// An adjoint to which a pointwise layer adds, in the kernel of the other layer that read the same value.
     void fuse_addends(OpId s, const ir::InputGrad &g) {
         if (p.layer(g.call).product) return;  // who else may compute products adds what is stored
-        for (const ValueId v : std::vector(g.addends))
+        for (const ValueId v : g.addends)
             if (const OpId maker = only_for(v); maker && see_alike(maker, s)) fuse_unstored(maker, s);
     }
     /// The pointwise operation that makes a value, alone in its kernel, where one operation of this pass reads that.
     OpId only_for(ValueId v) const {
         const OpId maker = p.base(v) == v ? e.writer(v) : OpId();
-        const bool alone = maker && p.nature(p.ops[maker]) == Nature::pointwise && e.mates(maker).size() == 1 &&
-                           ir::call_of(p.ops[maker]) && !ir::is<ir::AddAdjoints>(p.ops[maker]);
-        if (maker && std::ranges::count(alone_by_line, maker)) return {};
+        const bool alone = maker && ir::call_of(p.ops[maker]) && p.nature(p.ops[maker]) == Nature::pointwise &&
+                           e.mates(maker).size() == 1 && !std::ranges::count(alone_by_line, maker);
         return alone && !p.is_result(v) && e.readers(v).size() == 1 && !later_reader(v) ? maker : OpId();
     }
     ir::Kernel both(OpId s, OpId t) const {
