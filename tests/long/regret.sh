@@ -26,7 +26,7 @@ search() { # search MINUTES FILE: goes on with the search of the step, and write
     echo "# $name: ${model[*]##*/}, a search of $3 minutes" > "$2"
     cat out >> "$2"
 }
-median() { # of one command's steps, in ms
+median() { # of one command's steps, in seconds
     timeout 600 "$command" bench "${model[@]}" --cache "$cache" --steps 80 --json "$@" 2> err \
         | sed -n 's/.*"median_s":\([0-9.e-]*\).*/\1/p'
 }

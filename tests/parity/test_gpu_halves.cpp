@@ -2,8 +2,7 @@
 // the library. Products are those that the compiler makes for the GPU. All other kernels are OpenCL's, which have the
 // GPU's formats, on PoCL. The same step with Halide's products on OpenCL says what losses have to be.
 
-#include "tests/cuda/use_cublaslt_recorder.h"
-#include "tests/parity/on_recorder.h"
+#include "tests/parity/on_doubles.h"
 #include "tests/parity/opencl.h"
 
 namespace cryolite::test {
@@ -88,17 +87,13 @@ std::vector<Found> products_of(const Plan &cuda) {
 std::set<std::string> check_training(const json &args, const std::string &flags, double tolerance) {
     CAPTURE(args.dump());
     CAPTURE(flags);
-    UseRecorder cuda;
-    UseCublasLtRecorder lt;
-    Scratch folder;
-    const int accumulate = args.value("accumulate", 1);
-    const double clip = args.value("clip", 0.0);
-    const std::shared_ptr<Bundle> opencl = compile_gpt(args, flags + " --device opencl", folder / "opencl");
-    const Course expected = train(opencl, accumulate, clip, "opencl");
+    OnDoubles on(args);
+    const std::shared_ptr<Bundle> opencl = compile_gpt(args, flags + " --device opencl", on.folder / "opencl");
+    const Course expected = train(opencl, on.accumulate, on.clip, "opencl");
     const std::vector<Found> products =
-        products_of(compile_gpt(args, flags + " --device cuda --dialect cublaslt", folder / "products")->plan);
+        products_of(compile_gpt(args, flags + " --device cuda --dialect cublaslt", on.folder / "products")->plan);
     size_t taken = 0;
-    OnRecorder made = on_recorder(folder / "opencl", folder / "cuda", [&](int kernel) -> std::optional<Product> {
+    OnRecorder made = on_recorder(on.folder / "opencl", on.folder / "cuda", [&](int kernel) -> std::optional<Product> {
         std::optional<Product> product;
         for (const auto &[entry, calls] : opencl->plan.plans)
             for (const PlanCall &c : calls)
@@ -109,9 +104,8 @@ std::set<std::string> check_training(const json &args, const std::string &flags,
     });
     CHECK(taken == products.size());
     CHECK(taken > 10);
-    const Course got = train(made.bundle, accumulate, clip, "cuda");
-    for (const std::string &wrong : lt.recorder.wrong) CHECK(wrong == "");
-    CHECK(cuda.recorder.count("cuGraphLaunch") > 0);
+    const Course got = train(made.bundle, on.accumulate, on.clip, "cuda");
+    on.check_calls();
     REQUIRE(got.losses.size() == expected.losses.size());
     double worst = 0;
     for (size_t s = 0; s < got.losses.size(); s++)

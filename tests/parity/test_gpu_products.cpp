@@ -2,8 +2,7 @@
 // compute on the host what is put into the streams. Halide's kernels are those of the CPU, whose plan is changed to be
 // the GPU's: nothing here runs PTX. So the losses and the weights have to be the CPU's.
 
-#include "tests/cuda/use_cublaslt_recorder.h"
-#include "tests/parity/on_recorder.h"
+#include "tests/parity/on_doubles.h"
 
 namespace cryolite::test {
 
@@ -13,16 +12,11 @@ namespace {
 std::set<std::string> check_training(const json &args, const std::string &flags) {
     CAPTURE(args.dump());
     CAPTURE(flags);
-    UseRecorder cuda;
-    UseCublasLtRecorder lt;
-    Scratch folder;
-    const int accumulate = args.value("accumulate", 1);
-    const double clip = args.value("clip", 0.0);
-    const Trained expected = train_bundle(compile_gpt(args, flags, folder / "cpu"), accumulate, clip);
-    OnRecorder made = on_recorder(folder / "cpu", folder / "cuda");
-    const Trained got = train_bundle(std::move(made.bundle), accumulate, clip, "cuda");
-    for (const std::string &wrong : lt.recorder.wrong) CHECK(wrong == "");
-    CHECK(cuda.recorder.count("cuGraphLaunch") > 0);
+    OnDoubles on(args);
+    const Trained expected = train_bundle(compile_gpt(args, flags, on.folder / "cpu"), on.accumulate, on.clip);
+    OnRecorder made = on_recorder(on.folder / "cpu", on.folder / "cuda");
+    const Trained got = train_bundle(std::move(made.bundle), on.accumulate, on.clip, "cuda");
+    on.check_calls();
     REQUIRE(got.losses.size() == expected.losses.size());
     for (size_t s = 0; s < got.losses.size(); s++)
         CHECK(std::abs(got.losses[s] - expected.losses[s]) < 1e-5 * expected.losses[s]);
