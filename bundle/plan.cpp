@@ -69,7 +69,7 @@ int64_t Plan::elements(const PlanCall &call, size_t argument) const {
 std::map<std::string, int64_t> Plan::memory(int replicas) const {
     std::map<std::string, int64_t> bytes = {{role_name(Role::activation), arena * replicas}};
     for (const PlanBuffer &b : buffers)
-        if (b.stored && b.role != Role::activation && b.role != Role::joint)  // its parts are counted
+        if (b.stored && !b.in_arena() && b.role != Role::joint)  // its parts are counted
             bytes[role_name(b.role)] +=
                 b.bytes * (b.role == Role::gradient || b.role == Role::input || b.role == Role::partial ? replicas : 1);
     return bytes;

@@ -32,7 +32,7 @@ struct PlanBuffer {
     std::string type;
     std::vector<int> shape;  ///< innermost extent first
     int64_t bytes = 0;       ///< in storage, padding included
-    int64_t offset = -1;     ///< activations: place in the arena
+    int64_t offset = -1;     ///< of an activation, or of a gradient that only its step reads: place in the arena
     int parameter = -1;      ///< of a gradient, state, master_low, master, share or partial
     int worker = -1;         ///< whose gradient a share is
     int level = -1;          ///< of a partial: it is the sum over 2^level parts of the batch
@@ -48,6 +48,8 @@ struct PlanBuffer {
 
     int64_t elements() const;
     int element_bytes() const;
+    /// Whether it lives in the arena: an activation, or a gradient that has a place there.
+    bool in_arena() const { return role == Role::activation || (role == Role::gradient && offset >= 0); }
     int64_t stored_elements() const { return bytes / element_bytes(); }  ///< padding included
 };
 

@@ -116,7 +116,7 @@ void check_sum(const Plan &p, const PlanCall &c) {
     if (c.worker < 0 || c.args.size() != 1) fail("'{}' is no sum of one buffer for one worker", c.name);
     const PlanBuffer &b = buffer_at(p, c.args[0].buffer, c.name);
     const int64_t from = c.args[0].offset;
-    if (b.type != "float32" || b.role == Role::activation || !counts(from) || c.sum > b.stored_elements() - from)
+    if (b.type != "float32" || b.in_arena() || !counts(from) || c.sum > b.stored_elements() - from)
         fail("'{}' reaches past the end of '{}', or cannot add it", c.name, b.name);
 }
 
@@ -128,8 +128,7 @@ void check_argument(const Plan &p, const PlanCall &c, const PlanCall::Bound &bou
         fail("'{}' reaches past the end of '{}'", c.name, b.name);
     if (b.role == Role::share && (c.worker < 0 || b.worker < 0 || p.gradient_of(b.parameter) < 0))
         fail("'{}' reads '{}', the gradient of no worker", c.name, b.name);
-    if (b.role == Role::activation && (b.offset < 0 || b.bytes > p.arena - b.offset))
-        fail("'{}' lies outside of the arena", b.name);
+    if (b.in_arena() && (b.offset < 0 || b.bytes > p.arena - b.offset)) fail("'{}' lies outside of the arena", b.name);
 }
 
 /// What a dialect writes meanwhile lies in the arena.

@@ -21,6 +21,7 @@ void members(auto &io, Is<PlanBuffer> auto &b) {
     io.needed("name", b.name), io.needed("role", b.role), io.needed("type", b.type);
     io.needed("shape", b.shape), io.needed("bytes", b.bytes);
     if (b.role == Role::activation) io.usual("offset", b.offset);
+    if (b.role == Role::gradient) io.given("offset", b.offset, -1);
     io.given("parameter", b.parameter, -1), io.given("worker", b.worker, -1), io.given("level", b.level, -1);
     io.given("part_of", b.part_of, -1), io.given("begin", b.begin);
     io.given("stored", b.stored, true), io.given("layout", b.layout);

@@ -30,7 +30,7 @@ PlanBuffer buffer_of(const StepProgram &p, ValueId id, const ir::MemoryPlan &mem
     if (v.role == Role::share) b.worker = v.worker;
     const auto at = memory.offset.find(id);
     const bool has_place = at != memory.offset.end();
-    if (v.role == Role::activation && has_place) b.offset = at->second;
+    if (has_place) b.offset = at->second;
     const bool in_joint = v.part_of && v.is_state();
     if (in_joint) b.part_of = v.part_of.index, b.begin = v.begin;
     b.stored =

@@ -105,7 +105,7 @@ void Executor::allocate() {
     memory_ = places();
     for (size_t b = 0; b < p.buffers.size(); b++) {
         const PlanBuffer &buffer = p.buffers[b];
-        if (buffer.role == Role::activation || !buffer.stored || buffer.part_of >= 0) continue;
+        if (buffer.in_arena() || !buffer.stored || buffer.part_of >= 0) continue;
         memory_[b].memory = leader_ && shared(buffer)
                                 ? leader_->memory_[b].memory
                                 : device_.allocate(memory_[b].end - memory_[b].begin + 64,
@@ -122,10 +122,9 @@ void Executor::place(int buffer, DeviceMemory &memory, size_t &offset) const {
         offset += size_t(b.begin * b.element_bytes());
         return;
     }
-    bool in_arena = b.role == Role::activation;
-    if (in_arena ? b.offset < 0 : !b.stored) fail("'{}' is not stored in this plan", b.name);
-    memory = in_arena ? arena_ : memory_[size_t(buffer)].memory;
-    offset = in_arena ? size_t(b.offset) : 0 - memory_[size_t(buffer)].begin;
+    if (b.in_arena() ? b.offset < 0 : !b.stored) fail("'{}' is not stored in this plan", b.name);
+    memory = b.in_arena() ? arena_ : memory_[size_t(buffer)].memory;
+    offset = b.in_arena() ? size_t(b.offset) : 0 - memory_[size_t(buffer)].begin;
 }
 
 namespace {

@@ -14,8 +14,9 @@ using nlohmann::json;
 /// A model whose gradients and activations are both worth something.
 class Steps {
 public:
-    explicit Steps(StepOptions options) : machine(Machine::of(test_target())), step(machine), options(options) {
-        Arguments::current() = {{{"layers", "3"}, {"heads", "4"}, {"width", "64"}, {"context", "64"}, {"batch", "8"}},
+    explicit Steps(StepOptions options, const char *batch = "8")
+        : machine(Machine::of(test_target())), step(machine), options(options) {
+        Arguments::current() = {{{"layers", "3"}, {"heads", "4"}, {"width", "64"}, {"context", "64"}, {"batch", batch}},
                                 {}};
         model = std::make_unique<Gpt>();
         schedule_gpt(*model, step);
@@ -59,12 +60,12 @@ private:
 }  // namespace
 
 TEST_CASE("fit: a step that fits stays what it is; else updates move, then values are rematerialised") {
-    Steps steps({.update = "auto"});
+    Steps steps({.update = "separate"}, "1");
     const json whole = steps.fit(int64_t{1} << 40);
     const int64_t all = Steps::bytes_of(whole);
     CHECK(whole["fits"] == true);
     CHECK(whole["way"].is_null());
-    CHECK(whole["roles"]["gradient"] > 400'000);  // of 150,000 parameters: 512 rows are too many for fused updates
+    CHECK(whole["roles"]["activation"] > 600'000);  // the gradients of 150,000 parameters among them
     CHECK(steps.fit(all)["fits"] == true);
 
     const json fused = steps.fit(all - 1);
@@ -72,18 +73,18 @@ TEST_CASE("fit: a step that fits stays what it is; else updates move, then value
     CHECK(fused["way"]["update"] == "backward");
     CHECK(fused["way"]["budget"] == 0);
     const int64_t least_fused = fused["way"]["bytes"];
-    CHECK(least_fused < all - 200'000);
+    CHECK(least_fused < all - 20'000);
     CHECK(steps.fit(least_fused)["way"] == fused["way"]);
 
-    const json again = steps.fit(least_fused - 400'000);
+    const json again = steps.fit(least_fused - 200'000);
     REQUIRE(again["way"].is_object());
     CHECK(again["way"]["update"] == "backward");
-    CHECK(again["way"]["bytes"] <= least_fused - 400'000);
+    CHECK(again["way"]["bytes"] <= least_fused - 200'000);
     CHECK(again["way"]["budget"] > 0);
     CHECK(again["way"]["head_rows"] == 0);  // whole, as without a budget
     CHECK(step_bytes(steps.lowered(again["way"])) + 8 * whole["largest"].get<int64_t>() == again["way"]["bytes"]);
     // A few bytes more or less of free memory are the same bundle.
-    CHECK(steps.fit(least_fused - 401'000)["way"]["budget"] == again["way"]["budget"]);
+    CHECK(steps.fit(least_fused - 201'000)["way"]["budget"] == again["way"]["budget"]);
 
     const json none = steps.fit(1'000'000);
     CHECK(none["way"].is_null());
@@ -93,11 +94,14 @@ TEST_CASE("fit: a step that fits stays what it is; else updates move, then value
 }
 
 TEST_CASE("fit: what was asked for stays, and what else would do is advice") {
+    {
+        Steps steps({.update = "separate"}, "1");
+        const json kept = steps.fit(Steps::bytes_of(steps.fit(1)) - 1, false, false);
+        CHECK(kept["way"].is_null());
+        CHECK(kept["advice"]["update"] == "backward");
+    }
     Steps steps({.update = "separate"});
     const int64_t all = Steps::bytes_of(steps.fit(1));
-    const json kept = steps.fit(all - 1, false, false);
-    CHECK(kept["way"].is_null());
-    CHECK(kept["advice"]["update"] == "backward");
     const json again = steps.fit(all - 400'000, false, true);
     CHECK(again["way"]["update"] == "separate");
     CHECK(again["way"]["budget"] > 0);

@@ -119,7 +119,7 @@ TEST_CASE("cuda: a launch has the addresses that the plan says, of views as part
             std::set<uint64_t> expected;  // in the arena
             for (const PlanCall::Bound &a : call.args) {
                 const PlanBuffer &b = c.plan().buffers[size_t(a.buffer)];
-                if (b.role != Role::activation) continue;
+                if (!b.in_arena()) continue;
                 expected.insert(uint64_t(b.offset + a.offset * b.element_bytes()));
                 parts += a.offset > 0;
             }

@@ -10,8 +10,10 @@ TEST_CASE("whole step: the gradient of every parameter, on ragged shapes") {
                  {"batch", 2},  {"vocab", 31}, {"lr", 0.0},   {"decay", 0.0}};
     TrainingCase c(args, "--update separate");
     c.step();
-    for (const std::string &name : c.parameters()) {
-        std::vector<float> g = c.values(Role::gradient, name), w = c.values(Role::parameter, name);
+    std::map<std::string, std::vector<float>> gradients;  // before another forward pass takes their place
+    for (const std::string &name : c.parameters()) gradients[name] = c.values(Role::gradient, name);
+    for (const auto &[name, g] : gradients) {
+        const std::vector<float> w = c.values(Role::parameter, name);
         double norm = 0;
         for (float x : g) norm += double(x) * x;
         norm = std::sqrt(norm);

@@ -211,6 +211,25 @@ TEST_CASE("plan: parts of joint buffers lie inside of them, in their format") {
     CHECK(full_plan().memory().at("parameter") == 96 + 12);
 }
 
+TEST_CASE("plan: a gradient that has a place in the arena lies inside of it, and takes no memory beside it") {
+    json plan = full_json();
+    plan["plans"]["step"] = json::array();
+    plan["plans"]["forward"][0]["args"] = {{6, 0}};
+    plan["arena"] = 96;
+    CHECK(refusal_of(plan).empty());
+    plan["buffers"][6]["offset"] = 0;
+    CHECK(refusal_of(plan).empty());
+    CHECK(read_plan(plan.dump(), "plan.json").buffers[6].in_arena());
+    CHECK(json::parse(plan_text(read_plan(plan.dump(), "plan.json")))["buffers"][6]["offset"] == 0);
+    plan["buffers"][6]["offset"] = 4;
+    CHECK(refusal_of(plan) == "the plan plan.json is damaged: 'w' lies outside of the arena");
+    CHECK(!full_plan().buffers[6].in_arena());
+    Plan p = full_plan();
+    const int64_t apart = p.memory().at("gradient");
+    p.buffers[6].offset = 0;
+    CHECK(apart - p.memory()["gradient"] == 2 * 96);  // of two workers
+}
+
 TEST_CASE("roles: each has a name") {
     for (int r = 0; r <= int(Role::joint); r++) CHECK(role_named(role_name(Role(r))) == Role(r));
     CHECK(json(Role::master_low) == "master_low");

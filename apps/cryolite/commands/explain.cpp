@@ -292,8 +292,10 @@ private:
                    s_.budget ? fmt::format(", --recompute {} allows {}", s_.recompute, human_bytes(s_.budget)) : "");
         fmt::print("memory of a run: {}\n", cryolite::memory_words(plan_, s_));
         if (!s_.memory_note.empty()) fmt::print("{}\n", s_.memory_note);
-        fmt::print("activations: {} in one arena; without sharing they were {}\n", human_bytes(uint64_t(plan_.arena)),
-                   human_bytes(uint64_t(plan_.arena_unshared)));
+        const bool gradients = std::ranges::any_of(
+            plan_.buffers, [](const PlanBuffer &b) { return b.role == Role::gradient && b.in_arena(); });
+        fmt::print("activations{}: {} in one arena; without sharing they were {}\n", gradients ? " and gradients" : "",
+                   human_bytes(uint64_t(plan_.arena)), human_bytes(uint64_t(plan_.arena_unshared)));
     }
 
     bool any_frozen() const {

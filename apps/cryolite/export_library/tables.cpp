@@ -29,14 +29,13 @@ std::vector<int64_t> places(const Plan &p, int64_t &bytes) {
         return begin;
     };
     for (size_t b = 0; b < p.buffers.size(); b++)
-        if (const PlanBuffer &of = p.buffers[b]; of.stored && of.role != Role::activation && of.part_of < 0)
-            at[b] = room(of.bytes);
+        if (const PlanBuffer &of = p.buffers[b]; of.stored && !of.in_arena() && of.part_of < 0) at[b] = room(of.bytes);
     for (size_t b = 0; b < p.buffers.size(); b++)
         if (const PlanBuffer &of = p.buffers[b]; of.part_of >= 0)
             at[b] = at[size_t(of.part_of)] + of.begin * of.element_bytes();
     const int64_t arena = room(p.arena);
     for (size_t b = 0; b < p.buffers.size(); b++)
-        if (p.buffers[b].role == Role::activation && p.buffers[b].offset >= 0) at[b] = arena + p.buffers[b].offset;
+        if (p.buffers[b].in_arena() && p.buffers[b].offset >= 0) at[b] = arena + p.buffers[b].offset;
     return at;
 }
 

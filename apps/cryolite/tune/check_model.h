@@ -27,7 +27,8 @@ struct ModelCheck {
 };
 
 /// Times legal lines of a step, those first whose change is predicted to be largest, until so many count, no time is
-/// left or there are no more. `tell` is called with each that was timed. Errors: the step cannot be timed.
+/// left or there are no more. Each is timed in several processes. `tell` is called with each that was timed. Errors:
+/// the step cannot be timed.
 ModelCheck check_model(Measurer &measurer, SearchRecords &records, int lines,
                        const std::function<double()> &seconds_left,
                        const std::function<void(const CheckedLine &)> &tell);

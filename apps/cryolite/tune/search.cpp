@@ -32,6 +32,11 @@ std::string text_of(const LoopNumbers &numbers) {
 
 std::string joined(const std::vector<std::string> &lines) { return fmt::format("{}", fmt::join(lines, "; ")); }
 
+double median(std::vector<double> list) {
+    std::ranges::sort(list);
+    return list.empty() ? 0 : list[list.size() / 2];
+}
+
 void remember_times(SearchRecords &records, const std::vector<StepKernel> &kernels, const CallTimes &times) {
     double then = 0, now = 0;
     for (const StepKernel &k : kernels)

@@ -90,6 +90,9 @@ struct Timing {
     double ratio() const { return before > 0 ? after / before : 0; }
 };
 
+/// The one in the middle, or the upper one of two; 0 of none.
+double median(std::vector<double> list);
+
 /// Compiles and times in processes of their own: whatever a candidate does, it ends in a `refused`. `lines`: those that
 /// the search has found.
 class Measurer {

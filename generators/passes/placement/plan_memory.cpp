@@ -1,4 +1,5 @@
-// Where activations are in one arena: what does not live at one time may share its place.
+// Where activations are in one arena, and gradients that no other entry reads: what does not live at one time may share
+// its place.
 
 #include <algorithm>
 #include <array>
@@ -33,9 +34,39 @@ struct Lives {
     }
 };
 
-/// Every entry but those that hold the forward pass begins after it.
+/// By value: whether it lives in the arena. A gradient does where one worker computes it anew in each step, within one
+/// entry. What pads a layout is written once, so a padded gradient has memory of its own.
+std::vector<bool> of_arena(const StepProgram &p) {
+    std::vector<bool> of_arena(size_t(p.values.size()));
+    std::vector<int> entries(of_arena.size());
+    for (ValueId v : p.values.ids()) {
+        const ir::Value &value = p.values[v];
+        const bool gradient = value.role == ir::Role::gradient && p.workers == 1 && !p.parts && !value.part_of &&
+                              value.storage().size() == value.shape.size();
+        of_arena[size_t(v.index)] = value.role == ir::Role::activation || gradient;
+    }
+    for (auto &[name, entry] : p.entries) {
+        std::set<ValueId> here;
+        for (KernelId k : entry.kernels)
+            for (OpId id : p.kernels[k].ops) {
+                for (const ir::Ref &r : p.ops[id].writes) here.insert(r.value);
+                for (const ir::Ref &r : p.ops[id].reads) {
+                    here.insert(r.value);
+                    if (p.values[r.value].role == ir::Role::gradient && r.version == 0)
+                        of_arena[size_t(r.value.index)] = false;
+                }
+            }
+        for (ValueId v : here) entries[size_t(v.index)]++;
+    }
+    for (ValueId v : p.values.ids())
+        if (p.values[v].role == ir::Role::gradient && entries[size_t(v.index)] != 1) of_arena[size_t(v.index)] = false;
+    return of_arena;
+}
+
+/// Every entry but those that hold the forward pass begins after it. Gradients can be read when their entry has ended.
 std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched) {
     std::vector<Lives> lives(size_t(p.values.size()));
+    const std::vector<bool> in_arena = of_arena(p);
     const auto &forward = p.entries.at(entry::forward).kernels;
     size_t n = 0;
     for (auto &[name, entry] : p.entries) {
@@ -44,9 +75,11 @@ std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<Val
         line.insert(line.end(), entry.kernels.begin(), entry.kernels.end());
         for (int t = 0; t < int(line.size()); t++)
             for (ValueId v : touched.at(size_t(line[size_t(t)].index)))
-                if (p.values[v].role == ir::Role::activation) {
+                if (in_arena[size_t(v.index)]) {
+                    const bool stays = p.values[v].role == ir::Role::gradient;
                     Lives &l = lives[size_t(p.base(v).index)];
                     l.of.at(n).touch(t), l.any = true;
+                    if (stays) l.of.at(n).touch(int(line.size()));
                 }
         for (ValueId result : entry.results)
             if (Life &life = lives[size_t(result.index)].of.at(n); life.first >= 0) life.touch(int(line.size()));
@@ -90,11 +123,12 @@ ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::ve
 
 std::map<ir::Role, int64_t> memory_by_role(const StepProgram &p, int replicas) {
     std::map<ir::Role, int64_t> bytes = {{ir::Role::activation, replicas * p.memory.bytes}};
-    for (const ir::Value &v : p.values) {
+    for (ValueId id : p.values.ids()) {
+        const ir::Value &v = p.values[id];
         const bool of_each = v.role == ir::Role::gradient || v.role == ir::Role::input || v.role == ir::Role::partial;
         const bool here = v.stored && (!v.part_of || v.is_state()) && v.role != ir::Role::joint;  // its parts count
-        if (here && v.role != ir::Role::activation && v.role != ir::Role::share)
-            bytes[v.role] += v.bytes() * (of_each ? replicas : 1);
+        const bool in_arena = v.role == ir::Role::activation || p.memory.offset.contains(id);
+        if (here && !in_arena && v.role != ir::Role::share) bytes[v.role] += v.bytes() * (of_each ? replicas : 1);
     }
     return bytes;
 }

@@ -8,7 +8,7 @@ std::vector<Touched> touched_by(const Plan &plan, const PlanCall &call) {
     std::vector<Touched> list;
     auto add = [&](int buffer, int64_t begin, int64_t bytes, bool written) {
         const PlanBuffer &b = plan.buffers.at(size_t(buffer));
-        const bool in_arena = b.role == Role::activation;
+        const bool in_arena = b.in_arena();
         if (b.role == Role::share) buffer = plan.gradient_of(b.parameter);
         if (b.part_of >= 0) buffer = b.part_of, begin += b.begin * b.element_bytes();
         if (in_arena) begin += b.offset;

@@ -20,7 +20,7 @@ nlohmann::json arena_json(const Plan &plan) {
         for (const PlanCall &c : at->second) {
             for (const PlanCall::Bound &a : c.args) {
                 const PlanBuffer &b = plan.buffers[size_t(a.buffer)];
-                if (b.role != Role::activation || b.offset < 0) continue;
+                if (!b.in_arena() || b.offset < 0) continue;
                 int &s = span_of[size_t(a.buffer)];
                 if (s < 0) s = int(spans.size()), spans.push_back({a.buffer, call, call});
                 spans[size_t(s)].last = call;
@@ -31,7 +31,7 @@ nlohmann::json arena_json(const Plan &plan) {
     nlohmann::json j = {{"calls", call}, {"forward", forward}, {"buffers", nlohmann::json::array()}};
     for (const Span &s : spans) {
         const PlanBuffer &b = plan.buffers[size_t(s.buffer)];
-        j["buffers"].push_back({{"name", b.name},
+        j["buffers"].push_back({{"name", b.role == Role::gradient ? fmt::format("d({})", b.name) : b.name},
                                 {"offset", b.offset},
                                 {"bytes", b.bytes},
                                 {"first", s.first},

@@ -23,11 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-double median(std::vector<double> list) {
-    std::ranges::sort(list);
-    return list.empty() ? 0 : list[list.size() / 2];
-}
-
 /// Rounds of two that were timed in turn.
 class Rounds {
 public:
