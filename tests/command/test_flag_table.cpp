@@ -232,4 +232,19 @@ TEST_CASE("flags: a run that goes on may change those that say so, and no other"
     }
 }
 
+TEST_CASE("flags: train's alone are taken by other commands, with a note where the command line has them") {
+    const auto notes = [](Command command) { return idle_flag_notes(request({{"out", "a"}, {"lr", "1"}}, command)); };
+    CHECK(notes(Command::train).empty());
+    CHECK(notes(Command::compile).empty());  // which writes there
+    for (Command command : {Command::bench, Command::explain, Command::tune}) {
+        const std::vector<std::string> list = notes(command);
+        REQUIRE(list.size() == 1);
+        CHECK(contains(list[0], "note: --out has no effect here: "));
+    }
+    CHECK(contains(notes(Command::tune)[0], "tune makes no run and evaluates nothing"));
+    Request of_file = request({}, Command::tune);
+    of_file.values.give("out", {"a", Origin::config});
+    CHECK(idle_flag_notes(of_file).empty());
+}
+
 }  // namespace cryolite::test

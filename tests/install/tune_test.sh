@@ -24,6 +24,7 @@ train --out plain --tuned none || fail "a plain run: $(cat err)"
 losses > plain.losses
 tune gpt "${model[@]}" --for 60s --same-bits --json --report search.html || fail "the search: $(cat err)"
 grep -q '<h2>What was refused, and why</h2>' search.html && grep -q 'class="curve"' search.html || fail "--report"
+grep -q '^[0-9]* lines are not legal in this step: ' err || fail "lines that are not legal: $(cat err)"
 grep -Eq '"event":"(candidate|line)"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[.*"moves":{' || fail "events: $(tail -3 out)"
 grep -qv '^{' out && fail "not JSON lines alone"
 tune gpt "${model[@]}" --export my.schedule --show || fail "--export: $(cat err)"
@@ -55,6 +56,8 @@ for files in "" stored.schedule; do
     "$command" explain gpt --diff $files > out 2> err
     [ $? = 2 ] && grep -qF -- "--diff compares two files of lines and was given ${files:+one, }${files:-none}: " err || fail "--diff $files: $(cat err)"
 done
+"$command" explain gpt --diff stored.schedule fused.schedule stored.schedule > out 2> err
+[ $? = 2 ] && grep -qF "and 'stored.schedule' is none of them" err || fail "--diff with three files: $(cat err)"
 "$command" explain --help | grep -q -- "--diff A B  *what the lines in file B change" || fail "explain --help does not say what --diff takes"
 
 if command -v llvm-mca-19 > /dev/null; then # inner loops are read where they are compiled, whether they were timed or not
@@ -69,7 +72,8 @@ assert row['after']['seconds'] > 1.1 * row['before']['seconds'], row
 END2
 fi
 
-tune gpt "${model[@]}" --for 40s --check-model 2 --json || fail "--check-model: $(cat err)"
+tune gpt "${model[@]}" --for 60s --check-model 2 --json --out unused || fail "--check-model: $(cat err)"
+grep -q "note: --out has no effect here" err || fail "a flag of train's: $(cat err)"
 grep -q '"event":"checked".*"kernels":' out && tail -1 out | grep -q '"counted":.*"event":"model"' || fail "its events: $(tail -3 out)"
 
 "$command" tune gpt "${model[@]}" --for 300s < /dev/null > out 2> err &

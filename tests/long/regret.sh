@@ -5,7 +5,7 @@
 # usage: regret.sh SOURCE BUILD [FOLDER FOR THE LINES] [TIME IN MINUTES: 60] [STEPS: odd odd_bf16 my_model llama]
 . "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 export TMPDIR=$work
-source=$1 kept=${3:-$work/lines} minutes=${4:-60}
+source=$CRYOLITE_ROOT kept=${3:-$work/lines} minutes=${4:-60}
 steps=("${@:5}")
 [ ${#steps[@]} = 0 ] && steps=(odd odd_bf16 my_model llama)
 mkdir -p "$kept"

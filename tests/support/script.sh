@@ -2,8 +2,8 @@
 # folder of their own, which is removed, and end with `exit $((failures > 0))`.
 set -u
 : "${2:?usage: $0 SOURCE BUILD}"
-export CRYOLITE_ROOT=$1
-command=$2/bin/cryolite
+CRYOLITE_ROOT=$(realpath "$1") && command=$(realpath "$2")/bin/cryolite || exit 2
+export CRYOLITE_ROOT
 work=$(mktemp -d "${TMPDIR:-/tmp}/cryolite test XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
 cd "$work" || exit 1

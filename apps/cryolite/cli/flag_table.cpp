@@ -299,7 +299,7 @@ std::vector<Flag> run_flags() {
         {{.name = "for",
           .value = "TIME",
           .group = search,
-          .help = "how long to search: 90s, 15m, 1h",
+          .help = "how long to search: 90s, 15min, 1h; a number alone is seconds",
           .range = Setting::Seconds{},
           .otherwise = "has to be given, but for --show, --export and --forget"},
          {.commands = searches, .in_file = false, .recorded = false},

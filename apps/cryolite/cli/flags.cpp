@@ -205,6 +205,9 @@ private:
         if (ir_ && ir_->count() && (request_.ir.empty() || request_.ir == "true")) request_.ir = "all";
     }
     void check_diff() const {
+        if (!request_.kernel.empty())
+            fail_usage("--diff compares two files of lines, kernel by kernel, and '{}' is none of them: leave it out",
+                       request_.kernel);
         std::vector<std::string> files = request_.diff;
         std::erase(files, "");  // as CLI11 has it, where there is none
         if (files.size() == 2) return;
@@ -237,6 +240,16 @@ private:
 };
 
 }  // namespace
+
+std::vector<std::string> idle_flag_notes(const Request &request) {
+    std::vector<std::string> notes;
+    for (const auto &[name, given] : request.values.all())
+        if (const Flag *flag = find_flag(name);
+            given.origin == Origin::command_line && flag && !flag->says_something_to(request.command))
+            notes.push_back(fmt::format("note: --{} has no effect here: {} makes no run and evaluates nothing", name,
+                                        text_of(request.command).name));
+    return notes;
+}
 
 std::string model_name(const Request &r) {
     const std::string &program = r.program.description.name;

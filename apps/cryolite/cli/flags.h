@@ -70,6 +70,10 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
 /// name.
 std::string give_preset(Values &values, const ProgramDescription &program, const std::string &preset);
 
+/// A note on each flag of the command line that is train's alone. Other commands take it, as one configuration file is
+/// for all of them.
+std::vector<std::string> idle_flag_notes(const Request &request);
+
 /// "gpt nano"
 std::string model_name(const Request &request);
 

@@ -25,11 +25,7 @@ class Bench {
 public:
     explicit Bench(const std::vector<std::string> &arguments)
         : request_(read_request(Command::bench, arguments)), s_(understand(request_)) {
-        for (const auto &[name, given] : request_.values.all())
-            if (const Flag *flag = find_flag(name);
-                given.origin == Origin::command_line && flag && !flag->says_something_to(Command::bench))
-                progress_.say(
-                    fmt::format("note: --{} has no effect here: bench makes no run and evaluates nothing", name));
+        for (const std::string &note : idle_flag_notes(request_)) progress_.say(note);
         if (s_.peers && request_.program.description.peer.empty())
             fail_usage("--peers: {} does not say what does the same work in PyTorch, as gpt does", request_.app);
         if (s_.peers && s_.profile)

@@ -332,6 +332,7 @@ int run_explain(const std::vector<std::string> &arguments) {
     data_of_step(s, request);  // as train does: it decides the vocabulary
     if (!request.diff.empty()) return explain_difference(s, request, request.diff);
     Progress progress;
+    for (const std::string &note : idle_flag_notes(request)) progress.say(note);
     if (!request.ir.empty()) {
         take_tuned_lines(s, request, Cache(s.cache), threads_of_worker(s, core_numbers()), progress);
         BundleRequest wanted = bundle_request(s);

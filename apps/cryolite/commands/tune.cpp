@@ -76,6 +76,7 @@ public:
         check_overwrite("export", s_.export_lines, lines_heading, "file of lines that a search found");
         if (processes().size() > 1) fail_usage("tune runs without mpirun: --workers N is a step of N workers");
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
+        for (const std::string &note : idle_flag_notes(request_)) progress_.say(note);
     }
 
     int run() {
@@ -106,6 +107,7 @@ private:
     std::string step_;
     Clock::time_point began_ = Clock::now();
     bool header_ = false;
+    int not_legal_ = 0;  ///< lines, since the last row
     SearchReport report_;
 
     void choose_step() { step_ = step_digest(s_, request_, cache_) + (s_.from_scratch ? "-from-scratch" : ""); }
@@ -346,6 +348,11 @@ private:
         report_.moments.push_back({seconds_gone(), n});
         if (s_.json) print_line(event_of(n, seconds_left()).dump(-1, ' ', false, json::error_handler_t::replace));
         if (n.what == SearchNews::of_candidate) return progress_.busy(live_line(n, seconds_left()));
+        // What legality refuses has no prediction; there may be dozens of such lines at once.
+        if (n.what == SearchNews::of_line && !n.refused.empty() && n.predicted == 0) return void(not_legal_++);
+        if (not_legal_ > 0)
+            progress_.say(fmt::format("{} lines are not legal in this step: --json and --report tell why", not_legal_));
+        not_legal_ = 0;
         if (!header_) progress_.say(search_header);
         header_ = true;
         progress_.say(search_row(n, seconds_left()));
