@@ -8,6 +8,7 @@
 
 #include <fmt/ranges.h>
 
+#include "bundle/near_names.h"
 #include "bundle/setting.h"
 #include "dsl/model.h"
 #include "schedules/line_names.h"
@@ -222,7 +223,9 @@ private:
             each(none, [](Step::Line &line, auto &) { line.distribute(workers); });
         } else {
             at_ = at;
-            expected(".compute_root, .compute_at, .compute_with, .store_at, .dialect or .distribute");
+            expected(".compute_root, .compute_at, .compute_with, .store_at, .dialect or .distribute" +
+                     did_you_mean(how, {".compute_root", ".compute_at", ".compute_with", ".store_at", ".dialect",
+                                        ".distribute"}));
         }
     }
     /// Whether the line ends so.

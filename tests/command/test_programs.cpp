@@ -136,7 +136,9 @@ TEST_CASE("programs: the step after a pass of the compiler, as text; an unknown 
         step_text(gpt, small, "fusion"),
         "--ir is 'fusion', expected all or lines or trace or simplify or find-products or freeze or chunk-head");
     Fake fake("echo oops >&2; exit 1");
-    CHECK_ERROR(step_text(fake.program, {}, "all"), "fake did not show its step");
+    CHECK_ERROR(step_text(fake.program, {}, "all"), "oops");  // a refusal is its own words
+    Fake broken("echo oops >&2; exit 3");
+    CHECK_ERROR(step_text(broken.program, {}, "all"), "fake did not show its step");
 }
 
 TEST_CASE("programs: every part of the key makes another bundle, a default that is spelled out "

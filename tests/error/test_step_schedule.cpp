@@ -1,6 +1,7 @@
 // Which lines of a step schedule are legal, but those of updates (test_updates.cpp): each refusal beside the nearest
 // line that is accepted.
 
+#include "dsl/layers/batch_norm.h"
 #include "dsl/layers/dropout.h"
 #include "dsl/models/digits.h"
 #include "generators/ir/printer.h"
@@ -123,6 +124,27 @@ TEST_CASE("a kernel does not come before and after another") {
           "s(gate).compute_with(relu) is refused: 'mid' comes after one of the two and before the other; the nearest "
           "legal line is s(gate).compute_root()");
     CHECK(said_of<Around>([](Around &c, Step &s) { s(c.gate).compute_with(c.mid); }) == "");
+}
+
+namespace {
+
+struct Normed : Classifier {
+    Linear up{"up", 5, 7}, head{"head", 7, classes};
+    BatchNorm norm{"norm", 7};
+    Relu relu{"relu"};
+    Shape features() const override { return {5}; }
+    Tensor forward(Tensor x) override { return head(relu(norm(up(x)))); }
+};
+
+}  // namespace
+
+TEST_CASE("of a layer of several, the one that the stage stands by is named") {
+    CHECK(said_of<Normed>([](Normed &m, Step &s) { s(m.relu).compute_with(m.norm); }) ==
+          "s(relu).compute_with(norm) is refused: neither of the two reads the other; of the layers of 'norm', "
+          "'norm.rescaled' does; the nearest legal line is s(relu).compute_root()");
+    CHECK(said_of<Normed>([](Normed &m, Step &s) { s(d(m.relu)).compute_with(d(m.norm)); })
+              .find("of the layers of 'd(norm)', 'd(norm.rescaled)' does") != std::string::npos);
+    CHECK(said_of<Normed>([](Normed &m, Step &s) { s(m.relu).compute_with(m.norm.rescaled); }) == "");
 }
 
 TEST_CASE("what reads a sum shares the kernel that the sum is in, and a sum that nobody else reads is not stored") {

@@ -15,6 +15,13 @@ using nlohmann::json;
 
 namespace {
 
+/// A program that refuses says why itself.
+void throw_refusal(const ProcessResult &r) {
+    if (r.signal || r.limit || r.errors.empty()) return;
+    if (r.status == 2) throw UsageError(last_words(r));
+    if (r.status == 1) throw Error(last_words(r));
+}
+
 /// What a program that was asked of its step wrote; `argv`: what it is asked. `shows`: what it wrote before it refused
 /// the step is printed.
 ProcessResult ask_of_step(const Program &program, const BundleRequest &request, std::vector<std::string> argv,
@@ -29,8 +36,8 @@ ProcessResult ask_of_step(const Program &program, const BundleRequest &request, 
                            .memory_limit = memory_share(1)};
     add_request(options.argv, request);
     ProcessResult result = run_process(options);
-    if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
     if (!result.ok() && shows) fmt::print("{}", result.output);
+    throw_refusal(result);
     if (!result.ok())
         fail("{} did not show its step: {}. Its last words:\n{}", program.app, how_it_ended(result),
              last_words(result));
@@ -97,9 +104,7 @@ StepFit fit_step(const Program &program, const BundleRequest &request, const Fit
         return known;
     };
     const ProcessResult result = run_process(options);
-    if (result.status == 2 && !result.signal && !result.limit) throw UsageError(last_words(result));
-    const bool refused = result.status == 1 && !result.signal && !result.limit;
-    if (refused && !result.errors.empty()) throw Error(last_words(result));
+    throw_refusal(result);
     try {
         if (result.ok()) return parse_fit(answer);
     } catch (const json::exception &) {

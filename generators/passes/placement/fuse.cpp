@@ -229,6 +229,21 @@ private:
     }
 };
 
+/// What stands by the stage within the target's layer: `n.rescaled`, where a line names a BatchNorm `n`.
+std::string neighbour_within(StepProgram &p, const ir::Line &l) {
+    if (l.target.kind != ir::Stage::value && l.target.kind != ir::Stage::adjoint) return "";
+    const std::string within = p.layers[l.target.layer].path + ".";
+    for (const auto &[name, entry] : p.entries) {
+        const EntryView e(p, name);
+        for (OpId s : e.named(l.stage))
+            for (OpId t : entry.ops)
+                if (const auto c = ir::call_of(p.ops[t]); c && p.layer(*c).path.starts_with(within))
+                    if (e.feeds(s, t) || e.feeds(t, s))
+                        return fmt::format("; of the layers of '{}', '{}' does", l.target.text, p.ops[t].name);
+    }
+    return "";
+}
+
 bool of_layers(const ir::Line &l) { return l.stage.kind == ir::Stage::value || l.stage.kind == ir::Stage::adjoint; }
 
 }  // namespace
@@ -256,7 +271,7 @@ void fuse(StepProgram &p, const Context &cx) {
         else if (l.how == ir::Line::root)
             l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
         else
-            obey(l, [&] { refuse(l, rules::reads_nothing, ".compute_root()"); });
+            obey(l, [&] { refuse(l, {rules::reads_nothing, neighbour_within(p, l)}, ".compute_root()"); });
     }
 }
 
