@@ -147,6 +147,26 @@ TEST_CASE("check model: predictions beside what lines change, those of large cha
     CHECK_THROWS_WITH_AS(check(1), doctest::Contains("the machine is too busy to time a step"), Error);
 }
 
+TEST_CASE("check model: lines of loops are checked, those of kernels by which a line can count") {
+    Fixture f;
+    SearchKernel small = product();
+    small.loops_of = {"small, forward"}, small.symbol = "cryolite_2", small.share = 0.02;
+    SearchKernel automatic = product();
+    automatic.loops_of = {"other, update"}, automatic.symbol = "cryolite_3";
+    automatic.numbers = {{"automatic", 0, 0, {0, 1}, false}};
+    f.measurer.kernels_of[""] = {product(), small, automatic};
+    f.measurer.steps = {{"loops(h.*.up, forward): columns=16", 1.3}};
+    SearchRecords records(f.folder.path, {"a machine", 2});
+    std::set<std::string> told;
+    const ModelCheck all = check_model(
+        f.measurer, records, 20, [] { return 1.0; }, [&](const CheckedLine &l) { told.insert(l.line); });
+    const std::string of = "loops(h.*.up, forward): ";
+    CHECK(told ==
+          std::set<std::string>{of + "columns=16", of + "rows=2", of + "parts=2"});  // the others are as they are
+    CHECK(all.counted() == 1);
+    CHECK(all.right(&CheckedLine::kernels) == 1);
+}
+
 TEST_CASE("check model: right is the sign, and within a third of the change") {
     CHECK(is_right(1.08, 1.06));
     CHECK(is_right(1.045, 1.06));

@@ -319,7 +319,7 @@ std::vector<Flag> run_flags() {
         {{.name = "check-model",
           .value = "N",
           .group = search,
-          .help = "no search: time N lines of the step schedule that change the step, beside what is predicted of them",
+          .help = "no search: time N lines, of the step schedule or of loops, beside what is predicted of them",
           .range = WholeRange{0, 1000}},
          {.commands = searches, .in_file = false, .recorded = false},
          at(&S::check_lines)},

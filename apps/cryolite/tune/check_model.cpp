@@ -58,6 +58,19 @@ Timing step_timing(Measurer &measurer, const std::string &line, const std::funct
     return all;
 }
 
+/// Lines that give a kernel the least or the greatest value of one number of its loops. Of kernels whose part of the
+/// step is so small that no such line could count there are none.
+std::vector<std::string> lines_of_loops(Measurer &measurer) {
+    std::vector<std::string> lines;
+    const std::vector<SearchKernel> all = measurer.kernels("");
+    for (const SearchKernel &k : all)
+        for (const LoopNumber &n : k.numbers)
+            if (k.share >= 0.03 && n.name != automatic_number)
+                for (int value : {std::ranges::min(n.legal), std::ranges::max(n.legal)})
+                    if (value != n.value) lines.push_back(joined(loop_lines(k, {{n.name, value}}, all)));
+    return lines;
+}
+
 }  // namespace
 
 ModelCheck check_model(Measurer &measurer, SearchRecords &records, int lines,
@@ -72,11 +85,19 @@ ModelCheck check_model(Measurer &measurer, SearchRecords &records, int lines,
     remember_times(records, step.list, times);
     const double now = seconds_of(records, step.list);
     std::vector<CheckedLine> list;
-    for (const LineMove &m : measurer.moves("", {}, 0.5 * seconds_left()))
-        if (!m.refused.empty())
+    auto propose = [&](const std::string &line, const std::string &refused, const std::vector<StepKernel> &kernels) {
+        if (!refused.empty())
             check.refused++;
-        else if (m.kernels != step.list)
-            list.push_back({.line = m.line, .model = seconds_of(records, m.kernels) / now});
+        else if (kernels != step.list)
+            list.push_back({.line = line, .model = seconds_of(records, kernels) / now});
+    };
+    for (const LineMove &m : measurer.moves("", {}, 0.25 * seconds_left())) propose(m.line, m.refused, m.kernels);
+    const double half = 0.5 * seconds_left();  // the other half is for timing
+    for (const std::string &line : lines_of_loops(measurer)) {
+        if (seconds_left() <= half) break;
+        const StepKernels with = measurer.step(line);  // compiled: the bound of its inner loops is known
+        propose(line, with.refused, with.list);
+    }
     std::ranges::stable_sort(list, std::ranges::greater{}, [](const CheckedLine &l) { return std::abs(l.model - 1); });
     for (CheckedLine &l : list) {
         if (check.counted() >= lines || seconds_left() <= 0) break;

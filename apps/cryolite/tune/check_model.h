@@ -1,5 +1,5 @@
 #pragma once
-// How well the cost model tells what a line of the step schedule buys: what `tune --check-model` does.
+// How well the cost model tells what a line buys: what `tune --check-model` does.
 
 #include "apps/cryolite/tune/search.h"
 
@@ -26,9 +26,9 @@ struct ModelCheck {
     int right(double CheckedLine::*predicted) const;  ///< of those that count
 };
 
-/// Times legal lines of a step, those first whose change is predicted to be largest, until so many count, no time is
-/// left or there are no more. Each is timed in several processes. `tell` is called with each that was timed. Errors:
-/// the step cannot be timed.
+/// Times legal lines of a step, of its schedule and of the loops of its kernels, until so many count, no time is left or
+/// there are no more. Those whose change is predicted to be largest come first. Each is timed in several processes.
+/// `tell` is called with each that was timed. Errors: the step cannot be timed.
 ModelCheck check_model(Measurer &measurer, SearchRecords &records, int lines,
                        const std::function<double()> &seconds_left,
                        const std::function<void(const CheckedLine &)> &tell);

@@ -21,6 +21,9 @@ struct LoopNumber {
     bool same_order = true;  ///< other values add in the same order
 };
 
+/// Of any kernel: automatic loops instead of written ones (docs/tune.md).
+inline const std::string automatic_number = "automatic";
+
 using LoopNumbers = std::map<std::string, int>;
 /// "columns=48 rows=4"
 std::string text_of(const LoopNumbers &numbers);
@@ -106,6 +109,7 @@ public:
     /// many seconds.
     virtual std::vector<LineMove> moves(const std::string &lines, const std::set<std::string> &without,
                                         double seconds) = 0;
+    /// Each call measures.
     virtual CallTimes time_calls(const std::string &lines) = 0;
     /// `made` is told of each as soon as it is known, by its place in `numbers`.
     using Made = std::function<void(size_t, const MadeKernel &)>;

@@ -11,8 +11,6 @@ namespace cryolite {
 
 namespace {
 
-const std::string automatic_number = "automatic";  // of any kernel: docs/tune.md
-
 /// How many others there are, one number changed at a time.
 int candidates_of(std::span<const LoopNumber> numbers) {
     int count = 0;
