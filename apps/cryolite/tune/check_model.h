@@ -26,8 +26,8 @@ struct ModelCheck {
     int right(double CheckedLine::*predicted) const;  ///< of those that count
 };
 
-/// Times legal lines of a step, of its schedule and of the loops of its kernels, until so many count, no time is left or
-/// there are no more. Those whose change is predicted to be largest come first. Each is timed in several processes.
+/// Times legal lines of a step, of its schedule and of the loops of its kernels, until so many count, no time is left
+/// or there are no more. Those whose change is predicted to be largest come first. Each is timed in several processes.
 /// `tell` is called with each that was timed. Errors: the step cannot be timed.
 ModelCheck check_model(Measurer &measurer, SearchRecords &records, int lines,
                        const std::function<double()> &seconds_left,
