@@ -1,0 +1,36 @@
+#pragma once
+// Memory of the host in huge pages.
+
+#include <map>
+#include <string>
+
+#include "runtime/device/device.h"
+
+namespace cryolite {
+
+/// Lays arrays one behind the other in blocks of huge pages, so that arrays below the size of such a page lie in them,
+/// too. Their distances are no power of two: elements of one index in several arrays are in other sets of a cache.
+class HostMemory {
+public:
+    HostMemory() = default;
+    HostMemory(const HostMemory &) = delete;
+    ~HostMemory();
+
+    /// Zeroed, aligned to 64 bytes. Errors: how much was asked for and is not there.
+    DeviceMemory allocate(size_t bytes, const std::string &what);
+    /// A block goes back with the last of its arrays.
+    void release(DeviceMemory &memory);
+
+private:
+    struct Block {
+        size_t bytes = 0, used = 0;
+        int arrays = 0;  ///< that were not released
+    };
+    std::map<uintptr_t, Block> blocks_;
+    uintptr_t newest_ = 0;  ///< the block that small arrays are taken from
+    size_t total_ = 0;
+
+    uintptr_t map(size_t bytes);
+};
+
+}  // namespace cryolite
