@@ -252,7 +252,7 @@ void Executor::check(const Line &line, const CallFailure &failure, size_t first)
     fail("kernel '{}' failed with code {}: {}", name, failure.code, device_.last_error());
 }
 
-void Executor::run(const Line &line, std::span<double> seconds) {
+void Executor::run(const Line &line, std::span<double> seconds, bool busy) {
     const AtWork at_work(collective_);
     if (seconds.empty()) return check(line, device_.run(line.ready, line.replay.get()), 0);
     if (GpuStream *gpu = device_.gpu()) {  // by events, without the host's part
@@ -266,8 +266,10 @@ void Executor::run(const Line &line, std::span<double> seconds) {
     using Clock = std::chrono::steady_clock;
     run_each(line, [&](size_t call, bool, const std::function<void()> &work) {
         const auto start = Clock::now();
+        const double idle = device_.idle_seconds();
         work();
         seconds[call] += std::chrono::duration<double>(Clock::now() - start).count();
+        if (busy) seconds[call] -= (device_.idle_seconds() - idle) / device_.threads();
     });
 }
 

@@ -36,8 +36,9 @@ public:
     const Line &line(const std::string &plan) const { return lines_.at(plan); }
     bool has(const std::string &plan) const { return lines_.count(plan) != 0; }
     /// Runs every kernel of the plan, each after those whose results it needs. Errors name the kernel. `seconds`, where
-    /// given, gets the time of each call added: then they run one by one.
-    void run(const Line &line, std::span<double> seconds = {});
+    /// given, gets the time of each call added: then they run one by one. `busy`: without what threads waited for each
+    /// other, as kernels share the threads where they do not run one by one.
+    void run(const Line &line, std::span<double> seconds = {}, bool busy = false);
     /// Runs the calls of a plan one after the other. `around` gets each by its place in the plan and has to do its
     /// `work`, which may be to tell other workers, or to wait for them; `computes`: it writes what the call writes.
     using Around = std::function<void(size_t call, bool computes, const std::function<void()> &work)>;

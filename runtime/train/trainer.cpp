@@ -209,7 +209,7 @@ void Trainer::run(int worker, const char *name, size_t &call) {
     } else if (profile_) {
         seconds = unwanted = std::vector<double>(line.calls.size());
     }
-    executors_[size_t(worker)]->run(line, seconds);
+    executors_[size_t(worker)]->run(line, seconds, busy_);
     call += line.calls.size();
 }
 

@@ -168,8 +168,8 @@ public:
     /// That of a worker of this process.
     Executor &executor(int worker = 0) { return *executors_[size_t(worker)]; }
     const Plan &plan() const { return executors_[0]->plan(); }
-    /// Adds the time of each call of the next steps; null: off.
-    void profile(std::vector<double> *seconds) { profile_ = seconds; }
+    /// Adds the time of each call of the next steps; null: off. `busy`: as Executor::run has it.
+    void profile(std::vector<double> *seconds, bool busy = false) { profile_ = seconds, busy_ = busy; }
 
 private:
     Processes &processes_;
@@ -209,6 +209,7 @@ private:
     void drop_staging();
     bool is_whole_master(int buffer) const;
     std::vector<double> *profile_ = nullptr;
+    bool busy_ = false;
     std::vector<FiniteWatch> watches_;  ///< by worker of this process, where values are watched
     uint64_t steps_ = 0, withheld_ = 0, seed_ = 0;
     bool pending_ = false;  ///< updates wait for the next forward pass

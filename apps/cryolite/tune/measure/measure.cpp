@@ -142,7 +142,8 @@ json measure_step(const json &job) {
     return json_of(t);
 }
 
-/// Medians over rounds, as one round in a hundred is another program's.
+/// Medians over rounds, as one round in a hundred is another program's. What threads wait in a kernel alone, others fill in
+/// a step.
 json profile(const json &job) {
     constexpr size_t least = 9;
     constexpr double seconds = 0.4;
@@ -160,7 +161,7 @@ json profile(const json &job) {
             run.trainer().profile(nullptr);
             step.push_back(run.step());
             now.clear();
-            run.trainer().profile(&now);
+            run.trainer().profile(&now, true);
             run.step();
             double all = 0;
             for (size_t i = 0; i < calls.size() && i < now.size(); i++) of_call[i].push_back(now[i]), all += now[i];
