@@ -142,8 +142,8 @@ json measure_step(const json &job) {
     return json_of(t);
 }
 
-/// Medians over rounds, as one round in a hundred is another program's. What threads wait in a kernel alone, others fill in
-/// a step.
+/// Medians over rounds, as one round in a hundred is another program's. What threads wait in a kernel alone, others
+/// fill in a step.
 json profile(const json &job) {
     constexpr size_t least = 9;
     constexpr double seconds = 0.4;
