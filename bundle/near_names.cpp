@@ -31,7 +31,8 @@ std::vector<std::string> nearest_names(const std::string &pattern, const std::ve
     for (const std::string &name : names) list.push_back({edits(pattern, name), name});
     std::ranges::stable_sort(list, {}, &std::pair<size_t, std::string>::first);
     std::vector<std::string> nearest;
-    for (size_t i = 0; i < list.size() && i < most; i++) nearest.push_back(list[i].second);
+    for (const auto &[distance, name] : list)
+        if (nearest.size() < most && std::ranges::find(nearest, name) == nearest.end()) nearest.push_back(name);
     return nearest;
 }
 

@@ -214,6 +214,7 @@ private:
                  [&](Step::Line &line, const Stage &t) { with ? line.compute_with(t) : line.compute_at(t, rows); });
         } else if (how == ".store_at") {
             const StageText to = stage();
+            if (names_.find(to).empty()) at_ = to.at, expected("forward");
             each(targets(to, stages), [&](Step::Line &line, const Stage &t) { line.store_at(t); });
         } else if (how == ".dialect") {
             const std::string name = need_word("a dialect's name");

@@ -61,7 +61,11 @@ struct Attention : Layer {
         if (x[0][0] % (heads + 2 * kv_heads))
             fail("[{}] {}", path,
                  kv_heads == heads
-                     ? fmt::format("width {} is not divisible by {} heads", x[0][0] / 3, heads)
+                     ? x[0][0] % 3 == 0
+                           ? fmt::format("width {} is not divisible by {} heads", x[0][0] / 3, heads)
+                           : fmt::format("input {} has {} channels, expected those of queries, keys and values side by "
+                                         "side: three times a width that {} heads divide",
+                                         x[0].str(), x[0][0], heads)
                      : fmt::format("{} channels are not divisible by {} heads of queries and 2 x {} of keys and values",
                                    x[0][0], heads, kv_heads));
         if (const int size = head_size(x[0][0]); options.rotary && size % 2)

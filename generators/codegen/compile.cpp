@@ -5,6 +5,7 @@
 #include <optional>
 #include <nlohmann/json.hpp>
 
+#include "bundle/near_names.h"
 #include "generators/codegen/blame.h"
 #include "generators/codegen/progress.h"
 #include "generators/codegen/compare.h"
@@ -188,6 +189,7 @@ private:
         struct Answer {
             bool used = false;
             std::string of, has;
+            std::vector<std::string> names = {};
         };
         std::map<std::string, Answer> by_source;
         for (const Step::LoopValue &v : p.schedule->loop_values) {
@@ -197,13 +199,16 @@ private:
                 if (k.loops_of != a.of) continue;
                 for (const Tunable &t : k.tunables) {
                     a.used |= t.name == v.name;
+                    if (std::ranges::count(a.names, t.name)) continue;  // of another of its kernels
+                    a.names.push_back(t.name);
                     a.has += fmt::format("{}{} ({})", a.has.empty() ? "" : ", ", t.name, t.legal_words());
                 }
             }
         }
         for (const Step::LoopValue &v : p.schedule->loop_values)
             if (const Answer &a = by_source[v.source]; !a.used)
-                throw UsageError(fmt::format("{}: no kernel of loops({}) has a number '{}'; {}", v.source, a.of, v.name,
+                throw UsageError(fmt::format("{}: no kernel of loops({}) has a number '{}'{}; {}", v.source, a.of,
+                                             v.name, did_you_mean(v.name, a.names),
                                              a.has.empty()
                                                  ? "there is none at all: explain --ir lines names all kernels"
                                                  : "there are " + a.has));

@@ -52,6 +52,7 @@ inline constexpr Rule same_stage{"same-stage", "it is the same stage"},
     read_elsewhere{"read-elsewhere", "'{}' reads it too"},
     between{"between", "'{}' comes after one of the two and before the other"},
     ranks_differ{"ranks-differ", "'{}' sees '{}' in {} dimensions, and its neighbour in {}"},
+    waits_for_pass{"waits-for-pass", "only updates wait for a pass, as s(next(w)).compute_at(forward)"},
     reads_nothing{"reads-nothing", "neither of the two reads the other{}"},
     source_gone{"source-gone", "'{}' computes it again, from '{}', which is gone after the forward pass"},
     source_unstored{"source-unstored", "'{}' computes it again, from '{}', which is never stored"};

@@ -289,7 +289,9 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 
 /// dW: a task is a panel of columns and a block of inputs; it packs dY where that pays. An update
 /// in place may not do an element twice: where its tiles would, the gradient is stored first.
-void d_weight(Group &g, const Machine &m) {
+void d_weight(Group &g, Machine m) {
+    // Tiles do not cross the edges of panels.
+    while (g.panel > m.vector && g.panel % m.vector) m.vector /= 2;
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
     const Tile usual = register_tile(columns, g.panel, inputs, m),

@@ -189,6 +189,7 @@ TEST_CASE("lines as text: what is no line is refused by line and column") {
     CHECK(said("s(head).compute_inside(h.0.up)") ==
           "my.schedule:1:8: found '.compute_inside', expected .compute_root, .compute_at, .compute_with, .store_at, "
           ".dialect or .distribute");
+    CHECK(said("s(h.0.up).store_at(backward)") == "my.schedule:1:20: found 'backward', expected forward");
     CHECK(said("s(head).compute_wit(h.0.up)").ends_with(".distribute (did you mean .compute_with?)"));
     CHECK(said("s(h.0.up).compute_with(h.0.down); s(haed).compute_root()") ==
           "my.schedule:1:37: the model has no 'haed'; near it are head, loss, h.0.up");

@@ -138,6 +138,14 @@ struct Normed : Classifier {
 
 }  // namespace
 
+TEST_CASE("a layer's result does not wait for a pass, as an update may") {
+    refused(
+        [](Chain &c, Step &s) { s(c.relu).compute_at(forward); },
+        "s(relu).compute_at(forward) is refused: only updates wait for a pass, as s(next(w)).compute_at(forward); the "
+        "nearest legal line is s(relu).compute_root()");
+    accepted([](Chain &c, Step &s) { s(next(c.up.W)).compute_at(forward); });
+}
+
 TEST_CASE("of a layer of several, the one that the stage stands by is named") {
     CHECK(said_of<Normed>([](Normed &m, Step &s) { s(m.relu).compute_with(m.norm); }) ==
           "s(relu).compute_with(norm) is refused: neither of the two reads the other; of the layers of 'norm', "

@@ -164,6 +164,10 @@ TEST_CASE("CausalAttention: shapes") {
     CausalAttention layer("h.0.attn", 5);
     CHECK(layer.shape(Shape{255, 37, 2}) == Shape{85, 37, 2});
     CHECK_ERROR(layer.shape(Shape{3 * 64, 32, 2}), "[h.0.attn] width 64 is not divisible by 5 heads");
+    CHECK_ERROR(
+        layer.shape(Shape{2 * 64, 32, 2}),
+        "[h.0.attn] input [128, 32, 2] has 128 channels, expected those of queries, keys and values side by side: "
+        "three times a width that 5 heads divide");
     CHECK_ERROR(CausalAttention("h.0.attn", 0), "[h.0.attn] has 0 heads, expected at least 1");
     CHECK_ERROR(layer.shape(Shape{255}), "[h.0.attn]");
 }

@@ -47,7 +47,7 @@ TEST_CASE("views: the same within a budget, which takes a value with its views" 
     ViewsCase whole(1, "--update separate");
     int64_t kept = 0;
     for (const PlanBuffer &b : whole.plan().buffers)
-        if (b.stored && b.role != Role::activation) kept += b.bytes;
+        if (b.stored && !b.in_arena()) kept += b.bytes;
     const std::string budget = fmt::format("--update separate --budget {}", kept + whole.plan().arena * 9 / 10);
     ViewsCase tight(1, budget);
     CHECK(tight.plan().arena < whole.plan().arena);

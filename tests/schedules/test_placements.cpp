@@ -38,9 +38,10 @@ struct Apart : Classifier {
 
 }  // namespace
 
-static void check_curves(const char *batch, bool panels, Format format) {
+/// `panel`: the width of the weights' panels; 0: they are row-major.
+static void check_curves(const char *batch, int panel, Format format) {
     CAPTURE(batch);
-    CAPTURE(panels);
+    CAPTURE(panel);
     CAPTURE(format);
     check_kernels(
         Compiled<Curves>(
@@ -50,21 +51,26 @@ static void check_curves(const char *batch, bool panels, Format format) {
                 for (auto [product, curve] : both) {
                     s(*curve).compute_with(*product);
                     s(d(*curve)).compute_at(d(*product));
-                    if (panels) s.layout(product->W, cryolite::panels(16, 0));
+                    if (panel) s.layout(product->W, panels(panel, 0));
                 }
             },
             {}, format),
         format == bf16 ? 4e-3 : 3e-5);
 }
 
-TEST_CASE("placements: curves after products") { check_curves("38", true, fp32); }
+TEST_CASE("placements: curves after products") { check_curves("38", 16, fp32); }
+
+TEST_CASE("placements: panels that are no whole vectors") {
+    check_curves("38", 20, fp32);
+    check_curves("5", 17, bf16);
+}
 
 TEST_CASE("placements: curves after products, few rows, row-major, in bf16" * slow()) {
     for (const char *batch : {"5", "38"}) {
-        check_curves(batch, false, fp32);
-        check_curves(batch, true, bf16);
+        check_curves(batch, 0, fp32);
+        check_curves(batch, 16, bf16);
     }
-    check_curves("5", true, fp32);
+    check_curves("5", 16, fp32);
 }
 
 TEST_CASE("placements: inputs that share lines of a cache are copied" * slow()) {

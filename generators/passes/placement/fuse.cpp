@@ -271,7 +271,10 @@ void fuse(StepProgram &p, const Context &cx) {
         else if (l.how == ir::Line::root)
             l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
         else
-            obey(l, [&] { refuse(l, {rules::reads_nothing, neighbour_within(p, l)}, ".compute_root()"); });
+            obey(l, [&] {
+                if (l.target.kind == ir::Stage::pass) refuse(l, rules::waits_for_pass, ".compute_root()");
+                refuse(l, {rules::reads_nothing, neighbour_within(p, l)}, ".compute_root()");
+            });
     }
 }
 

@@ -1,6 +1,8 @@
 // The arrays that outlive a step: parameters in the layouts that the schedule chooses, their gradients, the optimizer's
 // state; and the numbers that a step is given and tells.
 
+#include <algorithm>
+
 #include "bundle/loss_scale.h"
 #include "generators/passes/pipeline.h"
 #include "schedules/defaults.h"
@@ -9,6 +11,19 @@ namespace cryolite::compiler {
 
 namespace {
 
+/// Of a table whose rows are looked up. Errors: a row of it would lie in several panels.
+void check_rows(const StepProgram &p, ParamId id, const Layout &layout) {
+    if (layout.row_major() || layout.dim != 0 || p.parameters[id].shape.rank() != 2) return;
+    for (CallId c : p.calls.ids()) {
+        const ir::Layer &layer = p.layer(c);
+        if (layer.scatters && std::ranges::count(layer.parameters, id))
+            fail(
+                "s.layout({0}, panels({1}, 0)) is refused: [{2}] adds gradients to rows of it, and a row has to lie in "
+                "one panel; the nearest legal line is s.layout({0}, panels({1}, 1))",
+                p.parameters[id].path, layout.panel, layer.path);
+    }
+}
+
 void declare(StepProgram &p, const Context &cx, ParamId id) {
     ir::Parameter &w = p.parameters[id];
     const Parameter *source = &p.source(id);
@@ -16,6 +31,7 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
     const Layout layout = w.state                               ? row_major()
                           : chosen != cx.schedule.layouts.end() ? chosen->second
                                                                 : default_layout(p.graph, *source, cx.schedule.machine);
+    check_rows(p, id, layout);
     auto add = [&](const std::string &name, ir::Role role, ir::DataType type = ir::float32, int worker = -1) {
         return p.values.add({.name = name,
                              .role = role,
