@@ -108,7 +108,16 @@ std::string LineNames::advice(const StageText &text) const {
         return match(text.name.substr(0, dot), name.substr(0, name.find('.'))).has_value();
     });
     if (dot != std::string::npos && !known) return advice_to_cpp(text, dot);
-    return fmt::format("near it are {}", fmt::join(nearest_names(text.name, names(text)), ", "));
+    StageText renamed = text;
+    renamed.name = as_in_checkpoint(text.name);
+    if (!find(renamed).empty()) return fmt::format("a line of text has the names of checkpoints: '{}'", renamed.name);
+    std::vector<std::string> near;
+    for (const std::string &name : names(text))  // of a block, whose part alone was named
+        if (name.ends_with("." + text.name)) add_once(near, name);
+    for (const std::string &name : nearest_names(text.name, names(text)))
+        if (near.size() < 3 && std::ranges::count(near, without_numbers(name)) == 0) near.push_back(name);
+    if (near.size() > 3) near.resize(3);
+    return fmt::format("near it are {}", fmt::join(near, ", "));
 }
 
 /// `dot`: where the name of an object ends.

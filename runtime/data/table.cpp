@@ -95,15 +95,18 @@ std::vector<std::string> names_in(Line line) {
     return names;
 }
 
-float number_in(const Line &line, std::string_view field, size_t column) {
+/// `label`: it is the class of its row.
+float number_in(const Line &line, std::string_view field, size_t column, bool label) {
     float value = 0;
     const char *end = field.data() + field.size();
     const auto [stop, error] = std::from_chars(field.data(), end, value);
     if (error == std::errc::result_out_of_range) line.refuse(column, "{} is outside what a float holds", shown(field));
     if (error != std::errc() || stop != end || field.empty())
         line.refuse(column, "{} is not a number{}", shown(field),
+                    label && column > 1 && !field.empty()
+                        ? "; the last column is the class of the row, a whole number from 0 on"
                     // Of tables with numbered rows the first name is often empty.
-                    line.first && (!name_in(field).empty() || (field.empty() && column == 1))
+                    : line.first && (!name_in(field).empty() || (field.empty() && column == 1))
                         ? "; a first line is skipped as a header where each field is text, and no two are equal"
                         : "");
     if (!std::isfinite(value)) line.refuse(column, "{} is not a finite number", shown(field));
@@ -148,7 +151,7 @@ void read_row(Table &table, Line line, const TableOptions &options) {
     while (!line.done) {
         ++column;
         const std::string_view field = line.field();
-        table.features.push_back(number_in(line, field, column));
+        table.features.push_back(number_in(line, field, column, line.done && options.targets == 0));
     }
     check_fields(table, line, column, options);
     if (options.targets == 0)

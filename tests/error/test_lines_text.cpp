@@ -189,6 +189,10 @@ TEST_CASE("lines as text: what is no line is refused by line and column") {
     CHECK(said("s(head).compute_inside(h.0.up)") ==
           "my.schedule:1:8: found '.compute_inside', expected .compute_root, .compute_at, .compute_with, .store_at, "
           ".dialect or .distribute");
+    CHECK(said("s(up).compute_root()").starts_with("my.schedule:1:3: the model has no 'up'; near it are h.*.up, "));
+    CHECK(said("s(d(h.0.up.W)).compute_root()") ==
+          "my.schedule:1:5: the model has no 'h.0.up.W'; a line of text has the "
+          "names of checkpoints: 'h.0.up.weight'");
     CHECK(said("s(h.0.up).store_at(backward)") == "my.schedule:1:20: found 'backward', expected forward");
     CHECK(said("s(head).compute_wit(h.0.up)").ends_with(".distribute (did you mean .compute_with?)"));
     CHECK(said("s(h.0.up).compute_with(h.0.down); s(haed).compute_root()") ==

@@ -40,6 +40,10 @@ TEST_CASE("table: errors name the line and the column") {
     refused("", "a.csv: no rows");
     refused("\n\n", "a.csv: no rows");
     refused("1,2,0\n1,x,0\n", "a.csv: line 2, column 2: \"x\" is not a number");
+    for (const char *irises : {"a,b,class\n1,2,setosa\n", "1,2,setosa\n"})
+        refused(
+            irises,
+            "column 3: \"setosa\" is not a number; the last column is the class of the row, a whole number from 0 on");
     refused("1,,0\n", "line 1, column 2: \"\" is not a number");
     refused("1,2,0,\n", "line 1, column 4: \"\" is not a number");
     refused("1,2 3,0\n", "column 2: \"2 3\" is not a number");
