@@ -53,7 +53,10 @@ void add_once(std::vector<std::string> &list, const std::string &name) {
 LineNames::LineNames(Model &net) {
     const TracedModel m = traced(net);
     for (const Graph::Call &call : m.graph.calls()) {
-        if (m.graph.owns(*call.layer)) continue;
+        if (m.graph.owns(*call.layer)) {
+            nameless_.push_back(call.layer->path);
+            continue;
+        }
         layers_.emplace_back(call.layer->path, call.layer);
         for (const Parameter *w : call.layer->parameters()) parameters_.emplace_back(w->path(), w);
     }
@@ -102,6 +105,12 @@ std::vector<std::string> LineNames::of_kind(const std::string &member) const {
 }
 
 std::string LineNames::advice(const StageText &text) const {
+    for (const std::string &name : nameless_)
+        if (text.kind != StageText::next && match(text.name, name))
+            return fmt::format(
+                "no line can name '{}', which an operator or a function of tensors makes; a layer that is "
+                "a member of the model, as SwiGLU act{{...}} for swiglu(gate, up), can be named",
+                name);
     const size_t element = text.name.rfind("].");  // "net.blocks[0].up"
     const size_t dot = element == std::string::npos ? text.name.find('.') : element + 1;
     const bool known = std::ranges::any_of(names(text), [&](const std::string &name) {

@@ -38,6 +38,7 @@ public:
 private:
     std::vector<std::pair<std::string, const Layer *>> layers_;
     std::vector<std::pair<std::string, const Parameter *>> parameters_;
+    std::vector<std::string> nameless_;  ///< stages that operators and functions of tensors make
 
     std::vector<std::string> names(const StageText &text) const;
     std::vector<std::string> of_kind(const std::string &member) const;
