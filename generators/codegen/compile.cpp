@@ -5,7 +5,6 @@
 #include <optional>
 #include <nlohmann/json.hpp>
 
-#include "bundle/near_names.h"
 #include "generators/codegen/blame.h"
 #include "generators/codegen/progress.h"
 #include "generators/codegen/compare.h"
@@ -207,8 +206,7 @@ private:
         }
         for (const Step::LoopValue &v : p.schedule->loop_values)
             if (const Answer &a = by_source[v.source]; !a.used)
-                throw UsageError(fmt::format("{}: no kernel of loops({}) has a number '{}'{}; {}", v.source, a.of,
-                                             v.name, did_you_mean(v.name, a.names),
+                throw UsageError(fmt::format("{}: no kernel of loops({}) has a number '{}'; {}", v.source, a.of, v.name,
                                              a.has.empty()
                                                  ? "there is none at all: explain --ir lines names all kernels"
                                                  : "there are " + a.has));
