@@ -95,6 +95,14 @@ std::vector<std::string> LineNames::names(const StageText &text) const {
     return names;
 }
 
+/// Those that end so, as "up" in a block.
+std::vector<std::string> LineNames::of_blocks(const StageText &text, const std::string &part) const {
+    std::vector<std::string> list;
+    for (const std::string &name : names(text))
+        if (name.ends_with("." + part)) add_once(list, name);
+    return list;
+}
+
 /// Layers whose type is called as a member of a model may be: a Gelu, of "gelu".
 std::vector<std::string> LineNames::of_kind(const std::string &member) const {
     std::vector<std::string> list;
@@ -120,9 +128,7 @@ std::string LineNames::advice(const StageText &text) const {
     StageText renamed = text;
     renamed.name = as_in_checkpoint(text.name);
     if (!find(renamed).empty()) return fmt::format("a line of text has the names of checkpoints: '{}'", renamed.name);
-    std::vector<std::string> near;
-    for (const std::string &name : names(text))  // of a block, whose part alone was named
-        if (name.ends_with("." + text.name)) add_once(near, name);
+    std::vector<std::string> near = of_blocks(text, text.name);
     for (const std::string &name : nearest_names(text.name, names(text)))
         if (near.size() < 3 && std::ranges::count(near, without_numbers(name)) == 0) near.push_back(name);
     if (near.size() > 3) near.resize(3);
@@ -134,16 +140,14 @@ std::string LineNames::advice_to_cpp(const StageText &text, size_t dot) const {
     const std::string why = fmt::format("a line of text has the names of checkpoints, without the object '{}' of C++: ",
                                         text.name.substr(0, dot));
     const std::string rest = text.name.substr(dot + 1), renamed = as_in_checkpoint(rest);
-    std::vector<std::string> exact;
     for (const std::string &name : {rest, renamed}) {
         StageText without = text;
         without.name = name;
         if (!find(without).empty()) return fmt::format("{}'{}'", why, name);
     }
-    for (const std::string &name : names(text))  // of a block, as "b.up" in a loop over blocks
-        if (name.ends_with("." + rest) || name.ends_with("." + renamed)) add_once(exact, name);
-    if (exact.size() == 1) return fmt::format("{}'{}'", why, exact[0]);
-    std::vector<std::string> near = exact;
+    std::vector<std::string> near = of_blocks(text, rest);
+    for (const std::string &name : of_blocks(text, renamed)) add_once(near, name);
+    if (near.size() == 1) return fmt::format("{}'{}'", why, near[0]);
     if (text.kind != StageText::next)
         for (const std::string &name : of_kind(rest.substr(rest.rfind('.') + 1))) add_once(near, name);
     if (near.empty())

@@ -41,6 +41,7 @@ private:
     std::vector<std::string> nameless_;  ///< stages that operators and functions of tensors make
 
     std::vector<std::string> names(const StageText &text) const;
+    std::vector<std::string> of_blocks(const StageText &text, const std::string &part) const;
     std::vector<std::string> of_kind(const std::string &member) const;
     std::string advice_to_cpp(const StageText &text, size_t dot) const;
 };

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include <fmt/ranges.h>
 
@@ -224,9 +225,11 @@ private:
             each(none, [](Step::Line &line, auto &) { line.distribute(workers); });
         } else {
             at_ = at;
-            expected(".compute_root, .compute_at, .compute_with, .store_at, .dialect or .distribute" +
-                     did_you_mean(how, {".compute_root", ".compute_at", ".compute_with", ".store_at", ".dialect",
-                                        ".distribute"}));
+            static const std::vector<std::string> places = {".compute_root", ".compute_at", ".compute_with",
+                                                            ".store_at",     ".dialect",    ".distribute"};
+            const std::span all_but_last(places.begin(), places.end() - 1);
+            expected(
+                fmt::format("{} or {}{}", fmt::join(all_but_last, ", "), places.back(), did_you_mean(how, places)));
         }
     }
     /// Whether the line ends so.

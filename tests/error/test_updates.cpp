@@ -128,8 +128,7 @@ TEST_CASE("a gradient inside its update: a tied table, where it is in panels; no
     CHECK(of_small_gpt([](Gpt &net, Step &s) { s.layout(net.token.table, panels(3, 1)); }) == "");
     CHECK(of_small_gpt([](Gpt &net, Step &s) { s.layout(net.token.table, panels(3, 0)); }) ==
           "s.layout(wte.weight, panels(3, 0)) is refused: [wte] adds gradients to rows of it, and a row has to lie in "
-          "one "
-          "panel; the nearest legal line is s.layout(wte.weight, panels(3, 1))");
+          "one panel; the nearest legal line is s.layout(wte.weight, panels(3, 1))");
     CHECK(error_of([] {
               Compiled<Twice>({{"batch", "3"}}, [](Twice &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
           }) == "s(d(up.weight)).compute_at(next(up.weight)) is refused: the parameter is used by 2 products, and its "

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/endings/interrupt.h"
@@ -230,6 +231,7 @@ private:
         } catch (const Error &e) {  // a full disk, say: what is found so far is kept, or printed
             failure = e.what();
         }
+        say_not_legal();
         const int status = finish(kept, measurer, choice, search.result(), interrupted());
         write_report(measurer, choice, search.result());
         if (!failure.empty())
@@ -344,15 +346,17 @@ private:
         return choice;
     }
 
+    void say_not_legal() {
+        if (const int n = std::exchange(not_legal_, 0); n > 0)
+            progress_.say(fmt::format("{} lines are not legal in this step: --json and --report tell why", n));
+    }
     void tell_news(const SearchNews &n) {
         report_.moments.push_back({seconds_gone(), n});
         if (s_.json) print_line(event_of(n, seconds_left()).dump(-1, ' ', false, json::error_handler_t::replace));
         if (n.what == SearchNews::of_candidate) return progress_.busy(live_line(n, seconds_left()));
         // What legality refuses has no prediction; there may be dozens of such lines at once.
         if (n.what == SearchNews::of_line && !n.refused.empty() && n.predicted == 0) return void(not_legal_++);
-        if (not_legal_ > 0)
-            progress_.say(fmt::format("{} lines are not legal in this step: --json and --report tell why", not_legal_));
-        not_legal_ = 0;
+        say_not_legal();
         if (!header_) progress_.say(search_header);
         header_ = true;
         progress_.say(search_row(n, seconds_left()));
