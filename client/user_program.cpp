@@ -104,7 +104,7 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
              source.string());
     }
     std::string said = result.errors;
-    if (said.size() > 6000) said = said.substr(0, 6000) + "\n...";  // the first message matters most
+    if (said.size() > 6000) said = said.substr(0, said.rfind('\n', 6000)) + "\n...";  // the first message matters most
     if (!result.ok()) {
         std::string how;
         if (result.limit > 0 || result.signal) how = " (" + how_it_ended(result) + ")";

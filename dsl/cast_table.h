@@ -20,7 +20,7 @@ struct Casts {
 enum class CastRow {
     other,          ///< losses, sums, gathers, convolutions, ...: fp32
     product,        ///< y = W x + b, and a tied head
-    attention,      ///< softmax and both products are fp32
+    attention,      ///< the softmax is fp32; in fp16 both products are, too
     pointwise,      ///< activations, gates, dropout, elementwise arithmetic
     normalisation,  ///< a row's statistics want its inputs in fp32
 };
@@ -38,7 +38,7 @@ struct CastLine {
 /// bf16 has the range of fp32 and 8 bits of precision: gradients need no loss scaling.
 inline constexpr CastLine bf16_casts[] = {
     {CastRow::product, {.inputs = true, .output = true, .products = true}},
-    {CastRow::attention, {.inputs = true, .output = true}},
+    {CastRow::attention, {.inputs = true, .output = true, .products = true}},
     {CastRow::pointwise, {.inputs = true, .output = true}},
     {CastRow::normalisation, {.output = true}},
 };

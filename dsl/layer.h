@@ -125,6 +125,8 @@ public:
 
     // For those who build kernels.
     Tensor operator()(const Tensor &x) { return x.graph().call(*this, {x}); }
+    /// For layers whose products are not of their weights: how the kernel that is built next reads factors.
+    void half_factors(const HalfFactors &h) { half_factors_ = h; }
     const std::vector<Parameter *> &parameters() const { return parameters_; }
     /// Expires with the layer.
     std::weak_ptr<const void> lifetime() const { return lifetime_; }
@@ -149,6 +151,7 @@ protected:
     void share(Parameter &w) { parameters_.push_back(&w); }
     /// Has the exceptions from the model's format that another layer has.
     void take_numerics(const Layer &of) { format_ = of.format_, casts_ = of.casts_; }
+    const HalfFactors &half_factors() const { return half_factors_; }
     /// Derives every gradient that is not yet defined.
     void derive(const Call &call, const Array &dy);
 
@@ -160,6 +163,7 @@ private:
     std::map<std::string, Func> gradient_;
     std::optional<Format> format_;
     std::optional<Casts> casts_;
+    HalfFactors half_factors_;
     std::shared_ptr<const char> lifetime_ = std::make_shared<char>();
 };
 

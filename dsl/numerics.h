@@ -5,6 +5,9 @@
 
 #include <Halide.h>
 
+#include <set>
+#include <string>
+
 #include "dsl/cast_table.h"
 
 namespace cryolite {
@@ -30,6 +33,13 @@ inline Halide::Expr widened(const Halide::Expr &half) {
     if (!half.type().is_bfloat()) return cast<float>(half);
     return reinterpret<float>(cast<uint32_t>(reinterpret<uint16_t>(half)) << 16);
 }
+
+/// How a kernel reads the factors of a layer's products, where the cast table has them in 16 bits.
+struct HalfFactors {
+    Format format = fp32;          ///< what they are rounded to; fp32: they are not
+    bool pairs = false;            ///< two terms an instruction: the machine has dot products of bf16
+    std::set<std::string> stored;  ///< Funcs of the kernel whose values are of this format already
+};
 
 /// A weight as two arrays hold it: narrow, as products read it, and what is kept beside.
 /// In bf16 a split master: the high half, the nearest bf16 with ties away from zero, and the low one, a

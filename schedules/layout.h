@@ -46,6 +46,9 @@ struct Layout {
 };
 
 inline Layout row_major() { return {}; }
-inline Layout panels(int width, int dim = 0) { return {width, dim}; }
+inline Layout panels(int width, int dim = 0) {
+    if (width == 0) fail("panels(0, {}): a panel has one element or more; row_major() has no panels", dim);
+    return {width, dim};
+}
 
 }  // namespace cryolite

@@ -305,16 +305,19 @@ private:
         const size_t from = at_;
         const std::string how = need_word("row_major() or panels(WIDTH, DIMENSION)");
         need('(');
-        Layout l = row_major();
+        int width = 0, dim = 0;
         if (how == "panels") {
-            l.panel = number("a width");
-            if (take(',')) l.dim = number("a dimension");
+            width = number("a width");
+            if (take(',')) dim = number("a dimension");
         } else if (how != "row_major") {
             at_ = from, expected("row_major() or panels(WIDTH, DIMENSION)");
         }
         need(')');
         need(')');
-        for (const LineNames::Found &f : found(named)) of_this_line([&] { step_.layout(*f.stage.parameter, l); });
+        for (const LineNames::Found &f : found(named))
+            of_this_line([&] {
+                step_.layout(*f.stage.parameter, how == "panels" ? panels(width, dim) : row_major());
+            });
     }
 };
 

@@ -117,7 +117,7 @@ private:
         if (options.documents) s.documents = x[1];
         if (options.mask) s.mask = x.back();
         s.rotary = options.rotary;
-        return {x[0], x[0].type(), s};
+        return {x[0], x[0].type(), s, half_factors()};
     }
 };
 

@@ -4,6 +4,9 @@
 // A block of queries `b` meets the blocks of keys between `first_keys(b)` and `last_keys(b)`: what a causal mask or a
 // window hides from all of its queries is never computed. Within a block, queries come innermost, so that the softmax
 // needs no sum across the lanes of a vector.
+//
+// Of 16 bits, the factors of all products are rounded where they are made: queries and keys, exp(...) before it is
+// divided by its sum, probabilities and the adjoints of scores. Sums, scores and the softmax are fp32.
 
 #include <Halide.h>
 
@@ -11,6 +14,7 @@
 #include <optional>
 
 #include "dsl/layers/rotary.h"
+#include "dsl/numerics.h"
 
 namespace cryolite {
 
@@ -29,15 +33,13 @@ public:
     static constexpr int block = 16;  ///< queries, or keys, of a block
 
     /// qkv(c, t, s): channels q, k, v, each by head.
-    AttentionAlgorithm(Halide::Func qkv, Halide::Type type, const AttentionShape &shape)
-        : qkv(qkv), type(type), shape(shape), size(shape.size), context(shape.context), width(shape.heads * size),
-          group(shape.heads / shape.kv_heads), blocks((context + block - 1) / block),
-          keys(0, block, 0, blocks, "keys") {
-        if (shape.causal)
-            keys.where(keys.y <= b);
-        else if (shape.window)
-            keys.where(keys.y <= last_keys(b));
-        if (shape.window) keys.where(keys.y >= first_keys(b));
+    AttentionAlgorithm(Halide::Func qkv, Halide::Type type, const AttentionShape &shape, const HalfFactors &halves = {})
+        : qkv(qkv), type(type), shape(shape), halves(halves), size(shape.size), context(shape.context),
+          width(shape.heads * size), group(shape.heads / shape.kv_heads), blocks((context + block - 1) / block),
+          in_pairs(halves.pairs && size % 2 == 0), keys(0, block, 0, blocks, "keys"),
+          key_terms(in_pairs ? terms("key_terms", block, {{0, blocks}}) : keys) {
+        only_met(keys, keys.y);
+        if (in_pairs) only_met(key_terms, key_terms[2]);
         if (shape.rotary) angles();
         q = head_of("q", 0, shape.rotary.has_value()), k = head_of("k", 1, shape.rotary.has_value());
         v = head_of("v", 2, false);
@@ -47,7 +49,10 @@ public:
     /// y(c, t, s).
     Halide::Func forward() {
         Halide::Func y("y"), mixed("mixed");
-        mixed(e, l, b, h, s) += weight(l, key(), b, h, s) * v(e, key(), kv(h), s);
+        Halide::Func rows = paired("v_rows", v, 1), share_of_key = paired("weight_pairs", weight, 1);
+        Halide::Expr key = met(outer(key_terms), b) * terms_of_block() + inner(key_terms);
+        mixed(e, l, b, h, s) += multiplied(term(share_of_key, key_terms, {l, key, b, h, s}),
+                                           term(rows, key_terms, {e, key, kv(h), s}));
         Halide::Expr t0 = t % block, t1 = t / block, head = c / size;
         y(c, t, s) = mixed(c % size, t0, t1, head, s) * share(t0, t1, head, s);
         return y;
@@ -57,11 +62,15 @@ public:
     Halide::Func backward(Halide::Func dy) {
         using namespace Halide;
         Func g("g"), dyT("dyT"), dP("dP"), rowdot("rowdot"), P("P"), PdS("PdS");
-        RDom d(0, size, "d"), r(0, block, 0, blocks, 0, blocks, "r");
+        RDom d = terms("d", size), r(0, block, 0, blocks, 0, blocks, "r");
         P(l, j, b, h, s) = weight(l, j, b, h, s) * share(l, b, h, s);
-        g(e, j, h, s) = dy(h * size + e, within(j), s);
+        const Expr adjoint = dy(h * size + e, within(j), s);
+        g(e, j, h, s) = halves.stored.count(dy.name()) ? adjoint : factor(adjoint);
+        g = halved("g_half", g);
         dyT(l, e, b, h, s) = g(e, row(b, l), h, s);
-        dP(l, j, b, h, s) += dyT(l, d, b, h, s) * v(d, j, kv(h), s);
+        Func dy_terms = paired("dyT_pairs", dyT, 1), v_terms = paired("v_pairs", v, 0);
+        dP(l, j, b, h, s) +=
+            multiplied(term(dy_terms, d, {l, inner(d), b, h, s}), term(v_terms, d, {inner(d), j, kv(h), s}));
         rowdot(l, b, h, s) += P(l, key(), b, h, s) * dP(l, key(), b, h, s);
 
         // Both factors of what follows, for the blocks that meet.
@@ -72,26 +81,36 @@ public:
         if (shape.window) r.where(r.y >= first_keys(r.z));
         Expr key_row = met(r.y, r.z) * block + r.x;
         Expr p = P(l, key_row, r.z, h, s);
-        Expr ds = p * (dP(l, key_row, r.z, h, s) - rowdot(l, r.z, h, s)) * scale();
-        PdS(l, j, i, h, s) = Tuple(undef(type), undef(type));
+        Expr ds = half(factor(p * (dP(l, key_row, r.z, h, s) - rowdot(l, r.z, h, s)) * scale()));
+        p = half(factor(p));
+        PdS(l, j, i, h, s) = Tuple(undef(p.type()), undef(p.type()));
         PdS(l, r.x, pair(r.z, r.y), h, s) = Tuple(p, ds);
+        Func P_factor("P_factor"), dS_factor("dS_factor");
+        P_factor(l, j, i, h, s) = PdS(l, j, i, h, s)[0], dS_factor(l, j, i, h, s) = PdS(l, j, i, h, s)[1];
 
         Func dq("dq"), dk("dk"), dv("dv");
-        RDom later = group == 1 ? RDom(0, block, 0, blocks, "later")  // queries that see a block of keys
-                                : RDom(0, block, 0, blocks, 0, group, "later");
+        RDom later = group == 1 ? terms("later", block, {{0, blocks}})  // queries that see a block of keys
+                                : terms("later", block, {{0, blocks}, {0, group}});
+        const Expr from = outer(later);
         if (shape.causal)
-            later.where(later.y >= b);
+            later.where(from >= b);
         else if (shape.window)
-            later.where(later.y >= first_keys(b));  // windows are symmetric
-        if (shape.window) later.where(later.y <= last_queries(b));
-        Expr seen_by = shape.causal ? max(later.y, b) : shape.window ? max(later.y, first_keys(b)) : Expr(later.y);
+            later.where(from >= first_keys(b));  // windows are symmetric
+        if (shape.window) later.where(from <= last_queries(b));
+        Expr seen_by = shape.causal ? max(from, b) : shape.window ? max(from, first_keys(b)) : from;
         if (shape.window) seen_by = min(seen_by, last_queries(b));
-        Expr at = pair(seen_by, b), query_row = row(seen_by, later.x),
-             head = group == 1 ? Expr(h) : h * group + later.z;
-        dq(e, l, b, h, s) +=
-            PdS(l, keys.x, pair(b, met(keys.y, b)), h, s)[1] * k(e, row(met(keys.y, b), keys.x), kv(h), s);
-        dk(e, l, b, h, s) += PdS(later.x, l, at, head, s)[1] * q(e, query_row, head, s);
-        dv(e, l, b, h, s) += PdS(later.x, l, at, head, s)[0] * g(e, query_row, head, s);
+        Expr at = pair(seen_by, b), query = seen_by * terms_of_block() + inner(later),
+             head = group == 1 ? Expr(h) : h * group + outer(later, 1);
+        Expr block_of_keys = met(outer(key_terms), b), key_at = block_of_keys * terms_of_block() + inner(key_terms);
+        Func dS_terms = paired("dS_pairs", dS_factor, 1), k_rows = paired("k_rows", k, 1);
+        dq(e, l, b, h, s) += multiplied(term(dS_terms, key_terms, {l, inner(key_terms), pair(b, block_of_keys), h, s}),
+                                        term(k_rows, key_terms, {e, key_at, kv(h), s}));
+        Func dS_seen = paired("dS_seen", dS_factor, 0), q_rows = paired("q_rows", q, 1);
+        dk(e, l, b, h, s) += multiplied(term(dS_seen, later, {inner(later), l, at, head, s}),
+                                        term(q_rows, later, {e, query, head, s}));
+        Func P_seen = paired("P_seen", P_factor, 0), g_rows = paired("g_rows", g, 1);
+        dv(e, l, b, h, s) += multiplied(term(P_seen, later, {inner(later), l, at, head, s}),
+                                        term(g_rows, later, {e, query, head, s}));
         return unpacked(dq, dk, dv);
     }
 
@@ -99,12 +118,14 @@ private:
     Halide::Func qkv;
     Halide::Type type;
     AttentionShape shape;
+    HalfFactors halves;
     int size, context, width, group, blocks;  ///< group: heads of queries that share one of keys and values
-    Halide::RDom keys;
+    bool in_pairs;
+    Halide::RDom keys, key_terms;  ///< that a block of queries meets; as the terms of a product
     Halide::Func weight, share, q, k, v, cosine, sine;
     // c, t, s: channel, position, sequence. h: head, e: channel in it. b, l: block of queries,
     // query in it.
-    Halide::Var c{"c"}, t{"t"}, s{"s"}, h{"h"}, e{"e"}, b{"b"}, l{"l"}, i{"i"}, j{"j"};
+    Halide::Var c{"c"}, t{"t"}, s{"s"}, h{"h"}, e{"e"}, b{"b"}, l{"l"}, i{"i"}, j{"j"}, of{"of"};
 
     Halide::Expr scale() const { return cast(type, Halide::Expr(1.0 / std::sqrt(double(size)))); }
     Halide::Expr kv(Halide::Expr head) const { return group == 1 ? head : head / group; }
@@ -128,6 +149,62 @@ private:
         return shape.causal ? b * (b + 1) / 2 + k : b * blocks + k;
     }
 
+    /// Of the blocks of keys `k`, those that block `b` of queries meets.
+    void only_met(Halide::RDom &r, const Halide::Expr &k) {
+        if (shape.causal)
+            r.where(k <= b);
+        else if (shape.window)
+            r.where(k <= last_keys(b));
+        if (shape.window) r.where(k >= first_keys(b));
+    }
+
+    // Products: a sum has its terms one by one, or in pairs of bf16, (of, pair).
+
+    /// `count` terms, then what is outside of them.
+    Halide::RDom terms(const std::string &name, int count, const std::vector<std::pair<int, int>> &outside = {}) const {
+        Halide::Region r = in_pairs ? Halide::Region{{0, 2}, {0, count / 2}} : Halide::Region{{0, count}};
+        for (auto [first, extent] : outside) r.emplace_back(first, extent);
+        return {r, name};
+    }
+    Halide::Expr inner(const Halide::RDom &r) const { return r[in_pairs]; }
+    Halide::Expr outer(const Halide::RDom &r, int k = 0) const { return r[in_pairs + 1 + k]; }
+    int terms_of_block() const { return in_pairs ? block / 2 : block; }
+    /// Rounded as the format of factors has it.
+    Halide::Expr factor(const Halide::Expr &x) const {
+        return halves.format == fp32 ? x : widened(rounded(x, storage_type(halves.format)));
+    }
+    /// In pairs: the bf16 of a float that is one, whose lower half is zero.
+    Halide::Expr half(const Halide::Expr &x) const {
+        if (!in_pairs || x.type().is_bfloat()) return x;
+        return Halide::reinterpret(Halide::BFloat(16),
+                                   Halide::cast<uint16_t>(Halide::reinterpret<uint32_t>(x) >> 16));
+    }
+    Halide::Func halved(const std::string &name, const Halide::Func &f) const {
+        if (!in_pairs) return f;
+        Halide::Func g(name);
+        const std::vector<Halide::Var> args = f.args();
+        g(args) = half(f(std::vector<Halide::Expr>(args.begin(), args.end())));
+        return g;
+    }
+    /// In pairs, (of, ...): the terms 2 k + `of` along an index k of `f`.
+    Halide::Func paired(const std::string &name, const Halide::Func &f, size_t along) const {
+        if (!in_pairs) return f;
+        Halide::Func g(name);
+        std::vector<Halide::Var> args = f.args();
+        std::vector<Halide::Expr> at(args.begin(), args.end());
+        at[along] = 2 * args[along] + of;
+        args.insert(args.begin(), of);
+        g(args) = half(f(at));
+        return g;
+    }
+    Halide::Expr term(const Halide::Func &f, const Halide::RDom &r, std::vector<Halide::Expr> at) const {
+        if (in_pairs) at.insert(at.begin(), r[0]);
+        return f(at);
+    }
+    Halide::Expr multiplied(const Halide::Expr &x, const Halide::Expr &y) const {
+        return cast(type, x) * cast(type, y);
+    }
+
     void angles() {
         cosine = Halide::Func("cosine"), sine = Halide::Func("sine");
         Halide::Func frequency("frequency");
@@ -146,8 +223,9 @@ private:
         const int first = part == 0 ? 0 : width + (part - 1) * shape.kv_heads * size;
         Halide::Func f(name);
         auto at = [&](Halide::Expr channel) { return qkv(first + h * size + channel, within(j), s); };
-        f(e, j, h, s) = rotated ? turned(at, e, within(j), 1) : at(e);
-        return f;
+        const Halide::Expr value = rotated ? turned(at, e, within(j), 1) : at(e);
+        f(e, j, h, s) = !rotated && halves.stored.count(qkv.name()) ? value : factor(value);
+        return halved(std::string(name) + "_half", f);
     }
 
     /// What is hidden from a query.
@@ -167,15 +245,18 @@ private:
         using namespace Halide;
         Func qT("qT"), S("S"), masked("masked"), top("top"), total("total");
         weight = Func("weight"), share = Func("share");
-        RDom d(0, size, "d");
-        qT(l, e, b, h, s) = q(e, row(b, l), h, s) * scale();
-        S(l, j, b, h, s) += qT(l, d, b, h, s) * k(d, j, kv(h), s);
+        const RDom d = terms("d", size);
+        const bool whole = halves.format == fp32;  // else scores are scaled, not queries, which keep their bits
+        qT(l, e, b, h, s) = whole ? q(e, row(b, l), h, s) * scale() : q(e, row(b, l), h, s);
+        Func q_terms = paired("qT_pairs", qT, 1), k_terms = paired("k_pairs", k, 0);
+        S(l, j, b, h, s) +=
+            multiplied(term(q_terms, d, {l, inner(d), b, h, s}), term(k_terms, d, {inner(d), j, kv(h), s}));
         const Expr no = hidden(j, row(b, l));
-        const Expr score = S(l, j, b, h, s);
+        const Expr score = whole ? S(l, j, b, h, s) : S(l, j, b, h, s) * scale();
         masked(l, j, b, h, s) = no.defined() ? score + cast(type, no) * cast(type, -1e30f) : score;
         top(l, b, h, s) = type.min();
         top(l, b, h, s) = max(top(l, b, h, s), masked(l, key(), b, h, s));
-        weight(l, j, b, h, s) = exp(masked(l, j, b, h, s) - top(l, b, h, s));
+        weight(l, j, b, h, s) = factor(exp(masked(l, j, b, h, s) - top(l, b, h, s)));
         total(l, b, h, s) += weight(l, key(), b, h, s);
         // Rows past the context, in the last block, take no part in the sums of the gradient.
         Expr real = context % block ? cast(type, b * block + l < context) : cast(type, 1);

@@ -9,6 +9,7 @@
 #include "dsl/layers/attention_algorithm.h"
 #include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"
+#include "schedules/cpu/pairs.h"
 
 namespace cryolite::cpu {
 
@@ -28,6 +29,31 @@ void two_terms(Stage s, const RVar &k, int terms, const Machine &m) {
     if (m.registers < 32 && terms % 2 == 0) s.unroll(k, 2);
 }
 
+/// Whether products take their terms in pairs of bf16.
+bool pairs_of_terms(const Group &g) { return g.func("S").rvars().size() == 2; }
+
+/// Channels of a head.
+int head_size(const Group &g) {
+    const Func scores = g.func("S");
+    return pairs_of_terms(g) ? 2 * reduction_extent(scores, 1) : reduction_extent(scores);
+}
+
+/// The loops of a tile f(x, y), all of it in registers, over the terms `k` of its sums, those of a pair first.
+void tile_loops(const Group &g, Stage s, const Var &lane, const Var &x, const Var &y, const std::vector<RVar> &k,
+                std::vector<VarOrRVar> outside, const Machine &m) {
+    std::vector<VarOrRVar> order = {lane, x, y};
+    const bool pairs = pairs_of_terms(g);
+    if (pairs) order.insert(order.begin(), k[0]);
+    order.insert(order.end(), k.begin() + pairs, k.end());
+    order.insert(order.end(), outside.begin(), outside.end());
+    s.reorder(order);
+    if (pairs)
+        across_pairs(s, lane, k[0], m);
+    else
+        s.vectorize(lane);
+    s.unroll(x).unroll(y);
+}
+
 /// Scores: f(l, j) += over d, queries across lanes and a few keys in registers.
 void score_loops(Group &g, Func f, const Machine &m) {
     Var l = f.args()[0], j = f.args()[1], jt("jt");
@@ -37,14 +63,9 @@ void score_loops(Group &g, Func f, const Machine &m) {
     high = g.tunables("keys", high, doublings(block));
     f.vectorize(l, lanes);
     Var lane("lane");
-    f.update()
-        .split(j, jt, j, high, TailStrategy::RoundUp)
-        .split(l, l, lane, lanes)
-        .reorder(lane, l, j, f.rvars()[0], jt)
-        .vectorize(lane)
-        .unroll(l)
-        .unroll(j);
-    two_terms(f.update(), f.rvars()[0], reduction_extent(f), m);
+    f.update().split(j, jt, j, high, TailStrategy::RoundUp).split(l, l, lane, lanes);
+    tile_loops(g, f.update(), lane, l, j, f.rvars(), {jt}, m);
+    if (!pairs_of_terms(g)) two_terms(f.update(), f.rvars()[0], reduction_extent(f), m);
 }
 
 /// Sums of rows: f(e, l) += over a block and over blocks, channels across lanes, a few rows in
@@ -62,18 +83,19 @@ void mix_loops(Group &g, Func f, const Machine &m, int size) {
     vectors = g.tunables("mix_vectors", vectors, widths);
     high = g.tunables("mix_rows", high, doublings(block));
     f.vectorize(e, lanes);
-    std::vector<VarOrRVar> order = {lane, e, l};
-    order.insert(order.end(), k.begin(), k.end());  // the heads of a group last
-    order.insert(order.end(), {et, lt});
-    f.update()
-        .split(e, et, e, lanes * vectors)
-        .split(e, e, lane, lanes)
-        .split(l, lt, l, high)
-        .reorder(order)
-        .vectorize(lane)
-        .unroll(e)
-        .unroll(l);
-    two_terms(f.update(), f.rvars()[0], reduction_extent(f), m);
+    f.update().split(e, et, e, lanes * vectors).split(e, e, lane, lanes).split(l, lt, l, high);
+    tile_loops(g, f.update(), lane, e, l, k, {et, lt}, m);
+    if (!pairs_of_terms(g)) two_terms(f.update(), f.rvars()[0], reduction_extent(f), m);
+}
+
+/// Pairs of rows, or of a block's queries: an index across lanes, the two of a pair beside each other.
+void pack_terms(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, int lanes) {
+    for (const char *name : names) {
+        Func f = g.func(name);
+        if (!f.defined()) continue;
+        Var of = f.args()[0], lane = f.args()[1];
+        f.compute_at(level).reorder(of, lane, f.args()[2]).vectorize(lane, lanes).unroll(of);
+    }
 }
 
 /// Everything up to the softmax of one block of queries, computed at `level` of `at`.
@@ -81,18 +103,20 @@ void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
     const int lanes = std::min(m.vector, block);
     for (const char *name : {"qT", "top", "weight", "total", "share"}) {
         Func f = g.func(name);
+        if (name == std::string("qT") && pairs_of_terms(g)) continue;
         f.compute_at(level).vectorize(f.args()[0], lanes);
         if (f.has_update_definition()) f.update().vectorize(f.args()[0], lanes);
     }
+    pack_terms(g, {"qT_pairs", "weight_pairs"}, level, lanes);
     g.func("S").compute_at(level);
     score_loops(g, g.func("S"), m);
 }
 
-/// A head's rows side by side, in fp32.
+/// A head's rows side by side.
 void pack_heads(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, const Machine &m) {
     for (const char *name : names) {
         Func f = g.func(name);
-        f.compute_at(level).vectorize(f.args()[0], dividing_lanes(reduction_extent(g.func("S")), m));
+        f.compute_at(level).vectorize(f.args()[0], dividing_lanes(head_size(g), m));
     }
 }
 
@@ -103,9 +127,26 @@ void share_angles(Group &g) {
     for (const char *name : {"cosine", "sine"}) g.func(name).compute_root().parallel(g.func(name).args()[1]);
 }
 
+void pack_forward(Group &g, const LoopLevel &level, const Machine &m) {
+    const bool rotary = g.func("cosine").defined();
+    if (pairs_of_terms(g)) {
+        pack_heads(g, {"k_half"}, level, m);
+        if (rotary) pack_heads(g, {"q_half"}, level, m);
+        return pack_terms(g, {"v_rows"}, level, dividing_lanes(head_size(g), m));
+    }
+    // Of bf16, the inner loops would widen each element again and again; else a copy does not pay for two readers.
+    enum Pack { none, keys, keys_and_values };
+    const int usual = g.func("x0_half").defined() ? keys_and_values : rotary ? keys : none;
+    const int pack = g.tunables("pack", usual, {none, keys, keys_and_values});
+    if (pack == keys_and_values)
+        pack_heads(g, {"k", "v"}, level, m);
+    else if (pack == keys)
+        pack_heads(g, {"k"}, level, m);
+}
+
 void attend_forward(Group &g, const Machine &m) {
     Func out = g.out, mixed = g.func("mixed");
-    const int size = reduction_extent(g.func("S"));
+    const int size = head_size(g);
     Var c = out.args()[0], t = out.args()[1], s = out.args()[2], h("h"), b("b"), task("task");
     out.split(c, h, c, size)
         .split(t, b, t, block, TailStrategy::GuardWithIf)
@@ -115,24 +156,14 @@ void attend_forward(Group &g, const Machine &m) {
         .vectorize(c, dividing_lanes(size, m));
     mixed.compute_at(out, b);
     mix_loops(g, mixed, m, size);
-    // Of bf16, the inner loops would widen each element again and again; else a copy does not pay for two readers.
-    enum Pack { none, keys, keys_and_values };
-    const int pack = g.tunables("pack",
-                                g.func("x0_half").defined()  ? keys_and_values
-                                : g.func("cosine").defined() ? keys
-                                                             : none,
-                                {none, keys, keys_and_values});
-    if (pack == keys_and_values)
-        pack_heads(g, {"k", "v"}, LoopLevel(out, task), m);
-    else if (pack == keys)
-        pack_heads(g, {"k"}, LoopLevel(out, task), m);
+    pack_forward(g, LoopLevel(out, task), m);
     share_angles(g);
     softmax_at(g, m, LoopLevel(out, b));
 }
 
 void attend_backward(Group &g, const Machine &m) {
     Func out = g.anchor, PdS = g.func("PdS");
-    const int size = reduction_extent(g.func("S")), lanes = std::min(m.vector, block);
+    const int size = head_size(g), lanes = std::min(m.vector, block);
     Var t = out.args()[1], s = out.args()[2];
     RVar e = out.rvars()[0], part = out.rvars()[1], h = out.rvars()[2], task("task");
     out.update()
@@ -147,7 +178,15 @@ void attend_backward(Group &g, const Machine &m) {
         f.compute_at(out, task);
         mix_loops(g, f, m, size);
     }
-    if (g.tunables("pack", 1, {0, 1})) pack_heads(g, {"q", "k", "v", "g"}, LoopLevel(out, task), m);
+    const LoopLevel head(out, task);
+    if (pairs_of_terms(g)) {
+        pack_heads(g, {"k_half", "v_half"}, head, m);
+        if (g.func("cosine").defined()) pack_heads(g, {"q_half"}, head, m);
+        pack_terms(g, {"q_rows", "k_rows", "g_rows"}, head, dividing_lanes(size, m));
+        pack_terms(g, {"dS_pairs"}, head, lanes);
+    } else if (g.tunables("pack", 1, {0, 1})) {
+        pack_heads(g, {"q", "k", "v", "g"}, head, m);
+    }
     share_angles(g);
     RVar in_block = PdS.rvars()[0], keys = PdS.rvars()[1], queries = PdS.rvars()[2];
     PdS.compute_at(out, task);
@@ -160,8 +199,10 @@ void attend_backward(Group &g, const Machine &m) {
     softmax_at(g, m, level);
     g.func("dP").compute_at(level);
     score_loops(g, g.func("dP"), m);
+    pack_terms(g, {"dyT_pairs"}, level, lanes);
     for (const char *name : {"dyT", "rowdot"}) {
         Func f = g.func(name);
+        if (name == std::string("dyT") && pairs_of_terms(g)) continue;
         f.compute_at(level).vectorize(f.args()[0], lanes);
         if (f.has_update_definition()) f.update().vectorize(f.args()[0], lanes);
     }

@@ -96,10 +96,13 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     a.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
     if (g.form != Form::d_parameter) return pack_rows(g, m, rows);
-    // Pairs of rows: nowhere stored so.
+    // Pairs of rows: nowhere stored so. A tile reads a few columns of all rows: those an even number of lines apart
+    // would share few sets of a cache.
+    const int of_line = 64 / (2 * b.type().bytes()), columns = g.extent(1);
+    if (!turned) b.align_storage(y, (ceil_div(columns, of_line) | 1) * of_line);
     b.compute_root()
         .reorder(q, y, l)
-        .vectorize(y, turned ? of_either : lanes_within(g.extent(1), m))
+        .vectorize(y, turned ? of_either : lanes_within(columns, m))
         .unroll(q)
         .parallel(l);
 }

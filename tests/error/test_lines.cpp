@@ -57,6 +57,8 @@ TEST_CASE("panels are of a dimension that the parameter has") {
     CHECK(said([](Spare &n, Step &s) { s.layout(*n.up.b, panels(-16)); }) ==
           "s.layout(up.bias, panels(-16, 0)) is refused: a panel has one element or more; the nearest legal line is "
           "s.layout(up.bias, panels(1, 0))");
+    CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(0, 1)); }) ==
+          "panels(0, 1): a panel has one element or more; row_major() has no panels");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(64, 1)); }) == "");  // padding alone is legal
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(2147483647)); }) ==
           "s.layout(up.weight, panels(2147483647, 0)) is refused: with its padding the parameter has "

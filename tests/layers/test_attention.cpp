@@ -135,6 +135,58 @@ TEST_CASE("Attention: what each option means, and its gradient") {
         }
 }
 
+namespace {
+
+/// All elements of a Func whose sums have a loop each.
+std::vector<double> elements(Halide::Func f, const std::vector<int> &extents) {
+    for (const auto &[name, g] : Halide::Internal::find_transitive_calls(f.function()))
+        if (g.has_update_definition() && name != f.name()) Halide::Func(g).compute_root();
+    const Halide::Buffer<float> out = f.realize(extents);
+    return {out.begin(), out.end()};
+}
+
+/// The largest difference, relative to the largest number.
+double distance_between(const std::vector<double> &a, const std::vector<double> &b) {
+    double most = 0, scale = 0;
+    for (size_t i = 0; i < a.size(); i++)
+        most = std::max(most, std::fabs(a[i] - b[i])), scale = std::max(scale, std::fabs(a[i]));
+    return most / scale;
+}
+
+}  // namespace
+
+TEST_CASE("Attention: of bf16, terms in pairs come to what terms one by one do, and are near fp32's") {
+    const AttentionShape shapes[] = {
+        {.heads = 2, .kv_heads = 2, .size = 6, .context = 37},
+        {.heads = 4, .kv_heads = 2, .size = 4, .context = 37, .window = 20, .rotary = Rotary{.base = 100}},
+        {.heads = 2, .kv_heads = 1, .size = 8, .context = 21, .causal = false},
+        {.heads = 1, .kv_heads = 1, .size = 5, .context = 21},  // an odd head has no pairs
+    };
+    for (const AttentionShape &shape : shapes) {
+        CAPTURE(&shape - shapes);
+        const int width = shape.heads * shape.size, channels = width + 2 * shape.kv_heads * shape.size;
+        const auto results = [&](const HalfFactors &halves) {
+            return numbers_in_child([&] {
+                Halide::Var c("c"), t("t"), s("s");
+                Halide::Func qkv("x"), dy("dy");
+                qkv(c, t, s) = sin(Halide::cast<float>((c * 31 + t * 17 + s * 7) % 97));
+                dy(c, t, s) = cos(Halide::cast<float>((c * 13 + t * 29 + s * 5) % 89));
+                const auto algorithm = [&] { return AttentionAlgorithm(qkv, Halide::Float(32), shape, halves); };
+                std::vector<double> all = elements(algorithm().forward(), {width, shape.context, 2});
+                const std::vector<double> d = elements(algorithm().backward(dy), {channels, shape.context, 2});
+                all.insert(all.end(), d.begin(), d.end());
+                return all;
+            });
+        };
+        const std::vector<double> whole = results({}), single = results({.format = bf16}),
+                                  pairs = results({.format = bf16, .pairs = true});
+        CHECK(whole.size() == size_t((width + channels) * shape.context * 2));
+        CHECK(distance_between(single, pairs) < 4e-3);  // a sum in another order may be rounded to the other side
+        CHECK(distance_between(whole, pairs) < 3e-2);
+        CHECK(distance_between(whole, single) > 1e-4);
+    }
+}
+
 TEST_CASE("Attention: shapes") {
     Attention grouped("attn", {.heads = 6, .kv_heads = 2, .rotary = Rotary{}});
     CHECK(grouped.shape(std::vector{Shape{10 * 8, 37, 2}}) == Shape{48, 37, 2});

@@ -68,6 +68,20 @@ TEST_CASE("schedules: attention to both sides, in windows, in documents, with a 
     }
 }
 
+TEST_CASE("schedules: attention in bf16, in pairs of terms, with each of its options") {
+    const AttentionOptions ways[] = {
+        {.heads = 2},
+        {.heads = 2, .causal = false, .window = 18},
+        {.heads = 4, .kv_heads = 2, .window = 20, .documents = true, .mask = true, .rotary = Rotary{.base = 100}},
+    };
+    const auto asked = [](const StepProgram &, const ir::Kernel &k) { return k.name.find("attention") != std::string::npos; };
+    for (const AttentionOptions &o : ways) {
+        CAPTURE(&o - ways);
+        options = o;
+        check_kernels(Compiled<Attends>({{"batch", "2"}, {"context", "37"}, {"vocab", "19"}}, {}, {}, bf16), 4e-3, asked);
+    }
+}
+
 TEST_CASE("schedules: RMSNorm inside the product that reads it, as GPT's LayerNorm, with the product's epilogue") {
     const Compiled<Normed> c({{"batch", "21"}}, [](Normed &net, Step &s) {
         s(net.norm).compute_at(net.up);

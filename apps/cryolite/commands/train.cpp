@@ -363,7 +363,7 @@ private:
         if (times_.empty())
             progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
         else
-            progress_.say(fmt::format("done: {} step{} in {}; the median step: {}, {} {}/s{}; {} at most",
+            progress_.say(fmt::format("done: {} step{} in {}; the median of all: {}, {} {}/s{}; {} at most",
                                       times_.count(), times_.count() == 1 ? "" : "s",
                                       clock_text(std::chrono::duration<double>(Clock::now() - began_).count()),
                                       step_time_text(done.median_s), grouped(uint64_t(done.tok_s)),

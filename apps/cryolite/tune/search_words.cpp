@@ -33,7 +33,7 @@ std::string outcome_of(const SearchNews &n) {
 }  // namespace
 
 const std::string search_header =
-    "  share   roof    now  tried  refused   left   kept   step      time  kernel or line";
+    "  share   roof    now  tried  refused   left   kept   step time left  kernel or line";
 
 json event_of(const SearchNews &n, double seconds_left) {
     return {{"event", n.what == SearchNews::of_candidate ? "candidate"

@@ -72,11 +72,21 @@ std::vector<Array> KernelValues::inputs(const ir::Op &op, CallId c) {
 void KernelValues::forward(const ir::Op &op, CallId c) {
     const ValueId out = op.writes[0].value;
     std::vector<Array> x = inputs(op, c);
-    in.bind_parameters(c);
+    bind(c);
     Func y = half_products(c, p.source(c).forward(x));
     check_arity(op, y, in.rank(out));
     in.arrays[out] = in.kept(out, y, seen_shape(out));
     defined.push_back({&op, y});
+}
+
+void KernelValues::bind(CallId c) {
+    in.bind_parameters(c);
+    HalfFactors factors;
+    if (p.layer(c).half_products) {
+        factors = {.format = p.format, .pairs = p.format == bf16 && how == HalfProducts::dot_products};
+        for (const auto &[name, half] : in.halves) factors.stored.insert(name);
+    }
+    p.source(c).half_factors(factors);
 }
 
 Func KernelValues::half_products(CallId c, const Func &f) const {
@@ -93,7 +103,7 @@ void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const 
     ::cryolite::Call seen;
     seen.inputs = told_apart(inputs(op, c));
     seen.output = in.array(p.operand(op, p.calls[c].output), "y");
-    in.bind_parameters(c);
+    bind(c);
     return seen;
 }
 

@@ -41,6 +41,8 @@ private:
     void ghost_norm(const ir::Op &op, const ir::Norm &n);
     void sum(const ir::Op &op);
     std::vector<Array> inputs(const ir::Op &op, CallId c);
+    /// Gives the layer what it reads beside its inputs.
+    void bind(CallId c);
     Func half_products(CallId c, const Func &f) const;
     void check_arity(const ir::Op &op, const Func &f, int rank) const;
     Factors factors(const ir::Op &op, ParamId w, const ir::Use &use);

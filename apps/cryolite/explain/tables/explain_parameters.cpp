@@ -35,7 +35,7 @@ ParameterUpdate update_of(const Plan &plan, const std::string &parameter) {
 }
 
 std::string layout_words(const PlanBuffer &b) {
-    return b.layout.panel ? fmt::format("panel({}) of dimension {}", b.layout.panel, b.layout.dim) : "row_major";
+    return b.layout.panel ? fmt::format("panels({}, {})", b.layout.panel, b.layout.dim) : "row_major";
 }
 
 std::string shape_words(const std::vector<int> &extents) {
