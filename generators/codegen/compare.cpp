@@ -1,6 +1,7 @@
 #include "generators/codegen/compare.h"
 
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -254,11 +255,14 @@ Expected unscheduled_outputs(const StepProgram &p, const ir::Kernel &k, const Bu
         e.hindrance = fmt::format("its arrays take {} MiB, more than {}", bytes >> 20, most_bytes >> 20);
     if (!e.hindrance.empty()) return e;
     share_jit_runtime();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
     for (Inputs inputs : {Inputs::random, Inputs::positive, Inputs::small, Inputs::large, Inputs::tiny}) {
         if (!all && (!e.outputs.empty() || inputs == Inputs::small)) break;
+        const auto left = std::chrono::ceil<std::chrono::seconds>(end - std::chrono::steady_clock::now());
+        if (left.count() < 1) break;
         ChildResult expected;
         run_children(
-            1, 1, seconds, [&](int) { return KernelTrial::unscheduled(p, k, m).run(inputs); },
+            1, 1, int(left.count()), [&](int) { return KernelTrial::unscheduled(p, k, m).run(inputs); },
             [&](int, const ChildResult &r) { expected = r; });
         if (expected.late) {
             if (e.outputs.empty()) e.hindrance = fmt::format("it takes more than {} s", seconds);

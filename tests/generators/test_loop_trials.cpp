@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <nlohmann/json.hpp>
@@ -41,7 +43,9 @@ struct Net : Classifier {
 };
 
 /// What `try_loops` prints, by candidate.
-std::map<int, json> answers(const std::string &kernel, const std::vector<std::string> &candidates) {
+std::map<int, json> answers(const std::string &kernel, const std::vector<std::string> &candidates,
+                            json request = json::object()) {
+    request["kernel"] = kernel, request["candidates"] = candidates;
     std::string name = (std::filesystem::temp_directory_path() / "cryolite-trials-XXXXXX").string();
     REQUIRE(mkdtemp(name.data()));
     Compiled<Net> c({{"batch", "8"}}, [](Net &, Step &s) { s.loops<Linear>(Form::forward, lying); });
@@ -51,8 +55,7 @@ std::map<int, json> answers(const std::string &kernel, const std::vector<std::st
     const int kept = dup(1);
     REQUIRE(freopen(output.c_str(), "w", stdout));
     std::string error = error_of([&] {
-        try_loops(c.program, c.step, c.machine, how, json{{"kernel", kernel}, {"candidates", candidates}}.dump(),
-                  name + "/made");
+        try_loops(c.program, c.step, c.machine, how, request.dump(), name + "/made");
     });
     fflush(stdout);
     dup2(kept, 1);
@@ -87,6 +90,35 @@ TEST_CASE("trials of loops: one that is wrong, aborts, hangs or eats memory is r
     CHECK(refused(5) == "candidate: lie is 7, expected 0, 1, 2, 3 or 4");
     CHECK(refused(6) == "its loops have no number 'truth' then");
     CHECK(answers("down", {""}).at(-1) == "the step has no kernel 'down' that is compiled");
+}
+
+TEST_CASE("trials of loops: what is expected of a kernel is kept, for its algorithm alone") {
+    std::string folder = (std::filesystem::temp_directory_path() / "cryolite-expected-XXXXXX").string();
+    REQUIRE(mkdtemp(folder.data()));
+    const std::string file = folder + "/expected";
+    const auto error = [&](const std::string &algorithm) {
+        return answers("up", {""}, {{"expected", file}, {"algorithm", algorithm}}).at(0).value("error", "");
+    };
+    CHECK(error("this") == "");
+    const std::string whole = read_whole(file);
+    json kept = json::from_cbor(whole);
+    REQUIRE(kept.at("outputs").size() > 1);
+    for (json &o : kept["outputs"]) {  // numbers that it does not come to: only a kernel that reads them is refused
+        std::vector<uint8_t> bytes = o[1].get_binary();
+        std::ranges::fill(bytes, 0x40);
+        o[1] = json::binary(bytes);
+    }
+    const auto write = [&](const std::string &bytes) { std::ofstream(file, std::ios::binary) << bytes; };
+    const std::vector<uint8_t> other = json::to_cbor(kept);
+    write({other.begin(), other.end()});
+    CHECK(error("this").find("its result is off by") == 0);
+    CHECK(error("another") == "");
+    for (const std::string &damaged : {std::string(), whole.substr(0, whole.size() / 2), std::string("no kept file")}) {
+        write(damaged);
+        CHECK(error("this") == "");
+        CHECK(read_whole(file) == whole);
+    }
+    std::filesystem::remove_all(folder);
 }
 
 }  // namespace cryolite::test

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -148,6 +150,50 @@ std::string loops_json(const StepProgram &p, const CompileReport &compiled) {
     return list.dump();
 }
 
+namespace {
+
+/// What the kernel comes to without loops, of a child that runs it.
+json expected_in_child(const StepProgram &p, const ir::Kernel &k, const Machine &m, const CompileOptions &how) {
+    json found;
+    share_jit_runtime();
+    run_children(
+        1, 1, std::max(300, how.time_limit),
+        [&](int) {
+            const BuiltKernel built = build_kernel(p, k, m, {.scheduled = false});
+            const Expected e = unscheduled_outputs(p, k, built, m, std::max(20, how.time_limit / 3), true);
+            json j = {{"hindrance", e.hindrance}, {"outputs", json::array()}};
+            for (auto &[inputs, bytes] : e.outputs)
+                j["outputs"].push_back({int(inputs), json::binary({bytes.begin(), bytes.end()})});
+            const std::vector<uint8_t> packed = json::to_cbor(j);
+            return std::string(packed.begin(), packed.end());
+        },
+        [&](int, const ChildResult &r) {
+            if (!r.error.empty()) fail("kernel '{}': {}", k.name, r.error);
+            found = json::from_cbor(r.output);
+        });
+    return found;
+}
+
+/// The same, kept in `file` for the next candidates of a kernel of this algorithm: it may take longer than they do. A
+/// file that cannot be read or written costs that time again.
+json kept_expected(const std::string &file, const std::string &algorithm, const std::function<json()> &make) {
+    if (std::ifstream in(file, std::ios::binary); !file.empty() && in) {
+        const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+        json kept = json::from_cbor(bytes, true, false);
+        if (kept.is_object() && kept.value("algorithm", "") == algorithm) return kept;
+    }
+    json found = make();
+    found["algorithm"] = algorithm;
+    if (!file.empty()) {
+        const std::vector<uint8_t> packed = json::to_cbor(found);
+        std::ofstream(file, std::ios::binary)
+            .write(reinterpret_cast<const char *>(packed.data()), std::streamsize(packed.size()));
+    }
+    return found;
+}
+
+}  // namespace
+
 void try_loops(const StepProgram &p, Step &step, const Machine &m, const CompileOptions &how,
                const std::string &request, const std::string &folder) {
     const json asked = json::parse(request);
@@ -159,28 +205,14 @@ void try_loops(const StepProgram &p, Step &step, const Machine &m, const Compile
         fflush(stdout);
     };
     // The extents of arguments do not depend on loops: those of the kernel as it is serve for all.
+    const json kept = kept_expected(asked.value("expected", ""), asked.value("algorithm", ""),
+                                    [&] { return expected_in_child(p, k, m, how); });
     Expected expected;
-    share_jit_runtime();
-    run_children(
-        1, 1, std::max(300, how.time_limit),
-        [&](int) {
-            const BuiltKernel built = build_kernel(p, k, m, {.scheduled = false});
-            const Expected e = unscheduled_outputs(p, k, built, m, std::max(60, how.time_limit / 4), true);
-            json j = {{"hindrance", e.hindrance}, {"outputs", json::array()}};
-            for (auto &[inputs, bytes] : e.outputs)
-                j["outputs"].push_back({int(inputs), json::binary({bytes.begin(), bytes.end()})});
-            const std::vector<uint8_t> packed = json::to_cbor(j);
-            return std::string(packed.begin(), packed.end());
-        },
-        [&](int, const ChildResult &r) {
-            if (!r.error.empty()) fail("kernel '{}': {}", k.name, r.error);
-            const json j = json::from_cbor(r.output);
-            expected.hindrance = j["hindrance"];
-            for (const json &o : j["outputs"]) {
-                const auto &bytes = o[1].get_binary();
-                expected.outputs.emplace_back(Inputs(o[0].get<int>()), std::string(bytes.begin(), bytes.end()));
-            }
-        });
+    expected.hindrance = kept["hindrance"];
+    for (const json &o : kept["outputs"]) {
+        const auto &bytes = o[1].get_binary();
+        expected.outputs.emplace_back(Inputs(o[0].get<int>()), std::string(bytes.begin(), bytes.end()));
+    }
     run_children(
         int(candidates.size()), how.jobs, how.time_limit,
         [&](int n) {

@@ -15,7 +15,9 @@ std::string loops_json(const StepProgram &p, const CompileReport &compiled);
 
 /// Compiles a kernel as `request` asks: {"kernel": name, "candidates": ["rows=4 columns=48", ...]}, each in a child.
 /// Prints a JSON line as each is done: {"candidate": n, "symbol": ..., "unsure": why it was not compared}, after
-/// linking it into FOLDER/n/kernels.so, or {"candidate": n, "error": why it is refused}. Errors: no such kernel.
+/// linking it into FOLDER/n/kernels.so, or {"candidate": n, "error": why it is refused}. With {"expected": a file,
+/// "algorithm": the kernel's}, what the kernel comes to without loops is kept there for the next request. Errors: no
+/// such kernel.
 void try_loops(const StepProgram &p, Step &step, const Machine &m, const CompileOptions &how,
                const std::string &request, const std::string &folder);
 

@@ -237,7 +237,11 @@ StepProfile ProgramMeasurer::profile(const std::string &lines) {
 std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const std::vector<std::string> &numbers,
                                               const Made &tell_made) {
     const fs::path folder = work_ / fmt::format("made{}", made_++), file = work_ / "candidates.json";
-    write_file_atomic(file, json{{"kernel", kernel.name}, {"candidates", numbers}}.dump());
+    write_file_atomic(file, json{{"kernel", kernel.name},
+                                 {"candidates", numbers},
+                                 {"algorithm", kernel.algorithm},
+                                 {"expected", (work_ / "expected").string()}}
+                                .dump());
     std::vector<MadeKernel> made(numbers.size());
     for (MadeKernel &m : made) m.refused = "the generator program ended before it was compiled";
     ProcessOptions options{.argv = {program_.path, "--candidates", file, "--bundle", folder, "--store",
