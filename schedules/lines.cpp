@@ -315,9 +315,7 @@ private:
         need(')');
         need(')');
         for (const LineNames::Found &f : found(named))
-            of_this_line([&] {
-                step_.layout(*f.stage.parameter, how == "panels" ? panels(width, dim) : row_major());
-            });
+            of_this_line([&] { step_.layout(*f.stage.parameter, how == "panels" ? panels(width, dim) : row_major()); });
     }
 };
 

@@ -51,8 +51,8 @@ public:
         Halide::Func y("y"), mixed("mixed");
         Halide::Func rows = paired("v_rows", v, 1), share_of_key = paired("weight_pairs", weight, 1);
         Halide::Expr key = met(outer(key_terms), b) * terms_of_block() + inner(key_terms);
-        mixed(e, l, b, h, s) += multiplied(term(share_of_key, key_terms, {l, key, b, h, s}),
-                                           term(rows, key_terms, {e, key, kv(h), s}));
+        mixed(e, l, b, h, s) +=
+            multiplied(term(share_of_key, key_terms, {l, key, b, h, s}), term(rows, key_terms, {e, key, kv(h), s}));
         Halide::Expr t0 = t % block, t1 = t / block, head = c / size;
         y(c, t, s) = mixed(c % size, t0, t1, head, s) * share(t0, t1, head, s);
         return y;
@@ -106,11 +106,11 @@ public:
         dq(e, l, b, h, s) += multiplied(term(dS_terms, key_terms, {l, inner(key_terms), pair(b, block_of_keys), h, s}),
                                         term(k_rows, key_terms, {e, key_at, kv(h), s}));
         Func dS_seen = paired("dS_seen", dS_factor, 0), q_rows = paired("q_rows", q, 1);
-        dk(e, l, b, h, s) += multiplied(term(dS_seen, later, {inner(later), l, at, head, s}),
-                                        term(q_rows, later, {e, query, head, s}));
+        dk(e, l, b, h, s) +=
+            multiplied(term(dS_seen, later, {inner(later), l, at, head, s}), term(q_rows, later, {e, query, head, s}));
         Func P_seen = paired("P_seen", P_factor, 0), g_rows = paired("g_rows", g, 1);
-        dv(e, l, b, h, s) += multiplied(term(P_seen, later, {inner(later), l, at, head, s}),
-                                        term(g_rows, later, {e, query, head, s}));
+        dv(e, l, b, h, s) +=
+            multiplied(term(P_seen, later, {inner(later), l, at, head, s}), term(g_rows, later, {e, query, head, s}));
         return unpacked(dq, dk, dv);
     }
 
@@ -176,8 +176,7 @@ private:
     /// In pairs: the bf16 of a float that is one, whose lower half is zero.
     Halide::Expr half(const Halide::Expr &x) const {
         if (!in_pairs || x.type().is_bfloat()) return x;
-        return Halide::reinterpret(Halide::BFloat(16),
-                                   Halide::cast<uint16_t>(Halide::reinterpret<uint32_t>(x) >> 16));
+        return Halide::reinterpret(Halide::BFloat(16), Halide::cast<uint16_t>(Halide::reinterpret<uint32_t>(x) >> 16));
     }
     Halide::Func halved(const std::string &name, const Halide::Func &f) const {
         if (!in_pairs) return f;
@@ -246,17 +245,19 @@ private:
         Func qT("qT"), S("S"), masked("masked"), top("top"), total("total");
         weight = Func("weight"), share = Func("share");
         const RDom d = terms("d", size);
-        const bool whole = halves.format == fp32;  // else scores are scaled, not queries, which keep their bits
+        const bool whole = halves.format == fp32;  // else differences of scores are scaled: queries keep their bits
         qT(l, e, b, h, s) = whole ? q(e, row(b, l), h, s) * scale() : q(e, row(b, l), h, s);
         Func q_terms = paired("qT_pairs", qT, 1), k_terms = paired("k_pairs", k, 0);
         S(l, j, b, h, s) +=
             multiplied(term(q_terms, d, {l, inner(d), b, h, s}), term(k_terms, d, {inner(d), j, kv(h), s}));
         const Expr no = hidden(j, row(b, l));
-        const Expr score = whole ? S(l, j, b, h, s) : S(l, j, b, h, s) * scale();
+        const Expr score = S(l, j, b, h, s);
         masked(l, j, b, h, s) = no.defined() ? score + cast(type, no) * cast(type, -1e30f) : score;
         top(l, b, h, s) = type.min();
         top(l, b, h, s) = max(top(l, b, h, s), masked(l, key(), b, h, s));
-        weight(l, j, b, h, s) = factor(exp(masked(l, j, b, h, s) - top(l, b, h, s)));
+        // The largest weight is 1, however large scores are: a scaled score, rounded in `top` and fused here, is not.
+        const Expr below = masked(l, j, b, h, s) - top(l, b, h, s);
+        weight(l, j, b, h, s) = factor(exp(whole ? below : below * scale()));
         total(l, b, h, s) += weight(l, key(), b, h, s);
         // Rows past the context, in the last block, take no part in the sums of the gradient.
         Expr real = context % block ? cast(type, b * block + l < context) : cast(type, 1);

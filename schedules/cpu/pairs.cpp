@@ -100,11 +100,7 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     // would share few sets of a cache.
     const int of_line = 64 / (2 * b.type().bytes()), columns = g.extent(1);
     if (!turned) b.align_storage(y, (ceil_div(columns, of_line) | 1) * of_line);
-    b.compute_root()
-        .reorder(q, y, l)
-        .vectorize(y, turned ? of_either : lanes_within(columns, m))
-        .unroll(q)
-        .parallel(l);
+    b.compute_root().reorder(q, y, l).vectorize(y, turned ? of_either : lanes_within(columns, m)).unroll(q).parallel(l);
 }
 
 }  // namespace cryolite::cpu

@@ -54,9 +54,7 @@ std::map<int, json> answers(const std::string &kernel, const std::vector<std::st
     fflush(stdout);
     const int kept = dup(1);
     REQUIRE(freopen(output.c_str(), "w", stdout));
-    std::string error = error_of([&] {
-        try_loops(c.program, c.step, c.machine, how, request.dump(), name + "/made");
-    });
+    std::string error = error_of([&] { try_loops(c.program, c.step, c.machine, how, request.dump(), name + "/made"); });
     fflush(stdout);
     dup2(kept, 1);
     close(kept);

@@ -187,6 +187,21 @@ TEST_CASE("Attention: of bf16, terms in pairs come to what terms one by one do, 
     }
 }
 
+TEST_CASE("Attention: of bf16, scores as large as they come make no weight above 1") {
+    for (const float size : {1e4f, 1e9f, 1e15f}) {
+        const std::vector<double> y = numbers_in_child([&] {
+            Halide::Var c("c"), t("t"), s("s");
+            Halide::Func qkv("x");
+            qkv(c, t, s) = size * sin(Halide::cast<float>((c * 31 + t * 17 + s * 7) % 97));
+            AttentionAlgorithm algorithm(qkv, Halide::Float(32), {.heads = 2, .kv_heads = 2, .size = 6, .context = 21},
+                                         {.format = bf16, .pairs = true});
+            return elements(algorithm.forward(), {12, 21, 2});
+        });
+        CAPTURE(size);
+        for (double v : y) CHECK(std::fabs(v) <= 1.01 * size);
+    }
+}
+
 TEST_CASE("Attention: shapes") {
     Attention grouped("attn", {.heads = 6, .kv_heads = 2, .rotary = Rotary{}});
     CHECK(grouped.shape(std::vector{Shape{10 * 8, 37, 2}}) == Shape{48, 37, 2});

@@ -74,11 +74,14 @@ TEST_CASE("schedules: attention in bf16, in pairs of terms, with each of its opt
         {.heads = 2, .causal = false, .window = 18},
         {.heads = 4, .kv_heads = 2, .window = 20, .documents = true, .mask = true, .rotary = Rotary{.base = 100}},
     };
-    const auto asked = [](const StepProgram &, const ir::Kernel &k) { return k.name.find("attention") != std::string::npos; };
+    const auto asked = [](const StepProgram &, const ir::Kernel &k) {
+        return k.name.find("attention") != std::string::npos;
+    };
     for (const AttentionOptions &o : ways) {
         CAPTURE(&o - ways);
         options = o;
-        check_kernels(Compiled<Attends>({{"batch", "2"}, {"context", "37"}, {"vocab", "19"}}, {}, {}, bf16), 4e-3, asked);
+        check_kernels(Compiled<Attends>({{"batch", "2"}, {"context", "37"}, {"vocab", "19"}}, {}, {}, bf16), 4e-3,
+                      asked);
     }
 }
 

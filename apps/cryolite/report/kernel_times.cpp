@@ -34,8 +34,9 @@ std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, i
         out +=
             fmt::format("{:8.3f} {:5.1f}% {:6} {:8.1f} {:6.1f}  {:12}  {}\n", 1e3 * l.seconds, 100 * l.seconds / total,
                         l.calls, l.flops / l.seconds * 1e-9, l.bytes / l.seconds * 1e-9, l.loops, l.name);
-    return out + fmt::format("{:8.3f} ms in {} kernel calls a step, each timed alone; a step runs some beside each other", 1e3 * total,
-                             calls.size());
+    return out +
+           fmt::format("{:8.3f} ms in {} kernel calls a step, each timed alone; a step runs some beside each other",
+                       1e3 * total, calls.size());
 }
 
 }  // namespace cryolite

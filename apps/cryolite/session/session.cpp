@@ -114,8 +114,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
         if (const std::string odd = odd_scores(bundle->plan, s); !odd.empty()) progress.say(odd);
     const int asked = s.threads * s.workers, cores = all.size() > 1 ? asked : int(core_numbers().size());
     if (trains && asked > cores)
-        progress.say(fmt::format("warning: {} threads on {} core{} wait for each other", asked, cores,
-                                 cores == 1 ? "" : "s"));
+        progress.say(
+            fmt::format("warning: {} threads on {} core{} wait for each other", asked, cores, cores == 1 ? "" : "s"));
     return bundle;
 }
 
