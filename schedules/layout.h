@@ -7,6 +7,8 @@
 
 namespace cryolite {
 
+inline constexpr int widest_panel = 1 << 16;
+
 /// Row-major, or panels: dimension `dim` is cut into blocks of `panel` elements, one block innermost, the
 /// blocks outermost, the last one padded with zeros. W [out, in] in panels of 48 is stored [48, in, out/48].
 struct Layout {
@@ -47,7 +49,8 @@ struct Layout {
 
 inline Layout row_major() { return {}; }
 inline Layout panels(int width, int dim = 0) {
-    if (width == 0) fail("panels(0, {}): a panel has one element or more; row_major() has no panels", dim);
+    if (width == 0)
+        fail("panels(0, {}): a panel has one element or more; for rows without panels write row_major()", dim);
     return {width, dim};
 }
 

@@ -135,6 +135,8 @@ void Step::layout(const Parameter &w, Layout l) {
     else if (const int64_t n = l.storage(shape).size(); n >= most)
         why = fmt::format("with its padding the parameter has {} elements, but a kernel's array has less than 2^31", n),
         width = shape[dim];
+    else if (l.panel > widest_panel)
+        why = fmt::format("a panel has at most {} elements", widest_panel), width = std::min(shape[dim], widest_panel);
     const std::string nearest = last < 0 ? "row_major()" : fmt::format("panels({}, {})", width, dim);
     if (!why.empty())
         fail("s.layout({}, panels({}, {})) is refused: {}; the nearest legal line is s.layout({}, {})", w.path(),

@@ -58,12 +58,17 @@ TEST_CASE("panels are of a dimension that the parameter has") {
           "s.layout(up.bias, panels(-16, 0)) is refused: a panel has one element or more; the nearest legal line is "
           "s.layout(up.bias, panels(1, 0))");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(0, 1)); }) ==
-          "panels(0, 1): a panel has one element or more; row_major() has no panels");
+          "panels(0, 1): a panel has one element or more; for rows without panels write row_major()");
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(64, 1)); }) == "");  // padding alone is legal
     CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(2147483647)); }) ==
           "s.layout(up.weight, panels(2147483647, 0)) is refused: with its padding the parameter has "
           "10737418235 elements, but a kernel's "
           "array has less than 2^31; the nearest legal line is s.layout(up.weight, panels(7, 0))");
+    CHECK(said([](Spare &n, Step &s) { s.layout(n.up.W, panels(65536, 1)); }) == "");
+    CHECK(
+        said([](Spare &n, Step &s) { s.layout(n.up.W, panels(65537, 1)); }) ==
+        "s.layout(up.weight, panels(65537, 1)) is refused: a panel has at most 65536 elements; the nearest legal line "
+        "is s.layout(up.weight, panels(5, 1))");
 }
 
 }  // namespace cryolite::test
