@@ -14,4 +14,7 @@ inline constexpr DialectName halide{"halide"};
 inline constexpr DialectName onednn{"onednn"};
 inline constexpr DialectName cublaslt{"cublaslt"};
 
+/// Elements of the widest panel that a product's weight may lie in.
+inline constexpr int widest_panel = 1 << 16;
+
 }  // namespace cryolite

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "dialects/names.h"
+
 namespace cryolite {
 
 using nlohmann::json;
@@ -102,7 +104,7 @@ void from_json(const json &j, Product &p) {
 }
 
 void Product::check(std::span<const Argument> arguments) const {
-    if (rows < 1 || in < 1 || out < 1 || panel < 0 || panel > 1 << 16)
+    if (rows < 1 || in < 1 || out < 1 || panel < 0 || panel > widest_panel)
         refuse("a product has {} rows, {} x {} weights, panels of {}", rows, in, out, panel);
     if (inputs_innermost && panel) refuse("a product's panels have its inputs innermost");
     if (window) check_window(*this);

@@ -7,8 +7,6 @@
 
 namespace cryolite {
 
-inline constexpr int widest_panel = 1 << 16;
-
 /// Row-major, or panels: dimension `dim` is cut into blocks of `panel` elements, one block innermost, the
 /// blocks outermost, the last one padded with zeros. W [out, in] in panels of 48 is stored [48, in, out/48].
 struct Layout {

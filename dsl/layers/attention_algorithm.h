@@ -38,8 +38,8 @@ public:
           width(shape.heads * size), group(shape.heads / shape.kv_heads), blocks((context + block - 1) / block),
           in_pairs(halves.pairs && size % 2 == 0), keys(0, block, 0, blocks, "keys"),
           key_terms(in_pairs ? terms("key_terms", block, {{0, blocks}}) : keys) {
-        only_met(keys, keys.y);
-        if (in_pairs) only_met(key_terms, key_terms[2]);
+        only_met(keys, keys.y, b);
+        if (in_pairs) only_met(key_terms, key_terms[2], b);
         if (shape.rotary) angles();
         q = head_of("q", 0, shape.rotary.has_value()), k = head_of("k", 1, shape.rotary.has_value());
         v = head_of("v", 2, false);
@@ -74,11 +74,7 @@ public:
         rowdot(l, b, h, s) += P(l, key(), b, h, s) * dP(l, key(), b, h, s);
 
         // Both factors of what follows, for the blocks that meet.
-        if (shape.causal)
-            r.where(r.y <= r.z);
-        else if (shape.window)
-            r.where(r.y <= last_keys(r.z));
-        if (shape.window) r.where(r.y >= first_keys(r.z));
+        only_met(r, r.y, r.z);
         Expr key_row = met(r.y, r.z) * block + r.x;
         Expr p = P(l, key_row, r.z, h, s);
         Expr ds = half(factor(p * (dP(l, key_row, r.z, h, s) - rowdot(l, r.z, h, s)) * scale()));
@@ -149,13 +145,10 @@ private:
         return shape.causal ? b * (b + 1) / 2 + k : b * blocks + k;
     }
 
-    /// Of the blocks of keys `k`, those that block `b` of queries meets.
-    void only_met(Halide::RDom &r, const Halide::Expr &k) {
-        if (shape.causal)
-            r.where(k <= b);
-        else if (shape.window)
-            r.where(k <= last_keys(b));
-        if (shape.window) r.where(k >= first_keys(b));
+    /// Of the blocks of keys `k`, those that a block of queries meets.
+    void only_met(Halide::RDom &r, const Halide::Expr &k, const Halide::Expr &queries) {
+        if (shape.causal || shape.window) r.where(k <= last_keys(queries));
+        if (shape.window) r.where(k >= first_keys(queries));
     }
 
     // Products: a sum has its terms one by one, or in pairs of bf16, (of, pair).

@@ -38,9 +38,11 @@ int head_size(const Group &g) {
     return pairs_of_terms(g) ? 2 * reduction_extent(scores, 1) : reduction_extent(scores);
 }
 
-/// The loops of a tile f(x, y), all of it in registers, over the terms `k` of its sums, those of a pair first.
-void tile_loops(const Group &g, Stage s, const Var &lane, const Var &x, const Var &y, const std::vector<RVar> &k,
-                std::vector<VarOrRVar> outside, const Machine &m) {
+/// The loops of a tile of f(x, y), all of it in registers, over the terms of its sums, those of a pair first.
+void tile_loops(const Group &g, Func f, const Var &lane, const Var &x, const Var &y, std::vector<VarOrRVar> outside,
+                const Machine &m) {
+    Stage s = f.update();
+    const std::vector<RVar> k = f.rvars();
     std::vector<VarOrRVar> order = {lane, x, y};
     const bool pairs = pairs_of_terms(g);
     if (pairs) order.insert(order.begin(), k[0]);
@@ -50,7 +52,7 @@ void tile_loops(const Group &g, Stage s, const Var &lane, const Var &x, const Va
     if (pairs)
         across_pairs(s, lane, k[0], m);
     else
-        s.vectorize(lane);
+        two_terms(s.vectorize(lane), k[0], reduction_extent(f), m);
     s.unroll(x).unroll(y);
 }
 
@@ -64,8 +66,7 @@ void score_loops(Group &g, Func f, const Machine &m) {
     f.vectorize(l, lanes);
     Var lane("lane");
     f.update().split(j, jt, j, high, TailStrategy::RoundUp).split(l, l, lane, lanes);
-    tile_loops(g, f.update(), lane, l, j, f.rvars(), {jt}, m);
-    if (!pairs_of_terms(g)) two_terms(f.update(), f.rvars()[0], reduction_extent(f), m);
+    tile_loops(g, f, lane, l, j, {jt}, m);
 }
 
 /// Sums of rows: f(e, l) += over a block and over blocks, channels across lanes, a few rows in
@@ -73,7 +74,6 @@ void score_loops(Group &g, Func f, const Machine &m) {
 void mix_loops(Group &g, Func f, const Machine &m, int size) {
     Var e = f.args()[0], l = f.args()[1], et("et"), lt("lt"), lane("lane");
     const int lanes = dividing_lanes(size, m);
-    const std::vector<RVar> k = f.rvars();
     int vectors = size / lanes, high = block;
     while (vectors > 4 && vectors % 2 == 0) vectors /= 2;
     while (high > 1 && high * vectors > m.registers * 3 / 4) high /= 2;
@@ -84,8 +84,7 @@ void mix_loops(Group &g, Func f, const Machine &m, int size) {
     high = g.tunables("mix_rows", high, doublings(block));
     f.vectorize(e, lanes);
     f.update().split(e, et, e, lanes * vectors).split(e, e, lane, lanes).split(l, lt, l, high);
-    tile_loops(g, f.update(), lane, e, l, k, {et, lt}, m);
-    if (!pairs_of_terms(g)) two_terms(f.update(), f.rvars()[0], reduction_extent(f), m);
+    tile_loops(g, f, lane, e, l, {et, lt}, m);
 }
 
 /// Pairs of rows, or of a block's queries: an index across lanes, the two of a pair beside each other.
@@ -98,16 +97,23 @@ void pack_terms(Group &g, std::initializer_list<const char *> names, const LoopL
     }
 }
 
-/// Everything up to the softmax of one block of queries, computed at `level` of `at`.
-void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
-    const int lanes = std::min(m.vector, block);
-    for (const char *name : {"qT", "top", "weight", "total", "share"}) {
+/// Numbers of a block of queries, across lanes.
+void across_queries(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, int lanes) {
+    for (const char *name : names) {
         Func f = g.func(name);
-        if (name == std::string("qT") && pairs_of_terms(g)) continue;
         f.compute_at(level).vectorize(f.args()[0], lanes);
         if (f.has_update_definition()) f.update().vectorize(f.args()[0], lanes);
     }
-    pack_terms(g, {"qT_pairs", "weight_pairs"}, level, lanes);
+}
+
+/// Everything up to the softmax of one block of queries, computed at `level` of `at`.
+void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
+    const int lanes = std::min(m.vector, block);
+    across_queries(g, {"top", "weight", "total", "share"}, level, lanes);
+    if (pairs_of_terms(g))
+        pack_terms(g, {"qT_pairs", "weight_pairs"}, level, lanes);
+    else
+        across_queries(g, {"qT"}, level, lanes);
     g.func("S").compute_at(level);
     score_loops(g, g.func("S"), m);
 }
@@ -199,13 +205,11 @@ void attend_backward(Group &g, const Machine &m) {
     softmax_at(g, m, level);
     g.func("dP").compute_at(level);
     score_loops(g, g.func("dP"), m);
-    pack_terms(g, {"dyT_pairs"}, level, lanes);
-    for (const char *name : {"dyT", "rowdot"}) {
-        Func f = g.func(name);
-        if (name == std::string("dyT") && pairs_of_terms(g)) continue;
-        f.compute_at(level).vectorize(f.args()[0], lanes);
-        if (f.has_update_definition()) f.update().vectorize(f.args()[0], lanes);
-    }
+    across_queries(g, {"rowdot"}, level, lanes);
+    if (pairs_of_terms(g))
+        pack_terms(g, {"dyT_pairs"}, level, lanes);
+    else
+        across_queries(g, {"dyT"}, level, lanes);
 }
 
 }  // namespace

@@ -9,10 +9,7 @@ minutes=${3:-10}
 models=("${@:4}")
 [ ${#models[@]} = 0 ] && models=(gpt my_model recurrent smoother smollm2 packed views)
 
-median() { # of one command's steps, in milliseconds
-    timeout 900 "$command" bench "$model" --clip 0 --cache "$cache" --steps 40 --tuned none --json "$@" 2> err \
-        | sed -n 's/.*"median_s":\([0-9.e-]*\).*/\1/p'
-}
+median() { median_step 900 "$model" --clip 0 --cache "$cache" --steps 40 --tuned none "$@"; }
 printf 's.clear();\ns.clear_loops();\n' > begin.schedule
 for name in "${models[@]}"; do
     model=$CRYOLITE_ROOT/tests/programs/$name.cpp cache=$work/cache_$name

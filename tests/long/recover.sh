@@ -30,7 +30,7 @@ grep ': legal' shipped.lines | grep -o '^s([^/]*)\.compute_\(at\|with\)([^/]*);'
 
 step() { # of a program, in ms: medians of two runs
     for _ in 1 2; do
-        timeout 300 "$command" bench "$1" "${flags[@]}" --steps 60 --json "${@:2}" 2> err | sed -n 's/.*"median_s":\([0-9.e-]*\).*/\1/p'
+        median_step 300 "$1" "${flags[@]}" --steps 60 "${@:2}"
     done | sort -g | head -1
 }
 for bad in halved apart; do

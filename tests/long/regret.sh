@@ -26,10 +26,7 @@ search() { # search MINUTES FILE: goes on with the search of the step, and write
     echo "# $name: ${model[*]##*/}, a search of $3 minutes" > "$2"
     cat out >> "$2"
 }
-median() { # of one command's steps, in seconds
-    timeout 600 "$command" bench "${model[@]}" --cache "$cache" --steps 80 --json "$@" 2> err \
-        | sed -n 's/.*"median_s":\([0-9.e-]*\).*/\1/p'
-}
+median() { median_step 600 "${model[@]}" --cache "$cache" --steps 80 --tuned none "$@"; }
 for name in "${steps[@]}"; do
     read -ra model <<< "$(model_of "$name")" || { fail "no step is called $name"; continue; }
     cache=$work/cache_$name
@@ -37,8 +34,7 @@ for name in "${steps[@]}"; do
     search $((minutes - minutes / 6)) "$kept/$name.schedule" "$minutes" || continue
     : > times
     for _ in 1 2 3 4 5 6 7 8 9; do
-        echo "$(median --tuned none) $(median --tuned none --schedule "$work/$name.early")" \
-            "$(median --tuned none --schedule "$kept/$name.schedule")" >> times
+        echo "$(median) $(median --schedule "$work/$name.early") $(median --schedule "$kept/$name.schedule")" >> times
     done
     python3 - "$name" "$minutes" << 'END' || fail "$name: tuned is slower than shipped, or the early end too far behind"
 import random, statistics, sys
