@@ -23,6 +23,8 @@ Tile register_tile(int columns, int panel, int rows, const Machine &m, bool divi
     const int lanes = panel ? m.vector : lanes_within(columns, m);
     Tile best{lanes, lanes, 1};
     double least = 1e30;
+    // What a load costs beside a multiply-add that it feeds; of pairs, narrow tiles are packed more often too.
+    const double load = m.dot_products ? 0.2 : 0.1;
     for (int v = 1; v <= widest(m); v++) {
         const int wide = v * lanes;
         int high = highest(v, rows, m);
@@ -30,7 +32,7 @@ Tile register_tile(int columns, int panel, int rows, const Machine &m, bool divi
         if (!fits(wide, columns, panel)) continue;
         // Elements computed, those beyond the edges too, and loads for each multiply-add.
         const double computed = double(ceil_div(columns, wide)) * wide * ceil_div(rows, high) * high;
-        const double cost = computed * (1 + 0.2 * (1.0 / v + 1.0 / high));
+        const double cost = computed * (1 + load * (1.0 / v + 1.0 / high));
         if (cost < least) least = cost, best = {lanes, wide, high};
     }
     return best;
