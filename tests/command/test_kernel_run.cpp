@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <vector>
 
 #include "apps/cryolite/tune/measure/measure.h"
 #include "runtime/device/cpu/cpu_device.h"
@@ -167,6 +168,16 @@ TEST_CASE("candidates: 180 mutants, none of which is accepted") {
             if (std::string(m.what).starts_with("race"))
                 CHECK(why == "its result depends on the order of its parallel iterations");
         }
+}
+
+TEST_CASE("candidates: a step whose losses are not finite is infinitely far from the shipped one") {
+    using Losses = std::vector<double>;
+    const double nan = std::nan("");
+    CHECK(relative_difference(Losses{4, 2, 0}, Losses{4, 2, 0}) == 0);
+    CHECK(relative_difference(Losses{4, -2, 1}, Losses{4, -1, 1}) == 0.5);
+    CHECK(std::isinf(relative_difference(Losses{4, 2, 1}, Losses{4, nan, 1})));
+    CHECK(std::isinf(relative_difference(Losses{nan, 2, 1}, Losses{nan, 2, 1})));
+    CHECK(std::isinf(relative_difference(Losses{0, 2, 1}, Losses{1, 2, 1})));
 }
 
 }  // namespace cryolite::test

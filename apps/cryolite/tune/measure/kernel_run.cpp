@@ -11,7 +11,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr size_t guard = 256;  ///< bytes on either side of an array, of which a kernel writes none
+constexpr size_t guard = 256;  ///< bytes on either side of an array, which a kernel must not write
 constexpr unsigned char untouched = 0xa5;
 
 int bits_of(const std::string &type) { return type.ends_with("16") ? 16 : type.ends_with("64") ? 64 : 32; }
@@ -32,7 +32,7 @@ double element(const std::string &type, const char *data, size_t i) {
     const uint32_t high = uint32_t(as(uint16_t(0))) << 16;
     float x = 0;
     std::memcpy(&x, &high, sizeof x);
-    return type == "bfloat16" ? double(x) : 0;  // low halves are far below what the high ones may differ by
+    return type == "bfloat16" ? double(x) : 0;  // low halves are far below the difference allowed to high ones
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ void KernelRun::fill(Argument &a, uint64_t seed) {
             const bool rate = scalar && (plan_.scalar_names[i] == "step" || plan_.scalar_names[i] == "clip");
             put(i, rate ? 1.0 : scalar ? plan_.scalar_values[i] : x);
         } else if (type == "int32") {
-            put(i, role == Role::count ? int32_t(3) : int32_t(u * 2));  // a row of any table
+            put(i, role == Role::count ? int32_t(3) : int32_t(u * 2));  // a row that every table has
         } else {
             const auto single = float(x);
             uint32_t bits = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// One kernel by itself, on arrays of its own.
+// Runs one kernel alone, on arrays of its own.
 
 #include <deque>
 #include <memory>
@@ -23,19 +23,22 @@ private:
 
 class KernelRun {
 public:
-    /// The arguments of a kernel of the plan, as the first call of it has them.
+    /// Allocates the arguments that the plan's first call of the kernel `symbol` has. Errors: the plan has no such
+    /// call.
     KernelRun(const Plan &plan, const std::string &symbol, Device &device);
     ~KernelRun();
     KernelRun(const KernelRun &) = delete;
 
     /// Random numbers in all arguments, the same each time.
     void fill();
-    /// Fills, runs, and gives all bytes that it wrote. `device` null: its iterations one after another, in this
-    /// order.
+    /// Fills the arguments, runs the kernel, and returns the bytes of all arguments that it writes. `device` null: the
+    /// iterations of parallel loops run one after another, in `order`. Errors: the kernel fails, or writes outside of
+    /// its arrays.
     std::string outputs(Bundle::Function kernel, Device *device, SerialOrder order = SerialOrder::forwards);
-    /// Seconds of so many runs.
+    /// The seconds that `times` runs take together.
     double seconds(Bundle::Function kernel, int times);
-    /// How far `got` lies from `expected`, relative to the largest of each array; infinite where only one is finite.
+    /// The largest difference of an element in `got` and `expected`, relative to the largest element of its array;
+    /// infinite where only one of the two is finite.
     double distance(const std::string &expected, const std::string &got) const;
 
 private:

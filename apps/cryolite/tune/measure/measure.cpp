@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/inputs/random_batches.h"
@@ -23,12 +24,12 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Rounds of two that were timed in turn.
+/// Times of two candidates that ran in turn.
 class Rounds {
 public:
     void add(double before, double after) { before_.push_back(before), after_.push_back(after); }
     size_t count() const { return before_.size(); }
-    /// The machine became faster or slower meanwhile: the rounds say nothing.
+    /// Whether the machine became faster or slower meanwhile: then the rounds say nothing.
     bool drifted() const {
         const size_t third = before_.size() / 3;
         const double first = median({before_.begin(), before_.begin() + long(third)}),
@@ -40,7 +41,8 @@ public:
         for (size_t i = 0; i < count(); i++) ratios.push_back(after_[i] / before_[i]);
         const double middle = median(ratios);
         for (double r : ratios) off.push_back(std::abs(r - middle));
-        // Of a median: 1.25 standard deviations over the root of the count; that is 1.48 median deviations.
+        // The error of a median is 1.25 standard deviations over the root of the count. One standard deviation is 1.48
+        // median absolute deviations.
         const double noise = 2 * 1.25 * 1.48 * median(off) / std::sqrt(double(count()));
         const double before = median(before_);
         return {.before = before, .after = before * middle, .noise = noise};
@@ -50,14 +52,14 @@ private:
     std::vector<double> before_, after_;
 };
 
-/// Times in turn, for so long; again where the machine drifts.
+/// Times both in turn, for `seconds` and at least `least` rounds; again if the machine's speed drifts, up to 3 times.
 Timing timed(const std::function<double()> &before, const std::function<double()> &after, double seconds,
              size_t least) {
     for (int attempt = 0; attempt < 3; attempt++) {
         Rounds rounds;
         const auto start = Clock::now();
         while (rounds.count() < least || since(start) < seconds) {
-            const bool turned = rounds.count() % 2;  // whoever is second finds the caches as the first left them
+            const bool turned = rounds.count() % 2;  // the second finds the caches as the first left them
             const double first = turned ? after() : before(), second = turned ? before() : after();
             rounds.add(turned ? second : first, turned ? first : second);
         }
@@ -101,7 +103,7 @@ public:
         return since(start);
     }
     const std::vector<double> &losses() const { return losses_; }
-    /// All bits that training has made.
+    /// All parameters after training, to compare their bits.
     std::vector<float> numbers() {
         trainer_->flush();
         std::vector<float> all;
@@ -128,12 +130,8 @@ private:
 json measure_step(const json &job) {
     StepRun before(job.at("before").get<std::string>(), job), after(job.at("after").get<std::string>(), job);
     for (int k = 0; k < 3; k++) before.step(), after.step();
-    double off = 0;
-    for (int k = 0; k < 3; k++)
-        off = std::max(off, std::abs(before.losses()[size_t(k)] - after.losses()[size_t(k)]) /
-                                std::abs(before.losses()[size_t(k)]));
-    const double allowed = 1e-2;
-    if (!(off <= allowed)) fail("the losses of its first three steps are off by {:.2g} of themselves", off);
+    const double off = relative_difference(before.losses(), after.losses()), allowed = 1e-2;
+    if (off > allowed) fail("the losses of its first three steps differ by {:.2g} of their value", off);
     const std::vector<float> b = before.numbers(), a = after.numbers();
     const bool same = before.losses() == after.losses() && a.size() == b.size() &&
                       std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
@@ -142,8 +140,8 @@ json measure_step(const json &job) {
     return json_of(t);
 }
 
-/// Medians over rounds, as one round in a hundred is another program's. What threads wait in a kernel alone, others
-/// fill in a step.
+/// Times of a step and of its calls. They are medians over rounds, as another program may disturb a round. The time in
+/// which threads wait at the end of a kernel does not count, as other kernels use it in a step.
 json profile(const json &job) {
     constexpr size_t least = 9;
     constexpr double seconds = 0.4;
@@ -179,6 +177,15 @@ json profile(const json &job) {
 
 }  // namespace
 
+double relative_difference(std::span<const double> before, std::span<const double> after) {
+    double most = 0;
+    for (size_t k = 0; k < before.size(); k++) {
+        if (!std::isfinite(before[k]) || !std::isfinite(after[k])) return std::numeric_limits<double>::infinity();
+        if (before[k] != after[k]) most = std::max(most, std::abs(before[k] - after[k]) / std::abs(before[k]));
+    }
+    return most;
+}
+
 Timing compare_kernels(KernelRun &run, Bundle::Function before, Bundle::Function after, Device &device,
                        double seconds) {
     constexpr double allowed = 2e-2;  // of the largest element: a wrong loop is off by whole terms
@@ -187,15 +194,15 @@ Timing compare_kernels(KernelRun &run, Bundle::Function before, Bundle::Function
         if (got != run.outputs(after, nullptr, order))
             fail("its result depends on the order of its parallel iterations");
     for (int times = 0; times < 2; times++)
-        if (got != run.outputs(after, &device)) fail("its result is another one on {} threads", device.threads());
+        if (got != run.outputs(after, &device)) fail("its result differs on {} threads", device.threads());
     const double off = run.distance(expected, got);
     if (!(off <= allowed))
-        fail("its result is off by {:.2g} of the largest element from the one that it replaces", off);
+        fail("its result is off by {:.2g} of the largest element, beside the kernel that it replaces", off);
     run.fill();
     const int times = int(std::clamp(2e-3 / std::max(1e-7, run.seconds(before, 1)), 1.0, 2000.0));
     Timing t = timed([&] { return run.seconds(before, times) / times; },
                      [&] { return run.seconds(after, times) / times; }, seconds, 9);
-    if (got != run.outputs(after, &device)) fail("its result is another one after it was timed");
+    if (got != run.outputs(after, &device)) fail("its result changed after it was timed");
     t.same_bits = expected == got;
     return t;
 }

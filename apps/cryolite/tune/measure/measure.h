@@ -1,6 +1,7 @@
 #pragma once
-// Measurements in a process of their own, as kernels that are being tried may do anything: the jobs, as JSON.
+// Measurements, which run in a child process, as a kernel that is being tried may crash. A job is given as JSON.
 
+#include <span>
 #include <string>
 
 #include "apps/cryolite/tune/measure/kernel_run.h"
@@ -8,19 +9,23 @@
 
 namespace cryolite {
 
-/// Does what a job asks; the answer as JSON. Jobs:
-///   {"what": "profile", "bundle": DIR, "threads": N, "accumulate": N}
+/// Does a job, and returns the answer as JSON. Jobs:
+///   {"what": "profile", "bundle": DIR, "threads": N, "accumulate": N, "scalars": {name: value}}
 ///       -> {"step": seconds, "kernels": {index in the plan: [seconds of each of its calls]}, "busy": bool}
 ///   {"what": "kernel", "bundle": DIR, "kernel": symbol in its plan, "threads": N,
 ///    "before": {"folder": DIR, "symbol": S}, "after": {...}, "seconds": X}
 ///       -> {"before": seconds, "after": seconds, "noise": of their ratio, "same_bits": bool, "busy": bool}
-///   {"what": "step", "before": DIR, "after": DIR, "threads": N, "accumulate": N, "seconds": X} -> the same
-/// Errors: why what is measured must not be taken.
+///   {"what": "step", "before": DIR, "after": DIR, "threads": N, "accumulate": N, "scalars": {name: value},
+///    "seconds": X} -> the same
+/// Errors: why the candidate must not be taken.
 std::string measure(const std::string &job);
 
-/// Times of two kernels with equal arguments, in turn for so many seconds. `after` has to give the same bits on one
-/// thread and on all, with the iterations of its parallel loops from the last to the first and by a stride, and after
-/// it was timed, and what `before` gives but for the order of additions. Errors: what of this it does not do.
+/// Times two kernels with equal arguments in turn, for `seconds`. `after` has to give the same bits on one thread and
+/// on all, for three orders of the iterations of its parallel loops, and again after it was timed. It may differ from
+/// `before` only by as much as another order of additions does. Errors: which of these conditions it violates.
 Timing compare_kernels(KernelRun &run, Bundle::Function before, Bundle::Function after, Device &device, double seconds);
+
+/// The largest |before - after| / |before| of losses of the same steps; infinite where one is not finite.
+double relative_difference(std::span<const double> before, std::span<const double> after);
 
 }  // namespace cryolite

@@ -32,7 +32,7 @@ json scalars_of(const TrainSettings &s) {
     return scalars;
 }
 
-/// The last line that a child said, as a reason.
+/// Why a child failed: the last lines that it printed, or else how it ended.
 std::string reason_of(const ProcessResult &r) {
     const std::string words = last_lines(r.errors, 500);
     return r.status == 1 && !r.signal && !r.limit && !words.empty() ? words : how_it_ended(r);
@@ -56,10 +56,10 @@ BundleRequest ProgramMeasurer::request(const std::string &lines) const {
 
 CacheLock ProgramMeasurer::machine(bool alone) const {
     std::array<char, 256> host{};
-    gethostname(host.data(), host.size() - 1);  // the cache's folder may be on several machines
+    gethostname(host.data(), host.size() - 1);  // several machines may share the cache's folder
     const auto say = [this] {
         if (!std::exchange(said_waiting_, true))
-            tell("tune: another search works on this machine: each waits while the other measures, which is in {}",
+            tell("tune: another search with the cache {} works on this machine: each waits while the other measures",
                  cache_.folder().string());
     };
     return cache_.lock_patiently(fmt::format("measuring-{}", sha256_hex(host.data()).substr(0, 16)), !alone, say,
@@ -86,7 +86,7 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
                            .on_line = [](std::string_view) { return true; }};
     add_request(options.argv, request(lines));
     const ProcessResult r = run_process(options);
-    if (!r.ok()) fail("{} did not say which numbers its loops have: {}", program_.app, reason_of(r));
+    if (!r.ok()) fail("{} did not list the tunable numbers of its loops: {}", program_.app, reason_of(r));
     const Plan of_step = plan(lines);
     const CostModel model = model_of(of_step);
     std::map<std::string, double> seconds, roof;  // of a step, by symbol
@@ -105,7 +105,7 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
             same->loops_of.push_back(k.at("loops_of"));
             continue;
         }
-        if (seconds[symbol] <= 0) continue;  // others are of evaluation alone
+        if (seconds[symbol] <= 0) continue;  // only the evaluation has it
         SearchKernel s{.name = k.at("kernel"),
                        .symbol = symbol,
                        .algorithm = k.at("algorithm"),
@@ -120,9 +120,9 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
     return kernels;
 }
 
-/// Of a step without its own measured kernels, those of this one tell how near to the roofline such kernels come.
+/// A cost model that has learned from the measured kernels of `plan` how near to the roofline kernels come.
 CostModel ProgramMeasurer::model_of(const Plan &plan) const {
-    CostModel model(roof_, measured_, std::cref(limit_));  // it keeps what it has read
+    CostModel model(roof_, measured_, std::cref(limit_));  // by reference, as `limit_` keeps what it has read
     model.learn(plan, step_calls(plan, settings_.accumulate));
     return model;
 }
@@ -174,7 +174,7 @@ std::vector<LineMove> ProgramMeasurer::moves(const std::string &lines, const std
     const ProcessResult r = run_process(options);
     std::error_code ignored;
     fs::remove_all(folder, ignored);
-    if (!r.ok() && r.limit == 0) fail("{} did not say which lines its step could have: {}", program_.app, reason_of(r));
+    if (!r.ok() && r.limit == 0) fail("{} did not list the schedule lines to try: {}", program_.app, reason_of(r));
     return moves;
 }
 
@@ -201,7 +201,7 @@ const ProgramMeasurer::StepTimes &ProgramMeasurer::times(const std::string &line
     return t;
 }
 
-/// What is asked again is measured again.
+/// Forgets the times that it returns, so that the next call measures again.
 CallTimes ProgramMeasurer::time_calls(const std::string &lines) {
     CallTimes calls = times(lines).calls;
     timed_.erase(lines);
@@ -215,7 +215,7 @@ double ProgramMeasurer::step_seconds(const std::string &lines) {
 }
 
 StepProfile ProgramMeasurer::profile(const std::string &lines) {
-    timed_.erase(lines);  // as long as the search was, the machine may be another
+    timed_.erase(lines);  // the machine may have changed its speed during the search
     StepProfile profile{.seconds = step_seconds(lines), .kernels = {}};
     const Plan of_step = plan(lines);
     const std::map<std::string, double> &taken = times(lines).calls.seconds;
@@ -269,7 +269,7 @@ std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const 
     return made;
 }
 
-/// In a child, which may do anything: the answer, or why there is none.
+/// Does a job in a child process, which may crash. Returns the answer; `refused`: why there is none.
 std::string ProgramMeasurer::ask_child(const std::string &job, double seconds, std::string &refused) const {
     const fs::path file = work_ / "job.json";
     write_file_atomic(file, job);
@@ -285,7 +285,7 @@ Timing ProgramMeasurer::timing_of(const std::string &job, double seconds) const 
     const std::string answer = ask_child(job, seconds, t.refused);
     if (!t.refused.empty()) return t;
     const json j = json::parse(answer, nullptr, false);
-    if (!j.is_object()) return t.refused = "it wrote to the standard output", t;
+    if (!j.is_object()) return t.refused = "its kernels printed to the standard output", t;
     t.before = j.at("before"), t.after = j.at("after"), t.noise = j.at("noise"), t.same_bits = j.at("same_bits");
     t.busy = j.at("busy");
     return t;

@@ -1,6 +1,6 @@
 #pragma once
-// Candidates through the generator program, which compiles and compares them, and through this command as a child,
-// which times them.
+// The measurer of `tune`: the generator program compiles and compares candidates, and this command, as a child process,
+// times them.
 
 #include "apps/cryolite/session/settings.h"
 #include "apps/cryolite/explain/loops/port_limit.h"
@@ -12,14 +12,14 @@ namespace cryolite {
 
 class ProgramMeasurer : public Measurer {
 public:
-    /// `work`: a folder that is gone after the search. `base`: lines that come before those of the search. `measured`:
-    /// what kernels took that were timed already.
+    /// `work`: a temporary folder, removed after the search. `base`: lines that come before those of the search.
+    /// `measured`: the times of kernels that were timed before.
     ProgramMeasurer(const Program &program, const TrainSettings &settings, const Cache &cache, fs::path work,
                     int threads, std::string base, CostModel::Measured measured);
 
     /// Seconds of the step with these lines. Errors: it cannot be compiled, or timed.
     double step_seconds(const std::string &lines);
-    /// The same, with its kernels.
+    /// The same, measured anew, with the times of its kernels.
     StepProfile profile(const std::string &lines);
 
     std::vector<SearchKernel> kernels(const std::string &lines) override;
@@ -31,7 +31,7 @@ public:
                                  const Made &made) override;
     Timing time_kernel(const SearchKernel &kernel, const MadeKernel &before, const MadeKernel &after) override;
     Timing time_step(const std::string &before, const std::string &after) override;
-    /// The step with these lines after the base, beside the one with neither.
+    /// Times the step with the base and these lines (`after`) beside the shipped step, which has neither (`before`).
     Timing time_beside_shipped(const std::string &lines);
 
 private:
@@ -53,7 +53,7 @@ private:
     };
     std::map<std::string, StepTimes> timed_;  ///< by lines
 
-    /// Of all searches that share a cache and a machine, one measures alone, or several compile.
+    /// A lock among the searches that share this cache and this machine: either one measures alone, or several compile.
     CacheLock machine(bool alone) const;
     BundleRequest request(const std::string &lines) const;
     fs::path made_bundle(const BundleRequest &wanted) const;
