@@ -24,7 +24,7 @@ train --out plain --tuned none || fail "a plain run: $(cat err)"
 losses > plain.losses
 tune gpt "${model[@]}" --for 60s --same-bits --json --report search.html || fail "the search: $(cat err)"
 grep -q '<h2>What was refused, and why</h2>' search.html && grep -q 'class="curve"' search.html || fail "--report"
-grep -q '^[0-9]* lines are not legal in this step: ' err || fail "lines that are not legal: $(cat err)"
+grep -qE '^[0-9]+ lines? (is|are) not legal in this step: ' err || fail "lines that are not legal: $(cat err)"
 grep -Eq '"event":"(candidate|line)"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[.*"moves":{' || fail "events: $(tail -3 out)"
 grep -qv '^{' out && fail "not JSON lines alone"
 tune gpt "${model[@]}" --export my.schedule --show || fail "--export: $(cat err)"
@@ -58,7 +58,7 @@ for files in "" stored.schedule; do
 done
 "$command" explain gpt --diff stored.schedule fused.schedule stored.schedule > out 2> err
 [ $? = 2 ] && grep -qF "and 'stored.schedule' is none of them" err || fail "--diff with three files: $(cat err)"
-"$command" explain --help | grep -q -- "--diff A B  *what the lines in file B change" || fail "explain --help does not say what --diff takes"
+"$command" explain --help | grep -q -- "--diff A B  *compare the steps of two files" || fail "explain --help does not say what --diff takes"
 
 if command -v llvm-mca-19 > /dev/null; then # inner loops are read where they are compiled, whether they were timed or not
     echo 'loops(h.*.mlp.c_fc, forward): columns=16 rows=2;' > narrow.schedule

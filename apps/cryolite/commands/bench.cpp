@@ -8,6 +8,7 @@
 #include "apps/cryolite/inputs/random_batches.h"
 #include "apps/cryolite/inputs/run_data.h"
 #include "apps/cryolite/report/cost_model.h"
+#include "apps/cryolite/report/units.h"
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/tuned_lines.h"
 #include "apps/cryolite/tune/search.h"
@@ -27,7 +28,7 @@ public:
         : request_(read_request(Command::bench, arguments)), s_(understand(request_)) {
         for (const std::string &note : idle_flag_notes(request_)) progress_.say(note);
         if (s_.peers && request_.program.description.peer.empty())
-            fail_usage("--peers: {} does not say what does the same work in PyTorch, as gpt does", request_.app);
+            fail_usage("--peers: {} names no PyTorch script that does the same work, as gpt does", request_.app);
         if (s_.peers && s_.profile)
             fail_usage("--profile and --peers: choose one, as timing every kernel slows the steps");
         if (s_.peers && s_.accumulate > 1) fail_usage("--peers compares single micro-batches: leave out --accumulate");
@@ -69,7 +70,7 @@ private:
     Progress progress_;
     std::unique_ptr<Session> session_;
     std::unique_ptr<Loader> loader_;
-    StepTimes times_, waits_;  ///< waits: their share of a step
+    StepTimes times_, waits_;  ///< waits_: the share of a step in which threads wait
     std::vector<double> kernels_;
     StepWork work_;
     double peak_ = 0, first_step_s_ = 0;
@@ -132,14 +133,14 @@ private:
                             100 * waits_.median(), 100 * waits_.best()));
         const DoneEvent done = done_event(times_, first_step_s_, work_, peak_);
         progress_.say(fmt::format(
-            "cryolite: best {:.2f} ms, median {:.2f} ms, {} {}/s{}, {:.0f} MB", 1e3 * done.best_s, 1e3 * done.median_s,
-            grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
+            "cryolite: best {}, median {}, {} {}/s{}, {:.0f} MB", milliseconds(done.best_s),
+            milliseconds(done.median_s), grouped(uint64_t(done.tok_s)), s_.text ? "tokens" : "rows",
             peak_ > 0 ? fmt::format(", {:.0f} % of {:.0f} GFLOP/s", 100 * done.fraction_of_peak, peak_) : "",
             1e-6 * double(peak_memory())));
         if (s_.json) print_line(to_json(done));
     }
 
-    /// For `explain --html` and for searches: times of kernels that had none on this machine.
+    /// Keeps the times of kernels that had none on this machine, for `explain --html` and for searches.
     void keep_times() {
         const Plan &plan = trainer().plan();
         if (plan.device != "cpu" || plan.workers > 1 || times_.count() == 0) return;
@@ -158,24 +159,24 @@ private:
         remember_times(records, kernels, taken);
     }
 
-    /// Rounds in turn, so that what else the machine does meets all of them.
+    /// Cryolite and its peers run in rounds by turns, so that other load on the machine meets all of them.
     int with_peers() {
         constexpr uint64_t rounds = 3;
         const uint64_t steps = (s_.steps() + rounds - 1) / rounds;
         Peers peers(s_, request_.program.description.peer, session_->own_threads(), progress_);
         began_ = Clock::now();
         for (uint64_t r = 0; r < rounds; r++) {
-            if (r > 0) step(false);  // what the others did meanwhile has emptied the caches
+            if (r > 0) step(false);  // not timed, as the steps of the others have emptied the caches
             for (uint64_t k = 0; k < steps && times_.count() < s_.steps(); k++) step(true);
             peers.round(steps);
         }
         finish();
         for (const PeerResult &p : peers.results()) {
             const double ratio = p.median_s / times_.median();
-            progress_.say(fmt::format("{}: best {:.2f} ms, median {:.2f} ms; cryolite is {:.2f} "
+            progress_.say(fmt::format("{}: best {}, median {}; cryolite is {:.2f} "
                                       "times as fast by the best, {:.2f} by the median; {} at most",
-                                      p.name, 1e3 * p.best_s, 1e3 * p.median_s, p.best_s / times_.best(), ratio,
-                                      human_bytes(p.peak_rss_mb << 20)));
+                                      p.name, milliseconds(p.best_s), milliseconds(p.median_s),
+                                      p.best_s / times_.best(), ratio, human_bytes(p.peak_rss_mb << 20)));
             if (s_.json) print_line(peer_json(p.name, p.best_s, p.median_s, ratio, p.peak_rss_mb));
         }
         if (!peers.missing().empty()) progress_.say(peers.missing());

@@ -11,7 +11,8 @@ namespace cryolite {
 
 namespace {
 
-/// What was given, checked, and what --data decides: the rest the program knows, where a default may follow from it.
+/// The parameters that were given, checked, and those that --data decides. The program knows the others, as their
+/// defaults may depend on these.
 std::map<std::string, std::string> given_params(const Request &r) {
     TrainSettings s = understand(r);
     const std::map<std::string, std::string> before = s.params;

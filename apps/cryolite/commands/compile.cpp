@@ -11,7 +11,7 @@ namespace cryolite {
 
 namespace {
 
-/// A folder that this command may write to: none yet, an empty one, or a bundle's.
+/// Checks that this command may write to a folder: it is not there yet, is empty, or holds a bundle.
 void check_bundle_folder(const fs::path &folder) {
     if (folder.empty()) fail_usage("compile needs --out DIR: the folder of the bundle, as in --out my_model.bundle");
     std::error_code error;
@@ -28,13 +28,13 @@ int run_compile(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::compile, arguments);
     TrainSettings s = understand(request);
     check_bundle_folder(s.out);
-    data_of_step(s, request);  // as train does: it decides the vocabulary
+    data_of_step(s, request);  // as train does, since the data decide the vocabulary
     Progress progress;
     if (what_lacks_here(*targets_of(s.target)->front()).empty()) open_bundle(s, request, progress);
     const BundleResult built = compile_bundle(bundle_request(s), request, Cache(s.cache), progress);
     stop_deferring();
     fs::create_directories(s.out);
-    // The plan comes last: a folder that has it has all.
+    // The plan is written last, so that a folder with a plan has all files.
     const auto put = [&](const std::string &name, const OpenFile &file) {
         write_file_atomic(s.out / name, file.read());
     };

@@ -1,6 +1,7 @@
 // cryolite explain APP [KERNEL]: the plan of a step, for people and as JSON.
 
 #include <map>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,7 @@
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/session.h"
 #include "bundle/block_names.h"
+#include "bundle/flops.h"
 #include "apps/cryolite/session/step_questions.h"
 #include "apps/cryolite/session/tuned_lines.h"
 #include "runtime/device/cpu/cpu_device.h"
@@ -46,7 +48,8 @@ json stage_json(const PlanCall &c) {
 
 class Explanation {
 public:
-    /// `loops`: of the kernels asked for; `launches`: of the device cuda; else null. `measured`: what was timed before.
+    /// `loops`: null if inner loops are not to be shown; `launches`: null if the device is not cuda. `measured`: times
+    /// of kernels that were measured before.
     Explanation(const Plan &plan, const TrainSettings &s, const Request &r, std::optional<Roof> roof, LoopReport *loops,
                 LaunchReport *launches, CostModel::Measured measured)
         : plan_(plan), s_(s), r_(r), roof_(roof), loops_(loops), launches_(launches), measured_(std::move(measured)) {
@@ -150,12 +153,18 @@ private:
             : plan_.parts     ? fmt::format(", in {} parts (forward and backward pass: of one)", plan_.parts)
                               : "",
             grouped(uint64_t(plan_.parameters())), flop_words(step_flops(plan_, s_.accumulate)),
-            roof_ ? fmt::format("; this machine's cores: {:.0f} GFLOP/s, {:.0f} GB/s", roof_->peak, roof_->bandwidth)
+            roof_ ? fmt::format("; this machine's cores: {:.0f} GFLOP/s{}, {:.0f} GB/s", roof_->peak, peak_words(),
+                                roof_->bandwidth)
                   : "");
+    }
+    /// What the peak of a bf16 step counts. Kernels for this machine multiply in the same way.
+    std::string peak_words() const {
+        if (s_.precision != "bf16") return "";
+        return dot_products_are_faster() ? " of pairs of bf16" : " of float32, to which bf16 factors are widened";
     }
 
     bool chosen(const PlanCall &c) const {
-        std::string names = c.name;  // also as the list of all writes them: equal blocks in one line
+        std::string names = c.name;  // also without the numbers of blocks, as the list of all kernels has them
         for (const PlanCall::Stage &stage : c.stages) names += '\n' + stage.name;
         return (names + '\n' + without_numbers(names)).find(r_.kernel) != std::string::npos;
     }
@@ -182,13 +191,14 @@ private:
         if (c.worker >= 0) j["worker"] = c.worker;
         return j;
     }
-    /// Of a GPU's memory.
+    /// How many sectors of a GPU's memory a call moves, if it moves each byte once.
     static int64_t sectors(const PlanCall &c) { return (c.bytes + 31) / 32; }
     std::string dialect(const PlanCall &c) const {
         const PlanKernel *k = c.kernel < 0 ? nullptr : &plan_.kernels[size_t(c.kernel)];
         return k && k->chosen >= 0 ? k->dialects[size_t(k->chosen)].name : "halide";
     }
-    // A sum over workers has no kernel that would say.
+    std::string why(const PlanCall &c) const { return dialect(c) + ": " + c.why; }
+    // A sum over workers has no kernel that would say its type.
     std::string type_of(const PlanCall &c, size_t argument) const {
         return c.kernel < 0 ? "float32" : plan_.kernels[size_t(c.kernel)].args[argument].type;
     }
@@ -196,7 +206,7 @@ private:
         return c.kernel < 0 ? std::vector<int>{int(c.sum)} : plan_.kernels[size_t(c.kernel)].args[argument].extents;
     }
 
-    /// All that the line of a call shows beside its name and its numbers, which are the kernel's.
+    /// All that the line of a call shows beside its name. The index of the kernel stands for the numbers in the line.
     std::string columns(const PlanCall &c) const {
         std::string text = fmt::format("{} {} {}", c.kernel, dialect(c), c.why);
         for (const PlanCall::Stage &s : c.stages) text += fmt::format(" {} {}", s.name, placed_words(s.placed));
@@ -228,13 +238,16 @@ private:
         std::vector<MergedRow> lines;
         if (r_.kernel.empty()) lines = merged_rows(rows);
         for (size_t i = 0; i < rows.size() && !r_.kernel.empty(); i++) lines.push_back({i, rows[i].name});
+        std::map<std::string, int> alike;  // lines with the same reason, which is printed with the first of them
+        for (const MergedRow &l : lines) alike[why(*calls[l.first])]++;
         for (const MergedRow &l : lines) {
             const PlanCall &c = *calls[l.first];
             const std::string limit =
                 roof_ ? fmt::format(" {:6.1f}%  {:7}", 100 * roof_->seconds(c) * l.count / total, roof_->bound(c)) : "";
             fmt::print("  {:5} {:8.2f} {:8.3f}{}  {:19}  {}\n", l.count, c.flops / flop_.size,
                        double(c.bytes) / byte_.size, limit, plan_.loops(c), l.name);
-            if (!c.why.empty()) fmt::print("{:62}{}: {}\n", "", dialect(c), c.why);
+            if (const int n = c.why.empty() ? 0 : std::exchange(alike[why(c)], 0))
+                fmt::print("{:62}{}{}\n", "", why(c), n > 1 ? fmt::format("; so for {} more lines", n - 1) : "");
             if (c.stages.size() > 1 || !r_.kernel.empty()) print_stages(c, l.count > 1 && l.name != c.name);
             if (!r_.kernel.empty()) print_arguments(c);
             if (c.kernel >= 0 && launches_) fmt::print("{:30}{} sectors of 32 B\n", "", grouped(uint64_t(sectors(c))));
@@ -244,7 +257,8 @@ private:
         }
     }
 
-    /// `of_blocks`: of the calls of several, which are one line. So are equal stages of blocks in one long call.
+    /// `of_blocks`: the line stands for the calls of several blocks. Then, or if the call has many stages, stages that
+    /// differ only in the number of their block are one line.
     void print_stages(const PlanCall &c, bool of_blocks) const {
         constexpr size_t most = 12;
         const bool each = !r_.kernel.empty() || (!of_blocks && c.stages.size() <= most);
@@ -259,14 +273,14 @@ private:
         }
     }
 
-    /// What the forward pass leaves for the step: activations that the step's kernels read.
+    /// The activations that the forward pass writes and the backward pass reads, with their bytes.
     std::vector<std::pair<std::string, int64_t>> saved() const {
         std::map<int, bool> written;
         if (auto at = plan_.plans.find(entry::forward); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (size_t i = 0; i < c.args.size(); i++)
                     if (plan_.writes(c, i)) written[c.args[i].buffer] = true;
-        std::map<int, bool> read;  // by buffer: names need not differ
+        std::map<int, bool> read;  // by buffer, as names need not be unique
         if (auto at = plan_.plans.find(plan_.backward(0, 1)); at != plan_.plans.end())
             for (const PlanCall &c : at->second)
                 for (const PlanCall::Bound &a : c.args) read[a.buffer] = true;
@@ -329,7 +343,7 @@ int run_explain(const std::vector<std::string> &arguments) {
     Request request = read_request(Command::explain, arguments);
     TrainSettings s = understand(request);
     check_page_file("html", request.html);
-    data_of_step(s, request);  // as train does: it decides the vocabulary
+    data_of_step(s, request);  // as train does, since the data decide the vocabulary
     if (!request.diff.empty()) return explain_difference(s, request, request.diff);
     Progress progress;
     for (const std::string &note : idle_flag_notes(request)) progress.say(note);

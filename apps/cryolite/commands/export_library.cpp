@@ -26,7 +26,7 @@ namespace {
 
 constexpr int example_steps = 20;
 
-/// "gpt", of the program's name: what C takes for a name.
+/// The program's name as an identifier of C: "gpt".
 std::string library_name(const std::string &program) {
     std::string name = program;
     for (char &c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? char(std::tolower(c)) : '_';
@@ -75,7 +75,7 @@ std::string example_rates(const LearningRate &rate, const std::string &indent) {
     return text;
 }
 
-/// Those of the examples: a run with the flags of the library has the same rates and micro-batches.
+/// Adds the marks of the examples, which have the rates and micro-batches of a run with the same flags.
 void add_example_marks(Marks &marks, const TrainSettings &s, const Plan &plan, const std::string &name) {
     const bool has_rate = plan.scalar("lr") >= 0;
     const auto where_rate = [&](const std::string &text) { return has_rate ? text : ""; };
@@ -113,7 +113,7 @@ void write_example_batches(const RunData &data, const TrainSettings &s, const fs
     write_file_atomic(file, bytes);
 }
 
-/// The plan with the numbers of the flags for defaults.
+/// The plan with the values of the flags as defaults of its scalars.
 Plan with_numbers(Plan plan, const TrainSettings &s) {
     for (size_t i = 0; i < plan.scalar_names.size(); i++) {
         const std::string &scalar = plan.scalar_names[i];
@@ -136,7 +136,7 @@ std::vector<RealRange> ranges_of(const Plan &plan, const TrainSettings &s, const
         if (scalar == "step")
             ranges.push_back({.low = 0, .high = 2e9});  // kernels count in 32 bits
         else if (scalar == "lr")
-            ranges.push_back(RealRange::not_negative);  // 0 at an end of a schedule
+            ranges.push_back(RealRange::not_negative);  // a schedule may end at 0
         else
             ranges.push_back(number ? number->range : of_flag ? *of_flag : RealRange::finite);
     }
@@ -175,7 +175,7 @@ Variant compile_variant(const TargetLine &target, TrainSettings s, const Request
     return v;
 }
 
-/// The target that this machine makes the first weights with: one of the library's if it runs here.
+/// The target with which this machine computes the initial weights: one of the library's, if one runs here.
 std::string target_here(const std::vector<const TargetLine *> &targets) {
     std::string here = "host";
     for (const TargetLine *t : targets)
@@ -188,14 +188,14 @@ void add_variant_marks(Marks &marks, const std::vector<Variant> &variants) {
     for (const Variant &v : variants) {
         const std::string name = "variant_" + c_name(v.target->name);
         declarations += (declarations.empty() ? "" : "\n") + fmt::format("extern const variant {};", name);
-        list = "&" + name + (list.empty() ? "" : ", ") + list;  // what is chosen comes first
+        list = "&" + name + (list.empty() ? "" : ", ") + list;  // the library takes the first that runs
         names += (names.empty() ? "" : ", ") + v.target->name;
     }
     marks.insert(marks.end(),
                  {{"@variant_declarations@", declarations}, {"@variants@", list}, {"@instruction_sets@", names}});
 }
 
-/// The program's name becomes that of a type, which C, C++ and the example may have already.
+/// Throws UsageError if the program's name, which becomes that of a type, is already one of C, C++ or the example.
 void check_name(const std::string &name, Marks marks, const Toolchain &tools) {
     static const std::set<std::string> of_cpp = {
         "alignas", "alignof", "and",       "asm",       "bitand",    "bitor",    "bool",   "catch",    "class",
@@ -207,10 +207,9 @@ void check_name(const std::string &name, Marks marks, const Toolchain &tools) {
     for (const auto &[file, as] : {std::pair{"library.h", name + ".h"}, {"example.c", "example.c"}})
         write_file_atomic(work.path / as, filled_template("export_library", file, marks));
     if (!of_cpp.contains(name) && tools.accepts(work.path / "example.c")) return;
-    fail_usage(
-        "the program is called '{}', which is a name of C or C++ already, and a library has a type of this name: "
-        "give its program<...>() in main() another one",
-        name);
+    fail_usage("the program is called '{}', which is a name of C or C++ already, but the library needs a type of this "
+               "name: give program<...>() in its main() another name",
+               name);
 }
 
 void write_sources(const fs::path &folder, const std::string &name, const Marks &marks,
@@ -233,7 +232,8 @@ int run_export(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::exports, arguments);
     TrainSettings s = understand(request);
     check_library_folder(s.out);
-    if (s.numbers_wanted) fail_usage("{} predicts numbers: a library takes ids as targets", model_name(request));
+    if (s.numbers_wanted)
+        fail_usage("{} predicts numbers, but a library takes only ids as targets", model_name(request));
     if (s.workers != 1) fail_usage("a library is one worker, not {}: leave --workers out", s.workers);
     if (s.deterministic)
         fail_usage("a library is one worker, whose steps have the same bits: leave --deterministic out");
@@ -241,7 +241,7 @@ int run_export(const std::vector<std::string> &arguments) {
     if (s.precision == "fp16")
         fail_usage("a library keeps no scale of the loss, which --precision fp16 needs: use fp32 or bf16");
     if (s.finite_check != "on")
-        fail_usage("a library trains, and --finite-check off is there to measure: leave it out");
+        fail_usage("--finite-check off is only for measuring, but a library trains: leave it out");
     const std::vector<const TargetLine *> targets = targets_of(s.target).value();
     const Toolchain tools(targets[0]->machine);
     const std::string targets_given = s.target;
@@ -249,7 +249,7 @@ int run_export(const std::vector<std::string> &arguments) {
     if (!s.init.empty()) check_init(s, request);
     s.threads = 1, s.target = target_here(targets);
     const std::string name = library_name(request.program.description.name);
-    const Plan planned = step_plan(request.program, bundle_request(s));  // what it is refused for compiles nothing
+    const Plan planned = step_plan(request.program, bundle_request(s));  // may be refused before anything is compiled
     check_exportable(planned);
     Marks marks = marks_of(planned, name, model_name(request));
     add_example_marks(marks, s, planned, name);

@@ -48,7 +48,7 @@ public:
     }
 
 private:
-    static constexpr uint64_t variants = 5;  ///< of each model, which share most of their kernels and the reference
+    static constexpr uint64_t variants = 5;  ///< programs of each model: they share most kernels and the reference
     using Clock = std::chrono::steady_clock;
 
     const FuzzOptions &options_;
@@ -70,7 +70,7 @@ private:
         return (options_.cases && programs_ >= options_.cases) ||
                (options_.seconds > 0 && seconds() >= options_.seconds);
     }
-    /// False: it is a finding, which is shrunk and printed.
+    /// Whether a program agrees with its reference. If it does not, it is made smaller and printed.
     bool clean(const FuzzCase &c) {
         if (interrupted()) throw Interrupted("interrupted");
         progress_.busy(fmt::format("{} programs agree with their references, {}", programs_, clock_text(seconds())));
@@ -112,7 +112,7 @@ private:
                  seconds()}}.dump());
         fmt::print("{}\n// {}\n// cryolite fuzz --case '{}'\n", program, finding, text_of(least));
     }
-    /// What a finding is of: "it is not compiled", "training fails", or numbers.
+    /// The kind of a finding: "it is not compiled", "training fails", or "numbers".
     static std::string kind_of(const std::string &finding) {
         for (const char *kind : {"it is not compiled", "training fails"})
             if (finding.starts_with(kind)) return kind;
@@ -147,14 +147,14 @@ FuzzOptions read_fuzz_options(const std::vector<std::string> &arguments) {
         "cryolite fuzz"};
     app.add_option("--for", time, "how long to go on: 90s, 10m, 1h")->type_name("TIME");
     app.add_option("--cases", o.cases, "how many programs")->type_name("N")->check(CLI::Range(1, 1 << 30));
-    app.add_option("--seed", o.seed, "which ones: the same seed makes the same (1)")->type_name("S");
-    app.add_option("--case", o.one, "only this one, as a finding names it")->type_name("TEXT");
+    app.add_option("--seed", o.seed, "the same seed makes the same programs (1)")->type_name("S");
+    app.add_option("--case", o.one, "run only this program, as a finding prints it")->type_name("TEXT");
     app.add_option("--shrinks", o.shrinks, "smaller programs to try where one differs (200)")->type_name("N");
-    app.add_option("--tolerance", o.tolerance, "multiplies what counts as a difference (1)")
+    app.add_option("--tolerance", o.tolerance, "factor of the differences that are tolerated (1)")
         ->type_name("X")
         ->check(CLI::PositiveNumber);
     app.add_flag("--json", o.json, "print JSON lines");
-    app.add_option("--train", o.train)->group("");  // how this command runs kernels that may be wrong: as a child
+    app.add_option("--train", o.train)->group("");  // for its own child, which runs kernels that may crash
     read_line(app, arguments, "fuzz");
     const Setting duration{.name = "for", .range = Setting::Seconds{}};
     if (!time.empty() && !read_value(duration, time, &o.seconds))

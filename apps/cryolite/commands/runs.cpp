@@ -21,7 +21,7 @@ namespace cryolite {
 
 namespace {
 
-/// Whether all of them are whole.
+/// Checks the folders of runs, and prints what is wrong. Returns whether all are whole.
 bool verify(const std::vector<std::string> &folders) {
     bool whole = true;
     for (const std::string &folder : folders) {
@@ -103,7 +103,7 @@ bool has_whole_metrics(const RunSummary &run) {
     return false;
 }
 
-/// Runs in `folder`, or itself where it is one, the newest first.
+/// Lists the runs in `folder`, or `folder` itself if it is a run, the newest first. Returns whether all can be read.
 bool list(const fs::path &folder, bool json) {
     if (!is_there(folder))
         fail_usage("there is no folder {}: train makes runs/APP-DATE unless it gets --out", folder.string());
@@ -139,8 +139,8 @@ bool list(const fs::path &folder, bool json) {
     return readable;
 }
 
-/// What differs in the configurations, where the runs have come to, and their curves in one picture. Whether all of
-/// their metrics are whole.
+/// Prints how far runs have come and what differs in their configurations, and draws their curves in one picture.
+/// Returns whether all of their metrics are whole.
 bool compare(const std::vector<std::string> &folders, const fs::path &picture) {
     if (folders.size() < 2)
         fail_usage("runs compare takes two runs or more, as in cryolite runs compare runs/a runs/b");

@@ -1,4 +1,4 @@
-// cryolite train: the loop, and all that goes on around it.
+// cryolite train: the training loop, with its reports, evaluations and checkpoints.
 
 #include <algorithm>
 #include <array>
@@ -49,7 +49,7 @@ private:
             if (const StepResult *last = trainer().rest()) report(*last);
             if (!stopped() && must_evaluate(step)) validate(step);
         } catch (const DataError &e) {
-            data_failed(e, "Once the data are what they were, go on: ");
+            data_failed(e, "Restore the data, then go on: ");
         } catch (const TargetError &e) {
             data_failed(e, "To go on without such targets: ");
         }
@@ -79,7 +79,7 @@ private:
     StepWork work_;
     double peak_ = 0, first_step_s_ = 0;
     Clock::time_point began_;
-    std::optional<Clock::time_point> reported_;  ///< since when the step that is reported next is timed
+    std::optional<Clock::time_point> reported_;  ///< when the timing of the step that is reported next began
 
     Trainer &trainer() { return *session_->trainer; }
     /// Whether an evaluation belongs after this step, and was not made.
@@ -98,7 +98,7 @@ private:
 
     void begin() {
         std::optional<ResumePoint> point;
-        processes().barrier();  // all have read what the run's folder says, if it says anything
+        processes().barrier();  // all have read the run's folder, before rank 0 changes it
         folder_.hold(s_);
         processes().barrier();  // rank 0 has the folder
         if (s_.resume) {
@@ -125,7 +125,7 @@ private:
         position_ = point ? point->position : 0;
         loader_ = std::make_unique<Loader>(data_.source(s_), position_);
         work_ = step_work(trainer(), s_.accumulate);
-        // One of several processes speaks.
+        // Only one of several processes prints.
         defer_signals(processes().rank() > 0
                           ? nullptr
                           : "\nstopping after this step, with a checkpoint; once more stops at once\n");
@@ -185,7 +185,7 @@ private:
         stopping_ = trainer().any(interrupted());
     }
 
-    /// What a step came to, where the device runs ahead when the next has been started.
+    /// Reports the results of a step. If the device runs ahead, the next step has been started by then.
     void report(const StepResult &result) {
         const auto now = Clock::now();
         const double seconds = std::chrono::duration<double>(now - *reported_).count();
@@ -213,7 +213,7 @@ private:
         if (s_.give_up_after && result.low_scale_in_a_row >= s_.give_up_after) give_up_scaling(result);
     }
 
-    /// Where the line cannot be written, what was trained is kept nevertheless.
+    /// Writes a step's line of metrics. If that fails, what was trained is saved before the run ends.
     void record(const StepEvent &e) {
         const TraceSpan span("run", "write metrics", int64_t(e.step));
         try {
@@ -238,7 +238,7 @@ private:
         if (!s_.json || interrupted()) return;
         try {
             print_line(json);
-        } catch (const NoReader &e) {  // nobody waits for the run: keep what there is
+        } catch (const NoReader &e) {  // nobody reads the output: the run ends, with a checkpoint
             progress_.say(e.what());
             interrupt();
         } catch (const Error &e) {
@@ -261,7 +261,7 @@ private:
                 step, last_.good);
     }
 
-    /// Below 1 it makes adjoints smaller, which fp16 loses: they are too large for what is to be learned.
+    /// A scale below 1 makes adjoints smaller than without scaling, so that fp16 loses the small ones.
     [[noreturn]] void give_up_scaling(const StepResult &result) {
         stop_at(fmt::format("the scale of the loss is {} and was below 1 for {} steps in a row, as gradients were not "
                             "finite (--give-up-after {}); --precision bf16 needs no scale",
@@ -269,7 +269,7 @@ private:
                 result.step, last_.good);
     }
 
-    /// Nothing more can be learned from here. Says since when, and where to go on: after the checkpoint of step `from`.
+    /// Ends a run whose values are not finite: says which was the first, and how to go on from step `from`.
     [[noreturn]] void stop_at(const std::string &why, uint64_t step, std::optional<uint64_t> from,
                               bool evaluating = false) {
         folder_.write_plot(title());
@@ -302,8 +302,8 @@ private:
         folder_.write_confusion(title(), *e);
     }
 
-    /// Nothing more can be learned from the data; what was learned from them is kept. Other ranks
-    /// may have their data still: without them no checkpoint can be written.
+    /// Ends a run whose data cannot be used any more, after a checkpoint of what was trained. With several processes
+    /// there is no checkpoint: it needs all ranks, and others may not have failed.
     [[noreturn]] void data_failed(const Error &e, const char *then) {
         if (const StepResult *last = trainer().rest()) report(*last);
         const uint64_t done = trainer().steps();
@@ -341,7 +341,7 @@ private:
         if (written) folder_.settle(*written, withheld ? 0 : s_.keep);
     }
 
-    /// A worker is lost: what is here of the last whole step is saved.
+    /// Ends a run that has lost a worker. Saves the last whole step, if this process has one.
     [[noreturn]] void end_without(const LostWorker &lost) {
         if (session_ && trainer().settled()) {
             folder_.write_plot(title());
@@ -361,7 +361,7 @@ private:
         DoneEvent done = done_event(times_, first_step_s_, work_, peak_);
         done.host_waits = waits_.count, done.step_waits = step_waits_.count;
         if (times_.empty())
-            progress_.say(fmt::format("the run has its {} steps already; --steps N goes on to N", step));
+            progress_.say(fmt::format("the run has its {} steps already; to go on, give a larger --steps", step));
         else
             progress_.say(fmt::format("done: {} step{} in {}; the median of all: {}, {} {}/s{}; {} at most",
                                       times_.count(), times_.count() == 1 ? "" : "s",

@@ -42,7 +42,7 @@ std::vector<std::string> lines_of(const SearchChoice &c) {
 
 constexpr std::string_view lines_heading = "// found by cryolite tune";
 
-/// Lines for a file, one a row.
+/// The lines as the text of a file, one in each row.
 std::string file_of(const SearchChoice &c) {
     const bool from_scratch = c.lines.starts_with(scratch_lines);
     std::string text = fmt::format("{} {}{}: a step takes {:.3f} ms instead of {:.3f}{}\n", lines_heading, c.app,
@@ -70,12 +70,14 @@ public:
                 "--same-bits keeps the bits of the shipped loops, which --from-scratch begins without: leave one "
                 "of them out");
         if (s_.device != "cpu") fail_usage("--device {}: only steps of the CPU are searched yet", s_.device);
-        if (request_.program.path.empty()) fail_usage("tune compiles candidates, and this build has no compiler");
+        if (request_.program.path.empty())
+            fail_usage("tune compiles candidates, but this build has no compiler: use one that has (./cryolite)");
         if (std::error_code e; !s_.report.empty() && !fs::is_directory(fs::absolute(s_.report).parent_path(), e))
             fail_usage("--report {}: there is no such folder", s_.report.string());
         check_page_file("report", s_.report);
         check_overwrite("export", s_.export_lines, lines_heading, "file of lines that a search found");
-        if (processes().size() > 1) fail_usage("tune runs without mpirun: --workers N is a step of N workers");
+        if (processes().size() > 1)
+            fail_usage("tune runs in one process: leave out mpirun, and give --workers N for a step of N workers");
         data_ = s_.data.empty() ? random_data(s_, request_) : open_data(s_, request_);
         for (const std::string &note : idle_flag_notes(request_)) progress_.say(note);
     }
@@ -88,11 +90,11 @@ public:
             fail("tune keeps what it measures in {}, which cannot be used: {}; name another --cache DIR",
                  SearchRecords::file(cache_.folder()).string(), why);
         if (asks) {
-            choose_for_memory(s_, request_, cache_, progress_);  // as the search has done
+            choose_for_memory(s_, request_, cache_, progress_);  // as the search does, so that the step is the same
             choose_step();
             return answer(records);
         }
-        open_bundle(s_, request_, progress_);  // what is compiled already does not count in --for
+        open_bundle(s_, request_, progress_);  // compiles the shipped step, which does not count in --for
         choose_step();
         return s_.check_lines ? check(records) : search(records);
     }
@@ -108,7 +110,7 @@ private:
     std::string step_;
     Clock::time_point began_ = Clock::now();
     bool header_ = false;
-    int not_legal_ = 0;  ///< lines, since the last row
+    int not_legal_ = 0;  ///< lines refused since the last row of the table
     SearchReport report_;
 
     void choose_step() { step_ = step_digest(s_, request_, cache_) + (s_.from_scratch ? "-from-scratch" : ""); }
@@ -158,7 +160,7 @@ private:
                 [&records](const std::string &kernel) { return records.time_of(kernel); }};
     }
 
-    /// --check-model: what lines were predicted to change, and what they change.
+    /// --check-model: compares the predicted change by each line with the measured one.
     int check(SearchRecords &records) {
         const WorkFolder work("cryolite-tune");
         ProgramMeasurer measurer = measurer_in(work.path, records);
@@ -228,7 +230,7 @@ private:
             if (!s_.report.empty()) report_.before = measurer.profile("");
             search.run();
         } catch (const Interrupted &) {
-        } catch (const Error &e) {  // a full disk, say: what is found so far is kept, or printed
+        } catch (const Error &e) {  // such as a full disk: what is found so far is kept, or printed
             failure = e.what();
         }
         say_not_legal();
@@ -236,13 +238,12 @@ private:
         write_report(measurer, choice, search.result());
         if (!failure.empty())
             fail("the search ended before its time: {}\nwhat it measures is kept in {}: where that cannot be written, "
-                 "name "
-                 "another --cache DIR",
+                 "name another --cache DIR",
                  failure, SearchRecords::file(cache_.folder()).string());
         return status;
     }
 
-    /// The whole of it beside the shipped step, which it has to beat.
+    /// Times the step with all that was found beside the step that the search began with, which it has to beat.
     int finish(KeptChoice &kept, ProgramMeasurer &measurer, SearchChoice &choice, const SearchResult &result,
                bool stopped) {
         const std::string found = joined(result.lines);
@@ -256,7 +257,7 @@ private:
                 choice.before = t.before, choice.after = t.after;
             } else {
                 words = !t.refused.empty() ? t.refused
-                        : !bits            ? "its bits are others"
+                        : !bits            ? "it changes bits of the training"
                         : t.busy           ? "the machine is too busy to see whether it is faster"
                                            : "it is not faster as a whole";
                 report_.not_taken = words;
@@ -285,7 +286,7 @@ private:
                            r.candidates, r.known, r.refused, r.lines_tried, r.lines_refused, r.lines_kept,
                            r.unsure ? fmt::format("; {} compared with the shipped kernel alone", r.unsure) : "");
     }
-    /// How far a step from scratch is from the shipped one.
+    /// Says how the time of a step from scratch compares with that of the shipped step.
     void say_shipped(ProgramMeasurer &measurer, const std::string &found) {
         const Timing t = whole([&] { return measurer.time_beside_shipped(found); });
         if (!t.refused.empty() || t.busy)
@@ -328,18 +329,18 @@ private:
             return t.busy || !t.refused.empty() ? gains_more(choice, earlier) : t.ratio() < 1;
         };
         try {
-            if (kept.end(choice, beats)) progress_.say("what an earlier search found stays");
+            if (kept.end(choice, beats)) progress_.say("the lines of an earlier search are faster, and stay");
         } catch (const Error &e) {
             fmt::print("{}", file_of(choice));
             fail("what was found, printed above, could not be kept in {}: {}",
                  SearchRecords::file(cache_.folder()).string(), e.what());
         }
     }
-    /// Lines of the search behind those that it began with.
+    /// The lines of the search after those that it began with.
     std::string with_base(const std::string &found) const {
         return !s_.from_scratch ? found : scratch_lines + (found.empty() ? "" : "; " + found);
     }
-    /// What a search has found until now, timed as its changes were confirmed, one after another.
+    /// What a search has found so far. Its time is the product of the ratios that its changes were confirmed with.
     SearchChoice so_far(SearchChoice choice, const SearchResult &r) const {
         choice.lines = with_base(joined(r.lines));
         choice.after = choice.before * r.step, choice.candidates = r.candidates, choice.refused = r.refused;
@@ -348,13 +349,14 @@ private:
 
     void say_not_legal() {
         if (const int n = std::exchange(not_legal_, 0); n > 0)
-            progress_.say(fmt::format("{} lines are not legal in this step: --json and --report tell why", n));
+            progress_.say(fmt::format("{} line{} not legal in this step: --json and --report tell why", n,
+                                      n == 1 ? " is" : "s are"));
     }
     void tell_news(const SearchNews &n) {
         report_.moments.push_back({seconds_gone(), n});
         if (s_.json) print_line(event_of(n, seconds_left()).dump(-1, ' ', false, json::error_handler_t::replace));
         if (n.what == SearchNews::of_candidate) return progress_.busy(live_line(n, seconds_left()));
-        // What legality refuses has no prediction; there may be dozens of such lines at once.
+        // Lines that are not legal have no prediction. There may be dozens at once, so that they are only counted.
         if (n.what == SearchNews::of_line && !n.refused.empty() && n.predicted == 0) return void(not_legal_++);
         say_not_legal();
         if (!header_) progress_.say(search_header);
@@ -366,7 +368,7 @@ private:
 }  // namespace
 
 int run_tune(const std::vector<std::string> &arguments) {
-    if (arguments.size() == 2 && arguments[0] == "--measure") {  // a measurement, which is a child of the search
+    if (arguments.size() == 2 && arguments[0] == "--measure") {  // the child of a search, which measures
         fmt::print("{}\n", measure(read_file(arguments[1])));
         return 0;
     }

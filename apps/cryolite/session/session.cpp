@@ -90,32 +90,33 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
             if (!looks_up || s.tuned == "none" || std::string_view(e.what()).find("tuned:") == std::string_view::npos)
                 throw;
             throw Error(
-                fmt::format("{}\n`cryolite tune` found these lines before the program changed: cryolite tune {} "
-                            "--forget, with the flags of this step, forgets them, and --tuned none does without",
+                fmt::format("{}\n`cryolite tune` found these lines before the program changed: forget them with "
+                            "cryolite tune {} --forget and the flags of this step, or give --tuned none",
                             e.what(), request.app));
         }
     }();
     auto bundle = std::make_shared<const Bundle>(built.files);
-    if (threads > 0)  // and rank 0 measures
+    if (threads > 0)  // rank 0 measures, the others find its records
         bundle = std::make_shared<const Bundle>(built.files, faster_dialects(*bundle, cache, threads, progress));
     if (all.rank() == 0) all.barrier();
     if (trains) check_memory(bundle->plan, s, request);
-    all.barrier();  // nobody takes memory before all have looked
+    all.barrier();  // no rank takes memory before all have checked
     stop_deferring();
     if (s.json) emit(compile_json(built.kernels, built.cached, built.seconds));
     progress.say(fmt::format("kernels: {}, {} ({:.2f} s)", built.kernels,
                              built.cached == built.kernels ? std::string("all from the cache")
                                                            : fmt::format("{} from the cache", built.cached),
                              built.seconds));
-    // Whoever only uses a run has read them when it was trained.
+    // For a run that is only used, they were printed when it was trained.
     if (trains)
         for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
     if (trains || request.command == Command::explain)
         if (const std::string odd = odd_scores(bundle->plan, s); !odd.empty()) progress.say(odd);
     const int asked = s.threads * s.workers, cores = all.size() > 1 ? asked : int(core_numbers().size());
     if (trains && asked > cores)
-        progress.say(
-            fmt::format("warning: {} threads on {} core{} wait for each other", asked, cores, cores == 1 ? "" : "s"));
+        progress.say(fmt::format("warning: {} threads on {} core{} wait for each other; --threads {} is as fast or "
+                                 "faster",
+                                 asked, cores, cores == 1 ? "" : "s", std::max(1, cores / s.workers)));
     return bundle;
 }
 
@@ -157,8 +158,8 @@ std::string Session::threads_in_words() const {
 }
 
 double Session::measure_peak(const TrainSettings &s) const {
-    if (bundle->plan.device == "cuda") return 0;                // of a GPU nothing is known
-    const int cores = std::min(own_threads(), usable_cores());  // more threads than cores have no more of a roof
+    if (bundle->plan.device == "cuda") return 0;                // the peak of a GPU is not known
+    const int cores = std::min(own_threads(), usable_cores());  // more threads do not raise the peak
     return cryolite::measure_peak(s, cores) * known_processes().size();
 }
 
@@ -210,7 +211,7 @@ std::vector<const PlanCall *> step_calls(const Plan &plan, int accumulate) {
 double step_flops(const Plan &plan, int accumulate) {
     double flops = 0;
     for (const PlanCall *c : step_calls(plan, accumulate))
-        flops += c->flops - c->extra_flops;  // work done twice counts once
+        flops += c->flops - c->extra_flops;  // work that is done twice counts once
     return flops * plan.workers;
 }
 

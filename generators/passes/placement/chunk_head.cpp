@@ -1,4 +1,4 @@
-// The head and its loss by blocks of rows: a block's logits are used up before the next one's exist.
+// The head and its loss in chunks of rows: the logits of one chunk are used before those of the next are computed.
 
 #include <algorithm>
 
@@ -42,7 +42,7 @@ private:
         return std::ranges::any_of(p.calls.ids(),
                                    [&](CallId c) { return c != reader && std::ranges::count(p.calls[c].inputs, v); });
     }
-    /// Why these two calls cannot go block by block.
+    /// Why these two calls cannot be computed chunk by chunk.
     Reason hindrance() const {
         const ir::Call &h = p.calls[head], &l = p.calls[loss];
         int reads = 0;
@@ -58,14 +58,16 @@ private:
         if (!p.values[h.inputs[0]].producer) return rules::head_reads_input;
         return {};
     }
-    /// The rows of a block; 0: all at once.
+    /// The rows of a chunk; 0: all rows at once.
     int block_rows() const {
         const Reason why = hindrance();
         const auto line = std::ranges::find_if(p.lines, [&](const ir::Line &l) {
             return l.places() && l.stage.kind == ir::Stage::value && l.stage.layer == p.chunks.head;
         });
-        // Parts of arrays begin where a kernel's arguments can, the smallest of 2 bytes for a row.
-        const int alignment = std::max(32, cx.schedule.machine.alignment / 4), asked = cx.options.head_rows;
+        // The arrays of a chunk must begin where a kernel's arguments can, whatever the width: at multiples of so many
+        // elements.
+        const int bytes = p.format == fp32 ? 4 : 2;
+        const int alignment = std::max(32, cx.schedule.machine.alignment / bytes), asked = cx.options.head_rows;
         if (line == p.lines.end()) {
             if (why) return 0;
             return asked < 0 ? head_block_rows(p.values[p.output].shape.size() * 4)
@@ -101,8 +103,8 @@ private:
         }
         g.call(g.own(std::make_unique<WeightedSum>(weights)), losses);
     }
-    /// The whole head serves predictions, its loss nobody; blocks come when the model is evaluated,
-    /// and in the backward pass.
+    /// The whole head runs for predictions alone, the whole loss never. Chunks run when the model is evaluated, and in
+    /// the backward pass.
     void place_calls() {
         auto &forward = p.entries.at(entry::forward).ops;
         auto of = [&](CallId c) { return [&, c](OpId id) { return ir::as<ir::Forward>(p.ops[id])->call == c; }; };

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// The program that a bundle or a description is of; empty: it does not say.
+/// The program that a bundle or a description belongs to; empty: the entry does not say.
 std::string program_of(const CacheEntry &e) {
     const json about = json::parse(e.about, nullptr, false);
     if (!about.is_object()) return "";
@@ -22,10 +22,10 @@ std::string program_of(const CacheEntry &e) {
     return where.is_object() && where.contains("program") && where["program"].is_string() ? where["program"] : "";
 }
 
-/// With its files open, which the list of a cache does not keep.
+/// The entry with its files open, which `Cache::list` does not open.
 CacheEntry opened(const Cache &cache, const CacheEntry &e) {
     std::optional<CacheEntry> found = cache.find(e.kind, e.key);
-    if (!found) fail("{}/{} went meanwhile", e.kind, e.key.substr(0, 12));
+    if (!found) fail("{}/{} was removed by another process meanwhile: export again", e.kind, e.key.substr(0, 12));
     return std::move(*found);
 }
 
@@ -45,7 +45,7 @@ int export_entries(const Cache &cache, const fs::path &file, const std::string &
     for (const CacheEntry &e : cache.list("descriptions"))
         if (e.damage.empty() && programs.count(program_of(e))) entries.push_back(opened(cache, e));
     const std::string packed = pack_entries(entries);
-    unpack_entries(packed, file.string());  // what is carried away can be taken in there
+    unpack_entries(packed, file.string());  // checks that the file can be imported
     write_file_atomic(file, packed);
     fmt::print("{} bundle{} ({}) in {}\n", bundles, bundles == 1 ? "" : "s", human_bytes(packed.size()), file.string());
     return 0;

@@ -58,13 +58,13 @@ void remove_file(const fs::path &path) {
     if (unlink(path.c_str()) != 0 && errno != ENOENT) fail_file("remove", path, errno);
 }
 
-/// Times that `--dialect auto` has measured; none is made to be counted, and a damaged file counts none.
+/// How many times `--dialect auto` has measured. A missing file is not created, and a damaged one counts as empty.
 int tuning_records(const Cache &cache) {
     if (!fs::exists(Tuning::file(cache.folder())) || !Tuning::damage(cache.folder()).empty()) return 0;
     return Tuning(cache.folder()).count();
 }
 
-/// Candidates that `tune` has measured.
+/// How many candidates `tune` has measured.
 int search_records(const Cache &cache) {
     if (!fs::exists(SearchRecords::file(cache.folder())) || !SearchRecords::damage(cache.folder()).empty()) return 0;
     return SearchRecords(cache.folder(), {}).count();
@@ -154,7 +154,7 @@ int verify(const Cache &cache) {
     return damaged || unread ? 1 : 0;
 }
 
-/// The one entry whose key begins so.
+/// The one entry whose key begins with `prefix`. Throws UsageError if there is none, or more than one.
 CacheEntry entry_named(const Cache &cache, const std::string &prefix) {
     std::vector<CacheEntry> found;
     for (const char *kind : kinds)
@@ -194,7 +194,7 @@ int clear(const Cache &cache, const std::string &key) {
     return 0;
 }
 
-/// A folder that was named is there: none is made to be looked after.
+/// Throws UsageError if a folder that was named is not there: this command creates none.
 void check_folder(const fs::path &folder) {
     std::error_code error;
     if (folder.empty()) return;

@@ -1,5 +1,5 @@
 #pragma once
-// cryolite cache ls|verify|clear|why: looks after the compiled bundles and kernels.
+// cryolite cache ls|verify|clear|why|export|import: looks after the compiled bundles and kernels.
 
 #include <string>
 #include <vector>

@@ -40,7 +40,7 @@ void print_people(const std::string &key, bool found, const json &parts, const s
 int run_cache_why(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::train, arguments);
     TrainSettings settings = understand(request);
-    data_of_step(settings, request);  // it decides the vocabulary
+    data_of_step(settings, request);  // the data decide the vocabulary
     const Cache cache(settings.cache);
     Progress progress;
     take_tuned_lines(settings, request, cache, threads_of_worker(settings, core_numbers()), progress);

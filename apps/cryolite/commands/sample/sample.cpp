@@ -24,7 +24,7 @@ struct SampleOptions {
     double temperature = 0.8;
     std::string cache;
     int threads = 0;
-    bool compile = false;  ///< kernels for one sequence
+    bool compile = false;  ///< compile kernels for one sequence
 };
 
 std::vector<std::pair<Setting, ValueRef>> sample_flags(SampleOptions &o) {
@@ -37,7 +37,7 @@ std::vector<std::pair<Setting, ValueRef>> sample_flags(SampleOptions &o) {
              &o.temperature},
             {{.name = "seed",
               .value = "N",
-              .help = "another seed, another text",
+              .help = "seed of the random choices: another seed, another text",
               .range = WholeRange{0, ~uint64_t{0} >> 1}},
              &o.seed},
             {{.name = "cache",
@@ -68,7 +68,7 @@ SampleOptions read_options(const std::vector<std::string> &arguments) {
             ->type_name(flag.value);
     }
     app.add_flag("--compile", o.compile,
-                 "compile kernels for one sequence first, with which a token takes less time than with the run's own");
+                 "compile kernels for a single sequence first, which take less time for a token than the run's own");
     read_line(app, arguments, "sample");
     Values v;
     for (auto &[name, text] : texts)
@@ -78,7 +78,7 @@ SampleOptions read_options(const std::vector<std::string> &arguments) {
     return o;
 }
 
-/// Before anything is compiled.
+/// Checks the prompt before anything is compiled.
 void check_prompt(const std::string &prompt, const Tokenizer &tokenizer) {
     std::vector<int> tokens;
     try {
@@ -86,10 +86,10 @@ void check_prompt(const std::string &prompt, const Tokenizer &tokenizer) {
     } catch (const Error &e) {
         fail_usage("--prompt: {}", e.what());
     }
-    if (tokens.empty() && !prompt.empty()) fail_usage("--prompt: none of its bytes has a token");
+    if (tokens.empty() && !prompt.empty()) fail_usage("--prompt: the run's vocabulary has no token for any byte of it");
 }
 
-/// The run's own settings: those of the bundle that training compiled; or for one sequence at a time.
+/// The run's own settings, so that training's bundle is found in the cache; with --compile, for one sequence at a time.
 Request read_run(const SampleOptions &o) {
     std::error_code error;
     if (fs::status(o.run / "config.toml", error).type() == fs::file_type::none)
@@ -131,7 +131,7 @@ int run_sample(const std::vector<std::string> &arguments) {
     if (!checkpoint) fail("{} has no checkpoint that is whole", o.run.string());
     check_prompt(o.prompt, *tokenizer);
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress, false);
-    s.threads = o.threads ? o.threads : usable_cores();  // of several workers the first one does it all
+    s.threads = o.threads ? o.threads : usable_cores();  // of several workers the first one does all the work
     Session session(bundle, s, request.program.description.weights);
     progress.say(fmt::format("reading the weights of step {}", checkpoint->step));
     session.trainer->load_parameters(checkpoint->path / "model.safetensors",
@@ -139,7 +139,7 @@ int run_sample(const std::vector<std::string> &arguments) {
     Sampler sampler(*session.trainer, *tokenizer, o.temperature, o.seed);
     sampler.begin(o.prompt);
     defer_signals();
-    progress.busy("the first token");  // in which memory is touched for the first time
+    progress.busy("the first token");  // it takes longer, as memory is touched for the first time
     for (uint64_t n = 0; n < o.tokens && !interrupted(); n++) {
         const int token = sampler.next();
         progress.clear();

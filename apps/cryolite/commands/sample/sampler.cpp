@@ -45,11 +45,12 @@ int Sampler::draw(std::span<const float> logits) {
 
 int Sampler::next() {
     const size_t length = std::min(tokens_.size(), context_);
-    // In the first row, from the left: what follows it and the other rows do not reach its output.
+    // The tokens fill the first row from the left. Attention is causal: what follows them, and the other rows, do not
+    // change the output at the last of them.
     std::copy(tokens_.end() - long(length), tokens_.end(), batch_.tokens.begin());
     const auto classes = size_t(trainer_.classes());
     std::span<const float> output = trainer_.predict(batch_, 1);
-    // A vocabulary that was enlarged has tokens that stand for nothing.
+    // A vocabulary that was enlarged has tokens without a text, which are not drawn.
     const int token = draw(output.subspan((length - 1) * classes, size_t(tokenizer_.size())));
     tokens_.push_back(token);
     return token;

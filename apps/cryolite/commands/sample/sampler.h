@@ -1,5 +1,5 @@
 #pragma once
-// Text from a model, token after token.
+// Generates text with a model, token after token.
 
 #include <functional>
 
@@ -14,10 +14,10 @@ public:
     /// `temperature` 0: always the likeliest token.
     Sampler(Trainer &trainer, const Tokenizer &tokenizer, double temperature, uint64_t seed);
 
-    /// Sets what comes before. Errors: a character that is not in the vocabulary. Empty: a line
-    /// break, or the first token of a vocabulary without one.
+    /// Sets the text to go on from. If it is empty, that is a line break, or the first token of a vocabulary without
+    /// one. Errors: a character that is not in the vocabulary.
     void begin(const std::string &prompt);
-    /// The next token, after the last `context` ones.
+    /// Draws the next token; the model sees the last `context` ones.
     int next();
     std::string_view piece(int token) const { return tokenizer_.piece(token); }
 
@@ -34,8 +34,8 @@ private:
     int draw(std::span<const float> logits);
 };
 
-/// Some text, until `stop` says so and for as long as that is pleasant to wait for; `progress` says how long that is,
-/// and how far it is.
+/// A sample of at most 300 tokens. It ends early when `stop` returns true, or after 10 seconds. `progress` says so, and
+/// how far it is.
 std::string short_sample(Trainer &trainer, const Tokenizer &tokenizer, uint64_t seed, const std::function<bool()> &stop,
                          Progress &progress);
 
