@@ -7,7 +7,7 @@ namespace cryolite {
 
 namespace {
 
-/// A number between dots counts layers; one in a word is part of its name (ln_1).
+/// Replaces numbers between dots, which count layers, by stars. A number in a word is part of its name (ln_1).
 std::string replaced(const std::string &name, const std::function<void(const std::string &)> &met) {
     std::string out;
     for (size_t i = 0; i < name.size(); i++) {

@@ -6,14 +6,14 @@
 
 namespace cryolite {
 
-/// "h.11.mlp.c_fc" -> "h.*.mlp.c_fc": equal kernels of equal blocks are one line.
+/// "h.11.mlp.c_fc" -> "h.*.mlp.c_fc": equal kernels of equal blocks have one name.
 std::string without_numbers(const std::string &name);
 
-/// "11" of that name, "1.0" of "stages.1.blocks.0.conv": what stands for its stars.
+/// The numbers that stars replace: "11" of that name, "1.0" of "stages.1.blocks.0.conv".
 std::string block_numbers(const std::string &name);
 
-/// Without numbers, of lines of a schedule, where a star stands for the same characters in all places: none where their
-/// names are of different blocks, or of no block.
+/// A line of a schedule without numbers, where every star stands for the same number. Nothing: its names are of
+/// different blocks, or of no block.
 std::optional<std::string> line_for_blocks(const std::string &line);
 
 }  // namespace cryolite

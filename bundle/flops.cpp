@@ -15,7 +15,7 @@ constexpr int chains = 12;  // independent, so that latency is hidden
 #define CRYOLITE_EACH(DO) DO(s0) DO(s1) DO(s2) DO(s3) DO(s4) DO(s5) DO(s6) DO(s7) DO(s8) DO(s9) DO(s10) DO(s11)
 #define CRYOLITE_START(s) Vector s = Vector{} + 0.5f;
 #define CRYOLITE_FMA(s) s = s * a + b;
-#define CRYOLITE_HIDE(s) asm volatile("" : "+" CRYOLITE_REGISTER(s));  // nothing is left out
+#define CRYOLITE_HIDE(s) asm volatile("" : "+" CRYOLITE_REGISTER(s));  // the compiler leaves nothing out
 #define CRYOLITE_ADD(s) *sink += s[0];
 #if defined(__x86_64__)
 #define CRYOLITE_REGISTER "v"
@@ -77,7 +77,7 @@ double best_rate(FlopLoop loop, double seconds) {
     const auto since = [](Clock::time_point start) {
         return std::chrono::duration<double>(Clock::now() - start).count();
     };
-    // Of this thread: what others do on a busy machine is not counted.
+    // Processor time of this thread: what others do on a busy machine is not counted.
     const auto processor_seconds = [] {
         timespec t{};
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

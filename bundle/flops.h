@@ -6,7 +6,7 @@
 
 namespace cryolite {
 
-/// Runs so many rounds of a loop over registers; the operations that these were.
+/// Runs `rounds` rounds of a loop over registers and returns the number of operations. Results are added to `sink`.
 using FlopLoop = double (*)(int64_t rounds, float *sink);
 
 /// Fused multiply-adds of float32 (two operations each) with the widest vectors of this processor.
@@ -14,7 +14,7 @@ FlopLoop multiply_adds();
 /// Dot products of pairs of bf16, summed in float32 (four operations a lane); null: this processor has none.
 FlopLoop dot_products();
 
-/// In 1e9 operations a second, on this thread: the best of many short pieces, because other programs run too.
+/// In 1e9 operations a second, on this thread: the best of many short pieces in `seconds`, as other programs run too.
 double best_rate(FlopLoop loop, double seconds);
 
 /// Whether this processor has bf16 dot products that do more operations than its multiply-adds.

@@ -19,7 +19,7 @@
 
 namespace cryolite {
 
-/// S as it is read, or a constant one as it is written.
+/// T is S, which a reader fills, or a constant S, which a writer writes.
 template <typename T, typename S>
 concept Is = std::same_as<std::remove_const_t<T>, S>;
 
@@ -28,7 +28,7 @@ template <typename T> inline constexpr bool is_list<std::vector<T>> = true;
 template <typename T> inline constexpr bool is_map = false;
 template <typename T> inline constexpr bool is_map<std::map<std::string, T>> = true;
 
-/// A whole number of a file: what is converted without a look may be anything.
+/// A whole number of a file. Throws where it is none or does not fit, which a plain conversion would not notice.
 template <std::integral Whole> Whole whole(const nlohmann::json &j) {
     const bool fits = j.is_number_unsigned() ? std::in_range<Whole>(j.get<uint64_t>())
                                              : j.is_number_integer() && std::in_range<Whole>(j.get<int64_t>());
@@ -43,11 +43,11 @@ public:
 
     /// A member that every object has.
     template <typename T> void needed(const char *name, T &member) { read(object_.at(name), member); }
-    /// One that is always written, and may be missing: then it stays as it is.
+    /// A member that is always written but may be missing when it is read; it keeps its value then.
     template <typename T> void usual(const char *name, T &member) {
         if (object_.contains(name)) needed(name, member);
     }
-    /// One that is written where it is not empty, or not what it is otherwise.
+    /// A member that is written only where it is not empty, or is not the default that is given.
     template <typename T> void given(const char *name, T &member, const std::type_identity_t<T> & = T{}) {
         usual(name, member);
     }
@@ -110,7 +110,7 @@ private:
             members(writer, x);
             return object;
         } else if constexpr (std::same_as<T, std::optional<double>>) {
-            // A whole one, as of an id, has no fraction.
+            // A whole number, such as an id, is written without a fraction.
             const bool fits = *x == std::floor(*x) && std::abs(*x) < 0x1p31;
             return fits ? nlohmann::json(int64_t(*x)) : nlohmann::json(*x);
         } else {

@@ -6,7 +6,7 @@ namespace cryolite {
 
 namespace {
 
-/// That make `name` of a pattern, or of a word, whose stars and question marks stand for themselves.
+/// How many edits turn a pattern into `name`; in a word, stars and question marks stand for themselves.
 size_t edits(const std::string &pattern, const std::string &name, bool is_word = false) {
     std::vector<size_t> row(name.size() + 1);
     for (size_t j = 0; j < row.size(); j++) row[j] = j;
@@ -37,7 +37,7 @@ std::vector<std::string> nearest_names(const std::string &pattern, const std::ve
 }
 
 std::string did_you_mean(const std::string &word, const std::vector<std::string> &candidates) {
-    // As many edits make another word: three, or one for each letter.
+    // Three edits, or one for each letter, make another word: such a candidate is not near.
     size_t least = std::min<size_t>(3, word.size() - size_t(std::ranges::count(word, '-')));
     std::string found;
     for (const std::string &candidate : candidates)

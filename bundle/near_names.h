@@ -6,8 +6,8 @@
 
 namespace cryolite {
 
-/// Of these names the nearest to a pattern, `most` at most, the nearest first: by the edits that make one match it.
-/// What stands for a '*' costs nothing, nor does a '?' for one character.
+/// The names nearest to a pattern, the nearest first, at most `most`: by the number of edits that make a name match it.
+/// In a pattern, '*' matches any characters and '?' any one, without an edit.
 std::vector<std::string> nearest_names(const std::string &pattern, const std::vector<std::string> &names,
                                        size_t most = 3);
 

@@ -1,12 +1,12 @@
 #pragma once
-// The number formats of a step, a row for each: what passes, settings and the command know of one.
+// The number formats of a step: a row each, with all that passes, settings and the command know of it.
 
 namespace cryolite {
 
 enum class Format { fp32, bf16, fp16 };
 inline constexpr Format fp32 = Format::fp32, bf16 = Format::bf16, fp16 = Format::fp16;
 
-/// What is kept beside a weight that is stored in 16 bits, so that updates see an fp32.
+/// What is kept beside a weight that is stored in 16 bits, so that updates use its fp32.
 enum class MasterKind {
     none,      ///< weights are fp32
     low_half,  ///< the 16 bits that, with the 16 stored, make the fp32

@@ -1,21 +1,21 @@
 #pragma once
-// Parameters that are trained at another rate, or decay otherwise, than the rest.
+// Parameters that have another learning rate or weight decay than the rest.
 
 #include <optional>
 #include <string>
 
 namespace cryolite {
 
-/// A number of a group: its own, or a multiple of the one that all others have.
+/// A number of a group: its own value, or (`times`) a multiple of the one that all others have.
 struct GroupValue {
     double value = 1;
     bool times = true;
     auto operator<=>(const GroupValue &) const = default;
 };
 
-/// "wte=lr:0.1x,decay:0": a pattern of names in checkpoints, then `lr` and `decay`, each a multiple, with an x, or a
-/// number. The pattern has *, ? and [...] as a shell's; it names parameters, or the layers that hold them: "wte" is
-/// wte.weight too.
+/// "wte=lr:0.1x,decay:0": a pattern of names in checkpoints, then `lr` and `decay`, each a multiple (with an x) or a
+/// value. In the pattern *, ? and [...] are a shell's. It matches parameters, or the layers that hold them: "wte"
+/// matches wte.weight, too.
 struct ParamGroup {
     std::string text, pattern;
     std::optional<GroupValue> lr = {}, decay = {};

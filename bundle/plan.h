@@ -13,13 +13,13 @@
 
 namespace cryolite {
 
-/// Where the elements of a parameter are stored: row-major, or dimension `dim` (innermost is 0) in panels.
+/// How the elements of a parameter are stored: row-major, or dimension `dim` (innermost is 0) in panels.
 struct PanelLayout {
     int panel = 0, dim = 0;
     bool operator==(const PanelLayout &) const = default;
 };
 
-/// What a parameter begins with.
+/// The initial values of a parameter.
 struct PlanInit {
     std::string rule = {};  ///< "constant" or "normal"
     double value = 0;       ///< the constant, or the standard deviation
@@ -33,16 +33,16 @@ struct PlanBuffer {
     std::vector<int> shape;  ///< innermost extent first
     int64_t bytes = 0;       ///< in storage, padding included
     int64_t offset = -1;     ///< of an activation, or of a gradient that only its step reads: place in the arena
-    int parameter = -1;      ///< of a gradient, state, master_low, master, share or partial
+    int parameter = -1;      ///< the parameter that a gradient, state, master_low, master, share or partial belongs to
     int worker = -1;         ///< whose gradient a share is
     int level = -1;          ///< of a partial: it is the sum over 2^level parts of the batch
     int part_of = -1;        ///< the joint buffer that holds its elements; -1: it has memory of its own
     int64_t begin = 0;       ///< of a part: elements of the joint buffer before it
     bool stored = true;
     PanelLayout layout = {};
-    std::string frozen = {};  ///< of a parameter: what says that it is not trained; empty: it is
-    bool of_layer = false;    ///< of a parameter: no rule trains it, its layer says what it becomes in training
-    PlanInit init = {};       ///< of a parameter
+    std::string frozen = {};           ///< of a parameter: what says that it is not trained; empty: it is
+    bool of_layer = false;             ///< of a parameter: no rule trains it, its layer updates it in training
+    PlanInit init = {};                ///< of a parameter
     std::vector<float> constant = {};  ///< of an input that is always the same
     std::string format_why = {};       ///< what decided its type, where a step is not fp32
 
@@ -69,8 +69,8 @@ struct PlanKernel {
         Product product;
     };
     std::vector<Dialect> dialects = {};                     ///< what can compute it instead of compiled code
-    const Dialect *dialect(const std::string &name) const;  ///< null: not this one
-    int chosen = -1;                                        ///< of `dialects`; -1: the compiled code
+    const Dialect *dialect(const std::string &name) const;  ///< null: it is none of them
+    int chosen = -1;                                        ///< index in `dialects`; -1: the compiled code
 };
 
 struct PlanCall {
@@ -87,7 +87,7 @@ struct PlanCall {
         int64_t offset;  ///< elements
     };
     std::vector<Bound> args = {};
-    int workspace = -1;  ///< a buffer of the arena for what a dialect keeps meanwhile; -1: none
+    int workspace = -1;  ///< a buffer of the arena for a dialect's temporary values; -1: none
     double flops = 0;
     double extra_flops =
         0;  ///< of them, those that the plan adds to the algorithm: values rematerialised, norms of factors
@@ -95,22 +95,22 @@ struct PlanCall {
     std::string why = {};  ///< of a product: why the kernel's dialect computes it
 };
 
-/// What a loss takes for ids among the targets, and how much rows count by them.
+/// Which targets a loss takes for ids of classes, and how rows are weighted by them.
 struct PlanIds {
     std::string loss;
     int input = -1;                 ///< the buffer that holds them
     int classes = 0;                ///< they are 0 ... classes - 1; 0: any numbers
-    std::optional<double> ignored;  ///< or this one, whose rows count nothing
-    int class_weights = -1;         ///< the buffer of what the rows of each class count; -1: 1
-    int mean_weight = -1;  ///< the input that tells what a row of the whole batch counts in the mean; -1: each counts 1
+    std::optional<double> ignored;  ///< or this one, whose rows have the weight 0
+    int class_weights = -1;         ///< the buffer of the weights of rows, by class; -1: each is 1
+    int mean_weight = -1;  ///< the input for the mean weight of the rows of a whole batch; -1: each weight is 1
 };
 
-/// Parameters that are trained at another rate, or decay otherwise, than the rest: they have a copy of the scalars.
+/// Parameters that have another learning rate or weight decay than the rest: they have a copy of the scalars.
 struct PlanGroup {
     int at = 0;  ///< where the copy begins among the elements of the buffer of scalars
     struct Setting {
         std::string scalar;
-        double value;  ///< its own, or what multiplies that of all
+        double value;  ///< its own value, or (`times`) the factor of the common one
         bool times;
     };
     std::vector<Setting> settings;
@@ -125,25 +125,25 @@ struct DialectChoice {
 
 struct Plan {
     std::string device = "cpu";  ///< what its kernels were compiled for
-    int capability = 0;          ///< of the device cuda: what a GPU has to have at least, 80 for 8.0
+    int capability = 0;          ///< for cuda: the least compute capability of a GPU, 80 for 8.0
     std::string task;            ///< "tokens" or "features"
     int workers = 1;             ///< data-parallel replicas
-    int parts = 0;               ///< of a batch, whose gradients are added in a tree; 0: one for each worker, in "step"
+    int parts = 0;               ///< parts of a batch, whose gradients are added in a tree; 0: one for each worker
     int64_t arena = 0, arena_unshared = 0;
     int loss = -1, output = -1;
     struct Term {
         std::string loss;
         int buffer;
     };
-    std::vector<Term> terms;  ///< the losses that the loss is made of, where these are several; then metrics
-    /// The loss of the rows that have a weight, in the plan "evaluate"; -1: there is none, and why. `terms`: the same
-    /// of each of the plan's.
+    std::vector<Term> terms;  ///< the losses that make up the loss, where there are several; then metrics
+    /// The loss of the rows that have a weight, in the plan "evaluate"; -1: there is none, for the reason `hindrance`.
+    /// `terms`: the same for each of the plan's terms.
     struct Evaluation {
         int loss = -1, row_weights = -1;
         std::string hindrance = {};
         std::vector<int> terms = {};
     } evaluation;
-    /// What a step does without, as parameters are frozen: bytes that would be kept, FLOPs of a micro-batch.
+    /// What a step saves because parameters are frozen: bytes that would be kept, FLOPs of a micro-batch.
     struct Spared {
         int64_t state_bytes = 0, gradient_bytes = 0;
         double flops = 0;
@@ -158,29 +158,29 @@ struct Plan {
     std::map<std::string, std::vector<PlanCall>> plans;
 
     static constexpr int format = 5;      ///< of the file
-    static constexpr int mode_words = 5;  ///< of the input "mode": training, the seed in two, the step, parts before
+    static constexpr int mode_words = 5;  ///< of the input "mode": training, the seed in two, the step, parts before it
     /// Index of the first buffer of this role, and of this name where one is given; -1: none.
     int find(Role role, const std::string &name = "") const;
     int scalar(const std::string &name) const;  ///< -1: none
-    /// The buffer that keeps all bits of a parameter: the low half of a split master, or the fp32 itself; -1: it has
-    /// none beside it.
+    /// The buffer of a parameter's master: the low half of a split master, or the whole fp32; -1: the parameter has
+    /// none.
     int master_of(int parameter) const;
     int gradient_of(int parameter) const;  ///< the buffer; -1: none
-    /// What a batch is cut into, whose size the inputs have, and how many of these a worker has, one after the other.
+    /// How many parts a batch is cut into (inputs hold one), and how many of them a worker has, one after the other.
     int batch_parts() const { return parts ? parts : workers; }
     int parts_of_worker() const { return batch_parts() / workers; }
-    /// The plan that follows the forward pass of micro-batch k of so many.
+    /// The plan that follows the forward pass of micro-batch k of `accumulate`.
     const char *backward(int k, int accumulate) const {
         return k == accumulate - 1 && !parts ? entry::step : k == 0 ? entry::first : entry::accumulate;
     }
-    /// Bytes by role of what is stored, with so many of the workers in one process; activations: those of the arenas.
+    /// Stored bytes by role, with `replicas` workers in one process; activations: the bytes of their arenas.
     std::map<std::string, int64_t> memory(int replicas) const;
     std::map<std::string, int64_t> memory() const { return memory(workers); }
-    /// How many elements a call touches of its argument.
+    /// How many elements of an argument a call touches.
     int64_t elements(const PlanCall &call, size_t argument) const;
     int64_t parameters() const;          ///< logical elements of all parameters
     int64_t trained_parameters() const;  ///< of those that are not frozen
-    /// Has dialects compute kernels, by symbol, where they can.
+    /// Makes dialects compute kernels, by symbol, where they can.
     void choose(const std::map<std::string, DialectChoice> &dialects);
     /// The name of a call's loop schedule, or of the dialect that computes it.
     const std::string &loops(const PlanCall &c) const;

@@ -55,7 +55,7 @@ void check_layout(const PlanBuffer &b) {
         fail("'{}' has {} bytes, too few for its panels of {}", b.name, b.bytes, panel);
 }
 
-/// What is a part of a joint buffer is read and written there.
+/// A part of a joint buffer is read and written there, so it has to lie within it.
 void check_part(const Plan &p, const PlanBuffer &b) {
     if (b.part_of == -1 && b.begin == 0) return;
     const PlanBuffer &whole = buffer_at(p, b.part_of, b.name);
@@ -78,7 +78,7 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
     if (b.parameter < -1 || b.worker < -1 || b.worker >= p.workers)
         fail("'{}' is of parameter {}, worker {}", b.name, b.parameter, b.worker);
     if (b.parameter >= 0) buffer_at(p, b.parameter, b.name);
-    // What the trainer moves between files or batches, of float or int32, and these.
+    // The trainer relies on these sizes when it copies between buffers and batches or files.
     if (b.role == Role::input && (b.shape.empty() || b.elements() < 1 || b.bytes != 4 * b.elements()))
         fail("the input '{}' is [{}] in {} bytes", b.name, fmt::join(b.shape, ", "), b.bytes);
     if (!b.constant.empty() &&
@@ -100,7 +100,7 @@ void check_buffer(const Plan &p, const PlanBuffer &b) {
         fail("'{}' is [{}] in {} bytes", b.name, fmt::join(b.shape, ", "), b.bytes);
 }
 
-/// A dialect relies on what is said of its arguments as compiled code does.
+/// A dialect relies on the declared arguments, as compiled code does.
 void check_kernel(const PlanKernel &k) {
     const std::string whose = "a kernel of " + k.layer;
     if (k.symbol.empty() && k.dialects.empty()) fail("a kernel of layer '{}' has neither code nor a dialect", k.layer);
@@ -131,7 +131,7 @@ void check_argument(const Plan &p, const PlanCall &c, const PlanCall::Bound &bou
     if (b.in_arena() && (b.offset < 0 || b.bytes > p.arena - b.offset)) fail("'{}' lies outside of the arena", b.name);
 }
 
-/// What a dialect writes meanwhile lies in the arena.
+/// A dialect writes its temporary values there, so they have to lie in the arena.
 void check_workspace(const Plan &p, const PlanCall &c) {
     if (c.workspace == -1) return;
     const PlanBuffer &b = buffer_at(p, c.workspace, c.name);
@@ -150,7 +150,7 @@ void check_call(const Plan &p, const PlanCall &c) {
     check_workspace(p, c);
 }
 
-/// The weights of rows are written, and the loss is read, by what is said of them here alone.
+/// The trainer writes the weights of rows and reads the loss by this description alone.
 void check_evaluation(const Plan &p) {
     const auto &[loss, weights, hindrance, terms] = p.evaluation;
     if (loss < 0 && !hindrance.empty()) return;
@@ -168,7 +168,7 @@ void check_evaluation(const Plan &p) {
         fail("its evaluation has no weight for each row of the targets");
 }
 
-/// The trainer takes the counters of the loss's scale to come right after it.
+/// The trainer expects the counters of the loss scale right after it.
 void check_loss_scaler(const Plan &p) {
     const int at = p.find(Role::loss_scaler);
     if (at < 0) return;
@@ -183,7 +183,7 @@ void check_loss_scaler(const Plan &p) {
         if (p.scalar(n.name) < 0) fail("its scale of the loss has no {}", n.name);
 }
 
-/// Targets are counted, and what they count is written, by what is said of them here alone.
+/// The trainer counts targets, and writes their mean weight, by this description alone.
 void check_ids(const Plan &p, const PlanIds &ids) {
     auto input_of = [&](int index, int64_t elements, const char *type) -> const PlanBuffer & {
         const PlanBuffer &b = buffer_at(p, index, ids.loss);
@@ -200,14 +200,14 @@ void check_ids(const Plan &p, const PlanIds &ids) {
         fail("'{}' has weights of classes that are nowhere", ids.loss);
 }
 
-/// What tells layers of a pass is written whole.
+/// The trainer writes the whole of the input that tells layers the mode of a pass.
 void check_mode(const Plan &p) {
     const int b = p.find(Role::input, "mode");
     if (b >= 0 && (p.buffers[size_t(b)].type != "int32" || p.buffers[size_t(b)].elements() != Plan::mode_words))
         fail("its mode is [{}] of {}", fmt::join(p.buffers[size_t(b)].shape, ", "), p.buffers[size_t(b)].type);
 }
 
-/// The scalars are written by what is said of groups here alone.
+/// The trainer writes the scalars by this description of groups alone.
 void check_groups(const Plan &p) {
     const int b = p.find(Role::scalars);
     const int64_t scalars = b < 0 ? 0 : p.buffers[size_t(b)].elements(), each = int64_t(p.scalar_names.size());
@@ -221,7 +221,7 @@ void check_groups(const Plan &p) {
     }
 }
 
-/// The sums of a worker's parts are added in a tree: their numbers follow from that of the parts.
+/// The sums of a worker's parts are added in a tree: the number of parts decides which sums are needed.
 void check_parts(const Plan &p) {
     if (p.parts == 0) return;
     const int each = p.parts > 0 && p.parts % p.workers == 0 ? p.parts / p.workers : 0;

@@ -4,8 +4,8 @@
 
 namespace cryolite {
 
-/// What all that reads a plan relies on: every index is in range, every array fits its buffer, no count overflows.
-/// Throws what is wrong, by the name of the buffer, kernel or call.
+/// Checks what every reader of a plan relies on: every index is in range, every array fits its buffer, no count
+/// overflows. Errors name the buffer, kernel or call.
 void check_plan(const Plan &plan);
 
 }  // namespace cryolite

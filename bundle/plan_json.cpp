@@ -107,7 +107,7 @@ Plan read_plan(const std::string &text, const std::string &origin) {
         members(reader, p);
         for (PlanKernel &k : p.kernels)
             if (k.symbol.empty()) k.chosen = 0;
-        std::erase_if(p.plans, [](const auto &plan) { return plan.second.empty(); });  // as if they were not there
+        std::erase_if(p.plans, [](const auto &plan) { return plan.second.empty(); });  // empty ones count as missing
         check_plan(p);
     } catch (const json::exception &) {
         fail("the plan {} is damaged: it is not JSON, or lacks what a plan has", origin);

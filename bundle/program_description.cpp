@@ -109,7 +109,7 @@ void check_param(const ProgramDescription::Param &p, std::set<std::string> &name
         odd("{}, no number, as the default of {}", quoted(p.value), p.name);
 }
 
-/// What the command relies on beyond the types of JSON.
+/// Checks what the command relies on, beyond the types of JSON.
 void check(const ProgramDescription &d) {
     if (d.name.empty()) odd("an empty name");
     if (d.targets != "classes" && d.targets != "numbers")

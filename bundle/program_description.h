@@ -12,18 +12,18 @@
 
 namespace cryolite {
 
-/// How files of other programs hold the model's weights: what --init understands and what a run's config.json says.
+/// How files of other programs store the model's weights: what --init understands and what a run's config.json says.
 /// Empty: they have the model's own names.
 struct WeightFiles {
     struct Config {
         /// JSON, in which "$width" stands for a parameter of the model, "$end_of_text" for the tokenizer's last token,
-        /// "$width/$heads" for a quotient, {"$tied": {"true": A, "*": B}} for a choice by a parameter, and
-        /// {"$every": A} for a list. Anything else is what a file has to have there.
+        /// "$width/$heads" for a quotient, {"$tied": {"true": A, "*": B}} for a choice by a parameter, and {"$every":
+        /// A} for a list. Everything else has to be the same in a file.
         std::string written = "";
         std::string also = "";  ///< JSON of keys that a file may have, too; empty: none
         std::map<std::string, std::string> otherwise =
-            {};                                 ///< of parameters that a file need not say; "$heads": as those
-        std::vector<std::string> kept = {};     ///< keys that change no number: a run's file has what --init had
+            {};                                 ///< of parameters that a file may leave out; "$heads": as that one
+        std::vector<std::string> kept = {};     ///< keys that change no number: a run's file keeps those of --init
         std::vector<std::string> ignored = {};  ///< keys that say nothing of the model
     };
     /// An extent of a tensor that follows from a parameter of the model.
@@ -37,8 +37,8 @@ struct WeightFiles {
         std::string param, tensor;
     };
 
-    /// Tensors that a parameter of the model holds one after another along its outermost extent, in proportion to
-    /// parameters: "q_proj" in their names stands where the model's has "qkv_proj".
+    /// Tensors that are parts of one parameter of the model, along its outermost extent, in proportion to parameters:
+    /// their names have "q_proj" where the model's has "qkv_proj".
     struct Packed {
         struct Part {
             std::string name, param;
@@ -55,7 +55,7 @@ struct WeightFiles {
     std::vector<Extent> extents = {};
     std::vector<Numbered> numbered = {};
     std::vector<Packed> packed = {};
-    /// Of config.json beside the weights, which a run writes, and which --init FOLDER reads its parameters from.
+    /// The config.json beside the weights: a run writes it, and --init FOLDER reads the model's parameters from it.
     Config config = {};
 };
 
@@ -66,7 +66,7 @@ struct ProgramDescription {
     /// A number of an optimizer's rule, given at run time.
     struct Number {
         std::string name;
-        double value = 0;  ///< where none is given
+        double value = 0;  ///< the default
         RealRange range = {};
         std::string help;
     };
@@ -80,26 +80,26 @@ struct ProgramDescription {
     std::string task;                 ///< what it reads: tokens or features
     std::string targets = "classes";  ///< of each row: classes (tokens are such, too) or numbers
     int64_t columns = 0;              ///< features of a row that it reads, with these parameters; 0: it reads tokens
-    int64_t outputs = 0;              ///< numbers that it predicts of a row, where targets are such
-    std::string optimizer;            ///< its own
+    int64_t outputs = 0;              ///< numbers that it predicts for a row, where targets are numbers
+    std::string optimizer;            ///< the program's own choice
     std::vector<Rule> optimizers = {};
     std::vector<Param> params = {};
-    /// The flags that each sets; the first one is used where none is given.
+    /// The flags that each preset sets; without --preset it is the first.
     std::vector<std::pair<std::string, std::map<std::string, std::string>>> presets = {};
     WeightFiles weights = {};
     std::string peer = "";  ///< the script of apps/cryolite/peers that does the same work
-    std::string data = "";  ///< of rows: what it is for, where no --data is given: fashion-mnist; empty: digits
+    std::string data = "";  ///< of rows: the data set without --data, such as fashion-mnist; empty: digits
 
     /// Null: it has none of this name.
     const Rule *rule(const std::string &optimizer) const;
     std::vector<std::string> optimizer_names() const;
 };
 
-/// A parameter or a number of a program has a name that can be no flag of its own: which, and what to do.
+/// A parameter or number of a program has a name that cannot be a flag; the message says which, and what to do.
 struct NameError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
-/// What is said of a GeneratorParam, or a Scalar, that has the name of a flag: `what` is "the GeneratorParam 'lr'".
+/// The message for a GeneratorParam or Scalar that has the name of a flag. `what`: "the GeneratorParam 'lr'".
 std::string taken_name_words(const std::string &what, const std::string &flag, const std::string &help);
 
 /// One line of JSON.

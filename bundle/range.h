@@ -10,13 +10,13 @@ struct WholeRange {
     uint64_t low = 0, high = std::numeric_limits<uint64_t>::max();
 };
 
-/// `above`, `below`: the end itself is not in it.
+/// `above`, `below`: the end itself is excluded.
 struct RealRange {
     double low = std::numeric_limits<double>::lowest(), high = std::numeric_limits<double>::max();
     bool above = false, below = false;
 
     static const RealRange finite, positive, not_negative, fraction;
-    bool holds(double x) const { return (above ? x > low : x >= low) && (below ? x < high : x <= high); }  // no nan
+    bool holds(double x) const { return (above ? x > low : x >= low) && (below ? x < high : x <= high); }  // no NaN
     bool operator==(const RealRange &) const = default;
 };
 
@@ -25,7 +25,7 @@ inline constexpr RealRange RealRange::positive{.low = 0, .high = 1e30, .above = 
 inline constexpr RealRange RealRange::not_negative{.low = 0, .high = 1e30};
 inline constexpr RealRange RealRange::fraction{.low = 0, .high = 1, .below = true};  ///< from 0 to below 1
 
-/// A number whose multiples have the same bits but for their exponents.
+/// The range of a power of two: a factor that changes nothing but exponents.
 struct PowerOfTwo {
     double low, high;
     bool operator==(const PowerOfTwo &) const = default;

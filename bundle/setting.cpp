@@ -91,7 +91,7 @@ std::optional<double> seconds_of(const std::string &text) {
     return value;
 }
 
-/// A number of a range where it belongs; a string keeps the text.
+/// Stores a value where it belongs; a string or path keeps the text. False: there is no value.
 template <typename T> bool put(const std::optional<T> &value, const std::string &text, ValueRef into) {
     if (!value) return false;
     std::visit(Overloaded{

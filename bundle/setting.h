@@ -1,6 +1,6 @@
 #pragma once
-// How a setting is declared: its name, what it may be, and who has to know of it, in one row. Whoever reads settings,
-// writes them, compares them or hands them on walks rows.
+// How a setting is declared: a row has its name, its range, and what depends on it. All code that reads, writes,
+// compares or passes on settings goes through the rows.
 
 #include <filesystem>
 #include <optional>
@@ -16,19 +16,19 @@ namespace cryolite {
 /// The place of a setting's value.
 using ValueRef = std::variant<bool *, int *, uint64_t *, double *, std::string *, std::filesystem::path *>;
 
-/// Whether a run that goes on has to have the value that it began with.
+/// Whether a resumed run has to keep the value that it began with.
 enum class OnResume {
     fixed,
     free,
-    by_content,  ///< what the file holds has to be the same, not its name: its digest is compared
+    by_content,  ///< the file's content has to be the same, not its name: its digest is compared
 };
 
-/// Whether a bundle depends on a setting: its program is told, and the key of the bundle has it.
+/// Whether a bundle depends on a setting: the generator program gets it, and the key of the bundle has it.
 enum class InBundle {
     no,
     value,
-    where_given,  ///< its value, where that is not the default: a new setting changes no key that there was
-    whether,      ///< only whether it is what it is by default: gradients are clipped, or are not
+    where_given,  ///< its value, where that is not the default: a new setting changes no older key
+    whether,      ///< only whether it is the default: gradients are clipped, or are not
     where_on,     ///< the same, where it is not the default
 };
 
@@ -44,7 +44,7 @@ struct Setting {
     struct File {};     ///< a path
     using Range =
         std::variant<Words, Switch, WholeRange, RealRange, PowerOfTwo, Bytes, Seconds, Text, Groups, Targets, File>;
-    /// What may stand for a value.
+    /// A word that may be given in place of a value.
     struct Word {
         std::string text;
         int value = 0;            ///< where the value is no string
@@ -60,12 +60,12 @@ struct Setting {
     OnResume on_resume = OnResume::fixed;
     InBundle in_bundle = InBundle::no;
     std::string otherwise = "";  ///< words of --help for the default; empty: its text; "-": none
-    char list = 0;          ///< of texts, with this between; given one by one or as a list in TOML, too. 0: no list
+    char list = 0;          ///< between the texts of a list, which may be repeated flags or a TOML list; 0: no list
     bool in_bench = true;   ///< false: `bench` has a default of its own, and takes no preset's value
-    std::string flag = "";  ///< by which a user sets it, where it has no flag of its own
+    std::string flag = "";  ///< the flag that sets it, where it has none of its own
 
     bool is_switch() const { return std::holds_alternative<Switch>(range); }
-    /// Whether a bundle knows of its value no more than that it is not the default.
+    /// Whether a bundle knows only whether its value is the default.
     bool is_known_as_on() const { return in_bundle == InBundle::whether || in_bundle == InBundle::where_on; }
     /// "head_rows", in JSON.
     std::string key() const;
@@ -74,17 +74,17 @@ struct Setting {
 /// "a whole number from 1 to 1024"
 std::string expected(const Setting &setting);
 
-/// Whether the text is a value of the setting, which is then put there.
+/// Whether the text is a value of the setting; if so, stores it in `into`.
 bool read_value(const Setting &setting, const std::string &text, ValueRef into);
 
 /// The value as a flag has it; "nan": not known yet. A path is made absolute; an empty one, or an empty string, is
 /// "none".
 std::string text_of(const Setting &setting, ValueRef value);
 
-/// The texts of a list.
+/// The items of a list.
 std::vector<std::string> list_items(std::string_view text, char between);
 
-/// Of a value of the range Bytes.
+/// The bytes in a text of the range Bytes, "40MB"; nothing: it is not of this form.
 std::optional<uint64_t> bytes_of(std::string_view text);
 
 }  // namespace cryolite

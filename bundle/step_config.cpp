@@ -17,7 +17,7 @@ const std::string step = "Step", schedule = "Schedule";
 constexpr auto value = InBundle::value, whether = InBundle::whether;
 constexpr auto fixed = OnResume::fixed, free = OnResume::free;
 
-/// What auto is follows when the kernels are there and measured.
+/// Bundles are made with "halide" for "auto": what is faster is known once their kernels are measured.
 std::vector<Setting::Word> dialects() {
     std::vector<Setting::Word> words = {{"auto", 0, "halide"}, {"halide"}};
     for (const DialectLine &d : dialect_table()) words.push_back({d.name});
@@ -33,7 +33,7 @@ static_assert(
     }(),
     "the rows of number_formats are not in the order of Format");
 
-/// Formats, and what rounds factors of a library alone.
+/// The formats, and tf32, which only rounds the factors of a library's products.
 std::vector<Setting::Word> precisions() {
     std::vector<Setting::Word> words;
     for (const FormatRow &f : number_formats) words.push_back({f.name});
@@ -65,7 +65,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "finite-check",
           .value = "WHAT",
           .group = step,
-          .help = "of bf16 and fp16: on, or off, to measure what it costs: no update is withheld, no loss scaled",
+          .help = "on; off: bf16 and fp16 withhold no update and scale no loss, to measure what the check costs",
           .words = {{"on"}, {"off"}},
           .on_resume = fixed,
           .in_bundle = InBundle::where_given},
@@ -73,28 +73,28 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "loss-scale",
           .value = "SCALE",
           .group = step,
-          .help = "of fp16: the factor of the loss in the first step",
+          .help = "fp16: scale of the loss in the first step",
           .range = PowerOfTwo{least_first_loss_scale, largest_first_loss_scale},
           .on_resume = fixed},
          &S::loss_scale},
         {{.name = "loss-scale-growth",
           .value = "FACTOR",
           .group = step,
-          .help = "of fp16: what the scale grows by",
+          .help = "fp16: factor by which the scale of the loss grows",
           .range = PowerOfTwo{2, 65536},
           .on_resume = fixed},
          &S::loss_scale_growth},
         {{.name = "loss-scale-backoff",
           .value = "FACTOR",
           .group = step,
-          .help = "of fp16: what the scale is multiplied by where a gradient is not finite",
+          .help = "fp16: factor of the scale of the loss after a gradient that is not finite",
           .range = PowerOfTwo{0x1p-10, 0.5},
           .on_resume = fixed},
          &S::loss_scale_backoff},
         {{.name = "loss-scale-interval",
           .value = "N",
           .group = step,
-          .help = "of fp16: updates in a row after which the scale grows",
+          .help = "fp16: updates in a row after which the scale of the loss grows",
           .range = WholeRange{1, 1'000'000'000},
           .on_resume = fixed},
          &S::loss_scale_interval},
@@ -110,7 +110,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "ema",
           .value = "DECAY",
           .group = step,
-          .help = "keeps an exponential moving average of the weights, of which so much stays in a step: 0.999; 0: off",
+          .help = "decay of an exponential moving average of the weights, such as 0.999; 0: off",
           .range = RealRange::fraction,
           .on_resume = fixed,
           .in_bundle = InBundle::where_on},
@@ -143,7 +143,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "head-rows",
           .value = "ROWS",
           .group = schedule,
-          .help = "of a chunk of the head and its loss; 0: whole; auto: whole while that is small",
+          .help = "rows of the head and its loss computed at a time; 0: all; auto: all unless the logits are large",
           .range = WholeRange{0, 1 << 20},
           .words = {{"auto", -1}},
           .on_resume = free,
@@ -152,7 +152,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "recompute",
           .value = "WHAT",
           .group = schedule,
-          .help = "auto (what memory asks for), none, or the BYTES a step may take, 40MB or 1.5GiB too",
+          .help = "auto (as memory requires), none, or the BYTES that a step may take, such as 40MB or 1.5GiB",
           .range = Setting::Bytes{},
           .words = {{"none"}, {"auto"}},
           .on_resume = free},
@@ -169,8 +169,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "dialect",
           .value = "NAME",
           .group = schedule,
-          .help =
-              "what computes products: halide, onednn or (of cuda) cublaslt where they can, or auto: what is faster",
+          .help = "what computes matrix products: halide, onednn or cublaslt (cuda), or auto: the fastest that can",
           .words = dialects(),
           .on_resume = free,
           .in_bundle = value},
@@ -220,7 +219,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "lines",
           .value = "TEXT",
           .group = schedule,
-          .help = "lines of a step schedule; each replaces the program's of its stage",
+          .help = "lines of a step schedule; each replaces the program's line for the same stage",
           .range = Setting::Text{},
           .words = {{"none"}},
           .on_resume = free,
@@ -250,7 +249,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "param-group",
           .value = "PATTERN=lr:X,decay:X",
           .group = step,
-          .help = "parameters at another rate or decay, 0.1x: times that of all others; again for more groups",
+          .help = "another rate or decay for some parameters, 0.1x: a tenth of the others'; again for more groups",
           .range = Setting::Groups{},
           .words = {{"none"}},
           .on_resume = fixed,
@@ -263,7 +262,7 @@ const std::vector<StepSetting> &step_settings() {
 
 namespace {
 
-/// Whether it is on, for those of which a bundle depends on no more.
+/// Whether a setting is on, of which a bundle depends on nothing more.
 bool is_on(const StepSetting &s, StepConfig &config) {
     StepConfig plain;
     return text_of(s, s.of(config)) != text_of(s, s.of(plain));
@@ -377,19 +376,21 @@ std::string why_not(const StepConfig &c) {
     if (const std::string on = dialect ? dialect->device : "cpu"; c.dialect != "halide" && c.device != on)
         return fmt::format("--dialect {} is for --device {}, not for {}; use halide", c.dialect, on, c.device);
     if (c.batch_parts() % c.workers)
-        return fmt::format("{} parts of a batch cannot be shared by {} workers", c.parts, c.workers);
+        return fmt::format("the {} parts of a batch cannot be divided equally among {} workers: use fewer --workers",
+                           c.parts, c.workers);
     if (c.deterministic && c.dialect == "auto")
-        return "--deterministic needs a --dialect of its own, halide or onednn: auto is what is faster in a run";
+        return "--deterministic needs --dialect halide or onednn: auto takes the faster one, which varies between runs";
     if (c.deterministic && c.tuned == "auto")
-        return "--deterministic does without --tuned auto: what `tune` found differs by the number of workers";
+        return "--deterministic needs --tuned none: the lines that `tune` finds differ by the number of workers";
     if (c.deterministic && c.device != "cpu")
-        return fmt::format("--deterministic adds gradients in the host's memory, and --device {} has them in its own",
+        return fmt::format("--deterministic adds gradients in the host's memory, but --device {} keeps them in its "
+                           "own; use --device cpu",
                            c.device);
     if (c.precision == "tf32" && c.dialect != "cublaslt")
-        return "--precision tf32 is how cuBLASLt multiplies, with --device cuda --dialect cublaslt; use fp32";
+        return "--precision tf32 needs --device cuda --dialect cublaslt; use fp32 with any other device or dialect";
     if (c.device == "cpu") return "";
     if (c.workers > 1 && c.device != "cuda")
-        return fmt::format("--device {} has one worker, not {}: several are for --device cpu, or cuda", c.device,
+        return fmt::format("--device {} runs one worker, not {}: use --workers 1, or --device cpu or cuda", c.device,
                            c.workers);
     return "";
 }

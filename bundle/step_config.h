@@ -1,7 +1,7 @@
 #pragma once
-// What a step is made with, beside its model: every setting that a bundle depends on is a member here and a row of
-// the table in step_config.cpp. The command's flags, a TOML file's keys, what a generator program is told, a bundle's
-// key, what `cache why` says of it and the config.toml of a run all follow from the row.
+// The settings of a step, beside its model: each is a member here and a row of the table in step_config.cpp. From the
+// row follow the command's flag, the key of a TOML file, the argument of a generator program, the bundle's key, the
+// words of `cache why`, and the config.toml of a run.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,43 +12,43 @@
 
 namespace cryolite {
 
-/// Parts that a batch is cut into at most, where gradients are added in a tree: as many workers can share them.
+/// The most parts of a batch, where gradients are added in a tree, and so the most workers that can share them.
 constexpr int most_batch_parts = 8;
 
 struct StepConfig {
     int accumulate = 1;  ///< micro-batches in a step
     std::string precision = "fp32";
-    std::string finite_check = "on";  ///< in 16 bits; off: an update is done whatever its gradient, the loss unscaled
+    std::string finite_check = "on";         ///< for 16 bits; off: no update is withheld, and the loss is not scaled
     double loss_scale = initial_loss_scale;  ///< of fp16, in the first step
     double loss_scale_growth = loss_scale_numbers[0].value, loss_scale_backoff = loss_scale_numbers[1].value;
     int loss_scale_interval = int(loss_scale_numbers[2].value);  ///< updates in a row before it grows
     double clip = 0;                                             ///< largest norm of the gradient; 0: any
     std::string optimizer = "adamw";
     std::string update = "auto", group = "auto";
-    int head_rows = -1;              ///< of a chunk of the head and its loss; 0: whole, -1: as the compiler chooses
+    int head_rows = -1;              ///< rows of a chunk of the head and its loss; 0: whole, -1: the compiler chooses
     std::string recompute = "auto";  ///< as it was given
-    uint64_t budget = 0;             ///< bytes that a step may take, which follow from that; 0: any
+    uint64_t budget = 0;             ///< bytes that a step may take, which follow from `recompute`; 0: any
     std::string dialect = "halide";
     std::string device = "cpu";
     std::string target = "auto";       ///< what kernels are compiled for (target.h); `export` takes several
     std::string lines = "none";        ///< of the step schedule, as text, after the program's own
     std::string tuned = "none";        ///< lines that a search found, before those of `lines`; auto: to be looked up
-    int workers = 1;                   ///< whose gradients are added
+    int workers = 1;                   ///< data-parallel replicas, whose gradients are added
     bool deterministic = false;        ///< the same bits for any number of workers
-    int parts = 0;                     ///< of a batch, whose gradients are added in a tree; 0: one for each worker
+    int parts = 0;                     ///< parts of a batch, whose gradients are added in a tree; 0: one a worker
     std::string freeze = "none";       ///< patterns of names of parameters that are not trained, with commas between
-    double ema = 0;                    ///< how much of the average of weights stays in a step; 0: none is kept
+    double ema = 0;                    ///< the decay of an average of the weights, such as 0.999; 0: none is kept
     std::string param_group = "none";  ///< texts of groups of parameters, with semicolons between
 
     bool clips() const { return clip > 0; }
-    /// The row of its precision; null: it is no format of arrays, as tf32.
+    /// The row of `precision`; null: it is no format of arrays, such as tf32.
     const FormatRow *format() const;
     /// Whether values of 16 bits are stored.
     bool narrow() const { return format() && format()->is_narrow(); }
     bool scales_loss() const { return format() && format()->scales_loss && finite_check == "on"; }
     bool accumulates() const { return accumulate > 1; }
     bool averages() const { return ema > 0; }
-    /// What a batch is cut into: each part has its own forward and backward pass.
+    /// How many parts a batch is cut into: each has its own forward and backward pass.
     int batch_parts() const { return parts ? parts : workers; }
     std::vector<std::string> freeze_patterns() const;
     std::vector<ParamGroup> param_groups() const;
@@ -65,24 +65,24 @@ struct StepSetting : Setting {
     }
 };
 
-/// A row for each. Those with `flag` have no flag of their own: they follow from that one.
+/// A row for each setting. One with `flag` has no flag of its own: its value follows from that flag.
 const std::vector<StepSetting> &step_settings();
 
-/// What of a value its bundle is made with: "halide" for the dialect "auto".
+/// The text of a value that a bundle is made with: "halide" for the dialect "auto".
 std::string bundle_text(const StepSetting &setting, const std::string &text);
-/// For one of which a bundle knows only whether it is on: what a program goes by that is told no more.
+/// Turns on a setting of which a program is told only that it is on: any value that is not the default will do.
 void turn_on(const StepSetting &setting, StepConfig &config);
 
-/// What of a step its bundle depends on, as its key has it: {"clip": true, "head_rows": -1, ...}.
+/// What a bundle depends on in a step, as its key has it: {"clip": true, "head_rows": -1, ...}.
 nlohmann::json bundle_key(const StepConfig &config);
 /// The same as arguments of its generator program: {"--clip", "--head-rows", "auto", ...}.
 std::vector<std::string> program_arguments(const StepConfig &config);
-/// The row of a name in `bundle_key`; null: it is of none.
+/// The row of a name in `bundle_key`; null: there is none.
 const StepSetting *find_by_key(const std::string &key);
-/// A value there as a flag has it: "auto" for -1.
+/// A value in `bundle_key` as a flag has it: "auto" for -1.
 std::string text_of_key(const StepSetting &setting, const nlohmann::json &value);
 
-/// Why there is no such step yet, whatever the model; empty: there is.
+/// Why such a step is not supported, whatever the model; empty: it is.
 std::string why_not(const StepConfig &config);
 
 }  // namespace cryolite

@@ -8,7 +8,7 @@ namespace cryolite {
 
 namespace {
 
-const std::string every_x86 = "x86-64";  // stands for the targets of this machine
+const std::string every_x86 = "x86-64";  // stands for all targets of x86_machine
 const std::string x86_machine = "x86_64";
 
 }  // namespace

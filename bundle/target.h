@@ -10,17 +10,16 @@ namespace cryolite {
 struct TargetLine {
     std::string name;                   ///< "avx2"
     std::string halide;                 ///< as Halide spells it
-    std::string machine;                ///< what `uname -m` calls such a processor; empty: any, it is this one
+    std::string machine;                ///< what `uname -m` calls such a processor; empty: any, this one is the target
     std::vector<std::string> features;  ///< that kernels use, by the names of gcc's __builtin_cpu_supports
     std::string device = "cpu";         ///< --device; a GPU's kernels are started by any processor
 };
 
-/// Of one machine's those with fewer instructions come first.
+/// Targets of the same machine are in order: those with fewer instructions come first.
 const std::vector<TargetLine> &target_table();
 
-/// The targets in a flag's text, "avx2" or "baseline,avx2", in the table's order; "x86-64" is all of that machine,
-/// "auto" is "host".
-/// Nothing: a name is none of the table's, or there twice.
+/// The targets in a flag's text, "avx2" or "baseline,avx2", in the table's order; "x86-64" stands for all of that
+/// machine, "auto" for "host". Nothing: a name is not in the table, or is given twice.
 std::optional<std::vector<const TargetLine *>> targets_of(const std::string &text);
 
 /// "host, baseline, ...": what a flag expects.

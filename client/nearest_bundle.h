@@ -17,7 +17,7 @@ struct BundleAbout {
 };
 BundleAbout bundle_about(const CacheEntry &entry);
 
-/// "3 min", since it was published.
+/// The time since it was published: "3 min".
 std::string age_of(const CacheEntry &entry);
 
 /// The parts of a bundle's key (programs.h: bundle_parts) as a flat table: name -> value; parameters as flags.
@@ -27,7 +27,7 @@ std::map<std::string, std::string> flat_parts(const std::string &parts);
 /// "--width 12 -> 16", "the program: ...".
 std::vector<std::string> differences(const std::string &before, const std::string &now);
 
-/// The whole bundle of the cache whose key differs least from the one of `parts`, the newest of those, and how.
+/// The undamaged bundle of the cache whose key differs least from that of `parts` (of several the newest), and how.
 struct NearestBundle {
     CacheEntry entry;
     std::vector<std::string> differs;

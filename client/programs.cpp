@@ -22,8 +22,8 @@ namespace cryolite {
 
 using nlohmann::json;
 
-/// What kernels for "this host" depend on. Asking Halide would load it, so: what the system says of
-/// the processor.
+/// Identifies the processor that kernels for this host depend on, by what the system says of it: asking Halide would
+/// load it.
 std::string machine_id() {
     struct utsname name {};
     uname(&name);
@@ -63,8 +63,8 @@ fs::path built_in_program(const std::string &app) {
                fmt::join(names, ", "));
 }
 
-/// Of a program's digest, and of the compiler library that it loads, which is too large
-/// to read at every start: its size has to do, beside the version in every kernel's key.
+/// A digest of the program's digest and of the compiler library that it loads. The library is too large to read at
+/// every start: its size has to do, beside the version in every kernel's key.
 std::string program_id(std::string id) {
     try {
         const json flags = build_flags();
@@ -84,7 +84,7 @@ std::string run_describe(const Program &program, const Params &params) {
                            .memory_limit = memory_share(1)};
     add_params(options.argv, params);
     const ProcessResult result = run_process(options);
-    // It read the parameters and refused one: what the user typed is wrong.
+    // It read the parameters and refused one: the user's input is wrong.
     if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() && !params.empty())
         throw UsageError(last_words(result));
     if (!result.ok())
@@ -121,8 +121,8 @@ std::optional<ProgramDescription> known_description(const Program &program, cons
     return std::nullopt;
 }
 
-/// What the program says of its model, given these parameters: from the cache, because starting it
-/// loads the whole compiler.
+/// The program's description of its model, given these parameters. It is kept in the cache, because starting the
+/// program loads the whole compiler.
 ProgramDescription describe(const Program &program, const Params &params, const Cache &cache) {
     if (std::optional<ProgramDescription> known = known_description(program, params, cache)) return *known;
     const std::string text = run_describe(program, params);
@@ -149,7 +149,7 @@ std::string canonical(const std::string &type, const std::string &text) {
     return text;
 }
 
-/// What of this machine a bundle is for: of a GPU's kernels the host does no more than launch them.
+/// The machine in a bundle's key. Of a GPU's kernels it is the architecture alone: the host only launches them.
 std::string machine_of(const StepConfig &step) {
     if (step.device != "cuda") return machine_id();
     struct utsname names {};
@@ -177,7 +177,7 @@ struct Building {
     int kernels = 0, cached = 0;
 };
 
-/// A count of progress; nothing where it is none.
+/// A count in a line of progress; nothing: it is missing, or no count.
 std::optional<int> count_in(const json &j, const char *name) {
     if (!j.is_object()) return std::nullopt;
     const auto at = j.find(name);
@@ -185,7 +185,7 @@ std::optional<int> count_in(const json &j, const char *name) {
     return at->get<int>();
 }
 
-/// One line of the program's stdout; false when it says nothing of its progress.
+/// Reads one line of the program's stdout; false where it is not about progress.
 bool read_progress(std::string_view line, Building &state, const std::function<void(int, int, int)> &progress,
                    const ProgressWords &phase) {
     json j = json::parse(line, nullptr, false);
@@ -196,7 +196,7 @@ bool read_progress(std::string_view line, Building &state, const std::function<v
         return true;
     }
     if (!done || !total || !cached) {
-        tell("{}", line);  // a word of the user's own program
+        tell("{}", line);  // printed by the user's own program
         return false;
     }
     state = {*total, *cached};
@@ -210,7 +210,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     ProcessOptions options{.argv = {program.path, "--bundle", folder, "--store", cache.kernels()},
                            .program = descriptor_of(program)};
     add_request(options.argv, request);
-    // It holds each kernel to a limit of its own, and reports each: longer silence is a loop.
+    // The program limits the time of each kernel and reports each: a longer silence is an endless loop.
     options.silence_limit = 1.5 * program_time_limit();
     options.memory_limit = memory_share(int(sysconf(_SC_NPROCESSORS_ONLN)));
     options.on_line = [&](std::string_view line) { return read_progress(line, state, progress, phase); };
@@ -233,7 +233,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
 
 ProgramDescription described(const Program &program, const BundleRequest &request, const Cache &cache) {
     if (!program.path.empty()) return describe(program, request.params, cache);
-    // Defaults may follow from what is given: without a word of the program on just these there is no bundle of them.
+    // Defaults may depend on the parameters: without a description for exactly these there is no bundle of them either.
     if (auto known = known_description(program, request.params, cache)) return *known;
     fail_not_compiled(program.app, parts_with(program.description, program, request), cache);
 }
@@ -271,9 +271,9 @@ Program find_program(const std::string &app, const Cache &cache) {
         if (auto known = known_description(program, {}, cache))
             program.description = *known;
         else
-            fail("{} has bundles of {}, but not what the program says of itself (descriptions/): copy the whole cache",
+            fail("{} has bundles of {}, but not the program's description (descriptions/): copy the whole cache",
                  cache.folder().string(), app);
-        if (is_path(app)) tell("note: {} is taken as it was compiled for the cache: this build has no compiler", app);
+        if (is_path(app)) tell("note: this build has no compiler: {} runs as it was compiled into the cache", app);
         return program;
     }
     if (is_path(app) && !compiled) program.file = user_program(app, cache);
@@ -294,7 +294,8 @@ std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key
     const std::string format = plan == entry->files.end() ? "?" : plan_format(plan->second->read());
     if (format == std::to_string(Plan::format)) return entry;
     if (!has_compiler())
-        fail("{}: its plan has format {}, this command reads {}: it was compiled by another version of Cryolite",
+        fail("{}: its plan has format {}, but this command reads {}: compile it with this version of Cryolite, and "
+             "copy the cache again",
              entry->folder.string(), format, Plan::format);
     tell("cache: bundles/{} has a plan of format {}, expected {}; it is made again", key.substr(0, 16), format,
          Plan::format);

@@ -20,7 +20,7 @@ constexpr const char *default_app = "gpt";
 struct Program {
     std::string app;  ///< as the user named it: "gpt", "my_model.cpp"
     fs::path path;    ///< the executable; empty: there is none, this build has no compiler (without_compiler.h)
-    std::shared_ptr<const OpenFile> file = nullptr;  ///< one of the cache, as it was checked: this is what runs
+    std::shared_ptr<const OpenFile> file = nullptr;  ///< from the cache: open, as it was checked; this file runs
     std::string id;  ///< digest of its content: changes when the model, a schedule or the compiler changes
     ProgramDescription description;  ///< what `PROGRAM --describe` printed
 };
@@ -38,13 +38,13 @@ Program find_program(const std::string &app, const Cache &cache);
 struct BundleRequest {
     std::map<std::string, std::string>
         params;                   ///< generator parameters given, NAME -> text; the batch is that of one worker
-    StepConfig step = {};         ///< of which the program is told what a bundle depends on
-    bool any_size = false;        ///< also what does not fit into this machine's memory: to look at, not to run
+    StepConfig step = {};         ///< the program gets the settings that a bundle depends on
+    bool any_size = false;        ///< also where it does not fit into this machine's memory: to look at, not to run
     std::string lines_from = {};  ///< the file that the step's lines are from, as errors call it; empty: none
 };
 
-/// What the program says of its model with the parameters of the request: others' defaults may follow from these, and
-/// what the model reads. Errors: it refuses one (UsageError); it crashes; a build without a compiler lacks its words.
+/// What the program says of its model with the parameters of the request, on which other defaults and the model's
+/// inputs may depend. Errors: it refuses one (UsageError); it crashes; a build without a compiler has no description.
 ProgramDescription described(const Program &program, const BundleRequest &request, const Cache &cache);
 
 struct BundleResult {
@@ -58,26 +58,26 @@ struct BundleResult {
 /// Adds parameters of a model to the command line of its program.
 void add_params(std::vector<std::string> &argv, const std::map<std::string, std::string> &params);
 
-/// Adds all that a request asks of a step.
+/// Adds a request's parameters and settings to the command line.
 void add_request(std::vector<std::string> &argv, const BundleRequest &request);
 
 /// The descriptor of a program of the cache; -1: it is run by its path.
 int descriptor_of(const Program &program);
-/// The last words of a program.
+/// The end of what a program wrote to stderr.
 std::string last_words(const ProcessResult &result);
 
 /// A digest of what the system says of the processor: what kernels for this host depend on.
 std::string machine_id();
 
-/// What the key of a bundle is the digest of, as JSON text: the program, every parameter with its
-/// value, defaults included, the step's options, the machine.
+/// The JSON text of which a bundle's key is the digest: the program, every parameter with its value (defaults
+/// included), the step's settings, the machine.
 std::string bundle_parts(const Program &program, const BundleRequest &request, const Cache &cache);
 
-/// The bundle of this key. One whose plan this command cannot read, because another version wrote it, is removed
-/// with a word.
+/// The bundle of this key. One whose plan this command cannot read, because another version wrote it, is removed with a
+/// message.
 std::optional<CacheEntry> find_bundle(const Cache &cache, const std::string &key);
 
-/// Called with a word of what a program does before its first kernel, where that takes seconds.
+/// Called with a message about what a program does before its first kernel, where that takes seconds.
 using ProgressWords = std::function<void(const std::string &)>;
 
 /// The bundle from the cache, or built now by running the program (`progress(done, total, cached)`

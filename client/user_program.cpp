@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-/// An installation may be moved: it names its files from the folder that it lies in.
+/// Puts the installation's folder for $FOLDER in paths, because an installation may be moved.
 void make_absolute(json &value, const std::string &folder) {
     if (value.is_structured())
         for (json &member : value) make_absolute(member, folder);
@@ -83,13 +83,13 @@ std::vector<std::string> compile_command(const json &flags, const fs::path &sour
     return words;
 }
 
-/// What is remembered of a program is JSON, which is UTF-8.
+/// Refuses a name that is not UTF-8: the cache keeps it in JSON, which is.
 void check_name(const fs::path &path) {
     if (const std::string name = fs::absolute(path).string(); first_not_utf8(name) != std::string::npos)
         fail_usage("the name {} is not UTF-8: rename the file or its folder", shown(name, 400));
 }
 
-/// Compiles into `folder`; what the entry is about.
+/// Compiles into `folder`; returns the text about the cache's entry.
 std::string compile(const json &flags, const fs::path &source, const fs::path &folder) {
     const std::string before = sha256_file(source);
     ProcessResult result;
@@ -108,7 +108,7 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
     if (!result.ok()) {
         std::string how;
         if (result.limit > 0 || result.signal) how = " (" + how_it_ended(result) + ")";
-        // Blocks in a vector, which moves what it holds.
+        // The likely cause: blocks in a std::vector, which moves its elements.
         const bool moved = result.errors.find("deleted function") != std::string::npos &&
                            result.errors.find("cryolite::Layer::Layer(const cryolite::Layer&)") != std::string::npos;
         fail("cannot compile {}{}:\n{}{}", source.string(), how, last_lines(said, 8000),
@@ -180,7 +180,7 @@ std::shared_ptr<const OpenFile> user_program(const fs::path &source, const Cache
     json parts = {{"source", fs::absolute(source).lexically_normal().string()},
                   {"content", sha256_file(source)},
                   {"flags", flags}};
-    // These hold what the headers only declare: the compiler's half of this build, and what both halves agree on.
+    // These libraries define what the headers declare: the compiler of this build, and the contract of both halves.
     for (const size_t i : {0, 1}) parts["libraries"].push_back(sha256_file(std::string(flags.at("libraries").at(i))));
     const std::string key = sha256_hex(parts.dump());
     auto current = [&]() -> std::shared_ptr<const OpenFile> {

@@ -1,6 +1,6 @@
 #pragma once
-// Programs where there are none: a build without the compiler's half (CRYOLITE_COMPILER=OFF) knows them by the bundles
-// that another build has compiled into the cache.
+// Programs in a build without the compiler's half (CRYOLITE_COMPILER=OFF), which knows them only by the bundles that
+// another build has compiled into the cache.
 
 #include <nlohmann/json.hpp>
 
@@ -11,8 +11,8 @@ namespace cryolite {
 /// Whether this build has the compiler's half.
 bool has_compiler();
 
-/// The id of the program that compiled the newest bundle of `app`: of those for this `machine` where there is one,
-/// because only they can run here. Errors: the cache has no bundle of it.
+/// The id of the program that compiled the newest bundle of `app`. Bundles for this `machine` are preferred, because
+/// only they can run here. Errors: the cache has no bundle of the app.
 std::string compiled_program_id(const std::string &app, const std::string &machine, const Cache &cache);
 
 /// Says that the cache has no bundle of these `parts` of a key, how the nearest one differs, and how to get it.

@@ -1,6 +1,6 @@
-# Sets up a checkout; read by ./cryolite, which defines root, build, up_to_date and lacks_mpi. Every phase says
-# what it does on stderr, in one line with its time; one with nothing to do is silent. Stamps are
-# written last, so that what was interrupted is done again at the next start.
+# Sets up a checkout; sourced by ./cryolite, which defines root, build, up_to_date and lacks_mpi. Every phase says what
+# it does on stderr, in one line with its time; one with nothing to do is silent. Stamps are written last, so that what
+# was interrupted is done again at the next start.
 
 venv=$root/.venv
 log=$build/setup.log
@@ -9,7 +9,7 @@ trap "exit 130" INT TERM
 say() { echo "cryolite: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# How far ninja is, once for each tenth of the way, while the script lives. It waits by reading what never comes.
+# Prints ninja's progress at each tenth of the way, while the script lives. It waits in a read that gets no input.
 watch_ninja() {
     local said=0 tenths
     exec 8<> <(:)
@@ -46,7 +46,7 @@ known_commands() { # a line each: its name, a tab, what it does
     sed -n 's/^    {"\([a-z]*\)", "\(.*\)", run_[a-z]*},$/\1\t\2/p' "$root/apps/cryolite/cli/dispatch.cpp"
 }
 
-# " (did you mean X?)": the name that the fewest edits make of a word, two at most, as the built command has it.
+# " (did you mean X?)": the name with the fewest edits from a word, two at most, as the built command says it.
 did_you_mean() { # did_you_mean WORD NAMES, a line each
     WORD=$1 awk '
         function edits(a, b,    i, j, d, e) {
@@ -64,7 +64,7 @@ did_you_mean() { # did_you_mean WORD NAMES, a line each
         END { if (found) printf " (did you mean %s?)", found }' <<< "$2"
 }
 
-refuse_before_setup() { # refuse_before_setup WORDS: where a checkout that is not built yet knows no such command or app
+refuse_before_setup() { # refuse_before_setup WORDS: refuses unknown commands and apps before anything is built
     local names apps
     names=$(known_commands | cut -f 1)
     case ${1-} in
@@ -110,7 +110,7 @@ compiler_works() {
         "${CXX:-c++}" -std=c++20 -fopenmp -x c++ -fsyntax-only - 2> /dev/null
 }
 
-# Only asked for, not included: pcre2.h refuses to be read without a macro of its user.
+# Asks for a header without including it: pcre2.h cannot be included without a macro of its user.
 have_header() {
     if compiler_works; then
         printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | "${CXX:-c++}" -std=c++20 -x c++ -E - > /dev/null 2>&1
@@ -136,8 +136,9 @@ missing_packages() {
     done
 }
 
-# What is used where it is there: oneDNN for a dialect; MPI where somebody has mpirun, and for the tests; OpenCL on the CPU,
-# what finds its races, what shows inner loops, and what compiles and runs C for another processor for the tests.
+# Packages that are used where they are installed: oneDNN for a dialect, and MPI where there is mpirun. The tests use
+# MPI, too, and clang-format, OpenCL on the CPU, Oclgrind, llvm-mca, and a C compiler and an emulator for other
+# processors.
 optional_packages() { # optional_packages tests|command
     if [ "$1" = tests ] || [ -n "${OMPI_COMM_WORLD_SIZE-}" ] || command -v mpirun > /dev/null; then
         command -v mpicxx > /dev/null && command -v mpirun > /dev/null || printf 'libopenmpi-dev openmpi-bin '
@@ -186,7 +187,7 @@ system_packages() { # system_packages tests|command
     fi
 }
 
-# Without them all works but what they are for: no failure here stops anything.
+# Only what needs these packages does without: no failure here stops anything.
 install_optional() { # install_optional tests|command
     local missing
     missing=$(optional_packages "$1")
@@ -203,8 +204,8 @@ install_packages() { # install_packages NAMES
     fi
 }
 
-# MPI for a build that found none: installed where mpirun is Open MPI's and that is possible, and the build configured again.
-# What did not help is noted, and not tried again before there is another mpicxx.
+# MPI for a build that found none: it is installed where Open MPI's mpirun started this, if possible, and the build is
+# configured again. A failed attempt is noted, and repeated only once there is another mpicxx.
 get_mpi() {
     local noted="$root $(command -v mpicxx)"
     [ "$(cat "$build/.no-mpi" 2> /dev/null)" != "$noted" ] || return 0

@@ -11,7 +11,7 @@ namespace cryolite {
 class AlgorithmRecords {
 public:
     virtual ~AlgorithmRecords() = default;
-    /// Empty: nothing is known.
+    /// The recorded algorithm; empty: none is recorded.
     virtual std::string find(const std::string &gpu, const std::string &library, const std::string &operation) = 0;
     virtual void keep(const std::string &gpu, const std::string &library, const std::string &operation,
                       const std::string &algorithm, double seconds) = 0;
@@ -21,16 +21,16 @@ public:
 class GpuStream {
 public:
     virtual ~GpuStream() = default;
-    /// The version of CUDA that the driver is of: 12040 is 12.4.
+    /// The driver's version of CUDA: 12040 is 12.4.
     virtual int driver() const = 0;
-    /// A CUstream, whose context is this thread's from now on.
+    /// The CUstream. Makes its context current in this thread.
     virtual void *stream() = 0;
-    /// What `start` puts into the stream takes so long, by events before and after it; waits for it. Infinite where
-    /// `start` returns another code than 0.
+    /// Calls `start`, which puts work into the stream, and waits for that work. Returns the time in seconds between
+    /// events before and after it; infinite where `start` returns a code other than 0.
     virtual double seconds(const std::function<int()> &start) = 0;
-    /// What a library keeps of this GPU; it is given back before the GPU is.
+    /// What a library keeps for this GPU, such as its handle; it is freed before the GPU is released.
     virtual std::shared_ptr<void> &kept(const std::string &library) = 0;
-    /// As AlgorithmRecords, of this GPU.
+    /// As in AlgorithmRecords, for this GPU.
     virtual std::string find(const std::string &library, const std::string &operation) = 0;
     virtual void keep(const std::string &library, const std::string &operation, const std::string &algorithm,
                       double seconds) = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What step schedules call the dialects: a line here for each.
+// The names of the dialects in step schedules, a line for each.
 // Users' programs see this header and nothing else of the folder.
 
 namespace cryolite {

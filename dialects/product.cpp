@@ -22,7 +22,7 @@ template <typename... Args> [[noreturn]] void refuse(fmt::format_string<Args...>
     throw std::runtime_error(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// A whole number of the plan's file, which may say anything.
+/// A whole number from the plan's file, which may hold anything. Throws where it is no `int`.
 int whole(const json &j) {
     if (!j.is_number_integer() || j.get<int64_t>() < INT_MIN || j.get<int64_t>() > INT_MAX ||
         (j.is_number_unsigned() && j.get<uint64_t>() > INT_MAX))
@@ -41,7 +41,7 @@ constexpr WindowNumber window_numbers[] = {
     {"stride", &Product::Window::stride},     {"padding", &Product::Window::padding},
     {"dilation", &Product::Window::dilation}, {"groups", &Product::Window::groups}};
 
-/// Of numbers that are none below 0.
+/// The product of numbers that are 0 or more. Throws where it overflows.
 int64_t times(std::initializer_list<int64_t> numbers) {
     int64_t all = 1;
     for (int64_t n : numbers)

@@ -30,8 +30,8 @@ std::string dialect_names() {
     return names;
 }
 
-/// A dialect is in a library of its own in the build folder, beside the command's folder or the tests': whoever does
-/// not ask for it neither needs nor loads it.
+/// Each dialect is a library of its own in the build's folder `dialects`, beside the folder of the running program. A
+/// program that does not ask for a dialect neither needs nor loads its library.
 const Dialect *load_dialect(const std::string &name) {
     namespace fs = std::filesystem;
     static std::mutex lock;

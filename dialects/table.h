@@ -1,5 +1,5 @@
 #pragma once
-// The dialects: a line of table.cpp and of names.h, and an include here for each.
+// The table of the dialects. Each has a line in table.cpp, a line in names.h and an include here.
 
 #include "dialects/cublaslt/can.h"
 #include "dialects/onednn/can.h"
@@ -7,18 +7,18 @@
 
 namespace cryolite {
 
-/// What the compiler has to know of a dialect: what it can do.
+/// What the compiler has to know of a dialect: its device, and the products that it can compute.
 struct DialectLine {
     std::string name;
-    std::string device;                                ///< that its products are computed on
-    std::string package;                               ///< what to install where the build has not found it
+    std::string device;                                ///< that computes its products
+    std::string package;                               ///< to install where the build has not found the library
     std::string (*why_not)(const Product &p);          ///< why it cannot compute a product; empty: it can
-    int64_t (*workspace)(const Product &p) = nullptr;  ///< bytes that it takes of the arena for it; null: none
+    int64_t (*workspace)(const Product &p) = nullptr;  ///< bytes of the arena that a product takes; null: none
 };
 
-/// All of them; the one implementation that is always there, Halide's, has no line.
+/// All dialects except Halide's own kernels, which are always there.
 const std::vector<DialectLine> &dialect_table();
-/// Null: there is none of this name.
+/// The dialect of this name; null: there is none.
 const DialectLine *find_dialect(const std::string &name);
 /// "halide or cublaslt or onednn"
 std::string dialect_names();

@@ -1,6 +1,6 @@
 #pragma once
-// The cast table: what each kind of layer has in a narrow format. A line of the model is an exception,
-// `layer.numerics(fp32)` or `layer.numerics({.inputs = true})`; a layer says of which kind it is by `cast_row()`.
+// The cast table: which values of each kind of layer are in the model's narrow format. A layer names its kind with
+// `cast_row()`. A model makes an exception with `layer.numerics(fp32)` or `layer.numerics({.inputs = true})`.
 
 #include <array>
 #include <span>
@@ -9,20 +9,20 @@
 
 namespace cryolite {
 
-/// What a layer has in the model's narrow format, of 16 bits. Whatever it says, it computes and sums in fp32.
+/// Which values of a layer are in the model's narrow format (16 bits). The layer computes and sums in fp32 in any case.
 struct Casts {
-    bool inputs = false;    ///< inputs are read in it
-    bool output = false;    ///< the output may be stored in it, and its adjoint
-    bool products = false;  ///< both factors of its products are rounded to it, weights among them; their sums are not
+    bool inputs = false;    ///< inputs are read in the narrow format
+    bool output = false;    ///< the output and its adjoint may be stored in it
+    bool products = false;  ///< both factors of each product, weights too, are rounded to it; sums are not
 };
 
-/// What a layer is to number formats: a row of the table.
+/// The kind of a layer, as the cast table knows it: a row of the table.
 enum class CastRow {
     other,          ///< losses, sums, gathers, convolutions, ...: fp32
     product,        ///< y = W x + b, and a tied head
-    attention,      ///< the softmax is fp32; in fp16 both products are, too
+    attention,      ///< the softmax is fp32; with fp16 both products are fp32, too
     pointwise,      ///< activations, gates, dropout, elementwise arithmetic
-    normalisation,  ///< a row's statistics want its inputs in fp32
+    normalisation,  ///< inputs are fp32, so that the statistics of a row are exact enough
 };
 inline constexpr std::array<const char *, 5> cast_row_names{"other", "product", "attention", "pointwise",
                                                             "normalisation"};
@@ -43,7 +43,7 @@ inline constexpr CastLine bf16_casts[] = {
     {CastRow::normalisation, {.output = true}},
 };
 
-/// fp16 has 11 bits of precision and ends at 65504: the loss is scaled, so that small adjoints are not lost.
+/// fp16 has 11 bits of precision and no number beyond 65504: the loss is scaled, so that small adjoints are not lost.
 inline constexpr CastLine fp16_casts[] = {
     {CastRow::product, {.inputs = true, .output = true, .products = true}},
     {CastRow::attention, {.inputs = true, .output = true}},
@@ -51,7 +51,7 @@ inline constexpr CastLine fp16_casts[] = {
     {CastRow::normalisation, {.output = true}},
 };
 
-/// In the order of Format.
+/// The table of each format, in the order of Format.
 inline constexpr std::array<std::span<const CastLine>, std::size(number_formats)> cast_table{
     std::span<const CastLine>(), bf16_casts, fp16_casts};
 

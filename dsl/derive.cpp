@@ -17,16 +17,16 @@ template <typename... Args> [[noreturn]] void refuse(fmt::format_string<Args...>
     throw Underivable(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// A Func of the algorithm, or one of the sources at its ends.
+/// A Func of the algorithm, or one of its sources: an input or a parameter.
 struct Node {
     Function f;
     bool source = false, active = false;
-    std::vector<Range> box = {};                 ///< where it is read or written
-    std::vector<std::vector<Addition>> to = {};  ///< what its readers add to its adjoint, by value of its Tuple
+    std::vector<Range> box = {};                 ///< the indices at which it is read or written
+    std::vector<std::vector<Addition>> to = {};  ///< what readers add to its adjoint, for each value of a Tuple
     std::vector<Func> adjoint = {};
 };
 
-/// Every read of a Func, in indices too.
+/// All reads of Funcs in some expressions, those inside of indices too.
 class ReadsOf : public IRVisitor {
 public:
     explicit ReadsOf(const std::vector<Expr> &all) {
@@ -42,7 +42,8 @@ private:
     }
 };
 
-/// A value of `f` whose reads of itself keep it alive: in its own definition they must not, in an adjoint they have to.
+/// Makes the reads of `f` in one of its values strong references. In its own definition they are weak, else `f` would
+/// never be freed; in an adjoint they must keep `f` alive.
 class Owning : public IRMutator {
 public:
     explicit Owning(const Function &f) : f(f) {}
@@ -94,7 +95,7 @@ public:
 
 private:
     std::map<std::string, Node> nodes;
-    std::vector<std::string> order;  ///< of the Funcs that are no sources, what is read first
+    std::vector<std::string> order;  ///< the Funcs that are not sources, each after those that it reads
     const Active active = [this](const Read &read) {
         auto at = nodes.find(read.name);
         return at != nodes.end() && at->second.active && read.type.is_float();
@@ -107,7 +108,7 @@ private:
         return all;
     }
 
-    /// Lists the Funcs behind `f`, and whether a gradient flows through each.
+    /// Lists `f` and the Funcs that it reads, directly or not, and whether a gradient flows through each.
     void visit(const Function &f) {
         if (nodes.count(f.name())) return;
         nodes.emplace(f.name(), Node{f});
@@ -124,7 +125,7 @@ private:
             for (const Expr &e : d->values()) n.active = n.active || reads(e, active);
     }
 
-    /// The variables of a definition: its own Func's where they stand for themselves, and those of its reductions.
+    /// The loops of a definition: the pure variables that it is indexed by, and its reduction variables.
     static std::vector<Loop> loops(const Node &n, const Definition &d) {
         std::vector<Loop> all;
         for (size_t k = 0; k < n.box.size(); k++)
@@ -142,7 +143,7 @@ private:
         return v && v->name == n.f.args()[k];
     }
 
-    /// Where the Funcs are read that this one reads, and how far it reads and writes itself.
+    /// Widens the box of this Func by where it reads and writes itself, and the boxes of the Funcs that it reads.
     void find_bounds(Node &n) {
         if (!n.active || n.source || (n.box.empty() && n.f.dimensions() > 0)) return;
         const auto all = definitions(n.f);
@@ -175,7 +176,7 @@ private:
         }
     }
 
-    /// Adds up the adjoint of a Func whose readers are done, and passes it on to what the Func reads.
+    /// Adds up the adjoint of a Func, all of whose readers are done, and passes it on to the Funcs that it reads.
     void spread(Node &n) {
         if (!n.active || n.to.empty()) return;
         for (size_t i = 0; i < n.to.size(); i++) {
@@ -203,13 +204,13 @@ private:
         return std::ranges::any_of(ReadsOf({e}).list, [&](const Expr &r) { return r.as<Read>()->name == n.f.name(); });
     }
 
-    /// The adjoint of what stood in the Func before its update `u`, from that of what stands there after it.
+    /// Goes back over update `u`: from the adjoint of the Func's values after it to that of the values before it.
     void update(Node &n, int u, size_t i) {
         const Definition &d = n.f.update(u);
         const Expr value = Owning(n.f).mutate(substitute_in_all_lets(d.values()[i]));
         if (is_undefined(value)) return;
         const Expr after = seed(n, d, i);
-        Expr before;  // the adjoint of the same element's earlier value; undefined: it is not read
+        Expr before;  // the adjoint of the same element's earlier value; undefined: the update does not read it
         std::vector<Partial> elsewhere, others;
         for (const Partial &p : partials(value, after, active)) {
             const bool own = p.call().name == n.f.name();
@@ -259,7 +260,7 @@ private:
                "values a Func of their own",
                name, shown(value));
     }
-    /// Whether an earlier definition passes anything on.
+    /// Whether a gradient flows through a definition before update `u`.
     bool flows_before(const Node &n, int u, size_t i) const {
         if (n.f.has_pure_definition() && reads(n.f.definition().values()[i], active)) return true;
         for (int k = 0; k < u; k++)
@@ -274,7 +275,7 @@ private:
         for (const Expr &at : d.args()) moving.insert(shifted(at, over).variable);
         return std::ranges::all_of(d.schedule().rvars(), [&](auto &r) { return moving.count(r.var) > 0; });
     }
-    /// Whether the element at `v` is one of those that an update replaces, all of a box.
+    /// Whether the element at `v` is one that an update replaces. Errors: the replaced elements may not be a whole box.
     static Expr written(const Node &n, const Definition &d, const std::vector<Var> &v) {
         const std::vector<Loop> over = loops(n, d);
         std::set<std::string> moving;
@@ -290,12 +291,13 @@ private:
         return simplify(all);
     }
     [[noreturn]] static void refuse_places(const Node &n, const Definition &d) {
-        refuse("Func '{}' is replaced in part at `{}`, places of which it is not known that they are a box and each "
-               "written once: define the parts by one select",
+        refuse("Func '{}' is replaced in part at `{}`, and it is not known that these places are a box in which each "
+               "is written once: define the parts by one select",
                shown(n.f.name()), shown(Read::make(Halide::Int(32), n.f.name(), d.args(), Read::Halide)));
     }
 
-    /// f(t + a) from f(t + b), b < a, in the order of the last reduction variable: the adjoint goes the other way.
+    /// Goes back over an update that computes f(t + a) from f(t + b), b < a, for rising t, its last reduction variable:
+    /// the adjoint is computed for falling t.
     void scan(Node &n, int u, size_t i, const std::vector<Partial> &reads, const std::vector<Partial> &others,
               bool sums) {
         const Definition &d = n.f.update(u);
@@ -311,7 +313,7 @@ private:
             }
             return false;
         };
-        // Every value that a slope depends on must be there still when the adjoint goes back.
+        // Slopes are evaluated after the scan, so they may only read elements that it has not replaced since.
         std::vector<Expr> all;
         for (const Partial &p : reads) all.push_back(p.read), all.push_back(p.adjoint);
         for (const Partial &p : others) all.push_back(p.adjoint);
@@ -335,10 +337,9 @@ private:
         }
     }
     [[noreturn]] static void refuse_scan(const Node &n, const Expr &value) {
-        refuse(
-            "Func '{}' is updated by `{}`, which reads other elements of the Func: only a scan f(t + 1) from f(t) is "
-            "derived, its reduction's last variable being t, as the last update",
-            shown(n.f.name()), shown(value));
+        refuse("Func '{}' is updated by `{}`, which reads other elements of the Func: only a scan f(t + 1) from f(t) "
+               "is derived, where t is the last variable of the reduction and the scan is the last update of the Func",
+               shown(n.f.name()), shown(value));
     }
 };
 

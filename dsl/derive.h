@@ -8,18 +8,19 @@
 
 namespace cryolite {
 
-/// Where the algorithm ends: an input or a parameter.
+/// Where the reverse mode ends: an input or a parameter of the layer.
 struct Source {
     Array array;
     bool wanted;  ///< whether its gradient is asked for
     Func gradient = Func();
 };
 
-/// Reverse mode over the Funcs behind `y`, whose adjoint is `dy`: the gradients of the sources that want one. Bounds
-/// of all Funcs must follow from the extents of `dy` and of the sources.
+/// Computes the gradients of the `wanted` sources by reverse mode over the Funcs from which `y` is computed; `dy` is
+/// the adjoint of `y`. The bounds of all Funcs must follow from the extents of `dy` and of the sources.
 ///
-/// Sums (f(x) += e), definitions in parts (f(r) = e), Tuples, scans (f(t) from f(t - 1)), and changes in place by what
-/// no gradient flows to (f(x) = f(x) / n) have rules; throws Underivable, with Func and expression, for the rest.
+/// There are rules for sums (f(x) += e), definitions in parts (f(r) = e), Tuples, scans (f(t) from f(t - 1)), and
+/// changes in place by a value that no gradient flows to (f(x) = f(x) / n). Errors: Underivable, which names the Func
+/// and the expression, for anything else.
 void derive_gradients(const Func &y, const Array &dy, std::vector<Source> &sources);
 
 }  // namespace cryolite

@@ -51,19 +51,19 @@ std::optional<Linear> linear(const Expr &e, const std::vector<Loop> &loops) {
     return std::nullopt;
 }
 
-/// One dimension's index, and what it says about the loop variables:
-/// the linear form is `i` itself, i * divisor + digit (of a quotient), or digit * divisor + i (of a remainder).
+/// The index of one dimension, read as an equation for the loop variables: where the index has the value i, the linear
+/// form is i itself, i * divisor + digit (the index is a quotient), or digit * divisor + i (it is a remainder).
 struct Place {
     Expr index;
     Linear form{};
     enum { as_it_is, quotient_of, remainder_of } kind = as_it_is;
     int64_t divisor = 1;
-    std::string digit{};  ///< the loop that a quotient or a remainder leaves open
-    /// In the order of falling coefficients; none: the index stays the place of an update.
+    std::string digit{};  ///< name of the loop over what a quotient or a remainder leaves out
+    /// The variables that are solved for, by falling coefficient; none: the index stays that of an update definition.
     std::vector<std::string> solved{};
 };
 
-/// One addition, solved for the indices `v` of the Func that it adds to.
+/// One addition f(at) += value, rewritten as f(v) += value: loop variables are solved for from the indices `v`.
 class Solution {
 public:
     Solution(const Addition &a, const std::vector<Range> &box, const std::vector<Var> &v) : a(a), box(box), v(v) {
@@ -75,16 +75,16 @@ public:
     }
     std::vector<Expr> at;
     Expr value;
-    bool everywhere = true;  ///< f(v) += value is all of it: no reduction, and every place is `v`
+    bool everywhere = true;  ///< whether every index is solved and no reduction is left: f(v) = ... + value
 
 private:
     const Addition &a;
     const std::vector<Range> &box;
     const std::vector<Var> &v;
     std::vector<Place> places;
-    std::vector<Loop> open;  ///< what is left to add over
+    std::vector<Loop> open;  ///< the loops that remain as a reduction
     RDom r;
-    std::map<std::string, Expr> values;  ///< of every loop variable
+    std::map<std::string, Expr> values;  ///< the value of every loop variable
     Expr inside = const_true();          ///< whether solved variables lie in their ranges
 
     /// Whether no other index depends on the variable.
@@ -93,7 +93,7 @@ private:
     }
     Range range(const std::string &variable) const { return *find(a.loops, variable); }
 
-    /// Of all sets of variables that the index determines, the one that leaves least to add over.
+    /// Chooses the variables to solve for: of all sets that the index determines, the one with the most values.
     void choose(Place &p) {
         const auto *div = p.index.as<Div>();
         const auto *mod = p.index.as<Mod>();
@@ -120,7 +120,8 @@ private:
         const Range all = span(p.form);
         open.push_back({p.digit, div ? Range{0, by - 1} : Range{quotient(all.least, by), quotient(all.most, by)}});
     }
-    /// How many values these variables have together, sorted here by falling coefficient; 0 where two give one index.
+    /// How many combinations of values these variables have; 0: two combinations give the same index. Sorts `set` by
+    /// falling coefficient.
     int64_t determined(const Place &p, std::vector<std::string> &set) const {
         auto weight = [&](const std::string &name) { return std::abs(p.form.terms.at(name)); };
         std::ranges::stable_sort(set, std::greater{}, weight);
@@ -153,7 +154,7 @@ private:
         everywhere = false;
         Region region;
         for (const Loop &l : open) region.emplace_back(whole(l.range.least), whole(l.range.extent()));
-        if (open.empty()) region.emplace_back(0, 1);  // what carries the condition
+        if (open.empty()) region.emplace_back(0, 1);  // one step, which carries the condition
         r = RDom(region);
         for (size_t k = 0; k < open.size(); k++) values[open[k].variable] = r[int(k)];
     }
@@ -162,7 +163,7 @@ private:
 
     void solve(Place &p, size_t d) {
         if (p.solved.empty()) return;
-        Range lies = box[d];  // of `rest`
+        Range lies = box[d];  // the range of `rest`
         Expr rest = v[d];
         if (p.kind == Place::remainder_of && !lies.within({0, p.divisor - 1})) {
             require(rest >= 0 && rest < whole(p.divisor));
@@ -177,7 +178,7 @@ private:
             lies = high ? digit : lies;
             extend(lies, scaled, p.divisor);
         }
-        // What remains is the sum of weight * (0 ... extent - 1) over the variables that are solved for.
+        // What remains of `rest` is a sum over the variables that are solved for: weight * (0 ... extent - 1) of each.
         int64_t offset = p.form.constant;
         for (auto &[name, c] : p.form.terms) {
             if (std::ranges::count(p.solved, name)) {
@@ -211,7 +212,8 @@ private:
             at.push_back(solved ? Expr(v[d]) : now(places[d].index));
             everywhere &= solved;
             if (solved) continue;
-            // Bounds of an index may be wider than its values; one out of data is trusted, as in the layer itself.
+            // The bounds of an index may be wider than its values. An index that is read from data has none: it is
+            // trusted, as in the layer itself.
             const Range lies = range_of(places[d].index, a.loops);
             if (lies.extent() > 0 && !lies.within(box[d]))
                 condition = condition && at[d] >= whole(box[d].least) && at[d] <= whole(box[d].most);

@@ -1,5 +1,6 @@
 #pragma once
-// Sums at places: what reads of a Func say about its adjoint, turned into loops over the adjoint's own elements.
+// Additions at computed indices, f(at) += value, turned into loops over the elements of f. The adjoint of a Func is a
+// sum of such additions, one for each read of the Func.
 
 #include <Halide.h>
 
@@ -9,7 +10,7 @@
 
 namespace cryolite {
 
-/// least, ..., most
+/// The whole numbers from `least` to `most`.
 struct Range {
     int64_t least, most;
     int64_t extent() const { return most - least + 1; }
@@ -30,18 +31,18 @@ struct Addition {
     Halide::Expr condition;
 };
 
-/// The Func that is the sum of all of these, zero elsewhere; it is asked for inside `box` only.
+/// The Func f that is the sum of all additions, and zero where nothing is added. It is only read inside `box`.
 ///
-/// Each dimension's index is solved for loop variables where it is linear in them, a quotient or a remainder of that:
-/// f(h * 8 + d) += e(h, d) becomes f(i) = e(i / 8, i % 8). Loops that are left become a reduction, and a place that is
-/// not solved (x(ids(r)), x(r, r)) stays the place of its update.
+/// The index of a dimension is solved for loop variables where it is linear in them, or a quotient or a remainder of
+/// such an index: f(h * 8 + d) += e(h, d) becomes f(i) = e(i / 8, i % 8). The remaining loops become a reduction.
+/// Indices that are not solved (f(ids(r)), f(r, r)) stay as they are, in an update definition.
 Halide::Func sum_at_places(const std::string &name, Halide::Type type, const std::vector<Range> &box,
                            const std::vector<Addition> &additions);
 
-/// The constants between which an index lies; without `least <= most` there are none.
+/// The constant bounds of an index; least > most: none are known.
 Range range_of(const Halide::Expr &index, const std::vector<Loop> &loops);
 
-/// The place at which an index is `variable + offset`, alone; of an index that is anything else the name is empty.
+/// An index of the form `variable + offset`; of any other index the name is empty.
 struct Shifted {
     std::string variable;
     int64_t offset = 0;

@@ -1,13 +1,14 @@
 #pragma once
-// The norm of a gradient that is never made: |sum_m a_m b_m'|^2 = sum_mn (a_m . a_n) (b_m . b_n).
-// Efficient Per-Example Gradient Computations, Goodfellow, 2015, where it is of one example; here of a batch.
+// The norm of a gradient that is never computed: |sum_m a_m b_m'|^2 = sum_mn (a_m . a_n) (b_m . b_n), over rows m, n.
+// Efficient Per-Example Gradient Computations, Goodfellow, 2015: there for one example, here for a batch.
 
 #include "dsl/layer.h"
 
 namespace cryolite {
 
-/// The share of the squared norm of a sum of gradients that two of them have: n(0) = sum_mn <p_m, q_n>, twice that
-/// where the two are not the same one. Blocks of rows are summed on their own: "partial"(block).
+/// The squared norm of a sum of gradients is a sum over pairs (p, q) of these gradients. This is the term of one pair:
+/// norm(0) = sum_mn (p.first_m . q.first_n) (p.second_m . q.second_n), over the rows m of p and n of q, and twice that
+/// where p and q are not the same gradient. "partial"(b) is the sum over block b of the rows of p.
 class GhostNorm {
 public:
     static constexpr int block = 8;
@@ -28,7 +29,7 @@ public:
 
     Func norm;
 
-    /// Tiles of rows may reach past the last one: what they compute there is not used.
+    /// `row`, kept within the array: tiles may reach past the last row, and what they compute there is not used.
     static Expr within(const Expr &row, int rows) { return rows % block ? min(row, rows - 1) : row; }
 
 private:
@@ -53,8 +54,9 @@ private:
     }
 };
 
-/// bound(0) = sum_m |a_m| |b_m|, which no element of the gradient sum_m a_m b_m', and no sum on the way to it, exceeds
-/// (Cauchy-Schwarz): where this is finite as a float, they are. It reads the factors once and multiplies no two rows.
+/// bound(0) = sum_m |a_m| |b_m|. By Cauchy-Schwarz no element of the gradient sum_m a_m b_m', and no partial sum of
+/// one, is larger: where the bound is finite as a float, so are they. It reads each factor once, and multiplies no row
+/// with another row.
 class GhostBound {
 public:
     explicit GhostBound(const Factors &p) {

@@ -27,14 +27,15 @@ void Graph::takes(const Ids &ids) {
     const Value &v = values_[size_t(ids.value)];
     if (v.producer < 0 && v.part_of < 0 && v.name == "targets") return ids_.push_back(ids);
     if (ids.mean_weight >= 0)
-        fail("[{}] weighs rows by '{}', but only the ids that a model gets as its targets are counted before a step",
+        fail("[{}] weighs rows by '{}', but only the rows of the model's own targets are counted before a step: pass "
+             "the targets that loss() is given",
              ids.loss, v.name);
 }
 
 void Graph::metric(const std::string &name, const Tensor &x) {
     if (x.shape().size() != 1)
-        fail("the metric '{}' has shape {}, expected one number: the mean over rows of what a layer makes of each",
-             name, x.shape().str());
+        fail("the metric '{}' has shape {}, expected one number: a mean over rows, as Accuracy computes it", name,
+             x.shape().str());
     if (std::ranges::count(metrics_, name, &Metric::name)) fail("two metrics are named '{}'", name);
     metrics_.push_back({name, x.id()});
 }
@@ -61,7 +62,10 @@ Tensor Graph::call(Layer &layer, const std::vector<Tensor> &inputs) {
     std::vector<int> ids;
     Halide::Type type = Halide::Float(32);
     for (const Tensor &t : inputs) {
-        if (&t.graph() != this) fail("[{}] is called on tensors of two different traces", layer.path);
+        if (&t.graph() != this)
+            fail("[{}] is called on tensors of two different traces: keep no Tensor from one call of forward() or "
+                 "loss() to the next",
+                 layer.path);
         shapes.push_back(t.shape());
         ids.push_back(t.id());
     }

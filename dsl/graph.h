@@ -45,9 +45,9 @@ public:
         Shape shape;
         Halide::Type type;
         int producer = -1;                 ///< index of the call that made it, -1 for an input of the model
-        int part_of = -1;                  ///< some rows of this value, where they are
-        int64_t begin = 0;                 ///< elements before them
-        std::vector<float> constant = {};  ///< of an input that is always the same: its elements
+        int part_of = -1;                  ///< the value of which this one is some rows, in place; -1: none
+        int64_t begin = 0;                 ///< elements of that value before these rows
+        std::vector<float> constant = {};  ///< the elements, if the value is a constant
     };
     struct Call {
         Layer *layer;
@@ -55,30 +55,30 @@ public:
         int output;
     };
 
-    /// What a loss takes for ids among the model's targets, and how much rows count by them.
+    /// An input that a loss reads as ids of classes, and how much each row counts according to its id.
     struct Ids {
-        std::string loss;                    ///< the layer's path
-        int value;                           ///< the input that holds them
+        std::string loss;                    ///< path of the layer
+        int value;                           ///< the input that holds the ids
         int classes = 0;                     ///< ids are 0 ... classes - 1; 0: they are any numbers
-        std::optional<double> ignored = {};  ///< and this one, whose rows count nothing
-        int class_weights = -1;              ///< value [classes]: how much the rows of each class count; -1: 1
-        int mean_weight = -1;  ///< input [1]: what a row of the whole batch counts in the mean; -1: nobody reads it
+        std::optional<double> ignored = {};  ///< and this one, whose rows do not count
+        int class_weights = -1;              ///< value [classes]: how much the rows of each class count; -1: each 1
+        int mean_weight = -1;  ///< input [1]: the mean of what the rows of the whole batch count; -1: no layer reads it
     };
 
     /// A new input of the model (tokens, features, targets).
     Tensor input(const std::string &name, const Shape &shape, Halide::Type type);
-    /// Numbers that are always the same, float32, innermost first.
+    /// A constant, float32; `elements` innermost dimension first. Errors: their number does not fit the shape.
     Tensor constant(const std::string &name, const Shape &shape, std::vector<float> elements);
-    /// What the runtime tells of the pass that it runs, int32 [mode_words]: dsl/mode.h. One input, however often it is
-    /// asked for.
+    /// The input, int32 [mode_words], in which the runtime describes the pass that it runs (dsl/mode.h). All calls
+    /// return the same input.
     Tensor mode();
     static constexpr int mode_words = 5;
     bool is_mode(int value) const { return value == mode_; }
-    /// Records what a loss takes for ids, so that others are refused before a step and rows are weighed.
+    /// Records what a loss reads as ids. Before a step, the runtime refuses other ids and computes how much rows count.
     /// Errors: rows are to be weighed by ids that are not the model's targets.
     void takes(const Ids &ids);
-    /// A number that is told beside the loss, and that nobody learns from: the mean over rows of what a layer makes of
-    /// each. Errors: another shape than [1], or a second one of this name.
+    /// Reports `x` beside the loss; it has no part in training. `x` is [1], a mean over rows. Errors: another shape, or
+    /// a second metric of this name.
     void metric(const std::string &name, const Tensor &x);
     struct Metric {
         std::string name;
@@ -86,21 +86,21 @@ public:
     };
     /// Records a call and infers the shape of its result. Errors name the layer, found and expected.
     Tensor call(Layer &layer, const std::vector<Tensor> &inputs);
-    /// `count` rows from `begin` on of a value that is seen in so many dimensions, the last counting rows: no copy.
+    /// Rows begin ... begin + count - 1 of `x`, not copied. `x` is folded to `rank` dimensions; the last counts rows.
     Tensor rows(const Tensor &x, int rank, int begin, int count);
     /// Takes ownership of a layer that the trace itself made (an addition, say).
     Layer &own(std::unique_ptr<Layer> layer);
     bool owns(const Layer &layer) const;
 
-    // For who simplifies what was traced.
-    /// A call makes its output by this layer from these values, whatever it did before. Errors: in another shape.
+    // For passes that simplify the trace.
+    /// Replaces the layer and the inputs of a call. Errors: its output would have another shape.
     void redo(int call, Layer &layer, const std::vector<int> &inputs);
-    /// `instead`, by value: itself, where it stays; the one that stands for it, an older one; or -1, where nobody reads
-    /// it. Takes out all that do not stay, with the calls that make them. The number that each has now, or what stands
-    /// for it; -1: none.
+    /// Removes values, and the calls that make them. `instead[v]` is v where value v stays; an older value that stands
+    /// for v; or -1 where nobody reads v. Returns the new number of each value, or of the one that stands for it; -1:
+    /// none.
     std::vector<int> drop(const std::vector<int> &instead);
 
-    /// Errors: a layer that was called is gone by now.
+    /// Errors: a layer that was called has been destroyed.
     void check_layers_live() const;
 
     Tensor tensor(int value) { return Tensor(this, value); }
@@ -120,10 +120,10 @@ private:
     };
     std::vector<Called> called_;  ///< the layers of all calls that were traced
     std::vector<std::unique_ptr<Layer>> owned_;
-    int mode_ = -1;  ///< the value; -1: nobody has asked for it
+    int mode_ = -1;  ///< the value that mode() returns; -1: not asked for yet
 };
 
-/// Tells `x` with the loss, in steps and evaluations, by this name: metric("accuracy", accuracy(y, targets)).
+/// Reports `x` beside the loss, in steps and evaluations, under this name: metric("accuracy", accuracy(y, targets)).
 inline void metric(const std::string &name, const Tensor &x) { x.graph().metric(name, x); }
 
 }  // namespace cryolite

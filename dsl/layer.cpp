@@ -83,7 +83,7 @@ Factors Layer::factors(const Parameter &w, const Call &, const Array &) {
 }
 
 Expr Layer::next(const LayerState &state, const Expr &, const std::vector<Var> &, const Call &) {
-    fail("[{}] {} says nothing of the next value of its state '{}': write next()", path, kind(), state.name());
+    fail("[{}] {} does not define the next value of its state '{}': write next()", path, kind(), state.name());
 }
 
 double Layer::gradient_flops(const Shape &x, bool of_input) const {
@@ -121,7 +121,7 @@ std::map<std::string, Func> Layer::derived_gradient(const Call &call, const Arra
 }
 
 void Layer::derive(const Call &call, const Array &dy) {
-    // Those that are written stay.
+    // Gradients that are written stay.
     std::vector<Source> sources;
     std::vector<std::string> names;
     auto add = [&](const Array &x, const std::string &name, bool wanted) {
@@ -131,9 +131,9 @@ void Layer::derive(const Call &call, const Array &dy) {
     for (size_t k = 0; k < call.inputs.size(); k++) add(call.inputs[k], call.inputs[k].name(), differentiates(int(k)));
     for (Parameter *w : parameters_) add(Array(w->func(), w->shape()), w->name(), !w->is_state());
     auto refuse = [&](const std::string &why) {
-        fail("[{0}] {1}: its gradient is not derived: {2}; or write {1}::backward", path, kind(), why);
+        fail("[{0}] {1}: its gradient cannot be derived: {2}; or write {1}::backward", path, kind(), why);
     };
-    // Through the algorithm itself: the stored output has no history.
+    // Built anew: call.output is a stored array, which does not tell how it was computed.
     const Func y = forward(call.inputs);
     try {
         derive_gradients(y, dy, sources);

@@ -9,7 +9,7 @@
 namespace cryolite {
 
 /// Philox-4x32 with 10 rounds: the first of the four random words, uint32, that a key of two words makes of a counter
-/// of four. It is a pure function, and short where compilers look at each use of a value by itself.
+/// of four. It is a pure function, and stays small for compilers that expand every use of a value.
 /// Parallel Random Numbers: As Easy as 1, 2, 3, Salmon et al., 2011.
 inline Expr philox(const std::array<Expr, 2> &key, std::array<Expr, 4> counter) {
     auto high = [](const Expr &x, uint32_t by) {
@@ -31,9 +31,9 @@ public:
     /// Whether this pass is one of a step: false in evaluations and predictions.
     Expr training() const { return input(0) != 0; }
     /// 32 random bits, uint32, for the element `at` of an array of this shape, whose examples are outermost. They
-    /// follow from the run's seed, the step, `stream` (uint32: each call has another) and the element's number in the
-    /// batch of the whole step: the same when computed again, after a resume, and however micro-batches and workers
-    /// cut the batch.
+    /// depend only on the run's seed, the step, `stream` (uint32, another for each call) and the element's number in
+    /// the batch of the whole step. So they are the same when computed again, after a resume, and however the batch is
+    /// split into micro-batches and workers.
     Expr bits(const Shape &shape, const std::vector<Var> &at, const Expr &stream) const {
         Expr place = 0;
         for (int d = shape.rank(); d-- > 0;) place = place * shape[d] + at[size_t(d)];
@@ -42,12 +42,13 @@ public:
     }
 
 private:
-    /// `Graph::mode_words` of int32: training, the seed in two, the step, the parts of the step's batch before it.
+    /// `Graph::mode_words` of int32: 0 whether it trains; 1, 2 the seed; 3 the step; 4 how many parts of the step's
+    /// batch come before this one.
     Array input;
     Expr word(int k) const { return cast<uint32_t>(input(k)); }
 };
 
-/// A layer of one tensor that does in training what it does not do in evaluation. Further inputs follow the mode.
+/// A layer of one tensor that works differently in training and evaluation. Its inputs: the tensor, the mode, others.
 struct ModedLayer : Layer {
     using Layer::Layer;
 

@@ -36,7 +36,7 @@ struct Arguments {
         std::string name, type, value, help;
     };
     std::vector<std::pair<std::string, std::string>> given;  ///< name, text
-    std::vector<Known> known;                                ///< every GeneratorParam met
+    std::vector<Known> known;                                ///< every GeneratorParam constructed so far
 
     /// The text given for a parameter, or its default.
     std::string take(const std::string &name, const std::string &type, const std::string &value,
@@ -58,7 +58,7 @@ public:
     virtual Tensor forward(Tensor x) = 0;
     virtual Tensor loss(Tensor y, Tensor targets) = 0;
 
-    /// The format of what layers read and make; `layer.numerics(...)` is an exception.
+    /// The number format of the layers' values; `layer.numerics(...)` makes an exception.
     void numerics(Format f) { format_ = f; }
     Format format() const { return format_; }
 
@@ -104,7 +104,7 @@ struct Classifier : TableModel {
     Tensor loss(Tensor y, Tensor targets) override { return criterion(y, targets); }
 };
 
-/// Predicts numbers from each row: the last columns of a table, as they are there. Its output: [outputs, batch].
+/// Predicts numbers from each row: the last columns of a table, unscaled. Its output: [outputs, batch].
 struct Regressor : TableModel {
     GeneratorParam<int> outputs{"outputs", 1, "numbers to predict for each row: the last columns of a table"};
 

@@ -1,7 +1,7 @@
 #pragma once
-// Number formats in kernels. They belong to the model: `model.numerics(bf16)`, and `layer.numerics(fp32)` for an
-// exception; dsl/cast_table.h says what layers have in them. Sums, statistics and all that is kept from step to step
-// are fp32: beside a weight that products read in 16 bits there is what makes it an fp32 again, its master.
+// Number formats in kernels. A model has one, `model.numerics(bf16)`; `layer.numerics(fp32)` is an exception.
+// dsl/cast_table.h says which values of a layer are in it. Sums, statistics and all that is kept from step to step are
+// fp32: beside a weight that products read in 16 bits, the rest of its fp32 value (its master) is kept.
 
 #include <Halide.h>
 
@@ -12,13 +12,13 @@
 
 namespace cryolite {
 
-/// What arrays of a narrow format are stored in.
+/// The type in which arrays of a format are stored.
 inline Halide::Type storage_type(Format f) {
     return f == bf16 ? Halide::BFloat(16) : f == fp16 ? Halide::Float(16) : Halide::Float(32);
 }
 
-/// A float32 as the nearest bf16 or fp16, ties to even; beyond the largest fp16, infinite. In bf16 not for NaNs whose
-/// upper half has all bits set: nothing that computes makes them.
+/// `x`, a float32, rounded to the nearest bf16 or fp16, ties to even; infinite beyond the largest fp16. In bf16 a NaN
+/// whose upper half has all bits but the sign set would not stay a NaN; arithmetic makes no such NaN.
 inline Halide::Expr rounded(const Halide::Expr &x, const Halide::Type &to) {
     using namespace Halide;
     if (!to.is_bfloat()) return cast(to, x);
@@ -27,7 +27,7 @@ inline Halide::Expr rounded(const Halide::Expr &x, const Halide::Type &to) {
     return reinterpret(BFloat(16), cast<uint16_t>(up >> 16));
 }
 
-/// The float32 of a bf16, whose upper half it is, or of an fp16.
+/// The float32 of a bf16, which is its upper half, or of an fp16.
 inline Halide::Expr widened(const Halide::Expr &half) {
     using namespace Halide;
     if (!half.type().is_bfloat()) return cast<float>(half);
@@ -37,14 +37,14 @@ inline Halide::Expr widened(const Halide::Expr &half) {
 /// How a kernel reads the factors of a layer's products, where the cast table has them in 16 bits.
 struct HalfFactors {
     Format format = fp32;          ///< what they are rounded to; fp32: they are not
-    bool pairs = false;            ///< two terms an instruction: the machine has dot products of bf16
+    bool pairs = false;            ///< products take two terms at a time, by instructions for dot products of bf16
     std::set<std::string> stored;  ///< Funcs of the kernel whose values are of this format already
 };
 
-/// A weight as two arrays hold it: narrow, as products read it, and what is kept beside.
-/// In bf16 a split master: the high half, the nearest bf16 with ties away from zero, and the low one, a
-/// signed distance of 16 bits. Exact for every pattern: with ties to even, even high halves would have one distance too
-/// many. In fp16, which is no half of an fp32, the nearest one and the fp32 itself.
+/// A weight in two arrays: `narrow`, which products read, and `rest`, with which it is an fp32 again.
+/// For bf16 this is a split master: `narrow` is the nearest bf16, ties away from zero, and `rest` the signed distance
+/// to the fp32, in 16 bits. It is exact for every bit pattern; with ties to even, an even `narrow` would have 2^16 + 1
+/// distances, one too many. For fp16, which is no half of an fp32, `rest` is the fp32 itself.
 struct MasterExpr {
     Halide::Expr narrow, rest;
 
@@ -52,7 +52,7 @@ struct MasterExpr {
         using namespace Halide;
         if (!to.is_bfloat()) return {rounded(x, to), x};
         Expr bits = reinterpret<uint32_t>(x), low = cast<uint16_t>(bits);
-        // Not (bits + 0x8000) >> 16: Halide takes that for a rounding shift, which minds an overflow and takes eight
+        // Not (bits + 0x8000) >> 16: Halide makes a rounding shift of it, which guards against overflow and takes eight
         // instructions.
         return {reinterpret(BFloat(16), cast<uint16_t>(bits >> 16) + (low >> 15)), low};
     }

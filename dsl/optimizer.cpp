@@ -4,7 +4,7 @@ namespace cryolite {
 
 namespace {
 
-/// Numbers that mean the same in every rule.
+/// Scalars that mean the same in every rule.
 struct Known {
     const char *name;
     RealRange range;

@@ -18,8 +18,8 @@ using Halide::operator+, Halide::operator-, Halide::operator*, Halide::operator/
 using Halide::abs, Halide::exp, Halide::log, Halide::max, Halide::min, Halide::pow, Halide::select, Halide::sqrt;
 class Optimizer;
 
-/// A number given at run time, the same for all parameters of a step: a flag of the command, which takes
-/// what is in `range`.
+/// A number given at run time, the same for all parameters of a step: a flag of the command, whose value must be in
+/// `range`.
 class Scalar {
 public:
     /// One whose name is known (lr, beta1, beta2, eps, weight-decay) has its range and help from optimizer.cpp;
@@ -31,7 +31,7 @@ public:
     operator Expr() const { return Halide::cast<float>(exact); }
 
     const std::string name;
-    const double value;  ///< where no flag is given
+    const double value;  ///< the default of the flag
     const RealRange range;
     const std::string help;  ///< of the flag
     Expr exact;              ///< float64, bound while a kernel is built
@@ -49,8 +49,8 @@ public:
     Expr now;  ///< bound to the old value before the rule runs, the new one after
 };
 
-/// The Euclidean norm of a whole parameter, or of its gradient after clipping, for rules with a trust ratio. Where such
-/// a rule may run is for the schedule to know: before it, the whole is there.
+/// The Euclidean norm of a whole parameter, or of its gradient after clipping, for rules with a trust ratio. The
+/// compiler places such a rule where the whole parameter, or the whole gradient, exists already.
 class Norm {
 public:
     enum Of { weight, gradient };

@@ -1,6 +1,6 @@
 #pragma once
-// An array of a layer, trained or kept beside, indexed logically: where its elements are stored is the schedule's
-// choice.
+// An array of a layer: a trained parameter or a state. Algorithms index it logically; how its elements are stored is
+// the schedule's choice.
 
 #include <Halide.h>
 
@@ -15,7 +15,7 @@ namespace cryolite {
 
 class Layer;
 
-/// How a parameter begins.
+/// How a parameter is initialised.
 struct Init {
     enum Rule { constant, normal } rule = constant;
     double value = 0;  ///< the constant, or the standard deviation
@@ -35,7 +35,7 @@ public:
     Parameter(const Parameter &) = delete;
     ~Parameter();
 
-    /// Every parameter there is, in the order of construction: one that no call of a layer meets is a mistake.
+    /// All parameters that exist, in the order of construction: a parameter that no traced layer has is a mistake.
     static const std::vector<const Parameter *> &living();
 
     const std::string &name() const { return name_; }
@@ -49,9 +49,9 @@ public:
     /// Whether it is a LayerState.
     bool is_state() const { return state_; }
 
-    /// From here on it is not trained: it keeps its value, and the step has no gradient, update or optimizer state of
-    /// it, nor any adjoint that only it needed. `freeze(false)` trains it again. A layer freezes all of its parameters;
-    /// the flag --freeze PATTERN those of a name.
+    /// Stops training the parameter: it keeps its value, and the step has no gradient, update or optimizer state for
+    /// it, nor an adjoint that only its gradient needs. `freeze(false)` trains it again. Layer::freeze is for all
+    /// parameters of a layer, the flag --freeze PATTERN for those whose name matches.
     void freeze(bool frozen = true, std::source_location where = std::source_location::current()) {
         frozen_ = frozen ? place_of(where) : "";
     }
@@ -79,9 +79,9 @@ private:
     std::optional<Halide::Func> func_;
 };
 
-/// An array of a layer that is kept from step to step and that no rule trains: running statistics. Its layer says in
-/// `Layer::next` what becomes of it in training. It is saved and read with the weights, by its name, and is read in an
-/// algorithm as a parameter is. It begins as `value` everywhere.
+/// An array that a layer keeps from step to step and that no optimizer trains, such as running statistics. Algorithms
+/// read it like a parameter. `Layer::next` gives its value after a call in training. Checkpoints hold it beside the
+/// weights, by its name. Every element is `value` at first.
 struct LayerState : Parameter {
     LayerState(Layer *owner, std::string name, Shape shape, double value)
         : Parameter(owner, std::move(name), std::move(shape), {Init::constant, value}, "", true) {}

@@ -13,7 +13,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-/// Something that an operation reads, and its derivative with respect to that.
+/// An operand of an operation, and the derivative of the operation with respect to it.
 struct Operand {
     Expr of, slope;
 };
@@ -24,7 +24,8 @@ Expr zero(const Expr &like) { return make_zero(like.type()); }
 Expr one(const Expr &like) { return make_one(like.type()); }
 Expr where(const Expr &condition, const Expr &like) { return select(condition, one(like), zero(like)); }
 
-/// The product, the slope inside of each branch that is not 0: infinite in the other, it counts for nothing.
+/// adjoint * slope. If one of them is a select with a branch that is 0, the product is a select as well, and 0 in that
+/// branch even where the other factor is infinite.
 Expr times(const Expr &adjoint, const Expr &slope) {
     if (is_const_zero(adjoint) || is_const_zero(slope)) return zero(adjoint);
     if (is_const_one(slope)) return adjoint;
@@ -38,7 +39,7 @@ Expr times(const Expr &adjoint, const Expr &slope) {
     return adjoint * slope;
 }
 
-/// The slopes of mathematical functions, by name: of each argument, where `f` is the value.
+/// The derivatives of a mathematical function with respect to each argument; `f` is its value at `x`.
 using Slopes = std::function<std::vector<Expr>(const std::vector<Expr> &x, const Expr &f)>;
 
 std::vector<Expr> of_power(const std::vector<Expr> &x, const Expr &f) {
@@ -77,13 +78,13 @@ const std::map<std::string, Slopes> &functions() {
 }
 const std::set<std::string> steps = {"floor", "ceil", "round", "trunc"};
 
-/// Which operands of an expression a gradient may flow to, and how.
+/// The operands of an operation to which a gradient may flow, each with its derivative.
 class Rules : public IRVisitor {
 public:
     explicit Rules(const Active &active) : active(active) {}
     Operands operands(const Expr &e) {
         found.clear();
-        // A step function of whatever is below has slope 0, and so has an integer.
+        // An integer is a step function of what it is computed from: its slope is 0.
         if (e.type().is_float()) whole = e, e.accept(this);
         return std::move(found);
     }
@@ -143,7 +144,7 @@ private:
         else if (op->is_intrinsic(C::lerp) && x[2].type().is_float())
             found = {{x[0], one(x[2]) - x[2]}, {x[1], x[2]}, {x[2], x[1] - x[0]}};
         else if (op->is_intrinsic(C::mux))
-            for (size_t k = 1; k < x.size(); k++)  // the last serves every index beyond
+            for (size_t k = 1; k < x.size(); k++)  // the last value serves every index beyond
                 found.push_back(
                     {x[k], where(k + 1 < x.size() ? x[0] == int(k) - 1 : x[0] < 0 || x[0] >= int(k) - 1, x[k])});
         else if (!op->is_intrinsic({C::undef, C::round}))
@@ -186,7 +187,7 @@ private:
     }
 };
 
-/// The operations of an expression from its reads up, those alone through which a gradient flows.
+/// The operations of an expression through which a gradient flows, each after its operands.
 class Operations {
 public:
     Operations(const Expr &value, const Active &active) : active(active), rules(active) { include(value); }
@@ -241,7 +242,7 @@ bool reads(const Expr &value, const Active &of) {
 
 namespace {
 
-/// How long a type in parentheses is that `text` begins with; 0: it begins with none.
+/// The length of the type in parentheses, "(float32)", that `text` begins with; 0: it begins with none.
 size_t type_prefix(std::string_view text) {
     for (const std::string_view name : {"(int", "(uint", "(float", "(bfloat"}) {
         if (!text.starts_with(name)) continue;
@@ -266,7 +267,7 @@ std::string shown(const std::string &text) {
     auto skip = [&](size_t n) { rest.remove_prefix(n); };
     auto digits = [&](size_t from) { return std::min(rest.find_first_not_of("0123456789", from), rest.size()) - from; };
     while (!rest.empty()) {
-        // "S$2" is S, "r$x" is r.x; types stand before reads and constants.
+        // "S$2" becomes S, "r$x" becomes r.x; types before reads and constants are dropped.
         if (rest[0] == '$' && digits(1)) {
             skip(1 + digits(1));
         } else if (rest[0] == '$' && rest.size() > 1 && rest[1] >= 'a' && rest[1] <= 'z') {

@@ -10,7 +10,7 @@
 
 namespace cryolite {
 
-/// What is not derived, and what to write instead: `Layer::derive` adds whose gradient it is.
+/// Why a gradient cannot be derived, and what to write instead. `Layer::derive` adds the layer's name.
 struct Underivable : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -25,14 +25,15 @@ struct Partial {
     const Halide::Internal::Call &call() const { return *read.as<Halide::Internal::Call>(); }
 };
 
-/// The adjoints of all active reads in `value`, from its own. Steps (integers, floor) have slope 0, the greater of two
-/// equal values is the first. Throws Underivable where an operation on an active read has no rule.
+/// The adjoints of all active reads in `value`, from the adjoint of `value`. Step functions (integers, floor) have
+/// slope 0. Of two equal values, min and max take the first. Errors: Underivable where an operation on an active read
+/// has no rule.
 std::vector<Partial> partials(const Halide::Expr &value, const Halide::Expr &adjoint, const Active &active);
 
-/// Whether an expression reads one of these as a value, not as an index.
+/// Whether an expression has a read for which `of` holds, as a value and not inside an index.
 bool reads(const Halide::Expr &value, const Active &of);
 
-/// An expression or a name as a message shows it: as it is written, and not too long.
+/// An expression or a name as messages show it: without Halide's suffixes and types. Long expressions are cut off.
 std::string shown(const Halide::Expr &e);
 std::string shown(const std::string &text);
 

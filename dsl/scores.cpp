@@ -6,7 +6,7 @@ namespace cryolite {
 
 namespace {
 
-/// What a loss of this name compares with the targets; -1: it is not known.
+/// The value that the loss of this path compares with the targets; -1: not known.
 int scores_of(const Graph &g, const std::string &loss, int targets) {
     for (const Graph::Call &c : g.calls())
         if (c.layer->path == loss && std::ranges::count(c.inputs, targets)) return c.inputs[0];
@@ -24,7 +24,8 @@ void check_scores(const Model &model, const Graph &g, int targets) {
         const int scores =
             ids.value == targets && ids.classes > 0 && ids.classes < all ? scores_of(g, ids.loss, targets) : -1;
         if (scores < 0) continue;
-        fail("[{}] made what '{}' takes for scores, {} for each row, and {}: forward() may have forgotten its head, as "
+        fail("[{}] makes the scores that '{}' reads, {} for each row, but {}: forward() may have forgotten its head, "
+             "such as "
              "{}",
              g.values()[size_t(scores)].name, ids.loss, ids.classes,
              text ? fmt::format("the vocabulary has {} tokens (--vocab)", all)

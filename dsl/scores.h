@@ -1,13 +1,13 @@
 #pragma once
-// Whether a model makes a score for each thing that its targets may be.
+// Whether a model computes a score for each token or class that may be a target.
 
 #include "dsl/model.h"
 
 namespace cryolite {
 
-/// Refuses a cross-entropy of a text model's or a classifier's own targets that reads fewer scores than there are
-/// tokens in the vocabulary, or classes: a target that has none would end the run. The layer that made them is named.
-/// More than that may be meant, as a vocabulary that is padded. `targets`: the value of the graph that holds them.
+/// Errors: in a text model or a classifier, a cross-entropy of the model's targets reads fewer scores than there are
+/// tokens in the vocabulary, or classes. A target without a score would end the run. The error names the layer that
+/// made the scores. More scores are legal: a vocabulary may be padded. `targets`: the graph's value that holds them.
 void check_scores(const Model &model, const Graph &g, int targets);
 
 }  // namespace cryolite

@@ -5,7 +5,7 @@
 
 namespace cryolite {
 
-/// Where something is written, for people: "my_model.cpp:12".
+/// A place in a source file as messages show it: "my_model.cpp:12".
 std::string place_of(const std::source_location &where);
 
 }  // namespace cryolite

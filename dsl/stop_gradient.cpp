@@ -31,7 +31,7 @@ private:
 }  // namespace
 
 Expr stop_gradient(const Expr &e) {
-    // Inside the Func reduction variables are free ones: it is a function of them like any other.
+    // Reduction variables become arguments of the Func, like all other loop variables.
     const Expr whole = substitute_in_all_lets(e);
     LoopVariables used;
     whole.accept(&used);

@@ -10,7 +10,7 @@ namespace cryolite {
 /// `e` may read Funcs and depend on Vars and reduction variables. A gradient that is written by hand is not affected.
 Halide::Expr stop_gradient(const Halide::Expr &e);
 
-/// The same of a Func with all its values.
+/// The same of a Func, with all values of a Tuple.
 Halide::Func stop_gradient(const Halide::Func &f);
 
 /// Whether a Func is one that `stop_gradient` made.

@@ -1,16 +1,16 @@
 #pragma once
-// What a model calls, from its input to its loss.
+// The trace of a model, from its input to its loss.
 
 #include "dsl/model.h"
 
 namespace cryolite {
 
-/// Values are by their numbers in the graph.
+/// A graph, and the numbers of the model's values in it.
 struct TracedModel {
     Graph graph;
     int input, targets, output, loss;
 };
-/// Errors: a layer that was called is gone by the end, and what layers refuse.
+/// Traces a model once. Errors: a layer that was called has been destroyed by the end, and all that layers refuse.
 TracedModel traced(Model &model);
 
 }  // namespace cryolite

@@ -11,7 +11,7 @@ namespace {
 
 using Reading = Halide::Internal::Call;
 
-/// The reads of Funcs in an expression, those of one Func, or of all.
+/// The reads of one Func, or of all Funcs, in an expression.
 class Readings : public IRVisitor {
 public:
     explicit Readings(std::string of = "") : of(std::move(of)) {}
@@ -34,7 +34,7 @@ bool at_variables(const Expr &e) {
     });
 }
 
-/// What is added in f(place) += e, over loops of its own; undefined: it is defined otherwise.
+/// The term e of f(i, j, ...) += e over reduction variables; undefined: `f` has another form.
 Expr added(const Function &f) {
     if (f.updates().size() != 1 || f.outputs() != 1) return {};
     const Definition &d = f.update(0);
@@ -51,7 +51,7 @@ Expr added(const Function &f) {
     return own && own->name == f.name() ? sum->a : Expr();
 }
 
-/// Whether the anchor alone adds something up, of what the kernel stores.
+/// Whether the anchor is the only Func of the kernel that adds something up, and `out` is another Func.
 bool adds_alone(const Group &g) {
     if (!g.others.empty() || !g.anchor.defined() || !g.prologue.empty() || g.out.name() == g.anchor.name() ||
         g.anchor.dimensions() != int(g.extents.size()))

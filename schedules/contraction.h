@@ -1,21 +1,21 @@
 #pragma once
-// Whether a kernel is a sum of products, by its Funcs.
+// Finds out from the Funcs of a kernel whether it is a sum of products, or a sum over rows.
 
 #include "schedules/group.h"
 
 namespace cryolite {
 
-/// Where a Func reads another one, in its updates and else.
+/// The reads of `f` in all definitions of `reader`.
 std::vector<const Halide::Internal::Call *> reads_of(const Halide::Func &reader, const Halide::Func &f);
 
-/// Whether all that a kernel adds up is in its anchor: f(i, j, ...) += a(..) * b(..), factors read at variables alone,
-/// over loops that the place has no part in. It stores its result whole, and not in place.
+/// Whether the anchor is a kernel's only sum, f(i, j, ...) += a(..) * b(..), over reduction variables that are not
+/// among its own indices, and all indices of the factors are single variables. The kernel does not update in place.
 bool is_contraction(const Group &g);
 
-/// Whether all that it adds up are the rows of an array: f(i) += a(i, ..).
+/// Whether the anchor is a kernel's only sum, and adds up the rows of an array: f(i) += a(i, ..).
 bool adds_rows(const Group &g);
 
-/// Whether the anchor's elements are stored at other places than their own, as those of a gradient that is turned.
+/// Whether a Func reads the anchor at other indices than its own, as where a gradient is stored transposed.
 bool shown_elsewhere(const Group &g);
 
 }  // namespace cryolite

@@ -7,9 +7,9 @@ namespace cryolite {
 
 namespace {
 
-/// The panel that pads `columns` least, the widest of equals up to a register tile.
+/// The width of the panel that pads `columns` least; of equals, a register tile of 3 vectors comes first.
 int padded_panel(int columns, const Machine &m) {
-    if (columns >= 64 * m.vector) return 3 * m.vector;  // padding is nothing beside the table
+    if (columns >= 64 * m.vector) return 3 * m.vector;  // padding is small beside the table
     int best = 0, least = 1 << 30;
     for (int vectors : {3, 4, 2, 1}) {
         int width = vectors * m.vector, padded = (columns + width - 1) / width * width;

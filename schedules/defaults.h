@@ -5,22 +5,21 @@
 
 namespace cryolite {
 
-/// The storage of a parameter that the step schedule does not lay out itself: weights of products in panels
-/// of output columns, so that one layout serves Y, dX and dW and an update streams it; the rest row-major.
+/// The storage of a parameter for which the step schedule has no layout. On a CPU, weights of products are in panels of
+/// output columns: one layout serves Y, dX and dW, and an update streams through it. All others are row-major.
 Layout default_layout(const Graph &graph, const Parameter &w, const Machine &m);
 
-/// Up to how many rows a fused update of a layer's parameter pays: where the product that makes the gradient has so few
-/// that streaming the parameter costs about as much. Fused, GPT-2 steps of 64 rows took 0.93 and of 256 rows 0.98 of
-/// their time, `nano` ones of 768 rows 1.02 (2 Zen 4 cores). With clipping, norms cost more with every row.
+/// The most rows with which it pays to fuse the update of a layer's parameter into the product that computes its
+/// gradient; 0: it never does. With so few rows, streaming the parameter costs about as much as the product. With
+/// clipping the number is smaller, as the cost of norms grows with the rows.
 int fused_update_rows(const Layer &layer, bool clip);
 
-/// Up to how many elements a parameter is small enough to be updated in one kernel with others; 0: none is. On a GPU a
-/// launch takes as long as some hundred kilobytes take to be read and written.
+/// The most elements of a parameter that is updated in one kernel together with others; 0: none is. On a GPU a launch
+/// takes as long as reading and writing some hundred kilobytes.
 int64_t joined_update_elements(const Machine &m);
 
-/// Of how many rows the blocks are in which a model's head and loss are computed, where its output has so many bytes:
-/// the fewest that products are near their best speed with,
-/// as far as the output is large beside the rest of a step; else 0.
+/// The rows of the blocks in which a model's head and loss are computed, where the head's output has `bytes`: the
+/// fewest with which products are near their best speed. 0: no blocks; the output is small beside the rest of a step.
 int head_block_rows(int64_t bytes);
 
 }  // namespace cryolite

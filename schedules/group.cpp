@@ -34,7 +34,7 @@ Machine Machine::of(const Halide::Target &target) {
         target.has_feature(Halide::Target::AVX512_Zen4) || target.has_feature(Halide::Target::AVX512_SapphireRapids);
     if (target.has_gpu_feature()) {
         m.device = target.has_feature(Halide::Target::CUDA) ? "cuda" : "opencl";
-        m.alignment = 512;  // of a part of a buffer: NVIDIA's OpenCL asks for most
+        m.alignment = 512;  // of a part of a buffer; NVIDIA's OpenCL has the largest
     }
     return m;
 }
@@ -79,7 +79,8 @@ bool is_row_number(const Func &f) {
 Func loss_of_row(const Group &g) {
     for (const char *name : {"nll", "of_row"})
         if (Func f = g.func(name); f.defined()) return f;
-    fail("[{}] its loops are those of a loss by rows, but it has no Func of_row(r)", g.name);
+    fail("[{}] the loops of a loss by rows need the loss of row r as a Func of_row(r), and forward() defines none",
+         g.name);
 }
 
 bool calls(const Func &f, const Func &g) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a loop schedule gets to see of one kernel: *prologue anchor epilogue*, then the stored stage.
+// What a loop schedule sees of one kernel: *prologue anchor epilogue*, then the stored stage.
 
 #include <Halide.h>
 
@@ -12,9 +12,9 @@
 
 namespace cryolite {
 
-/// Which product of a layer a kernel computes. `forward`: y; `d_input`: dX; `d_parameter`: dW or db.
+/// What a kernel computes. `forward`: y; `d_input`: dX; `d_parameter`: dW or db; `update`: parameters; `norm`: a norm.
 enum class Form { forward, d_input, d_parameter, update, norm };
-/// "d_parameter", as lines and plans have it.
+/// The name of a form in lines and plans: "d_parameter".
 const char *form_name(Form form);
 std::optional<Form> form_of(const std::string &name);
 
@@ -22,12 +22,10 @@ std::optional<Form> form_of(const std::string &name);
 struct Machine {
     Halide::Target target;
     std::string device = "cpu";  ///< where kernels run: cpu, opencl or cuda
-    int alignment = 64;          ///< bytes: where in memory that arrays share one of them may begin
+    int alignment = 64;          ///< bytes: of the begin of each array in memory that several share
     int vector = 16;             ///< float32 lanes: 16 with AVX-512, 8 with AVX2, 4 else
     int registers = 32;          ///< vector registers
-    bool dot_products = false;   ///< of pairs of bf16, summed in float32, faster than multiply-adds of float32
-    int l1_bytes = 32 << 10;     ///< per core, the least of the machines in use
-    int l2_bytes = 1 << 20;
+    bool dot_products = false;   ///< has dot products of bf16 pairs, summed in float32, faster than its multiply-adds
 
     /// Whether loops are blocks of threads: schedules/gpu.
     bool gpu() const { return device != "cpu"; }
@@ -47,7 +45,7 @@ public:
     bool in_place = false;     ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
     std::vector<int> extents;  ///< of `out`, storage dimensions, innermost first
     std::vector<Halide::Func> others;  ///< further stored Funcs whose dimensions differ from those of `out`
-    /// Lowering passes for what a schedule cannot say, by the name and version that keys have of them.
+    /// Lowering passes for what a schedule cannot say. The kernel's key has their names and versions.
     std::map<std::string, void (*)(Halide::Pipeline &)> passes;
     Tunables tunables;  ///< numbers of the loop schedule that lines may set
 
@@ -64,10 +62,10 @@ public:
 /// Number of iterations of reduction variable `k` of `f.update(update)`; all extents are static.
 int reduction_extent(const Halide::Func &f, int k = 0, int update = 0);
 
-/// Whether `f` is a number of each row that takes a sum (or a maximum) along the row.
+/// Whether `f` is one number for each row, computed from a sum (or a maximum) along the row.
 bool is_row_number(const Halide::Func &f);
 
-/// Of a loss that is a mean over rows: the Func of each row's, which the mean adds.
+/// In a loss that is a mean over rows, the Func of the loss of a row. Errors: there is none.
 Halide::Func loss_of_row(const Group &g);
 
 /// Whether `f` calls `g`, directly or not.
@@ -76,7 +74,7 @@ bool calls(const Halide::Func &f, const Halide::Func &g);
 /// A loop schedule: places the loops of one kernel. It may change the order of additions and nothing else.
 using LoopSchedule = void (*)(Group &, const Machine &);
 
-/// A way to schedule any kernel. Kernels keep the key of their algorithm, this name and these parameters.
+/// A way to schedule any kernel. The kernel's key is then made of its algorithm, this name and these parameters.
 struct AutomaticLoops {
     std::string name;
     std::map<std::string, std::string> parameters;

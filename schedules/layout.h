@@ -7,8 +7,9 @@
 
 namespace cryolite {
 
-/// Row-major, or panels: dimension `dim` is cut into blocks of `panel` elements, one block innermost, the
-/// blocks outermost, the last one padded with zeros. W [out, in] in panels of 48 is stored [48, in, out/48].
+/// Row-major, or panels: dimension `dim` is cut into blocks of `panel` elements. The place in a block is the innermost
+/// dimension in storage, the number of the block the outermost. The last block is padded with zeros. W [out, in] in
+/// panels of 48 is stored as [48, in, ceil(out / 48)].
 struct Layout {
     int panel = 0;  ///< 0: row-major
     int dim = 0;

@@ -14,7 +14,7 @@ namespace cryolite {
 
 namespace {
 
-/// What the stars of a pattern stand for in a name, each for one character or more that is no dot.
+/// What each star of a pattern stands for in a name: one or more characters that are no dots. None: they do not match.
 std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view name) {
     const size_t star = pattern.find('*');
     if (star == std::string_view::npos)
@@ -43,7 +43,7 @@ std::string as_in_checkpoint(const std::string &name) {
     return name.substr(0, dot + 1) + (weight ? "weight" : "bias");
 }
 
-/// With a star for the blocks, each once.
+/// Adds a name, with a star for the number of its block, unless the list has it.
 void add_once(std::vector<std::string> &list, const std::string &name) {
     if (std::string all = without_numbers(name); std::ranges::count(list, all) == 0) list.push_back(std::move(all));
 }
@@ -85,7 +85,7 @@ int LineNames::calls(const Layer *h) const {
     return int(std::ranges::count(layers_, h, &std::pair<std::string, const Layer *>::second));
 }
 
-/// Those that a stage of this kind may have.
+/// The names that a stage of this kind may have.
 std::vector<std::string> LineNames::names(const StageText &text) const {
     std::vector<std::string> names;
     if (text.kind != StageText::next)
@@ -95,7 +95,7 @@ std::vector<std::string> LineNames::names(const StageText &text) const {
     return names;
 }
 
-/// Those that end so, as "up" in a block.
+/// The names that end in `part`, as those of "up" in blocks do.
 std::vector<std::string> LineNames::of_blocks(const StageText &text, const std::string &part) const {
     std::vector<std::string> list;
     for (const std::string &name : names(text))
@@ -103,7 +103,7 @@ std::vector<std::string> LineNames::of_blocks(const StageText &text, const std::
     return list;
 }
 
-/// Layers whose type is called as a member of a model may be: a Gelu, of "gelu".
+/// The layers whose type's name has the name of a C++ member in it: a Gelu, for "gelu".
 std::vector<std::string> LineNames::of_kind(const std::string &member) const {
     std::vector<std::string> list;
     for (const auto &[name, h] : layers_)
@@ -127,7 +127,8 @@ std::string LineNames::advice(const StageText &text) const {
     if (dot != std::string::npos && !known) return advice_to_cpp(text, dot);
     StageText renamed = text;
     renamed.name = as_in_checkpoint(text.name);
-    if (!find(renamed).empty()) return fmt::format("a line of text has the names of checkpoints: '{}'", renamed.name);
+    if (!find(renamed).empty())
+        return fmt::format("a line of text takes the names that checkpoints have: '{}'", renamed.name);
     std::vector<std::string> near = of_blocks(text, text.name);
     for (const std::string &name : nearest_names(text.name, names(text)))
         if (near.size() < 3 && std::ranges::count(near, without_numbers(name)) == 0) near.push_back(name);
@@ -135,10 +136,11 @@ std::string LineNames::advice(const StageText &text) const {
     return fmt::format("near it are {}", fmt::join(near, ", "));
 }
 
-/// `dot`: where the name of an object ends.
+/// The advice for a name that begins with an object of C++; `dot`: where the object's name ends.
 std::string LineNames::advice_to_cpp(const StageText &text, size_t dot) const {
-    const std::string why = fmt::format("a line of text has the names of checkpoints, without the object '{}' of C++: ",
-                                        text.name.substr(0, dot));
+    const std::string why =
+        fmt::format("a line of text takes the names that checkpoints have, without the object '{}' of C++: ",
+                    text.name.substr(0, dot));
     const std::string rest = text.name.substr(dot + 1), renamed = as_in_checkpoint(rest);
     for (const std::string &name : {rest, renamed}) {
         StageText without = text;

@@ -1,5 +1,5 @@
 #pragma once
-// The names that lines of a step schedule as text have for stages, and what is said of one that there is not.
+// How lines of a step schedule as text name stages, and the advice for a name that does not exist.
 
 #include <string>
 #include <utility>
@@ -10,15 +10,15 @@
 
 namespace cryolite {
 
-/// A stage as it is written: "d(h.*.mlp)".
+/// A stage as a line of text has it: "d(h.*.mlp)".
 struct StageText {
     enum Kind { value, derivative, next, pass, gradients } kind = value;
     std::string name{};
     size_t at = 0;  ///< where the name begins
-    int call = 0;   ///< "name[2]": of the second call; 0: of all
+    int call = 0;   ///< "name[2]": the second call; 0: all calls
 };
 
-/// The names of a model's layers and parameters. Layers that operators make have none that a line could have.
+/// The names of a model's layers and parameters. Layers that operators make have no name that a line can use.
 class LineNames {
 public:
     explicit LineNames(Model &net);
@@ -27,12 +27,12 @@ public:
         Stage stage;
         std::vector<std::string> stars;
     };
-    /// The stages that a text names, none twice.
+    /// The stages that a text names, each once, with what the stars of the text stand for in their names.
     std::vector<Found> find(const StageText &text) const;
     /// How often the model calls a layer.
     int calls(const Layer *h) const;
-    /// What somebody may have meant by a name that there is not: "near it are ...", or, where it is one of C++
-    /// ("net.up.W"), the name that the text has for it.
+    /// What a name that does not exist may be meant for: "near it are ...", or, for a name in C++ ("net.up.W"), its
+    /// name in a line of text.
     std::string advice(const StageText &text) const;
 
 private:

@@ -38,7 +38,7 @@ private:
     static constexpr const char *any_line =
         "a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...), s.automatic(), s.clear(), s.clear_loops() or "
         "loops(NAME, FORM): NUMBER=VALUE";
-    size_t at_ = 0, begin_ = 0;  ///< of the statement
+    size_t at_ = 0, begin_ = 0;  ///< where the parser is, and where its statement begins
 
     std::string place(size_t at) const {
         const auto line = std::count(text_.begin(), text_.begin() + long(at), '\n');
@@ -57,7 +57,7 @@ private:
         refuse(s.at, fmt::format("the model has no '{}'; {}", s.name, names_.advice(s)));
     }
 
-    /// What the line itself refuses is refused by its place.
+    /// Puts the place of the statement before what `act` refuses.
     void of_this_line(auto &&act) const {
         try {
             act();
@@ -66,7 +66,7 @@ private:
         }
     }
 
-    /// White space and comments.
+    /// Skips white space and comments.
     void skip() {
         while (at_ < text_.size()) {
             if (text_[at_] == '#' || text_.compare(at_, 2, "//") == 0)
@@ -86,7 +86,7 @@ private:
     void need(char c) {
         if (!take(c)) expected(fmt::format("'{}'", c));
     }
-    /// Letters, digits and what else stands in names and numbers; empty: none is there.
+    /// Reads letters, digits and the other characters of names and numbers; empty: none is there.
     std::string word() {
         skip();
         const size_t from = at_;
@@ -128,10 +128,10 @@ private:
         }
         return s;
     }
-    /// "[2]": of a layer's second call.
+    /// Reads "[2]", a layer's second call, if it is there.
     void index(StageText &s) {
         if (at_ >= text_.size() || text_[at_] != '[') return;
-        if (const size_t end = text_.find("].", at_); end < text_.find(')', at_)) {  // of C++: blocks[0].up
+        if (const size_t end = text_.find("].", at_); end < text_.find(')', at_)) {  // a name in C++: blocks[0].up
             s.name += text_.substr(at_, end + 1 - at_);
             at_ = end + 1;
             s.name += word();
@@ -157,7 +157,7 @@ private:
         }
         return list;
     }
-    /// The places of stages: each star of the text is what the star at its place stands for in the stage's name.
+    /// The place of each stage: the nth star of `text` is replaced by what the nth star of the stage's text stands for.
     std::vector<Stage> targets(const StageText &text, const std::vector<LineNames::Found> &stages) const {
         std::vector<Stage> list;
         for (const LineNames::Found &f : stages) {
@@ -194,7 +194,7 @@ private:
         need('(');
         const std::vector<LineNames::Found> stages = found(named);
         const std::vector<Stage> none(stages.size());
-        // Once the line is read to its end.
+        // Adds the line for each stage, once the text is read to the end of the line.
         auto each = [&](const std::vector<Stage> &to, auto &&line) {
             need(')');
             const bool legal = where_legal();
@@ -232,7 +232,7 @@ private:
                 fmt::format("{} or {}{}", fmt::join(all_but_last, ", "), places.back(), did_you_mean(how, places)));
         }
     }
-    /// Whether the line ends so.
+    /// Whether the line ends with .where_legal().
     bool where_legal() {
         skip();
         if (at_ >= text_.size() || text_[at_] != '.') return false;
@@ -284,7 +284,7 @@ private:
                             .source = place(at)});
         }
     }
-    /// A number, or its name.
+    /// A value of `automatic`: a number, or the name of the loops.
     int automatic_value() {
         skip();
         const size_t from = at_;

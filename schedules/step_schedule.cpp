@@ -6,7 +6,7 @@ namespace cryolite {
 
 Stage Stage::operator[](int n) const {
     if ((kind != value && kind != adjoint) || n < 1)
-        fail("{}[{}] is no stage: the output of a layer and its adjoint are of a call, from 1", str(), n);
+        fail("{}[{}] is no stage: only the output of a layer and its adjoint have calls, numbered from 1", str(), n);
     Stage s = *this;
     s.call = n;
     return s;
@@ -56,7 +56,8 @@ Step::Line &Step::Line::store_at(const Stage &pass) {
             "s({}).store_at(forward)",
             stage.str(), pass.str(), stage.layer->path);
     if (pass != forward)
-        fail("s({}).store_at({}) is refused: it would be stored as long as that is; the nearest legal line is "
+        fail("s({}).store_at({}) is refused: store_at names the pass for which the output is stored, and that can only "
+             "be forward; the nearest legal line is "
              "s({}).store_at(forward)",
              stage.str(), pass.str(), stage.str());
     auto asked = std::ranges::find(step.rematerialised, stage, &Step::Asked::stage);
@@ -66,8 +67,8 @@ Step::Line &Step::Line::store_at(const Stage &pass) {
 
 Step::Line &Step::Line::distribute(Workers) {
     if (stage.kind != Stage::gradients)
-        fail("s({}).distribute(workers) is refused: workers share parameters, so the gradients of all of them are "
-             "added; the "
+        fail("s({}).distribute(workers) is refused: the workers share all parameters, so the gradients of the whole "
+             "model are added; the "
              "nearest legal line is s(d(net)).distribute(workers)",
              stage.str());
     step.distributed = {{stage, "", source}};
@@ -82,8 +83,9 @@ Step::Line &Step::Line::dialect(const DialectName &d) {
 
 void Step::Line::where_legal() {
     if (!said_)
-        fail("s({}).where_legal() says nothing yet: it ends a line, s({}).compute_root().where_legal()", stage.str(),
-             stage.str());
+        fail("s({}).where_legal() places nothing: write it at the end of a line, as in "
+             "s({}).compute_root().where_legal()",
+             stage.str(), stage.str());
     *said_ = true;
 }
 

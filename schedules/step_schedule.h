@@ -7,18 +7,18 @@
 //   s(d(net.up.W)).compute_at(next(net.up.W));  // the gradient exists only in the update
 //   s(next(net.up.W)).compute_at(forward);      // updated at its next use
 //   s(next(net.norm.b)).compute_with(next(net.norm.g));  // both updates in one kernel
-//   s(net.head).compute_at(net.criterion);      // block of rows by block of rows, to and fro: logits never exist whole
+//   s(net.head).compute_at(net.criterion);      // by blocks of rows, both passes: logits never exist whole
 //   s(net.gelu).store_at(forward);              // rematerialised by the backward pass
 //   s.budget(2e9);                              // rematerialises until the step fits into so many bytes
 //   s(net.up).dialect(onednn);                  // this implementation of the product
 //   s(d(net)).distribute(workers);              // added over workers, each updates its shard
-//   s(d(net.up.W)).compute_at(next(net.up.W)).where_legal();  // or not, with --clip 1 and micro-batches
-//   s.lines("loops(up, forward): rows=4");      // lines as text (lines.h), of loops too
-//   s.automatic();                              // chooses lines where there are none; programs without any get it
-//   s.clear_loops();                            // no loops that were written: an autoscheduler's
+//   s(d(net.up.W)).compute_at(next(net.up.W)).where_legal();  // left out with --clip 1 and micro-batches
+//   s.lines("loops(up, forward): rows=4");      // lines as text (lines.h), for loops too
+//   s.automatic();                              // chooses lines for stages without one; programs without any get it
+//   s.clear_loops();                            // automatic loops in place of those that were written
 //
-// A line that is not legal is refused where it is written or by the pass that obeys it, with the reason and the nearest
-// legal line; one that ends with where_legal() is left out by that pass, and `explain` says why.
+// A line that is not legal is refused where it is written or by the pass that carries it out, with the reason and the
+// nearest legal line. A line that ends with where_legal() is left out by that pass, and `explain` says why.
 
 #include <map>
 #include <set>
@@ -42,16 +42,16 @@ struct Stage {
     enum Kind { value, adjoint, gradient, next, pass, gradients } kind = value;
     const Layer *layer = nullptr;
     const Parameter *parameter = nullptr;
-    int call = 0;  ///< of a layer that the model calls several times: of which call, from 1; 0: of all
+    int call = 0;  ///< which call of a layer that the model calls several times, from 1; 0: all calls
 
     Stage() = default;
     Stage(const Layer &h) : kind(value), layer(&h) {}
     Stage(Kind k, const Layer *h, const Parameter *w) : kind(k), layer(h), parameter(w) {}
-    /// Of the nth call of a layer: `s(Stage(net.act)[2])`, `s(d(net.act)[2])`. Its line goes before one of all
-    /// calls. Errors: it is no layer's output or adjoint.
+    /// This stage of the nth call of a layer: `s(Stage(net.act)[2])`, `s(d(net.act)[2])`. A line for one call takes
+    /// precedence over a line for all calls. Errors: the stage is no layer's output or adjoint.
     Stage operator[](int n) const;
     std::string str() const;
-    /// Whether it and another are, or hold, the same value.
+    /// Whether this stage and `o` have a value in common: a stage of all calls has the values of each call.
     bool meets(const Stage &o) const {
         return kind == o.kind && layer == o.layer && parameter == o.parameter && (!call || !o.call || call == o.call);
     }
@@ -77,10 +77,10 @@ inline constexpr struct Workers {
 struct Placement {
     enum How { root, at, with } how = root;
     Stage target;
-    int rows = 0;              ///< of a block, where the target's loops are over blocks of rows; 0: as many as pay
+    int rows = 0;              ///< of a block, where the target is computed by blocks of rows; 0: as many as pay
     std::string source = {};   ///< where the line was written: "my_model.cpp:12"
-    bool where_legal = false;  ///< it is left out where it is not legal
-    int64_t saves = 0;         ///< bytes that a step moves less, of a line that automatic() chose; else 0
+    bool where_legal = false;  ///< the line is left out where it is not legal
+    int64_t saves = 0;         ///< bytes that a step moves less by the line, where automatic() chose it; else 0
     std::string line() const;  ///< as written after the stage: ".compute_at(next(h.0.up.weight))"
 };
 
@@ -93,20 +93,20 @@ public:
     class Line {
     public:
         Line &compute_root() { return place({Placement::root, {}}); }
-        /// Of the model's head, at the loss: block of so many rows by block of rows.
+        /// `rows`: of a block, where the model's head is placed at the loss; 0: as many as pay.
         Line &compute_at(const Stage &g, int rows = 0) { return place({Placement::at, g, rows}); }
         Line &compute_with(const Stage &g) { return place({Placement::with, g}); }
-        /// Its storage ends with the forward pass: the backward pass rematerialises it. A layer's output,
-        /// and `forward`.
+        /// The stage's storage ends with the forward pass: the backward pass rematerialises it. Errors: the stage is no
+        /// layer's output, or the place is not `forward`.
         Line &store_at(const Stage &pass);
-        /// Of d(net): every gradient is added over the workers as soon as it exists, in a fixed order, each worker
-        /// having its part of the sum; it updates that part of the parameter, which all read.
-        /// With one worker it changes nothing.
+        /// For d(net): every gradient is added over the workers as soon as it exists, in a fixed order. Each worker
+        /// gets a shard of the sum and updates this shard of the parameter, which all workers read. With one worker the
+        /// line changes nothing. Errors: another stage.
         Line &distribute(Workers);
-        /// Another implementation of a stage that is a product, or `halide` and no other.
+        /// The implementation of a stage that is a product; `halide`: the kernel's own loops, and no other.
         Line &dialect(const DialectName &d);
-        /// Ends a line that a flag may make illegal (--clip, --precision bf16, --workers, --freeze): it is left out
-        /// then, with a note. Names that the model does not have, and what no flag could make legal, stay errors.
+        /// Ends a line that a flag may make illegal (--clip, --precision bf16, --workers, --freeze). The line is then
+        /// left out, with a note. Names that the model does not have, and what no flag could make legal, stay errors.
         void where_legal();
 
     private:
@@ -117,7 +117,7 @@ public:
         Step &step;
         Stage stage;
         std::string source;
-        bool *said_ = nullptr;  ///< of what the line has said so far
+        bool *said_ = nullptr;  ///< `where_legal` of what the line said; null: nothing yet
     };
 
     Line operator()(const Stage &stage, std::source_location where = std::source_location::current()) {
@@ -127,22 +127,22 @@ public:
     Line line(const Stage &stage, std::string source) { return Line(*this, stage, std::move(source)); }
     /// The bytes that a step may take, parameters and optimizer state among them; 0: any.
     void budget(double bytes) { bytes_allowed = int64_t(bytes); }
-    /// Storage of a parameter, its gradient and its optimizer state. Errors: panels of a dimension that it has not,
-    /// or so wide that no kernel can have them.
+    /// Storage of a parameter, its gradient and its optimizer state. Errors: panels of a dimension that the parameter
+    /// does not have, or so wide that no kernel can have them.
     void layout(const Parameter &w, Layout l);
     /// The loop schedule of kernels of this form whose anchor is a layer of this type:
-    /// `s.loops<RmsNorm>(Form::forward, rms_norm)`. It serves whatever device the kernel is compiled for: where
-    /// `machine.gpu()`, give one of blocks and threads, or none, and plain loops serve.
+    /// `s.loops<RmsNorm>(Form::forward, rms_norm)`. It serves whatever device the kernel is compiled for. Where
+    /// `machine.gpu()`, give a schedule of blocks and threads, or none: plain loops serve then.
     template <typename LayerType> void loops(Form form, LoopSchedule schedule) {
         loops_of[{std::type_index(typeid(LayerType)), form}] = schedule;
     }
 
-    /// Lines as text, which come after those of C++: lines.h has what they are. Errors come when they are read, and
-    /// name this place.
+    /// Lines as text (lines.h), which come after those of C++. Errors come when the text is read, and name the place of
+    /// this call.
     void lines(const std::string &text, std::source_location where = std::source_location::current()) {
         texts.emplace_back(text, place_of(where));
     }
-    /// A number of the loop schedule of kernels of this form whose anchor is a layer, or that update a parameter.
+    /// The value of a tunable (tunables.h) of kernels of this form whose anchor is `layer`, or that update `parameter`.
     struct LoopValue {
         const Layer *layer = nullptr;
         const Parameter *parameter = nullptr;
@@ -151,17 +151,17 @@ public:
         int value = 0;
         std::string source;  ///< where it was written
     };
-    /// Errors: none here; whether a kernel has such a number, and this value, its loop schedule says when it is built.
+    /// Sets a tunable. No errors here: a loop schedule checks name and value when its kernel is built.
     void tune(const LoopValue &v);
-    /// Lines are chosen for stages that have none: legal fusions, by the bytes of memory traffic that they save; a
-    /// program without any line gets them unasked. `explain` shows them. Only the order of additions may change.
+    /// Chooses lines for stages that have none: legal fusions, by the bytes of memory traffic that they save. A program
+    /// without any line gets this unasked. `explain` shows the lines. Only the order of additions may change.
     void automatic() { chooses = true; }
     /// Forgets all lines so far, automatic() among them.
     void clear();
     /// Whether no line has been written.
     bool empty() const;
-    /// No kernel has the loops that were written for it: each has the first automatic ones that compute what it should,
-    /// or those that a line's number `automatic` names. Layouts stay, and updates in place have plain loops.
+    /// Replaces the loops that were written for kernels by automatic ones: the first that compute what they should, or
+    /// those that the tunable `automatic` of a line names. Layouts stay, and updates in place have plain loops.
     void clear_loops() { loops_written = false; }
 
     // What the lines said.
@@ -169,7 +169,7 @@ public:
     bool chooses = false;  ///< by automatic()
     struct Asked {
         Stage stage;
-        std::string what, source;  ///< the dialect, where it is one; where the line was written
+        std::string what, source;  ///< name of the dialect, of a line that has one; where it was written
         bool where_legal = false;
     };
     std::vector<Asked> rematerialised;  ///< by `store_at`
@@ -178,12 +178,12 @@ public:
     std::vector<Asked> dialects;
     std::map<const Parameter *, Layout> layouts;
     std::vector<LoopValue> loop_values;
-    std::vector<std::pair<std::string, std::string>> texts;  ///< of `lines`, and where each was written
+    std::vector<std::pair<std::string, std::string>> texts;  ///< what `lines` got, and where each was written
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
     bool loops_written = true;  ///< false: by clear_loops()
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
     std::vector<AutomaticLoops> fallback_loops = automatic_loops();
-    /// What only a line's number `automatic` asks for, as they take long to compile: numbered after those.
+    /// More of these, which take long to compile: only the tunable `automatic` asks for them. Numbered after the above.
     std::vector<AutomaticLoops> wider_loops = wider_automatic_loops();
     /// The nth automatic loops, from 0.
     const AutomaticLoops &automatic_way(size_t n) const {

@@ -18,7 +18,7 @@ const NamedLoops *find(const LoopTable &table, const Group &g, const std::string
 
 const LoopTable &table_of(const Machine &m) { return m.gpu() ? gpu::loop_table() : cpu::loop_table(); }
 
-/// Whether all sums are along rows, or over them, each in any order.
+/// Whether every sum is one number for each row (or column), over one reduction variable whose order is free.
 bool sums_are_of_rows(const Group &g) {
     return std::ranges::all_of(g.funcs(), [&](const Func &f) {
         if (!f.has_update_definition() || (g.in_place && f.name() == g.out.name())) return true;

@@ -22,12 +22,12 @@ struct LoopTable {
     std::vector<Line> layers;
     std::vector<Line> sums;  ///< gradients of parameters that are sums over rows, not products
     NamedLoops ghost_norm, squared_norm;
-    NamedLoops pointwise;  ///< without an anchor
-    // Of a layer without a line that is pointwise or needs whole rows.
-    NamedLoops rowwise;        ///< sums are of rows alone
-    NamedLoops gains_of_rows;  ///< gradients of its gains and biases: sums over rows, of what takes sums of rows
+    NamedLoops pointwise;  ///< kernels without an anchor
+    // For a layer without a line that is pointwise or needs whole rows.
+    NamedLoops rowwise;        ///< its only sums are along rows
+    NamedLoops gains_of_rows;  ///< gradients of its gains and biases: sums over rows, whose terms read sums along rows
     NamedLoops contraction;    ///< sums of products of any other layer
-    NamedLoops sum_of_rows;    ///< and sums over rows alone, as the gradient of a bias of one
+    NamedLoops sum_of_rows;    ///< sums over rows of any other layer, as the gradient of a bias
     NamedLoops plain;          ///< any kernel at all
     bool automatic;            ///< autoschedulers come before `plain`, where a layer has no line
 };
@@ -46,13 +46,13 @@ bool may_be_automatic(const Group &g, const Step &step);
 /// update), or by its nature; none: the step's automatic ones serve.
 std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nature nature, const Step &step);
 
-/// The name that loops are found by: the type's, and Linear's of what was found to compute the same.
+/// The name that loops are found by: the layer's type, or "Linear" if the layer was found to compute the same.
 std::string loops_kind(const Layer &l);
 
 /// Whether loops are written for layers of this type.
 bool has_loops(const std::string &kind, const Machine &m);
 
-/// What every schedule of the CPU starts with: numbers that the whole kernel shares are computed once.
+/// Every schedule starts with this. On the CPU, numbers that the whole kernel shares are computed once.
 void share_numbers(Group &g, const Machine &m);
 
 }  // namespace cryolite

@@ -1,6 +1,6 @@
 #pragma once
-// The numbers of a loop schedule that a line may set: `loops(h.*.mlp.c_fc, forward): rows=4`. A loop schedule asks for
-// each where it uses it, with the value that it takes by itself and those that are legal there.
+// Tunables, the numbers of a loop schedule that a line may set: `loops(h.*.mlp.c_fc, forward): rows=4`. A loop schedule
+// asks for a tunable where it uses it, and gives the usual value and the legal values.
 
 #include <map>
 #include <string>
@@ -13,8 +13,8 @@ enum class Sums { same_order, other_order };
 
 struct Tunable {
     std::string name;
-    int value = 0;  ///< that is used
-    int usual = 0;  ///< that is used where nothing is given
+    int value = 0;  ///< the value in use
+    int usual = 0;  ///< the value where no line sets one
     std::vector<int> legal;
     Sums sums = Sums::same_order;
 
@@ -30,7 +30,7 @@ public:
     std::map<std::string, Given> given;
     std::vector<Tunable> declared;  ///< in the order in which the loop schedule asked
 
-    /// The value to use: what was given, else `usual`. Errors: what was given is not legal; its place, and what is.
+    /// The value to use: the given one, else `usual`. Errors: the given value is not legal.
     int operator()(const std::string &name, int usual, std::vector<int> legal, Sums sums = Sums::same_order);
 };
 

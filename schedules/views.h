@@ -1,5 +1,5 @@
 #pragma once
-// Funcs that only show another one, its indices in another order.
+// Views: Funcs that are another Func at other indices, and compute nothing.
 
 #include <Halide.h>
 
@@ -7,20 +7,20 @@
 
 namespace cryolite {
 
-/// The call that is all of `f`; null where `f` computes.
+/// The call that is the whole definition of `f`; null where `f` is no view.
 inline const Halide::Internal::Call *view_of(const Halide::Func &f) {
     if (f.has_update_definition() || f.outputs() != 1) return nullptr;
     const auto *call = f.value().as<Halide::Internal::Call>();
     return call && call->call_type == Halide::Internal::Call::Halide ? call : nullptr;
 }
 
-/// The Func that does the work.
+/// The Func behind all views: the first that is no view.
 inline Halide::Func behind_views(Halide::Func f) {
     while (const auto *call = view_of(f)) f = Halide::Func(Halide::Internal::Function(call->func));
     return f;
 }
 
-/// A name without what Halide adds to make it the only one.
+/// A name without the suffix that Halide adds to make it unique.
 inline std::string base_name(const std::string &name) { return name.substr(0, name.find('$')); }
 
 }  // namespace cryolite

@@ -1,5 +1,5 @@
-// One rank of NCCL on the first GPU, for tools/gpu_check: every transfer that a step has, on an array of its own. A single
-// worker's sum is what it has. Exit status: 0 and a line on stdout, or 1 and what is wrong on stderr.
+// Runs every kind of transfer of a step with one rank of NCCL on the first GPU, for tools/gpu_check. With a single
+// worker none may change its array. Exit status: 0 and a line on stdout, or 1 and what is wrong on stderr.
 
 #include <array>
 #include <cstdio>
@@ -11,7 +11,7 @@
 #include "runtime/io/error.h"
 #include "runtime/system/streams.h"
 
-// What a bundle brings of Halide's runtime; no kernel runs here.
+// Stands for what a bundle brings of Halide's runtime; no kernel runs here.
 extern "C" const halide_device_interface_t *halide_cuda_device_interface() {
     static const halide_device_interface_t interface {};
     return &interface;
@@ -21,7 +21,7 @@ namespace {
 
 using namespace cryolite;
 
-/// A transfer as a call of a step: between kernels, in the other stream.
+/// A transfer as a call of a step: it is put into the side stream between kernels.
 struct Call {
     SideStream &side;
     DeviceCollective &end;
@@ -35,7 +35,7 @@ struct Call {
     }
 };
 
-/// Put into the streams, then captured as a graph, and that launched again.
+/// Runs a transfer three times: put into the streams, captured as a graph, and launched again as that graph.
 void check_transfer(Device &device, SideStream &side, DeviceCollective &end, TransferKind kind) {
     std::array<float, 4096> values, got{};
     for (size_t i = 0; i < values.size(); i++) values[i] = float(i) / 3;
@@ -49,7 +49,7 @@ void check_transfer(Device &device, SideStream &side, DeviceCollective &end, Tra
         if (device.run(calls, replay.get()).call >= 0) fail("a {}: {}", name_of(kind), device.last_error());
     device.download(got.data(), memory, 0, sizeof got);
     device.finish();
-    replay.reset();  // before the group of workers ends, which waits for it
+    replay.reset();  // before the communicator is destroyed, which waits for that
     device.release(memory);
     if (got != values) fail("a {} of one worker has changed its array", name_of(kind));
 }

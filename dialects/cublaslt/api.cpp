@@ -15,8 +15,8 @@ namespace cryolite::of_cublaslt {
 
 namespace {
 
-constexpr size_t least_version = 11500;  // that of CUDA 11.4, the first whose driver is enough
-constexpr int newest = 13, oldest = 11;  // of CUDA's versions, which the libraries' names end with
+constexpr size_t least_version = 11500;  // ships with CUDA 11.4, the oldest whose driver the runtime accepts
+constexpr int newest = 13, oldest = 11;  // CUDA's major versions, with which the libraries' names end
 constexpr const char *help = "or use --dialect halide";
 
 std::string given() {
@@ -24,13 +24,13 @@ std::string given() {
     return path ? path : "";
 }
 
-/// Of a driver's CUDA, 0 where that is not known.
+/// The major version of a driver's CUDA: 12040 is 12.4. 0: the driver is not known.
 int major_of(int driver) { return driver / 1000; }
 
-/// Of a library, whose numbers changed: 11500 is 11.5, 120400 is 12.4.
+/// The major version of a library. The encoding of its versions changed: 11500 is 11.5, 120400 is 12.4.
 int major_of(size_t version) { return int(version / (version < 100000 ? 1000 : 10000)); }
 
-/// A library of a newer CUDA than the driver's can be loaded, and then does nothing.
+/// A library of a newer CUDA than the driver's loads but cannot compute. So the search starts at the driver's version.
 void *open_library(std::string &name, int driver) {
     if (name = given(); !name.empty()) {
         if (void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
@@ -90,7 +90,7 @@ Api load(int driver) {
 
 const Api &Api::get(int driver) {
     static std::mutex lock;
-    // By what is named, and for which driver; libraries stay until the process ends.
+    // The key is what CRYOLITE_CUBLASLT names, and the driver. Libraries stay loaded until the process ends.
     static auto &loaded = *new std::map<std::pair<std::string, int>, Api>;
     const std::lock_guard hold(lock);
     const std::pair key(given(), driver);

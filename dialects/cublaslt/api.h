@@ -1,6 +1,6 @@
 #pragma once
-// The functions of cuBLASLt that are called, looked up when it is first asked for: no header of it is needed to build.
-// tests/runtime/test_cublaslt.cpp holds the numbers against cublasLt.h where that is found.
+// The functions of cuBLASLt that this dialect calls. They are looked up at run time, so that the build needs no header
+// of the library. tests/runtime/test_cublaslt.cpp compares the numbers with cublasLt.h where that is found.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace cryolite::of_cublaslt {
 struct Api {
     using Status = int;
     using Object = void *;  ///< cublasLtHandle_t, MatmulDesc_t, MatrixLayout_t, MatmulPreference_t, CUstream
-    struct Algorithm {      ///< cublasLtMatmulAlgo_t: the library's own, which may be stored
+    struct Algorithm {      ///< cublasLtMatmulAlgo_t: opaque data, which may be stored
         uint64_t data[8];
     };
     struct Candidate {  ///< cublasLtMatmulHeuristicResult_t
@@ -43,7 +43,7 @@ struct Api {
                        Object b_matrix, const void *beta, const void *c, Object c_matrix, void *d, Object d_matrix,
                        const Algorithm *algorithm, void *workspace, size_t workspace_bytes, Object stream);
 
-    // Numbers of its header.
+    // Values of the enums in cublasLt.h.
     enum Type { float32 = 0, float16 = 2, bfloat16 = 14 };
     enum Compute { in_float32 = 68, in_tfloat32 = 77 };
     enum OfProduct {
@@ -61,7 +61,7 @@ struct Api {
     enum Epilogue : uint32_t {
         plain = 1,
         relu = 2,
-        with_bias = 4,  // added to relu and gelu
+        with_bias = 4,  // alone, or added to relu or gelu
         gelu = 32,
         keeps_argument = 128,  // added to gelu
         d_gelu = 192,
@@ -69,8 +69,9 @@ struct Api {
     };
     static constexpr int32_t transpose = 1;
 
-    /// The library, and what CRYOLITE_CUBLASLT names instead of it. Throws where there is none, one older than 11.5, or
-    /// one of a newer CUDA than the driver (0: it is not known), with what helps.
+    /// The functions of the library that CRYOLITE_CUBLASLT names, or else of the newest that suits the driver. `driver`
+    /// is the driver's CUDA version (12040: 12.4; 0: not known). Throws, with a remedy, where there is no library,
+    /// where it is older than 11.5, and where its CUDA is newer than the driver's.
     static const Api &get(int driver = 0);
     void check(Status status, const std::string &what) const;
 };

@@ -6,26 +6,27 @@
 
 namespace cryolite::of_cublaslt {
 
-/// What a product and the epilogue of one call are, as arguments; -1: none.
+/// The epilogue of a product as one call of cuBLASLt computes it. The numbers are indices of arguments; -1: none.
 struct Epilogue {
     int bias = -1, add = -1;
-    int argument = -1;     ///< of GELU: where it is stored, of its slope: where it is read
+    int argument = -1;     ///< GELU's argument: gelu_tanh stores it, d_gelu_tanh reads it
     std::string function;  ///< relu, gelu_tanh, d_gelu_tanh; empty: none
     int result = -1;
 };
 
-/// Reads the epilogue of a product; returns why there is none like it, or nothing.
+/// Translates the epilogue of a product into `e`. Returns why cuBLASLt cannot compute it; empty: it can.
 inline std::string read_epilogue(const Product &p, Epilogue &e) {
-    int stored = p.stores;  // the value so far
+    int stored = p.stores;  // the argument that gets the value so far; -1: none
     for (const Product::Then &t : p.then) {
         const bool gelu = t.op == "gelu_tanh", function = gelu || t.op == "relu" || t.op == "d_gelu_tanh";
-        if (!e.function.empty()) return "cublaslt has nothing after '" + e.function + "', and '" + t.op + "' follows";
+        if (!e.function.empty())
+            return "cublaslt can compute nothing after '" + e.function + "', and '" + t.op + "' follows";
         if (t.op == "bias")
             e.bias = t.reads;
         else if (t.op == "add" && e.add < 0)
             e.add = t.reads;
         else if (t.op == "add")
-            return "cublaslt adds one array, and it has several";
+            return "cublaslt adds one array to a product, and this one adds several";
         else if (function)
             e.function = t.op;
         else
@@ -40,7 +41,8 @@ inline std::string read_epilogue(const Product &p, Epilogue &e) {
     return "";
 }
 
-/// All forms, row-major and in panels, with what cuBLASLt's documents say that it fuses.
+/// Why cuBLASLt cannot compute a product; empty: it can. It takes all forms, with weights row-major or in panels, and
+/// the epilogues that its documentation lists.
 inline std::string why_not(const Product &p) {
     if (p.window) return "cublaslt has no convolutions";
     const bool half = p.type == "float16" || p.type == "bfloat16";
@@ -64,8 +66,8 @@ inline std::string why_not(const Product &p) {
 
 constexpr int64_t workspace_alignment = 256;  ///< as cuBLASLt asks for
 
-/// Bytes for partial sums of a reduction that is cut into parts, of up to 16, and the counters of those, wherever they
-/// begin.
+/// Bytes of scratch memory: for the partial sums of a reduction that is cut into up to 16 parts, for their counters,
+/// and for rounding the address up to the alignment.
 inline int64_t workspace(const Product &p) {
     constexpr int64_t most = int64_t(32) << 20, counters = 64 << 10;
     const int64_t result = p.form == Product::forward   ? int64_t(p.rows) * p.out

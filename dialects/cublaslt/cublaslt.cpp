@@ -1,5 +1,5 @@
-// Products by NVIDIA's cuBLASLt, whose matrices have contiguous columns: an array [in, rows], innermost first, is its
-// matrix of `in` rows. Panels of a weight are a batch, the ragged last one is a call of its own.
+// Products by NVIDIA's cuBLASLt. Its matrices have contiguous columns: an array [in, rows], innermost extent first, is
+// a matrix of `in` rows to it. The panels of a weight are a batch, but a narrower last panel is a call of its own.
 
 #include "dialects/cublaslt/can.h"
 
@@ -23,8 +23,8 @@ Matrix moved(Matrix m, int64_t elements) {
     return m;
 }
 
-/// The arena's places are not as far apart as the library asks for. The bytes do not depend on the place, as
-/// algorithms are remembered by them.
+/// Aligns the workspace, since the arena aligns its places to less than the library asks for. The usable bytes do not
+/// depend on the address, because they are part of the key of a remembered algorithm.
 ProductPlace aligned(ProductPlace place) {
     constexpr size_t alignment = workspace_alignment;
     size_t left = place.workspace_bytes;
@@ -70,7 +70,7 @@ private:
         c.compute = p.type == "tfloat32" ? Api::in_tfloat32 : Api::in_float32;
         return c;
     }
-    /// What the epilogue says of a call whose results begin at this column and row of D.
+    /// Adds the epilogue to a call whose results begin at element `first` of the product's arrays.
     void finish(MatmulCall &c, int64_t first) const {
         const Api::Type type = type_of(p.result);
         auto from = [&](int number) { return moved({argument(number), type}, first).at; };
@@ -85,7 +85,7 @@ private:
         c.bias = from(epilogue.bias);
     }
 
-    /// y = W x, dW = dy x': by the columns of `out` that lie in one panel; of all whole panels in one call.
+    /// y = W x and dW = dy x'. All whole panels of `out` are one call, a narrower last panel is another.
     void by_columns() {
         const bool forward = p.form == Product::forward;
         const Matrix x = factor(p.x, p.in, p.rows), dy = factor(p.dy, p.out, p.rows);
@@ -112,7 +112,7 @@ private:
         if (ragged) add(int64_t(whole) * p.panel, ragged, p.panel, 1);
     }
 
-    /// The same of W', which is stored: y = (W')' x, dx = W' dy, dW' = x dy'.
+    /// All forms where W' is stored (inputs innermost): y = (W')' x, dx = W' dy, dW' = x dy'.
     void of_table() {
         const Matrix x = factor(p.x, p.in, p.rows), dy = factor(p.dy, p.out, p.rows);
         Matrix W = factor(p.weight, p.in, p.out);
@@ -131,7 +131,8 @@ private:
         calls.emplace_back(c, place);
     }
 
-    /// dx = W' dy: a sum over panels, the first with what is added, the last with the slope.
+    /// dx = W' dy, with one call for each panel. The first adds the epilogue's array, the later ones add to dx, and the
+    /// last multiplies by the slope.
     void d_input() {
         const int width = p.panel ? p.panel : p.out;
         const Matrix dx = result(epilogue.result, p.in, p.rows);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char *library = "cublaslt";
 
-/// What the library keeps of a GPU; it is made in the context of the stream.
+/// The library's handle for a GPU, made at first use. It needs the stream's context, which `stream()` makes current.
 Api::Object handle_of(const Api &api, GpuStream &gpu) {
     gpu.stream();
     std::shared_ptr<void> &kept = gpu.kept(library);
@@ -31,7 +31,7 @@ template <typename Value> void set(const Api &api, Api::Status (*function)(Api::
     api.check(function(object, attribute, &value, sizeof value), fmt::format("setting attribute {}", attribute));
 }
 
-/// The largest power of two, up to the library's own, that divides an address.
+/// The largest power of two up to 256, the library's own alignment, that divides an address.
 uint32_t alignment(const void *at) {
     const auto address = reinterpret_cast<uintptr_t>(at);
     return uint32_t(std::min<uintptr_t>(256, address & -address));
@@ -43,7 +43,7 @@ std::string text_of(const Api::Algorithm &a) {
     return text;
 }
 
-/// False: the text, which may come from a file, is none.
+/// The inverse of `text_of`. False where the text, which may come from a file, is no algorithm.
 bool read(const std::string &text, Api::Algorithm &a) {
     if (text.size() != 16 * std::size(a.data) || text.find_first_not_of("0123456789abcdef") != std::string::npos)
         return false;
@@ -89,7 +89,7 @@ void Matmul::describe_product() {
     if (call_.batch > 1) attribute(Api::argument_apart, int64_t(call_.d.apart));
 }
 
-/// Equal for calls that one algorithm serves alike.
+/// The key of a remembered algorithm. It is equal for calls that the same algorithm suits.
 std::string Matmul::words() const {
     std::string text = fmt::format("version {} compute {} batch {} epilogue {} adds {} workspace {}", api_.version(),
                                    int(call_.compute), call_.batch, call_.epilogue, call_.adds, place_.workspace_bytes);
@@ -130,10 +130,11 @@ bool Matmul::works(const Api::Algorithm &algorithm) const {
            answer.workspace <= place_.workspace_bytes;
 }
 
-/// What is remembered, or the fastest of those that the library proposes, by the best of several runs each, in turn.
+/// Takes the remembered algorithm. Where there is none, times the algorithms that the library proposes, several times
+/// each and in turn, and takes the one with the best time.
 void Matmul::choose() {
     const std::string operation = words();
-    // Once now, for the driver to load its kernel: while workers wait for each other it may not.
+    // One run now has the driver load the algorithm's kernel, which must not happen while workers wait for each other.
     if (read(place_.gpu->find(library, operation), algorithm_) && works(algorithm_) && start(algorithm_) == 0) return;
     const std::vector<Api::Candidate> list = candidates();
     constexpr double never = std::numeric_limits<double>::infinity();

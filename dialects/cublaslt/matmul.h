@@ -10,31 +10,32 @@
 
 namespace cryolite::of_cublaslt {
 
-/// `rows` elements side by side, `columns` of them so far apart; of a batch, matrices so far apart.
+/// Columns of `rows` contiguous elements begin every `stride` elements, the matrices of a batch every `apart` elements.
 struct Matrix {
     void *at = nullptr;
     Api::Type type = Api::float32;
     int64_t rows = 0, columns = 0, stride = 0;
-    bool transposed = false;  ///< as a factor
+    bool transposed = false;  ///< the factor is the transpose of what is stored
     int64_t apart = 0;
 };
 
 struct MatmulCall {
-    Matrix a, b, c, d;  ///< c: as d where nothing is added
-    bool adds = false;  ///< beta is 1, and not 0
+    Matrix a, b, c, d;  ///< c is d unless another array is added
+    bool adds = false;  ///< beta is 1; otherwise 0
     Api::Compute compute = Api::in_float32;
     int batch = 1;
     uint32_t epilogue = Api::plain;
-    void *bias = nullptr;  ///< that is added, or whose gradient is stored
+    void *bias = nullptr;  ///< the bias to add, or where its gradient is stored
     int64_t bias_apart = 0;
-    void *argument = nullptr;  ///< of GELU; it lies as d does
+    void *argument = nullptr;  ///< GELU's argument, in the layout of d
 };
 
-/// With its descriptors and the algorithm that was the fastest when it was first met, on this GPU with this library.
+/// A call with its descriptors and its algorithm: the one that was fastest when such a call was first timed on this GPU
+/// with this version of the library.
 class Matmul {
 public:
     Matmul(const MatmulCall &call, const ProductPlace &place);
-    /// Puts it into the stream. 0, or an error's code.
+    /// Puts the call into the stream. Returns 0 or an error code.
     int run(void *context) const;
 
 private:

@@ -4,16 +4,17 @@
 
 namespace cryolite::of_onednn {
 
-/// All forms in fp32, on weights with outputs innermost and on panels, ragged ones too, with every epilogue: what a
-/// primitive does not fuse follows on rows that are still in the cache. Convolutions have row-major weights.
+/// Why oneDNN cannot compute a product; empty: it can. It takes all forms in fp32, with weights row-major (outputs
+/// innermost) or in panels, of which the last may be narrower, and every epilogue: a step that a primitive does not
+/// fuse runs afterwards on rows that are still in the cache. Convolutions have row-major weights.
 inline std::string why_not(const Product &p) {
-    // Its bf16 products take the pairs of a reduction side by side;
-    // weights are panels of halves that an update streams.
-    if (p.type != "float32") return "onednn has it in float32 only, and its factors are " + p.type;
-    if (p.result != "float32") return "onednn has it in float32 only, and its results are " + p.result;
+    // oneDNN's bf16 products need neighbours of the reduction interleaved in pairs. Cryolite's bf16 weights are stored
+    // otherwise, in panels that an update streams.
+    if (p.type != "float32") return "onednn computes this product in float32 only, and its factors are " + p.type;
+    if (p.result != "float32") return "onednn computes this product in float32 only, and its results are " + p.result;
     if (p.window && p.panel) return "onednn has no convolution whose weight is stored in panels";
     if (p.inputs_innermost) return "onednn has no weights that are stored with the product's inputs innermost";
-    return p.bias_gradient < 0 ? "" : "onednn makes no gradient of a bias beside it";
+    return p.bias_gradient < 0 ? "" : "onednn does not compute the gradient of a bias together with a product";
 }
 
 }  // namespace cryolite::of_onednn

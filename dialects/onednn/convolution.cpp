@@ -1,6 +1,6 @@
-// Convolutions by oneDNN. A task has some images; the weight is brought into the library's own format before, and its
-// gradient, a sum for each part of the images, out of it afterwards.
-// With the weight in the arrays' own format the library has one kernel, several times as slow (docs/dialects.md).
+// Convolutions by oneDNN. Each task takes some of the images. The weight is first copied into the library's own format.
+// Its gradient is computed in that format, as one sum for each task; the sums are added and the total is copied back.
+// With the weight in the arrays' format the library has only one kernel, several times slower (docs/dialects.md).
 
 #include <algorithm>
 
@@ -37,12 +37,12 @@ public:
 
 private:
     const Product::Window w;
-    const int each;       ///< images of a task: all have as many, whose best format is one
+    const int each;       ///< images of a task: equal for all tasks, so that they share one best format
     const size_t packed;  ///< elements of the weight in the library's format
     std::vector<Task> turn, tasks;
 
-    /// Long enough for the library's start, and enough of them for a balance of many threads. Sums over parts of the
-    /// images take memory each, and time to be added.
+    /// Tasks must be long enough to outweigh the cost of a library call, and enough to balance many threads. In
+    /// d_parameter each task has a sum of its own, which takes memory, and time to be added.
     int images_of_task() const {
         constexpr int64_t room = 8 << 20;  // elements
         const bool sums = p.form == Product::d_parameter;
@@ -106,7 +106,7 @@ private:
         float *room;
         size_t parts, elements;
     };
-    static constexpr size_t summed = 1 << 12;  ///< elements of a task
+    static constexpr size_t summed = 1 << 12;  ///< elements that one task adds
     static int sum_task(void *, int i, uint8_t *closure) {
         const Sum &s = *reinterpret_cast<Sum *>(closure);
         const size_t begin = size_t(i) * summed, end = std::min(s.elements, begin + summed);

@@ -1,9 +1,9 @@
-// Products by oneDNN. A call is parallel loops of tasks, blocks of rows or of weights; a task runs primitives of one
-// thread, one after the other, on what is in its core's cache.
+// Products by oneDNN. A call runs parallel loops over tasks, which are blocks of rows or of weights. A task runs
+// single-threaded primitives one after the other, on data that is in its core's cache.
 //
-// 2.6.3 on Zen 4, one core, fp32, of 118 GFLOP/s: panels as plain matrices of 48 columns, 113-116 (forward, dW); whole
-// rows with the weight as BA16a48b, 115-117, which takes no result with gaps between rows; dX by panels that are added,
-// 62-102, by a weight brought into rows first, 94-112.
+// Forward and dW take a panel as a plain matrix. Forward may also take the whole weight in a blocked format of the
+// library (BA16a48b for panels of 48), whose result must have no gaps between rows. dX copies the panels of a weight
+// into rows first, which is faster than adding the products of the panels.
 
 #include <HalideRuntime.h>
 
@@ -16,7 +16,7 @@ namespace cryolite::of_onednn {
 
 namespace {
 
-/// Columns of `out` whose weights are one plain matrix [in, count], rows `stride` apart.
+/// Columns of `out` whose weights are a plain matrix of `in` rows and `count` columns, rows `stride` elements apart.
 struct Columns {
     int begin, count;
     int64_t offset, stride;
@@ -56,7 +56,7 @@ public:
 private:
     std::vector<Task> tasks;
 
-    /// Of d_input on panels: outputs whose weights are brought into rows of W', [in, count], at a time.
+    /// For d_input on panels: outputs whose weights are copied together into a plain matrix of `in` rows of `count`.
     struct Chunk {
         int begin, count;
         std::vector<Task> tasks;
@@ -80,8 +80,8 @@ private:
         return list;
     }
 
-    /// Blocks of rows, of `work` multiply-adds each: with `groups` of columns enough for a balance of many threads,
-    /// each long enough for the library's start.
+    /// Cuts rows of `work` multiply-adds each into blocks, and makes a task of each. A task is long enough to outweigh
+    /// the cost of a library call. With `groups` of columns there are enough tasks to balance many threads.
     template <typename Make>
     static void by_rows(int rows, int64_t work, int groups, std::vector<Task> &list, const Make &make) {
         constexpr int64_t enough = 4 << 20;
@@ -91,7 +91,8 @@ private:
         for (int r = 0; r < rows; r += step) make(list.emplace_back(), r, std::min(step, rows - r));
     }
 
-    /// Whole rows where the weight has a format of the library's, or something follows; else blocks of columns, too.
+    /// Tasks are blocks of whole rows where the library reads the whole weight, if that is small, or where an epilogue
+    /// follows. Otherwise they are blocks of rows and columns.
     void forward() {
         float *bias = nullptr;
         bool more = false;
@@ -125,7 +126,7 @@ private:
         });
     }
 
-    /// W [in, out] as one array of a format that the library's fastest loops read; zero: there is none.
+    /// The whole W [in, out] in a format that the library's fastest loops read; a zero descriptor: there is none.
     Md whole_weight() const {
         using Tag = dnnl::memory::format_tag;
         if (!p.panel) return matrix(p.in, p.out, p.out);

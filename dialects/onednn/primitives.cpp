@@ -11,19 +11,20 @@ namespace cryolite::of_onednn {
 using dnnl::algorithm;
 using dnnl::matmul;
 
-// What is made once stays until the process ends: the library's own static data may be gone before ours would be.
+// Objects that are made once are never destroyed: at exit the library's own static data may be destroyed before ours.
 dnnl::engine &engine() {
     static auto *cpu = new dnnl::engine(dnnl::engine::kind::cpu, 0);
     return *cpu;
 }
 
-/// Of the CPU it holds no state: threads share it.
+/// A stream of the CPU holds no state, so threads share it.
 dnnl::stream &stream() {
     static auto *one = new dnnl::stream(engine());
     return *one;
 }
 
-// In a region of several threads the library keeps to its own; in one of a single thread it would open a region.
+// Inside a parallel region of several threads the library uses the calling thread alone. Inside a region of one thread
+// it would open a region of its own.
 OneThread::OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
 OneThread::~OneThread() { omp_set_num_threads(before_); }
 
@@ -51,8 +52,8 @@ void describe(std::vector<int64_t> &key, const Md &md) {
     key.insert(key.end(), bytes, bytes + sizeof md.data / sizeof *bytes);
 }
 
-/// Its description and the primitive, by what it is made of; beyond the library's own cache, which finds them more
-/// slowly than a large product's thousand tasks are started.
+/// A primitive with its description. `made` finds it by a key of everything that it is made of. The library's own cache
+/// takes too long to find a primitive for each of the thousand tasks of a large product.
 template <typename Pd> struct Made {
     Pd description;
     dnnl::primitive primitive;
@@ -106,7 +107,7 @@ const Made<Forward::primitive_desc> &made_forward(const Convolution &c) {
         return Forward::primitive_desc(described(c), attributes(false), engine());
     });
 }
-/// Of x or of the weight.
+/// The gradient of x (BackwardData) or of the weight (BackwardWeights).
 template <typename Backward> const Made<typename Backward::primitive_desc> &made_backward(const Convolution &c) {
     using Pd = typename Backward::primitive_desc;
     return made<Pd>(key_of(c), [&] {

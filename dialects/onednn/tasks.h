@@ -1,5 +1,5 @@
 #pragma once
-// Parallel loops of tasks, each of which runs primitives of one thread one after the other.
+// Parallel loops over tasks. A task runs single-threaded primitives one after the other.
 
 #include <HalideRuntime.h>
 
@@ -12,7 +12,7 @@ using Task = std::vector<Action>;
 
 inline int ceil_div(int64_t a, int64_t b) { return int((a + b - 1) / b); }
 
-/// A product or a convolution with its arguments, and what both make of them.
+/// What products and convolutions share: the arguments, the parallel loop and the epilogue.
 class ReadyTasks : public Ready {
 protected:
     ReadyTasks(const Product &p, const std::vector<void *> &arguments) : p(p) {
@@ -27,7 +27,8 @@ protected:
         return halide_do_par_for(context, run_task, 0, int(list.size()), reinterpret_cast<uint8_t *>(list.data()));
     }
 
-    /// What follows the product on rows that this task has made: dense, in place or to the next array.
+    /// Adds the epilogue to a task, for the `count` dense rows from row `r` that the task computes. Each step works in
+    /// place or writes to the array that stores its value.
     void then(Task &t, int64_t r, int64_t count, int width) const {
         const Md rows = matrix(count, width, width);
         const int64_t begin = r * width;
@@ -36,7 +37,7 @@ protected:
             const Product::Then &step = p.then[i];
             float *next = argument(p.place(int(i))) + begin,
                   *reads = step.reads >= 0 ? argument(step.reads) + begin : nullptr;
-            if (step.op == "bias") continue;  // with the product
+            if (step.op == "bias") continue;  // the product has added it
             const bool moves = step.op == "add" || step.op.starts_with("d_");
             if (moves && now != next) t.push_back(Action::copy(rows, now, rows, next));
             if (step.op == "add")
@@ -60,7 +61,7 @@ private:
     }
 };
 
-/// Of a product with a window.
+/// A convolution: a product with a window.
 std::unique_ptr<Ready> ready_convolution(const Product &p, const std::vector<void *> &arguments);
 
 }  // namespace cryolite::of_onednn

@@ -4,7 +4,7 @@
 
 namespace cryolite {
 
-/// A layer whose every output element depends on the input element at the same place.
+/// A layer whose every output element depends only on the input element at the same place.   x: any shape -> same.
 struct Pointwise : Layer {
     explicit Pointwise(std::string path) : Layer(std::move(path)) {}
     Nature nature() const override { return Nature::pointwise; }
@@ -48,7 +48,7 @@ struct Gelu : Pointwise {
 private:
     static constexpr double scale = 0.7978845608028654, cubic = 0.044715;
     static Expr number(const Expr &like, double v) { return cast(like.type(), Expr(v)); }
-    /// Halide's exp of more than 2^31 log 2 is 0, not infinite, which -2u would reach below -2753 as x^3 grows.
+    /// Halide's exp is 0, not infinite, for arguments above 2^31 log 2, which -2u exceeds for x below -2753.
     static Expr gate(const Expr &x) {
         const Expr minus_2u = number(x, -2 * scale) * x * (1 + number(x, cubic) * x * x);
         return 1 / (1 + exp(min(minus_2u, number(x, 1000))));
@@ -59,7 +59,7 @@ namespace in_double {
 inline HalidePureExtern_1(double, erf, double);  // Halide's own erf is of float32
 }
 
-/// y = x Phi(x), Phi the normal distribution function, through erf.
+/// y = x Phi(x), Phi(x) = (1 + erf(x / sqrt(2))) / 2 the normal distribution function.
 struct GeluExact : Pointwise {
     using Pointwise::Pointwise;
     Expr value(Expr x) const override { return x * phi(x); }
@@ -98,7 +98,8 @@ private:
     static Expr sigmoid(const Expr &x) { return 1 / (1 + exp(-x)); }
 };
 
-/// y = f(gate) up, elementwise, f an activation.   GLU Variants Improve Transformer, Shazeer, 2020.
+/// y = f(gate) up, elementwise, f an activation.   gate, up: one shape -> same.
+/// GLU Variants Improve Transformer, Shazeer, 2020.
 template <typename Activation> struct Gated : Layer2 {
     explicit Gated(std::string path) : Layer2(std::move(path)) {}
     Nature nature() const override { return Nature::pointwise; }
@@ -106,8 +107,8 @@ template <typename Activation> struct Gated : Layer2 {
     CastRow cast_row() const override { return CastRow::pointwise; }
     Shape shape(const std::vector<Shape> &x) const override {
         if (x.size() != 2 || x[0].extents() != x[1].extents())
-            fail("[{}] the gate has shape {}, but what it gates {}: they must be equal", path, x.at(0).str(),
-                 x.at(1).str());
+            fail("[{}] the gate has shape {}, but what it multiplies has shape {}: they must be equal", path,
+                 x.at(0).str(), x.at(1).str());
         return x[0];
     }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The same elements in another order or another shape: functions on tensors (dsl/tensor.h). Dimension 0 is the
+// The layers behind the functions on tensors (dsl/tensor.h) that move, repeat or add up elements. Dimension 0 is the
 // innermost.
 
 #include <algorithm>
@@ -8,18 +8,18 @@
 
 namespace cryolite {
 
-/// Layers that see every dimension of their tensors, which are known when they are made.
+/// A layer that sees every dimension of its tensors. Their shape is known when the layer is made.
 struct Arrange : Layer {
     Arrange(std::string path, const Shape &x) : Layer(std::move(path)), of(x) {}
     int rank() const override { return of.rank(); }
     double flops(const Shape &) const override { return 0; }
 
 protected:
-    const Shape of;  ///< the first input
+    const Shape of;  ///< shape of the first input
 
-    /// Where the algorithm is for one shape.
+    /// Errors: the input has another shape than the layer was made for.
     void check_made_for(const Shape &expected, const Shape &x) const {
-        if (x != expected) fail("[{}] was made for {}, not for {}", path, expected.str(), x.str());
+        if (x != expected) fail("[{}] was made for an input of shape {}, not {}", path, expected.str(), x.str());
     }
     void check_dim(int dim) const {
         if (dim < 0 || dim >= of.rank())
@@ -34,8 +34,8 @@ protected:
     static std::vector<Expr> exprs(const std::vector<Var> &v) { return {v.begin(), v.end()}; }
 };
 
-/// Several tensors one after the other along a dimension: z(.., i, ..) = x_k(.., i - begin_k, ..). Other extents are
-/// equal.
+/// Several tensors one after the other along a dimension: z(.., i, ..) = x_k(.., i - begin_k, ..), where x_k begins at
+/// begin_k. All other extents are equal.
 struct Concat : Arrange {
     const int dim;
 
@@ -161,11 +161,12 @@ private:
     const Shape z;
     void check_size(const Shape &x) const {
         if (x.size() != z.size())
-            fail("[reshape] of {} to {}: {} elements and {}", x.str(), z.str(), x.size(), z.size());
+            fail("[reshape] of {} to {}: the number of elements would change from {} to {}", x.str(), z.str(), x.size(),
+                 z.size());
     }
 };
 
-/// The sum over a dimension, times `scale`, which then is gone: z(..) = scale sum over i of x(.., i, ..).
+/// The sum over a dimension, which z lacks, times `scale`: z(..) = scale * sum over i of x(.., i, ..).
 struct Reduce : Arrange {
     Reduce(const std::string &path, const Shape &x, int dim, double scale = 1)
         : Arrange(path, x), dim(dim), scale(scale) {
@@ -205,7 +206,7 @@ private:
     const double scale;
 };
 
-/// What has an extent of 1, or lacks outer dimensions, is repeated there: z(.., i, ..) = x(.., 0, ..).
+/// Repeats x where its extent is 1, or where it lacks outer dimensions: z(.., i, ..) = x(.., 0, ..).
 struct Broadcast : Arrange {
     Broadcast(const Shape &x, Shape to) : Arrange("broadcast", x), z(std::move(to)) {
         bool fits = of.rank() <= z.rank();
@@ -247,7 +248,7 @@ private:
     bool repeats(int k) const { return z[k] != (k < of.rank() ? of[k] : 1); }
 };
 
-/// The value itself, of which no gradient is taken.
+/// y = x, through which no gradient flows.
 struct StopGradient : Copy {
     StopGradient() : Copy("stop_gradient") {}
     std::optional<std::string> attributes() const override { return ""; }

@@ -7,8 +7,8 @@
 
 namespace cryolite {
 
-/// Every head of queries, and of keys, is normalised over its channels before it is turned by its position: RMSNorm,
-/// with gains for q and for k, as in Qwen 3.   Scaling Vision Transformers to 22 Billion Parameters, 2023.
+/// RMSNorm over the channels of every head of queries and of keys, before rotary positions. All heads of q have one set
+/// of gains, all heads of k another, as in Qwen 3.   Scaling Vision Transformers to 22 Billion Parameters, 2023.
 struct HeadNorm {
     int size;  ///< channels of a head
     double eps = 1e-6;
@@ -19,32 +19,35 @@ struct AttentionOptions {
     int kv_heads = 0;  ///< heads of keys and values, each shared by heads / kv_heads of queries; 0: as many as heads
     bool causal = true;
     int window = 0;          ///< positions see those less than `window` away; 0: all
-    bool documents = false;  ///< the next input, [context, batch], of Documents: positions see those of their document
-    bool mask = false;       ///< the next input, [context, batch], of PaddingMask: nobody sees positions where it is 0
+    bool documents = false;  ///< one more input, [context, batch], of Documents: positions see only their document
+    bool mask = false;       ///< one more input, [context, batch], of PaddingMask: positions where it is 0 are hidden
     std::optional<Rotary> rotary = {};
     std::optional<HeadNorm> head_norm = {};
 
-    /// Channels of its input, of queries, keys and values together, where queries have `width`.
+    /// Channels of the input: those of queries, keys and values together, where queries have `width`.
     int channels(int width) const { return width + 2 * (kv_heads ? kv_heads : heads) * (width / heads); }
 };
 
 /// Self-attention: y = softmax(q k^T / sqrt(D) + mask) v for every head of D channels.
-/// qkv: [(heads + 2 kv_heads) D, context, batch], channels q, k, v, each by head -> [heads D, context, batch].
+/// qkv: [(heads + 2 kv_heads) D, context, batch], channels of q, of k, of v, head by head -> [heads D, context, batch].
 /// A query that sees no key has the output 0.
 /// Attention Is All You Need, Vaswani et al., 2017; grouped heads: GQA, Ainslie et al., 2023.
 struct Attention : Layer {
     const AttentionOptions options;
     const int heads, kv_heads;
-    std::optional<RMSNorm> q_norm, k_norm;  ///< of head_norm: layers of their own, over heads
+    std::optional<RMSNorm> q_norm, k_norm;  ///< by head_norm: layers of their own, applied to each head
 
     Attention(std::string path, AttentionOptions o)
         : Layer(std::move(path)), options(o), heads(o.heads), kv_heads(o.kv_heads ? o.kv_heads : o.heads) {
         if (heads < 1) fail("[{}] has {} heads, expected at least 1", this->path, heads);
         if (kv_heads < 1 || heads % kv_heads)
-            fail("[{}] {} heads cannot share {} of keys and values: expected a divisor", this->path, heads, kv_heads);
+            fail("[{}] {} heads cannot share {} heads of keys and values: expected a divisor of the first number",
+                 this->path, heads, kv_heads);
         if (o.window < 0) fail("[{}] has a window of {}, expected 0 (all) or more", this->path, o.window);
         if (o.rotary && !(o.rotary->base > 0 && o.rotary->factor > 0 && o.rotary->high > o.rotary->low))
-            fail("[{}] rotary positions need base > 0, factor > 0 and high > low", this->path);
+            fail("[{}] has rotary positions of base {}, factor {}, high {} and low {}, expected base > 0, factor > 0 and "
+                 "high > low",
+                 this->path, o.rotary->base, o.rotary->factor, o.rotary->high, o.rotary->low);
         if (o.head_norm)
             for (auto [norm, name] : {std::pair{&q_norm, ".q_norm"}, {&k_norm, ".k_norm"}})
                 norm->emplace(this->path + name, o.head_norm->size, RMSNormOptions{.eps = o.head_norm->eps});
@@ -69,7 +72,8 @@ struct Attention : Layer {
                      : fmt::format("{} channels are not divisible by {} heads of queries and 2 x {} of keys and values",
                                    x[0][0], heads, kv_heads));
         if (const int size = head_size(x[0][0]); options.rotary && size % 2)
-            fail("[{}] rotary positions turn pairs of channels, but a head has {}", path, size);
+            fail("[{}] rotary positions turn pairs of channels, but a head has {}: expected an even number", path,
+                 size);
         for (size_t k = 1; k < x.size(); k++)
             if (x[k].rank() < 1 || x[k][0] != x[0][1] || x[k].size() * x[0][0] != x[0].size())
                 fail("[{}] {} has shape {}, expected one number for each position of {}", path,
@@ -78,7 +82,7 @@ struct Attention : Layer {
     }
     Shape shape(const Shape &qkv) const override { return shape(std::vector<Shape>{qkv}); }
     CastRow cast_row() const override { return CastRow::attention; }
-    /// Two products, of which the part that is seen is counted.
+    /// Those of the two products, without the scores that are masked.
     double flops(const Shape &x) const override {
         const double rows = double(x.size()) / x[0], n = x[1];
         const double causal = options.window ? std::min<double>(n, 2 * options.window) : n;
@@ -96,7 +100,7 @@ struct Attention : Layer {
     }
 
 private:
-    /// With the heads of q and k normalised, where they are.
+    /// qkv, with the heads of q and k normalised if there is a head_norm.
     Tensor normed(const Tensor &qkv) {
         if (!options.head_norm) return qkv;
         const int size = options.head_norm->size, first = heads * size, values = first + kv_heads * size;
@@ -121,7 +125,7 @@ private:
     }
 };
 
-/// Every position sees itself and those before it.
+/// Attention in which every position sees itself and those before it.
 struct CausalAttention : Attention {
     CausalAttention(std::string path, int heads) : Attention(std::move(path), {.heads = heads}) {}
 };

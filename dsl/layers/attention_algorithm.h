@@ -5,8 +5,9 @@
 // window hides from all of its queries is never computed. Within a block, queries come innermost, so that the softmax
 // needs no sum across the lanes of a vector.
 //
-// Of 16 bits, the factors of all products are rounded where they are made: queries and keys, exp(...) before it is
-// divided by its sum, probabilities and the adjoints of scores. Sums, scores and the softmax are fp32.
+// In a format of 16 bits, the factors of all products are rounded where they are computed: queries, keys, values, the
+// output's adjoint, exp(...) before the division by its sum, probabilities, and the adjoints of scores. Sums, scores
+// and the softmax are fp32.
 
 #include <Halide.h>
 
@@ -30,7 +31,7 @@ struct AttentionShape {
 
 class AttentionAlgorithm {
 public:
-    static constexpr int block = 16;  ///< queries, or keys, of a block
+    static constexpr int block = 16;  ///< number of queries, or of keys, of a block
 
     /// qkv(c, t, s): channels q, k, v, each by head.
     AttentionAlgorithm(Halide::Func qkv, Halide::Type type, const AttentionShape &shape, const HalfFactors &halves = {})
@@ -73,7 +74,7 @@ public:
             multiplied(term(dy_terms, d, {l, inner(d), b, h, s}), term(v_terms, d, {inner(d), j, kv(h), s}));
         rowdot(l, b, h, s) += P(l, key(), b, h, s) * dP(l, key(), b, h, s);
 
-        // Both factors of what follows, for the blocks that meet.
+        // P and dS, factors of the products that follow, for the pairs of blocks that meet.
         only_met(r, r.y, r.z);
         Expr key_row = met(r.y, r.z) * block + r.x;
         Expr p = P(l, key_row, r.z, h, s);
@@ -117,43 +118,43 @@ private:
     HalfFactors halves;
     int size, context, width, group, blocks;  ///< group: heads of queries that share one of keys and values
     bool in_pairs;
-    Halide::RDom keys, key_terms;  ///< that a block of queries meets; as the terms of a product
+    Halide::RDom keys, key_terms;  ///< the keys that a block of queries meets; the same as terms of a product
     Halide::Func weight, share, q, k, v, cosine, sine;
-    // c, t, s: channel, position, sequence. h: head, e: channel in it. b, l: block of queries,
-    // query in it.
+    // c, t, s: channel, position, sequence. h: head, e: channel in the head. b: block of queries, l: query in it.
     Halide::Var c{"c"}, t{"t"}, s{"s"}, h{"h"}, e{"e"}, b{"b"}, l{"l"}, i{"i"}, j{"j"}, of{"of"};
 
     Halide::Expr scale() const { return cast(type, Halide::Expr(1.0 / std::sqrt(double(size)))); }
     Halide::Expr kv(Halide::Expr head) const { return group == 1 ? head : head / group; }
-    // Rows past the context are computed with, in the last block, and then dropped.
+    // In the last block, rows past the context are computed from the last row, and then dropped.
     Halide::Expr within(Halide::Expr row) const { return context % block ? min(row, context - 1) : row; }
     Halide::Expr row(Halide::Expr b, Halide::Expr l) const { return within(b * block + l); }
-    /// The blocks of keys that a block of queries meets, and the last one of queries that meets a block of keys.
+    /// Block `b` of queries meets the blocks of keys from first_keys(b) to last_keys(b). last_queries(b) is the last
+    /// block of queries that meets block `b` of keys.
     Halide::Expr first_keys(Halide::Expr b) const { return max(b * block - (shape.window - 1), 0) / block; }
     Halide::Expr last_queries(Halide::Expr b) const {
         return min((b * block + block - 1 + shape.window - 1) / block, blocks - 1);
     }
     Halide::Expr last_keys(Halide::Expr b) const { return shape.causal ? b : last_queries(b); }
-    /// A block of keys among those that `b` meets, said so that bounds are known.
+    /// Block `k` of keys, clamped to those that block `b` of queries meets, so that Halide knows its bounds.
     Halide::Expr met(Halide::Expr k, Halide::Expr b) const {
         if (shape.causal || shape.window) k = min(k, last_keys(b));
         return shape.window ? max(k, first_keys(b)) : k;
     }
     Halide::Expr key() const { return met(keys.y, b) * block + keys.x; }
-    /// The number of a pair of blocks that may meet.
+    /// The number of the pair of block `b` of queries and block `k` of keys.
     Halide::Expr pair(Halide::Expr b, Halide::Expr k) const {
         return shape.causal ? b * (b + 1) / 2 + k : b * blocks + k;
     }
 
-    /// Of the blocks of keys `k`, those that a block of queries meets.
+    /// Restricts `r` to the blocks of keys `k` that a block of queries meets.
     void only_met(Halide::RDom &r, const Halide::Expr &k, const Halide::Expr &queries) {
         if (shape.causal || shape.window) r.where(k <= last_keys(queries));
         if (shape.window) r.where(k >= first_keys(queries));
     }
 
-    // Products: a sum has its terms one by one, or in pairs of bf16, (of, pair).
+    // Products: the terms of a sum come one by one, or in pairs of bf16: term `of`, 0 or 1, of a pair.
 
-    /// `count` terms, then what is outside of them.
+    /// A reduction over `count` terms, with the loops `outside` of it.
     Halide::RDom terms(const std::string &name, int count, const std::vector<std::pair<int, int>> &outside = {}) const {
         Halide::Region r = in_pairs ? Halide::Region{{0, 2}, {0, count / 2}} : Halide::Region{{0, count}};
         for (auto [first, extent] : outside) r.emplace_back(first, extent);
@@ -162,11 +163,11 @@ private:
     Halide::Expr inner(const Halide::RDom &r) const { return r[in_pairs]; }
     Halide::Expr outer(const Halide::RDom &r, int k = 0) const { return r[in_pairs + 1 + k]; }
     int terms_of_block() const { return in_pairs ? block / 2 : block; }
-    /// Rounded as the format of factors has it.
+    /// `x` rounded to the format of factors, as a float32.
     Halide::Expr factor(const Halide::Expr &x) const {
         return halves.format == fp32 ? x : widened(rounded(x, storage_type(halves.format)));
     }
-    /// In pairs: the bf16 of a float that is one, whose lower half is zero.
+    /// In pairs: the bf16 of a float32 that was rounded to bf16, so that its lower half is zero.
     Halide::Expr half(const Halide::Expr &x) const {
         if (!in_pairs || x.type().is_bfloat()) return x;
         return Halide::reinterpret(Halide::BFloat(16), Halide::cast<uint16_t>(Halide::reinterpret<uint32_t>(x) >> 16));
@@ -178,7 +179,7 @@ private:
         g(args) = half(f(std::vector<Halide::Expr>(args.begin(), args.end())));
         return g;
     }
-    /// In pairs, (of, ...): the terms 2 k + `of` along an index k of `f`.
+    /// In pairs: g(of, .., k, ..) = f(.., 2 k + of, ..), where k is argument `along` of `f`.
     Halide::Func paired(const std::string &name, const Halide::Func &f, size_t along) const {
         if (!in_pairs) return f;
         Halide::Func g(name);
@@ -204,13 +205,13 @@ private:
         Halide::Expr angle = cast(type, t) * frequency(i);
         cosine(i, t) = cos(angle), sine(i, t) = sin(angle);
     }
-    /// f's pair of channels at `t`, turned by its angle; `sign` -1: back.
+    /// Channel `e` of f at position `t`, its pair of channels rotated by the angle of `t`; `sign` -1: rotated back.
     template <typename F> Halide::Expr turned(const F &f, Halide::Expr e, Halide::Expr t, int sign) const {
         const int half = size / 2;
         Halide::Expr other = f((e + half) % size), at = e % half;
         return f(e) * cosine(at, t) + select(e < half, cast(type, -sign), cast(type, sign)) * other * sine(at, t);
     }
-    /// (channel in the head, position, head, sequence) of a part of qkv.
+    /// f(channel of the head, position, head, sequence): part 0 (q), 1 (k) or 2 (v) of qkv.
     Halide::Func head_of(const char *name, int part, bool rotated) {
         const int first = part == 0 ? 0 : width + (part - 1) * shape.kv_heads * size;
         Halide::Func f(name);
@@ -220,7 +221,7 @@ private:
         return halved(std::string(name) + "_half", f);
     }
 
-    /// What is hidden from a query.
+    /// Whether a key is hidden from a query; undefined: none is.
     Halide::Expr hidden(Halide::Expr key, Halide::Expr query) const {
         Halide::Expr no = shape.causal ? key > query : Halide::Expr();
         auto also = [&](Halide::Expr e) { no = no.defined() ? no || e : e; };
@@ -232,13 +233,13 @@ private:
         return no;
     }
 
-    /// weight(query, key) = exp(q k / sqrt(size) - maximum), and 1 / its sum over the keys.
+    /// weight = exp(q k / sqrt(size) - maximum) of a query and a key, and share = 1 / the sum of a query's weights.
     void softmax() {
         using namespace Halide;
         Func qT("qT"), S("S"), masked("masked"), top("top"), total("total");
         weight = Func("weight"), share = Func("share");
         const RDom d = terms("d", size);
-        const bool whole = halves.format == fp32;  // else differences of scores are scaled: queries keep their bits
+        const bool whole = halves.format == fp32;  // else scores are scaled, not queries, which stay in 16 bits
         qT(l, e, b, h, s) = whole ? q(e, row(b, l), h, s) * scale() : q(e, row(b, l), h, s);
         Func q_terms = paired("qT_pairs", qT, 1), k_terms = paired("k_pairs", k, 0);
         S(l, j, b, h, s) +=
@@ -248,13 +249,14 @@ private:
         masked(l, j, b, h, s) = no.defined() ? score + cast(type, no) * cast(type, -1e30f) : score;
         top(l, b, h, s) = type.min();
         top(l, b, h, s) = max(top(l, b, h, s), masked(l, key(), b, h, s));
-        // The largest weight is 1, however large scores are: a scaled score, rounded in `top` and fused here, is not.
+        // The difference is scaled, so that the largest weight is 1, however large scores are. A scaled score would be
+        // rounded in `top` but not here, in a fused multiply-add.
         const Expr below = masked(l, j, b, h, s) - top(l, b, h, s);
         weight(l, j, b, h, s) = factor(exp(whole ? below : below * scale()));
         total(l, b, h, s) += weight(l, key(), b, h, s);
         // Rows past the context, in the last block, take no part in the sums of the gradient.
         Expr real = context % block ? cast(type, b * block + l < context) : cast(type, 1);
-        if (shape.mask.defined()) real = real * cast(type, top(l, b, h, s) > cast(type, -1e29f));  // it sees a key
+        if (shape.mask.defined()) real = real * cast(type, top(l, b, h, s) > cast(type, -1e29f));  // any key is seen
         share(l, b, h, s) = real / total(l, b, h, s);
     }
 

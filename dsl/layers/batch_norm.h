@@ -6,7 +6,7 @@ namespace cryolite {
 
 struct BatchNormOptions {
     double eps = 1e-5;
-    double momentum = 0.1;  ///< share of a batch in the running statistics
+    double momentum = 0.1;  ///< share that a batch has in the new running statistics
 };
 
 /// y(c, r) = (x(c, r) - k(c, 0)) k(c, 1) + k(c, 2).
@@ -43,12 +43,12 @@ private:
 };
 
 /// y(c, r) = (x(c, r) - mean(c)) / sqrt(variance(c) + eps) g(c) + b(c). In training, mean and variance are those of the
-/// channel over all rows of the batch; in evaluation the running ones, which each call in training brings nearer to the
-/// batch's: s <- (1 - momentum) s + momentum s(batch), the variance with rows - 1 for rows.
+/// channel over all rows of the batch; in evaluation the running ones, which each call in training updates:
+/// s <- (1 - momentum) s + momentum s(batch), where the batch's variance is the unbiased one (rows - 1 for rows).
 /// x: [channels, ...rows] (of an image: [channels, width, height, batch]) -> same. The batch is a worker's part of a
-/// micro-batch; the running statistics of all workers are those of the first. torch.nn.BatchNorm1d and 2d, under
-/// DistributedDataParallel. The layer itself makes the four numbers of each channel, mean, g / sqrt(variance + eps), b
-/// and variance, and `rescaled` makes y of them: what rows add up to is then known to all who read it.
+/// micro-batch; all workers have the running statistics of the first. torch.nn.BatchNorm1d and 2d, under
+/// DistributedDataParallel. The layer itself computes four numbers for each channel: mean, g / sqrt(variance + eps), b
+/// and variance. `rescaled` computes y from them, once the sums over all rows are known.
 /// Errors: other channels, a single row, eps or momentum out of range.
 /// Batch Normalization, Ioffe and Szegedy, 2015.
 struct BatchNorm : ModedLayer {
@@ -72,7 +72,8 @@ struct BatchNorm : ModedLayer {
     Shape shape(const Shape &x) const override {
         if (x[0] != channels) fail("[{}] input has {} channels, expected {}", path, x[0], channels);
         if (x.size() <= channels)
-            fail("[{}] input {} has one row: statistics of a batch are over several", path, x.str());
+            fail("[{}] input {} has one row, but the statistics of a batch need several: use a larger batch", path,
+                 x.str());
         return {channels, 4};
     }
     double flops(const Shape &x) const override { return 3.0 * double(x.size()); }
@@ -82,9 +83,9 @@ struct BatchNorm : ModedLayer {
         const Expr training = Mode(in[1]).training();
         Func k("k"), first("first"), off("off"), sums("sums"), of_batch("of_batch"), now("now");
         RDom m(0, x.extent(1), "m");
-        // From sums around the first row, in one pass. No value of a channel is farther from its mean than sqrt(rows)
-        // standard deviations, so that little cancels.
-        first(c) = stop_gradient(x(c, 0));  // nothing depends on which value it is
+        // One pass: sums of differences from the first row. Any value of a channel is within sqrt(rows) standard
+        // deviations of the mean, so little cancels.
+        first(c) = stop_gradient(x(c, 0));  // the result is the same for any value
         off(c, r) = x(c, r) - first(c);
         sums(c) += Tuple(off(c, m), off(c, m) * off(c, m));
         const Expr beside = sums(c)[0] / rows(x);

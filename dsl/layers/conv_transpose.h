@@ -8,13 +8,14 @@ struct ConvTranspose2DOptions {
     int stride = 1;
     int padding = 0;  ///< rows and columns of the result that are cut off on each side
     int dilation = 1;
-    int output_padding = 0;  ///< rows and columns that the result has more, at the far sides; less than the stride
+    int output_padding = 0;  ///< additional rows and columns at the far sides of the result; less than the stride
     bool bias = true;
 };
 
-/// y(o, x, y, n) = b(o) + sum W(o, c, kx, ky) in(c, (x + p - d kx) / s, (y + p - d ky) / s, n),
-/// over the places that the stride s divides: each input element spreads a kernel over the result, as the gradient of a
-/// Conv2D of these options does. in: [channels, width, height, batch] -> [out, width', height', batch],
+/// y(o, x, y, n) = b(o) + sum over c, kx, ky of W(o, c, kx, ky) in(c, (x + p - d kx) / s, (y + p - d ky) / s, n), where
+/// both divisions have no remainder; stride s, padding p, dilation d. Each input element spreads a kernel over the
+/// result, as the input's gradient of a Conv2D of these options does.
+/// in: [channels, width, height, batch] -> [out, width', height', batch],
 /// width' = (width - 1) s - 2 p + d (size - 1) + output_padding + 1.   W: [out, in, size, size].
 /// torch.nn.ConvTranspose2d, without groups. Deconvolutional Networks, Zeiler et al., 2010.
 struct ConvTranspose2D : Layer {

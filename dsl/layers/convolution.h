@@ -9,11 +9,11 @@ struct Conv2DOptions {
     int stride = 1;
     int padding = -1;  ///< zeros on each side; -1: dilation (size - 1) / 2, which keeps the extents of an odd size
     int dilation = 1;
-    int groups = 1;  ///< channels are cut into so many groups, each output group seeing its input group
+    int groups = 1;  ///< channels are split into so many groups; an output group reads its input group alone
     bool bias = true;
 };
 
-/// y(o, x, y, n) = b(o) + sum W(o, c, kx, ky) in(c, s x + d kx - p, s y + d ky - p, n),
+/// y(o, x, y, n) = b(o) + sum over c, kx, ky of W(o, c, kx, ky) in(c, s x + d kx - p, s y + d ky - p, n),
 /// with stride s, dilation d and zero padding p.
 /// in: [channels, width, height, batch] -> [out, width', height', batch],
 /// width' = (width + 2p - d (size - 1) - 1) / s + 1.   W: [out, in / groups, size, size].
@@ -78,7 +78,8 @@ private:
             fail("[{}] {} groups do not divide {} and {} channels", path, o.groups, in, out);
         return o.groups;
     }
-    /// Channel `k` of `b` in all, counted within the group that channel `c` of `a` in all is in.
+    /// Channel `k` of a group, numbered among all `b` channels of its side. The group is that of channel `c`, one of
+    /// `a` on the other side.
     Expr of_group(const Expr &c, int a, int b, const Expr &k) const {
         return groups == 1 ? k : c / (a / groups) * (b / groups) + k;
     }

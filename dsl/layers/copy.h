@@ -4,7 +4,7 @@
 
 namespace cryolite {
 
-/// y = x, element by element, in whatever shape.
+/// y = x, element by element.   x: any shape -> same.
 struct Copy : Layer {
     using Layer::Layer;
     Nature nature() const override { return Nature::pointwise; }
@@ -17,7 +17,7 @@ struct Copy : Layer {
     void backward(const Call &call, Array dy) override { d(call.input())(Halide::_) = dy(Halide::_); }
 };
 
-/// The same elements, in the same order, in other extents: rows of it are not those of x.
+/// The same elements, in the same order, in another shape: its rows are not those of x.
 struct Refold : Copy {
     using Copy::Copy;
     bool by_rows() const override { return false; }

@@ -1,11 +1,11 @@
 #pragma once
-// What attention hides, made from tokens: nobody has to feed it.
+// Masks of attention that are computed from the tokens, so that they are no input of a model.
 
 #include "dsl/layer.h"
 
 namespace cryolite {
 
-/// What one number says of each token; no gradient of it is taken.   tokens: [context, ...batch] int32 -> the same.
+/// One number for each token, without a gradient.   tokens: [context, ...batch] int32 -> the same shape, floats.
 struct OfTokens : Layer {
     using Layer::Layer;
 
@@ -18,9 +18,10 @@ struct OfTokens : Layer {
     void backward(const Call &, Array) override {}
 };
 
-/// The number of the document that each position belongs to, of sequences that hold several: how many of the tokens up
-/// to it are `end`, the end-of-text token. It begins the document that follows it, as in llm.c's shards, so that what
-/// predicts a document's first token has seen no other document. `Attention{..., {.documents = true}}` takes it.
+/// The number of the document that each position belongs to, where a sequence holds several documents:
+/// y(t) = how many of the tokens 0 ... t are `end`, the end-of-text token. `end` begins the document that follows it,
+/// as in llm.c's shards, so the prediction of a document's first token depends on no other document.
+/// `Attention{..., {.documents = true}}` takes it.
 struct Documents : OfTokens {
     const int end;
 
@@ -40,8 +41,8 @@ struct Documents : OfTokens {
     }
 };
 
-/// 1 where a token counts, 0 where it is `padding`: what `Attention{..., {.mask = true}}` takes. A loss counts no
-/// padded targets where the same token is its `ignored`.
+/// y(t) = 0 where the token is `padding`, else 1. `Attention{..., {.mask = true}}` takes it. A loss leaves out padded
+/// targets if its `ignored` is the same token.
 struct PaddingMask : OfTokens {
     const int padding;
 

@@ -15,7 +15,7 @@ struct Dropout : ModedLayer {
     Dropout(std::string path, double p) : ModedLayer(std::move(path)), p(p) {
         if (!(p >= 0 && p < 1)) fail("[{}] has a probability of {}, expected 0 to less than 1", this->path, p);
     }
-    /// Calls of one step have masks of their own.
+    /// Each call of a step has a mask of its own.
     Tensor operator()(const Tensor &x) {
         if (p == 0) return x;
         Graph &g = x.graph();
@@ -24,7 +24,7 @@ struct Dropout : ModedLayer {
         return g.call(*this, {x, g.mode(), g.constant(path + ".stream", {1}, {float(before)})});
     }
     Nature nature() const override { return Nature::pointwise; }
-    bool by_rows() const override { return false; }  // the number of the row counts
+    bool by_rows() const override { return false; }  // the mask depends on the row's number
     int rank() const override { return 0; }
     CastRow cast_row() const override { return CastRow::pointwise; }
 

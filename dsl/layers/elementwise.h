@@ -1,5 +1,5 @@
 #pragma once
-// What tensors of one shape, and numbers, make element by element: written with operators in a model (dsl/tensor.h).
+// Elementwise arithmetic on tensors of one shape and numbers: the layers behind the operators of dsl/tensor.h.
 
 #include "dsl/layers/activation.h"
 
@@ -15,7 +15,7 @@ struct Elementwise : Layer2 {
         if (x[0] != x[1]) fail("[{}] of {} and {}: the shapes must match", path, x[0].str(), x[1].str());
         return x[0];
     }
-    /// z, and its slopes along x and y.
+    /// z, and its derivatives by x and by y.
     virtual Expr value(Expr x, Expr y) const = 0;
     virtual std::pair<Expr, Expr> slopes(Expr x, Expr y) const = 0;
 

@@ -4,7 +4,7 @@
 
 namespace cryolite {
 
-/// y = table[id].   ids: [...rows] int32 -> y: [width, ...rows].   table: [width, vocab].
+/// y(c, r) = table(c, ids(r)).   ids: [...rows] int32 -> y: [width, ...rows].   table: [width, vocab].
 struct Embedding : Layer {
     const int vocab, width;
     Parameter table;
@@ -12,7 +12,7 @@ struct Embedding : Layer {
     Embedding(std::string path, int vocab, int width, Init init = normal(0.02))
         : Layer(std::move(path)), vocab(vocab), width(width), table{this, "weight", {width, vocab}, init} {}
 
-    /// The product with the table, transposed: a tied head. x: [width, ...rows] -> [vocab, ...rows].
+    /// The product with the transposed table: a tied head. x: [width, ...rows] -> [vocab, ...rows].
     Tensor transposed(const Tensor &x);
 
     int input_rank(int) const override { return 1; }
@@ -46,11 +46,11 @@ struct Embedding : Layer {
     }
 
 private:
-    // The loader has checked every id; the clamp tells Halide.
+    // The data loader has checked every id; the clamp tells Halide the bounds.
     Expr row(Expr id) const { return clamp(id, 0, vocab - 1); }
 };
 
-/// y = x + table[position], the innermost outer dimension counting positions.
+/// y(c, t, ...) = x(c, t, ...) + table(c, t): dimension 1 counts positions.
 /// x: [width, context, ...] -> same.   table: [width, positions], positions >= context.
 struct Positions : Layer {
     const int width, positions;

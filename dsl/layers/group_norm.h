@@ -5,7 +5,8 @@
 namespace cryolite {
 
 /// y = (x - mean) / sqrt(variance + eps) * g(c) + b(c), mean and variance over the channels of a group and all places
-/// of an image.   x: [channels, width, height, batch] -> same.   Group Normalization, Wu and He, 2018.
+/// of an image.   x: [channels, width, height, batch] -> same.   g, b: [channels].
+/// Group Normalization, Wu and He, 2018.
 struct GroupNorm : Layer {
     const int groups, channels;
     const double eps;

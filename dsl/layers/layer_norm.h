@@ -5,7 +5,7 @@
 namespace cryolite {
 
 /// y = (x - mean) / sqrt(variance + eps) * g + b over the innermost dimension.
-/// x: [width, ...rows].   Layer Normalization, Ba et al., 2016.
+/// x: [width, ...rows] -> same.   g, b: [width].   Layer Normalization, Ba et al., 2016.
 struct LayerNorm : Layer {
     const int width;
     const double eps;

@@ -10,10 +10,10 @@ struct LinearOptions {
     /// W is [in, out], as PyTorch's Linear has it, and not [out, in], as GPT-2's checkpoints have it.
     bool in_innermost = false;
 };
-/// No bias, and W as PyTorch has it: products of Llama and its kin.
+/// No bias, and W as PyTorch has it: the products of Llama and similar models.
 inline const LinearOptions no_bias{.bias = false, .in_innermost = true};
 
-/// y = W x + b, whoever has the parameters.   x: [in, ...rows] -> y: [out, ...rows].
+/// y = W x + b, where a derived class holds the parameters.   x: [in, ...rows] -> y: [out, ...rows].
 /// W: [out, in], or [in, out] where in_innermost; b: [out], or none.
 struct MatrixProduct : Layer {
     const int in, out;
@@ -60,7 +60,7 @@ struct MatrixProduct : Layer {
     }
 
 private:
-    /// The weight by (out, in), however it is indexed.
+    /// The weight as w(out, in), in whichever order its own indices are.
     Func by_out() const {
         if (!in_innermost) return weight().func();
         Func w("W");
@@ -87,7 +87,8 @@ struct Linear : MatrixProduct {
     const Parameter *bias() const override { return b ? &*b : nullptr; }
 };
 
-/// What another layer computes, found out to be such a product: by the parameters of that one, as Linear does it.
+/// Stands for another layer that was found to compute such a product: it has that layer's parameters, and is computed
+/// as a Linear is.
 struct ProductOf : MatrixProduct {
     Layer &of;
 
@@ -107,7 +108,7 @@ private:
     Parameter &w, *b;
 };
 
-/// The layer that the model has: of a product that was found, the one that it was found in.
+/// The layer as the model has it: for a ProductOf, the layer that it stands for.
 inline const Layer &as_written(const Layer &l) {
     const auto *product = dynamic_cast<const ProductOf *>(&l);
     return product ? product->of : l;

@@ -5,7 +5,8 @@
 
 namespace cryolite {
 
-/// y = mean over 2x2 windows with stride 2.   x: [channels, width, height, batch], even width and height.
+/// y = mean over 2x2 windows with stride 2.   x: [channels, width, height, batch], even width and height
+/// -> [channels, width / 2, height / 2, batch].
 struct AveragePool : Layer {
     using Layer::Layer;
     int rank() const override { return 4; }
@@ -29,7 +30,7 @@ private:
     Var c{"c"}, u{"u"}, v{"v"}, n{"n"};
 };
 
-/// y = max over 2x2 windows with stride 2; the gradient goes to the first maximum of a window.
+/// y = max over 2x2 windows with stride 2; the gradient goes to the first maximum of a window. Shapes as AveragePool.
 struct MaxPool : AveragePool {
     using AveragePool::AveragePool;
     Func forward(Array x) override {
@@ -39,7 +40,7 @@ struct MaxPool : AveragePool {
     }
     void backward(const Call &call, Array dy) override {
         const Array &x = call.input();
-        // `before`: the largest element that precedes (u, v) in its window, in the order of `window`.
+        // `first`: whether the element is larger than all before it in its window, in the order of `window`.
         Expr k = u % 2 + 2 * (v % 2), first = cast<bool>(true);
         for (int j = 0; j < 3; j++) first = first && (k <= j || x(c, u, v, n) > at(x, u / 2, v / 2, j));
         Expr largest = x(c, u, v, n) >= window(x, u / 2, v / 2, 4);
@@ -79,7 +80,7 @@ protected:
     RDom places() const { return RDom(0, window.size, 0, window.size, "k"); }
 };
 
-/// y = mean over windows, zeros of the padding counted, as PyTorch's AvgPool2d.
+/// y = mean over windows; padding counts as zeros, as in PyTorch's AvgPool2d.
 struct AveragePool2D : WindowPool {
     using WindowPool::WindowPool;
     Func forward(Array x) override {
@@ -109,14 +110,14 @@ struct MaxPool2D : WindowPool {
     void backward(const Call &call, Array dy) override {
         Array x = call.input();
         Func best = first_maximum(x), chosen("chosen"), weight("weight");
-        // Which of a window's places the gradient goes to, -1 where there is no window.
+        // The place of a window that its gradient goes to; -1 where there is no window.
         const int w = dy.extent(1), h = dy.extent(2);
         Expr a = clamp(u, 0, w - 1), b = clamp(v, 0, h - 1), inside = u >= 0 && u < w && v >= 0 && v < h;
         chosen(c, u, v, n) = select(inside, best(c, a, b, n)[1], -1);
         weight(c, u, v, n) = select(inside, dy(c, a, b, n), cast(dy.type(), 0));
         RDom k = places();
         Expr hit = window.from(chosen, c, u, k.x, v, k.y, n) == k.x + k.y * window.size;
-        // A place outside of the stride's grid reads 0, the number of the first place: its weight is 0 there, too.
+        // Where no window begins, `from` gives 0, the number of the first place; the weight is 0 there, too.
         d(x)(c, u, v, n) += select(hit, window.from(weight, c, u, k.x, v, k.y, n), cast(dy.type(), 0));
     }
 

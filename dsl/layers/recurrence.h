@@ -5,7 +5,7 @@
 namespace cryolite {
 
 /// h(i, t, n) = a(i, t, n) h(i, t - 1, n) + b(i, t, n), h(i, -1, n) = 0: a gated linear recurrence along the sequence.
-/// `a` is how much of each number stays from one place to the next, as a sigmoid makes it, `b` what comes to it.
+/// `a` is the share of h that stays from one position to the next, a sigmoid's output, say; `b` is what is added.
 /// a, b: [width, context, batch] -> the same.   Errors: other dimensions; the two shapes differ.
 /// Parallelizing Linear Recurrent Neural Nets Over Sequence Length, Martin and Cundy, 2018.
 struct LinearRecurrence : Layer2 {

@@ -13,7 +13,7 @@ struct Flatten : Refold {
     }
 };
 
-/// Cuts an image into square patches, a row each: x: [channels, width, height, batch]
+/// Cuts an image into square patches, one row for each patch.   x: [channels, width, height, batch]
 /// -> [channels size^2, patches, batch]; element c + channels (kx + size ky) of patch px + (width / size) py
 /// is x(c, size px + kx, size py + ky).
 /// An Image is Worth 16x16 Words, Dosovitskiy et al., 2021: a Linear follows.

@@ -22,7 +22,7 @@ protected:
     Var c{"c"}, u{"u"}, v{"v"}, n{"n"};
 };
 
-/// Each pixel becomes a square of f by f equal ones.
+/// y(c, u, v, n) = x(c, u / f, v / f, n): each pixel becomes a square of f by f equal ones.
 struct NearestResize : Resize {
     using Resize::Resize;
     Func forward(Array x) override {
@@ -36,8 +36,8 @@ struct NearestResize : Resize {
     }
 };
 
-/// Each pixel is a mean of the nearest two along each side: y(u) is x at the place (u + 1/2) / f - 1/2, kept within the
-/// image, between two pixels by its distance to each.
+/// Bilinear interpolation: along each side, y(u) is x at the place (u + 1/2) / f - 1/2, clamped to the image and
+/// interpolated linearly between the two nearest pixels.
 /// torch.nn.functional.interpolate(mode='bilinear', align_corners=False, scale_factor=f).
 struct BilinearResize : Resize {
     using Resize::Resize;
@@ -53,7 +53,7 @@ struct BilinearResize : Resize {
         y(c, u, v, n) = between(row(down.before), row(down.after), down.share);
         return y;
     }
-    /// Every pixel takes from the windows of outputs that read it.
+    /// The gradient of a pixel is a sum over the outputs that may read it.
     void backward(const Call &call, Array dy) override {
         const Array &x = call.input();
         RDom k(0, reach(), 0, reach(), "k");
@@ -72,12 +72,12 @@ struct BilinearResize : Resize {
 private:
     /// Outputs that may read a pixel, along a side.
     int reach() const { return 2 * factor + 2; }
-    /// Where output `at` is in the image.
+    /// The place of output `at` in the input image.
     Expr place(const Halide::Type &type, const Expr &at, int extent) const {
         const Expr exact = (cast(type, at) + cast(type, Expr(0.5))) / factor - cast(type, Expr(0.5));
         return clamp(exact, cast(type, 0), cast(type, extent - 1));
     }
-    /// The two pixels of an output along a side, and the share of the later one.
+    /// The two pixels that an output lies between along a side, and the share of the second one.
     struct Side {
         Expr before, after, share;
         Side(const BilinearResize &r, const Halide::Type &type, const Expr &at, int extent) {

@@ -13,7 +13,7 @@ struct Window {
             fail("[{}] has a window of size {}, stride {}, dilation {}, padding {}: expected at least 1, 1, 1, 0", path,
                  size, stride, dilation, padding);
     }
-    /// Shape of what windows over [channels, width, height, batch] make.
+    /// Shape of the output of windows over x: [channels, width, height, batch]. Errors: the window does not fit.
     Shape output(const std::string &path, const Shape &x) const {
         if (x.rank() != 4) fail("[{}] input {} is not [channels, width, height, batch]", path, x.str());
         const int span = dilation * (size - 1) + 1;

@@ -4,7 +4,8 @@
 
 namespace cryolite {
 
-/// The share of rows whose largest output is that of the target: a metric, without a gradient. Ignored rows count not.
+/// The share of rows in which no output is larger than the target's: a metric, without a gradient. Ignored rows do not
+/// count.
 /// x: [classes, ...rows], targets: [...rows] int32 -> [1].
 struct Accuracy : MeanOfRows {
     explicit Accuracy(std::string path = "accuracy", RowLossOptions o = {}) : MeanOfRows(std::move(path), o) {}

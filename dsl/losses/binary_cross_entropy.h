@@ -4,8 +4,8 @@
 
 namespace cryolite {
 
-/// loss = mean over elements of -t log(p) - (1 - t) log(1 - p), p = 1 / (1 + exp(-x)), written
-/// max(x, 0) - x t + log(1 + exp(-|x|)), which overflows nowhere: each output is a yes or no of its own.
+/// loss = mean over elements of -t log(p) - (1 - t) log(1 - p), p = 1 / (1 + exp(-x)), computed as
+/// max(x, 0) - x t + log(1 + exp(-|x|)), which never overflows. Each output is a yes-or-no answer of its own.
 /// x: [n, ...rows], t: [n, ...rows] in 0 ... 1, float32 or int32 -> [1]. torch.nn.BCEWithLogitsLoss.
 struct BinaryCrossEntropy : ElementwiseLoss {
     explicit BinaryCrossEntropy(std::string path = "loss", RowLossOptions o = {})

@@ -4,25 +4,22 @@
 
 namespace cryolite {
 
-/// Of a cross-entropy. Errors: a smoothing outside of 0 ... 1, a class weight that is negative or not finite.
+/// Options of a CrossEntropy. Errors: a smoothing outside of 0 ... 1, a class weight that is negative or not finite.
 struct CrossEntropyOptions {
-    std::optional<int> ignored = {};        ///< rows of this target count nothing, -100 say; their gradients are 0
-    double smoothing = 0;                   ///< share of the target's probability that all classes have instead
-    std::vector<float> class_weights = {};  ///< how much the rows of each class count; empty: 1
+    std::optional<int> ignored = {};        ///< rows with this target (-100, say) do not count; their gradients are 0
+    double smoothing = 0;                   ///< share of the target's probability that is spread over all classes
+    std::vector<float> class_weights = {};  ///< how much the rows of each class count; empty: each 1
 };
 
-/// With y the target's share 1 - smoothing of probability, plus smoothing / classes for each class, and w(v) the
-/// weight of a class:
-///     loss = sum over rows r of sum_v y(v, r) w(v) (lse(r) - x(v, r)) / sum over rows of w(target),
-/// lse(r) = log(sum_v exp(x(v, r))), shifted by the row's maximum. Ignored rows are in neither sum; where all are,
-/// the loss is 0.
+/// loss = sum over rows r of sum_v y(v, r) w(v) (lse(r) - x(v, r)) / sum over rows r of w(target(r)), where
+/// y(v, r) = (1 - smoothing) (v == target(r)) + smoothing / classes, w(v) is the weight of class v, and
+/// lse(r) = log(sum_v exp(x(v, r))), computed relative to the row's maximum.
+/// Ignored rows are in neither sum; where all rows are ignored, the loss is 0.
 /// Without options: mean over rows of lse - x(target). As torch.nn.functional.cross_entropy.
 /// The sum of weights is that of the whole batch, over all micro-batches and workers: the runtime knows the targets
-/// before the
-/// step. A target that is no class, and not the ignored one, is an error there.
-/// x: [classes, ...rows], targets: [...rows] int32 -> [1]. Where rows are weighed the algorithm also reads the
-/// weights of classes,
-/// [classes], if there are such, and what a row counts on average, [1].
+/// before the step. There, a target that is neither a class nor the ignored one is an error.
+/// x: [classes, ...rows], targets: [...rows] int32 -> [1]. Where rows are weighed, the algorithm also reads the class
+/// weights [classes], if there are any, and the mean weight of a row [1].
 /// Smoothing: Rethinking the Inception Architecture, Szegedy et al., 2016.
 struct CrossEntropy : Layer {
     const CrossEntropyOptions options;
@@ -119,7 +116,7 @@ private:
     double sum_of_weights(const Array &x) const { return by_class() ? total_weight : x.extent(0); }
     Expr ignores(const std::vector<Array> &in) const { return in[1](r) == *options.ignored; }
     Expr of_target(const std::vector<Array> &in) const { return in[2](clamp(in[1](r), 0, in[0].extent(0) - 1)); }
-    /// What the sum over rows is divided by.
+    /// The divisor of the sum over rows: their number, times their mean weight.
     Expr rows(const std::vector<Array> &in) const {
         const Array &x = in[0];
         return weighs() ? number(x, x.extent(1)) * in.back()(0) : Expr(x.extent(1));

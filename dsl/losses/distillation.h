@@ -19,12 +19,16 @@ struct Distillation : RowLoss {
             fail("[{}] has a temperature of {}, expected a positive number", this->path, temperature);
     }
     Tensor operator()(const Tensor &x, const Tensor &teacher) {
-        if (options.ignored) fail("[{}] ignores rows, but is not given the targets that tell which", path);
+        if (options.ignored)
+            fail("[{}] has the option `ignored`, so call it with the targets too: (outputs, teacher, targets)", path);
         return x.graph().call(*this, {x, teacher});
     }
-    /// Rows count by the model's targets, one for each row.
+    /// With the model's targets, one for each row: rows with the ignored target do not count.
     Tensor operator()(const Tensor &x, const Tensor &teacher, const Tensor &targets) {
-        if (!options.ignored) fail("[{}] is given targets, but ignores none of them", path);
+        if (!options.ignored)
+            fail("[{}] is called with targets, which it needs only with the option `ignored`: set it, or leave the "
+                 "targets out",
+                 path);
         return called({x, teacher, targets}, targets);
     }
     Shape shape(const std::vector<Shape> &x) const override {

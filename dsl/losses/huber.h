@@ -5,7 +5,7 @@
 namespace cryolite {
 
 /// loss = mean over elements of h(x - t), h(e) = e^2 / 2 where |e| <= delta, delta (|e| - delta / 2) beyond: squared
-/// near 0, so that the gradient is smooth, linear far off, so that outliers do not rule. x, t: [n, ...rows] -> [1].
+/// near 0, so that the gradient is smooth, and linear beyond, so that outliers count less. x, t: [n, ...rows] -> [1].
 /// Errors: delta is not positive. Robust Estimation of a Location Parameter, Huber, 1964; torch.nn.HuberLoss.
 /// torch.nn.SmoothL1Loss(beta) is 1 / beta times this with delta = beta.
 struct Huber : ElementwiseLoss {

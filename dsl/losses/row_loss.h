@@ -5,17 +5,18 @@
 namespace cryolite {
 
 struct RowLossOptions {
-    std::optional<double> ignored = {};  ///< what has this target counts nothing, and has no gradient
+    std::optional<double> ignored = {};  ///< rows or elements with this target do not count; their gradients are 0
 };
 
-/// A mean over rows of what a layer makes of each; some may count nothing, as the model's targets say. The mean is over
-/// all that counts in the whole batch, over all micro-batches and workers: the runtime knows the targets before the
-/// step. Where all is ignored it is 0.
+/// The mean over rows of a value of each row. What has the ignored target does not count. The mean is over all that
+/// counts in the whole batch, over all micro-batches and workers: the runtime knows the targets before the step. Where
+/// everything is ignored, the mean is 0.
 struct MeanOfRows : Layer {
     const RowLossOptions options;
 
     MeanOfRows(std::string path, RowLossOptions o) : Layer(std::move(path)), options(o) {
-        if (o.ignored && !std::isfinite(*o.ignored)) fail("[{}] ignores what is no finite number", this->path);
+        if (o.ignored && !std::isfinite(*o.ignored))
+            fail("[{}] has an ignored target that is not a finite number", this->path);
     }
     int output_rank() const override { return 1; }
     double flops(const Shape &) const override { return 0; }
@@ -25,7 +26,7 @@ protected:
     Var i{"i"}, r{"r"}, u{"u"};
 
     static Expr number(const Halide::Type &type, double v) { return cast(type, Expr(v)); }
-    /// The call, which also reads what a target of the batch counts on average where some count nothing.
+    /// Calls the layer. Where targets may be ignored, it also reads the mean weight of the batch's targets.
     Tensor called(std::vector<Tensor> read, const Tensor &targets) {
         Graph &g = read[0].graph();
         if (options.ignored) {
@@ -41,11 +42,11 @@ protected:
     Expr counted(const Expr &e, const Expr &target) const {
         return options.ignored ? select(ignores(e.type(), target), cast(e.type(), 0), e) : e;
     }
-    /// What a sum over so many is divided by. `in`: all inputs.
+    /// The divisor of a sum over `count` terms: their number, times their mean weight. `in`: all inputs.
     Expr divisor(int count, const std::vector<Array> &in) const {
         return options.ignored ? number(in[0].type(), count) * in.back()(0) : Expr(count);
     }
-    /// of_row(r) / rows, added over rows: loops find the loss of a row by that Func's name.
+    /// loss(0) = sum over rows of of_row(r) / divisor. Loop schedules find the loss of a row by the name "of_row".
     Func mean_over_rows(const Func &of_row, const std::vector<Array> &in) const {
         Func loss("loss");
         const int rows = in[0].extent(1);
@@ -55,8 +56,8 @@ protected:
     }
 };
 
-/// loss = mean over rows of what outputs x and their aims t, of one shape, make of each row.
-/// x, t: [n, ...rows] -> [1]. `aims` is what errors call t.
+/// loss = mean over rows of a function of a row of outputs x and the same row of targets t.
+/// x, t: [n, ...rows], of one shape -> [1]. `aims` is what errors call t.
 struct RowLoss : MeanOfRows {
     explicit RowLoss(std::string path, RowLossOptions o = {}, std::string aims = "targets")
         : MeanOfRows(std::move(path), o), aims(std::move(aims)) {}
@@ -80,9 +81,9 @@ private:
 struct ElementwiseLoss : RowLoss {
     using RowLoss::RowLoss;
 
-    /// Of one element; t has x's number type, whatever targets are stored in.
+    /// The loss of one element; t has the number type of x, in whatever type targets are stored.
     virtual Expr value(Expr x, Expr t) const = 0;
-    /// Its derivatives by x, and by t: those of a function of x - t unless written.
+    /// Its derivatives by x and by t. The default for t is that of a function of x - t.
     virtual Expr slope(Expr x, Expr t) const = 0;
     virtual Expr slope_by_target(Expr x, Expr t) const { return -slope(x, t); }
 

@@ -10,6 +10,7 @@
 namespace cryolite {
 
 /// A small convolutional network for 8x8 images of digits, in the manner of LeNet.
+/// x: [1, 8, 8, batch] -> [classes, batch].
 struct Digits : Classifier {
     GeneratorParam<int> channels{"channels", 16, "channels of the first convolution"};
 

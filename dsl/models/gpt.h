@@ -12,7 +12,7 @@
 
 namespace cryolite {
 
-/// A transformer block: x + attention(norm(x)), then x + mlp(norm(x)).
+/// A transformer block: x + attention(norm(x)), then x + mlp(norm(x)).   x: [width, context, batch] -> same.
 struct Block {
     const std::string path;
     LayerNorm norm1;
@@ -23,9 +23,9 @@ struct Block {
     Linear up;
     Gelu gelu;
     Linear down;
-    Dropout drop1, drop2;  ///< of what each half adds
+    Dropout drop1, drop2;  ///< of what attention adds to x, and of what the MLP adds
 
-    /// Projections onto the residual stream begin smaller, by sqrt(2 layers) (GPT-2).
+    /// The initial weights of projections onto the residual stream are divided by sqrt(2 layers), as in GPT-2.
     Block(const std::string &path, int width, int heads, int layers, double dropout = 0)
         : path(path), norm1(path + ".ln_1", width), qkv(path + ".attn.c_attn", width, 3 * width),
           attention(path + ".attn", heads),
@@ -41,6 +41,7 @@ struct Block {
 };
 
 /// GPT-2: Language Models are Unsupervised Multitask Learners, Radford et al., 2019.
+/// tokens: [context, batch] int32 -> [vocab, context, batch].
 struct Gpt : TextModel {
     GeneratorParam<int> layers{"layers", 4, "transformer blocks"};
     GeneratorParam<int> heads{"heads", 4, "attention heads"};

@@ -16,10 +16,10 @@ struct LlamaShape {
     int width, hidden;
     AttentionOptions heads;
     RMSNormOptions norms;
-    bool qkv_bias;  ///< of queries, keys and values, as in Qwen 2.5
+    bool qkv_bias;  ///< whether queries, keys and values have biases, as in Qwen 2.5
 };
 
-/// A block of Llama: x + attention(norm(x)), then x + mlp(norm(x)).
+/// A block of Llama: x + attention(norm(x)), then x + mlp(norm(x)).   x: [width, context, batch] -> same.
 struct LlamaBlock : LlamaShape {
     RMSNorm norm1{path + ".input_layernorm", width, norms};
     Linear qkv{path + ".self_attn.qkv_proj", width, heads.channels(width), {.bias = qkv_bias, .in_innermost = true}};
@@ -38,6 +38,7 @@ struct LlamaBlock : LlamaShape {
 };
 
 /// Llama: The Llama 3 Herd of Models, 2024. SmolLM2 has a tied head; Qwen 2.5 differs by `qkv_bias`.
+/// tokens: [context, batch] int32 -> [vocab, context, batch].
 struct Llama : TextModel {
     GeneratorParam<int> layers{"layers", 4, "transformer blocks"};
     GeneratorParam<int> heads{"heads", 4, "attention heads"};

@@ -10,8 +10,8 @@
 
 namespace cryolite {
 
-/// relu(shortcut(x) + norm2(conv2(relu(norm1(conv1(x)))))), the shortcut a convolution of size 1 where extents change.
-/// x: [in, width, height, batch] -> [out, width / stride, height / stride, batch].
+/// relu(shortcut(x) + norm2(conv2(relu(norm1(conv1(x)))))). The shortcut is x, or a normalised convolution of size 1
+/// where extents change. x: [in, width, height, batch] -> [out, width / stride, height / stride, batch], rounded up.
 struct ResidualBlock {
     Conv2D conv1, conv2;
     BatchNorm norm1, norm2;

@@ -7,6 +7,7 @@
 namespace cryolite {
 
 /// A classifier of images of one channel: a residual network or a vision transformer.
+/// x: [1, size, size, batch] -> [classes, batch].
 struct Vision : Classifier {
     GeneratorParam<int> size{"size", 28, "pixels of an image, across and down"};
     GeneratorParam<bool> transformer{"transformer", false, "a vision transformer, not a residual network"};

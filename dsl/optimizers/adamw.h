@@ -5,7 +5,7 @@
 namespace cryolite {
 
 /// m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
-/// w = w - lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
+/// w = w - lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w), t = 1 in the first update.
 /// Decoupled Weight Decay Regularization, Loshchilov and Hutter, 2019. Biases and gains do not decay.
 struct AdamW : Optimizer {
     State m{this, "exp_avg"}, v{this, "exp_avg_sq"};

@@ -7,9 +7,9 @@
 
 namespace cryolite {
 
-/// Another rule, and beside each weight w the exponential moving average of what the rule makes of it:
-/// ema(t) = ema ema(t - 1) + (1 - ema) w(t), from 0 on. Whoever reads it divides by 1 - ema^t.
-/// A number and a state of the name "ema" join those of the rule. Errors: the rule has one of that name.
+/// Another rule, and an exponential moving average of each weight w that the rule updates:
+/// average(t) = ema average(t - 1) + (1 - ema) w(t), average(0) = 0. Readers of the average divide it by 1 - ema^t.
+/// A scalar and a state named "ema" join those of the rule. Errors: the rule has one of that name.
 /// Acceleration of stochastic approximation by averaging, Polyak and Juditsky, 1992.
 struct Averaged : Optimizer {
     static constexpr const char *state_name = "ema";
@@ -41,7 +41,7 @@ struct Averaged : Optimizer {
 
 private:
     const std::unique_ptr<Optimizer> rule;
-    // What the rule has, bound here and handed on.
+    // Copies of the rule's scalars, states and norms: bound by the kernel builder, then handed on to the rule.
     std::deque<Scalar> numbers;
     std::deque<State> beside;
     std::deque<Norm> norms_of;

@@ -4,7 +4,7 @@
 
 namespace cryolite {
 
-/// g = g + weight_decay w,  v = momentum v + g,  w = w - lr v: as torch.optim.SGD, whose beta1 is momentum.
+/// g = g + weight_decay w,  v = momentum v + g,  w = w - lr v: as torch.optim.SGD. beta1 is momentum.
 /// Biases and gains do not decay.
 struct Sgd : Optimizer {
     State v{this, "momentum_buffer"};

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double tolerance_of_float64 = 1e-6;
 
-/// The inputs of a call with fewer rows: the outermost dimension cut to `outer`, those between it
-/// and the channels to `inner`. What is lost is repetition only.
+/// The shapes of a call's inputs, with fewer rows: the outermost extent is cut to `outer`, those between it and the
+/// channels to `inner`. The rows that are left out would only repeat the same computation.
 std::vector<Shape> cut(const Graph &g, const Graph::Call &c, int outer, int inner) {
     std::vector<Shape> shapes;
     for (int k = 0; k < int(c.inputs.size()); k++) {
@@ -30,8 +30,8 @@ std::vector<Shape> cut(const Graph &g, const Graph::Call &c, int outer, int inne
     return shapes;
 }
 
-/// Whether the layer takes these shapes for its inputs' own. One whose result does not become smaller was made for
-/// those alone, unless that is a number.
+/// Whether the layer accepts these shapes in place of its inputs' own. A layer whose result does not become smaller was
+/// made for its own shapes alone, unless its result is a single number.
 bool accepts(const Graph &g, const Graph::Call &c, const std::vector<Shape> &shapes) {
     const Shape &result = g.values()[size_t(c.output)].shape;
     bool whole = true;
@@ -43,7 +43,7 @@ bool accepts(const Graph &g, const Graph::Call &c, const std::vector<Shape> &sha
     }
 }
 
-/// Small enough to be quick without a schedule; a layer that refuses a cut shape is given its own.
+/// Shapes small enough to be quick without a schedule; a layer that refuses all cut shapes is given its own.
 std::vector<Shape> small_shapes(const Graph &g, const Graph::Call &c) {
     constexpr double enough = 2e7;
     constexpr int all = 1 << 30;
@@ -58,8 +58,8 @@ std::vector<Shape> small_shapes(const Graph &g, const Graph::Call &c) {
     return fits;
 }
 
-/// Integers are indices: below the number of rows of the table they select, or of the classes they
-/// name.
+/// The bound below which a call's integers lie. They are indices: the bound is the number of rows of the table that
+/// they select from, or the number of classes.
 int bound_of_ids(const Graph &g, const Graph::Call &c) {
     for (const Parameter *w : c.layer->parameters()) return w->shape()[w->shape().rank() - 1];
     for (int v : c.inputs)
@@ -84,7 +84,8 @@ LayerTester tester_of(const Graph &g, const Graph::Call &c) {
     return tester;
 }
 
-/// The first call of each algorithm. Of a type whose algorithm cannot be built, which the check will say, the first.
+/// Takes the first call of each algorithm. Of a type of layers whose algorithm cannot be built it takes the first call
+/// alone; the check of that call reports the error.
 class Distinct {
 public:
     bool takes(const LayerTester &tester, const Layer &layer) {
@@ -100,7 +101,7 @@ private:
     std::set<std::string> seen, unbuilt;
 };
 
-/// Prints a line for each gradient of one call; whether all agree.
+/// Prints a line for each gradient of one call. Returns whether all agree.
 bool check_call(const Graph::Call &c, const LayerTester &tester) {
     bool ok = true;
     try {

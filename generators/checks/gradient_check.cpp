@@ -64,7 +64,7 @@ public:
         for (Parameter *w : layer.parameters()) {
             weights.emplace_back(w->name(), w->symbol(), Halide::Float(64), w->shape());
             weights.back().constant = w->is_state();
-            // What is kept may be a variance.
+            // A layer's state may be a variance, so it is positive.
             for (double &x : weights.back().floats) x = w->is_state() ? 0.5 + random.uniform() : random.value();
             weights.back().gradient = "d_" + w->name();
         }
@@ -139,7 +139,7 @@ private:
     std::vector<Shape> shapes;
     std::vector<SourceArray> inputs, weights;
     Call call;
-    Shape shape;  ///< of the output, as the layer sees it
+    Shape shape;  ///< of the output, folded to the rank that the layer makes
     Func y;
     Pipeline forward;
 
@@ -164,8 +164,8 @@ private:
         return values;
     }
 
-    /// The worst of two random directions v: (L(x + hv) - L(x - hv)) / 2h against g v, L = sum(y
-    /// R).
+    /// Compares (L(x + hv) - L(x - hv)) / 2h with g v for two random directions v, where L = sum(y R). Returns the
+    /// larger relative error.
     double differences(SourceArray &s, const std::vector<double> &g, const std::vector<double> &R) {
         constexpr double h = 1e-5;
         double worst = 0;

@@ -1,6 +1,5 @@
 #pragma once
-// The gradients of one layer against finite differences, in float64, compiled and run in this
-// process.
+// Compares the gradients of one layer with finite differences, in float64.
 
 #include <cstdint>
 #include <map>
@@ -32,7 +31,7 @@ public:
     LayerTester &ids(const Shape &s, int bound, std::vector<double> values) {
         return add({s, std::move(values), bound});
     }
-    /// A parameter has these values.
+    /// Gives a parameter these values.
     LayerTester &weight(const std::string &name, std::vector<double> values) {
         return weights[name] = std::move(values), *this;
     }
@@ -47,17 +46,17 @@ public:
     std::vector<double> output() const;
     /// The gradient of input `k` where the adjoint of the output is `dy`, row-major.
     std::vector<double> gradient(int k, const std::vector<double> &dy) const;
-    /// A digest of forward and gradients as the layer builds them in a child process, and of the shapes they are built
-    /// for: what `check` says of one layer holds for all of the same digest.
+    /// A digest of the forward and gradient Funcs, which a child process builds, and of the shapes that they are built
+    /// for. The result of `check` for one layer holds for all layers of the same digest.
     std::string algorithm(int time_limit = 120) const;
 
 private:
     struct Given {
         Shape shape;
         std::vector<double> values;  ///< empty: random
-        int bound;                   ///< of ids; 0: floating point
+        int bound;                   ///< that ids are below; 0: floating point
     };
-    /// What `use` makes of the layer's Funcs, built in this process.
+    /// Builds the layer's Funcs in this process and returns what `use` returns for them.
     template <typename Use> auto built(const Use &use) const;
     LayerTester &add(Given g) { return given.push_back(std::move(g)), *this; }
 

@@ -36,7 +36,7 @@ public:
         sums_at_root(outputs);
         pipeline = Halide::Pipeline(outputs);
     }
-    /// In place: a parameter, then its states.
+    /// Updates the arrays in place: a parameter, then its states.
     void apply(std::vector<Numbers> &arrays, Numbers &gradient, int t, const std::vector<double> &values) {
         const int n = int(gradient.size());
         step.set(double(t)), weight_norm.set(norm_of(arrays[0])), gradient_norm.set(norm_of(gradient));
@@ -66,7 +66,7 @@ struct Trained {
     std::vector<Numbers> arrays;  ///< itself, then its states
     bool frozen = false;
     std::vector<double> scalars{};
-    double largest = 0;  ///< norm of its gradient in any step
+    double largest = 0;  ///< largest norm that its gradient had in any step
 };
 
 class Reference {

@@ -13,9 +13,9 @@ class ReferenceCall {
 public:
     ReferenceCall(const Graph &g, const Graph::Call &call);
 
-    /// From the numbers of all values and parameters those of its output.
+    /// Computes the call's output, in `values`, from its inputs there and from its parameters.
     void forward(std::vector<Numbers> &values, const std::map<const Parameter *, Numbers> &parameters);
-    /// Adds to the adjoints of what it read, and to the gradients of its parameters.
+    /// Adds to the adjoints of the call's inputs and to the gradients of its parameters.
     void backward(std::vector<Numbers> &adjoints, std::map<const Parameter *, Numbers> &gradients);
 
 private:

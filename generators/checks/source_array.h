@@ -1,5 +1,5 @@
 #pragma once
-// What layers compute in float64 in this process: the arrays that they read, and loops that serve.
+// Runs layers in float64 in this process: the arrays that they read, and a simple loop schedule.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace cryolite::compiler {
 /// An array that the layer reads, with the memory behind it.
 struct SourceArray {
     std::string name;      ///< "x0", "weight"
-    std::string gradient;  ///< what the layer calls the gradient of it
+    std::string gradient;  ///< the layer's name for its gradient
     Array array;
     Halide::ImageParam image;
     std::vector<double> floats;
@@ -29,7 +29,7 @@ struct SourceArray {
             ints.resize(size_t(shape.size()));
         attach();
     }
-    /// Again after a move, the memory stays where it is.
+    /// Points the image at the memory. To be called again after `floats` or `ints` gets other memory.
     void attach() {
         const std::vector<int> &e = array.shape.extents();
         if (floats.empty())
@@ -39,7 +39,7 @@ struct SourceArray {
     }
 };
 
-/// What a layer makes, in float64: of ids alone it cannot know that numbers are to be that.
+/// A layer's result in float64. Where a layer reads ids alone, its inputs do not tell it that type: its result is cast.
 template <typename List> Func of_ids_in_float64(const Func &f, const List &inputs, bool has_parameters) {
     const bool of_ids = std::ranges::all_of(inputs, [](const SourceArray &s) { return s.floats.empty(); });
     if (!of_ids || has_parameters || !f.defined() || f.type() != Halide::Float(32)) return f;
@@ -48,7 +48,7 @@ template <typename List> Func of_ids_in_float64(const Func &f, const List &input
     return g;
 }
 
-/// Every sum in a loop of its own; what is pure is inlined, or is a root if a sum reads it often.
+/// Computes every sum, and every Func without dimensions, at root. All other Funcs are inlined.
 inline void sums_at_root(const std::vector<Func> &outputs) {
     std::map<std::string, Halide::Internal::Function> all;
     for (const Func &f : outputs) all.merge(Halide::Internal::find_transitive_calls(f.function()));

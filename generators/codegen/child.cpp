@@ -27,12 +27,12 @@ struct Child {
     pid_t pid;
     int out, err;
     Clock::time_point looked;
-    double processor, spent;  ///< seconds: of the processor when looked at, and what counts towards the limit
+    double processor, spent;  ///< seconds: CPU time at the last look, and the time that counts towards the limit
     std::string output, errors;
     bool late = false;
 };
 
-/// Seconds that a process has had of the processors, all its threads together; 0 where nobody knows.
+/// The CPU time of a process in seconds, all its threads together; 0 where it is not known.
 double processor_time(pid_t pid) {
     clockid_t clock;
     timespec t{};
@@ -40,8 +40,8 @@ double processor_time(pid_t pid) {
     return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-/// Counts towards the limit what the child has used of a processor since the last look, so that a busy machine takes
-/// nobody's time; and the time itself where it used nothing, since it hangs or waits for a process of its own.
+/// Counts the child's CPU time since the last look towards its limit, so that other work on the machine does not count.
+/// Where the child used almost none, it hangs or waits for a process of its own: then the elapsed time counts.
 void count_time(Child &c) {
     const double passed = std::chrono::duration<double>(Clock::now() - c.looked).count();
     if (passed < 0.5) return;
@@ -50,12 +50,12 @@ void count_time(Child &c) {
     c.looked = Clock::now(), c.processor = processor;
 }
 
-/// The child's own life: the first byte it sends says whether what follows is a result (+) or a message (-, and ! where
-/// it ends for want of memory).
+/// Runs in the child. The first byte that it sends says what follows: a result (+), an error message (-), or the
+/// message that memory ran out (!).
 [[noreturn]] void live(const std::function<std::string(int)> &work, int index, int out, int err, pid_t parent) {
     std::string text;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);   // a child that is killed for its time takes its own children with it
-    if (getppid() != parent) _exit(3);  // it was killed before that
+    prctl(PR_SET_PDEATHSIG, SIGKILL);   // a child killed at its limit takes its own children with it
+    if (getppid() != parent) _exit(3);  // the parent was killed before the line above
     dup2(err, STDERR_FILENO);
     try {
         text = "+" + work(index);
@@ -88,7 +88,7 @@ Child start(const std::function<std::string(int)> &work, int index) {
     return {index, pid, out[0], err[0], Clock::now(), 0, 0, "", "", false};
 }
 
-/// Reads what has come; true while more may.
+/// Reads what has arrived. Returns whether more may come.
 bool drain(int fd, std::string &into) {
     char bytes[65536];
     ssize_t n = read(fd, bytes, sizeof bytes);
@@ -118,7 +118,7 @@ ChildResult finish(Child &c, int time_limit) {
     return {c.output.substr(1), ""};
 }
 
-/// Those that run; where one's result ends the work, the others end with it, and write nothing later.
+/// The children that run. Where `done` throws for one of them, the others are killed, so that they write nothing later.
 struct Children : std::vector<Child> {
     ~Children() {
         for (Child &c : *this) kill(c.pid, SIGKILL);

@@ -1,5 +1,5 @@
 #pragma once
-// Work done in a forked child, its result a string: a crash, an abort or an endless loop is an error here.
+// Runs work in forked children, whose results are strings. A crash, an abort or an endless loop there is an error here.
 
 #include <functional>
 #include <string>
@@ -14,14 +14,14 @@ struct ChildResult {
     bool died = false;   ///< it ended by a signal, without a result or without memory
 };
 
-/// Runs `work(i)` for i in 0..count-1 in forked children, `jobs` at a time, each within `time_limit` seconds: of a
-/// processor while it computes, of the clock while it waits. `done(i, result)` is called in this process as each ends.
+/// Runs `work(i)` for i in 0..count-1 in forked children, `jobs` at a time, each within `time_limit` seconds: of CPU
+/// time while it computes, of elapsed time while it waits. `done(i, result)` is called in this process as each ends.
 void run_children(int count, int jobs, int time_limit, const std::function<std::string(int)> &work,
                   const std::function<void(int, const ChildResult &)> &done);
 
-/// Compiles the runtime of Halide's kernels for this process, if it has none yet. It takes half a second, which each
-/// child that runs kernels would take for itself. No Func is made of it, so that names of later ones stay, which are
-/// numbered; no thread begins, so that children may be forked after it.
+/// Compiles Halide's JIT runtime for this process, if it has none yet. That takes half a second, which each child that
+/// runs kernels would otherwise take for itself. It makes no Func, so that the numbers in the names of later Funcs stay
+/// the same, and starts no thread, so that children may be forked after it.
 void share_jit_runtime();
 
 }  // namespace cryolite::compiler

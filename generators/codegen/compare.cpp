@@ -15,12 +15,12 @@ namespace {
 
 using Halide::Target;
 
-/// What an agreement may differ by: the order of additions. A wrong loop is off by whole terms. A sum that is rounded
-/// to 16 bits, and read again, may land on the other side.
+/// Allowed differences, relative to an array's largest element. Correct results may differ by the order of additions;
+/// wrong loops miss whole terms. A sum that is rounded to 16 bits and read again may round to the next number.
 constexpr double tolerance = 2e-4, tolerance_of_halves = 5e-3, tolerance_of_extremes = 2e-2;
 constexpr int64_t most_bytes = int64_t(512) << 20;
 
-/// Memory of an argument between two guards. A tile may read past the end, never use or write it.
+/// Memory of an argument between two guards. A tile may read past the end, but neither use what it reads nor write.
 struct Memory {
     static constexpr int64_t guard = 256;
     static constexpr uint32_t poison = std::bit_cast<uint32_t>(std::numeric_limits<float>::quiet_NaN());
@@ -48,7 +48,7 @@ double random(uint64_t i) {
     return double((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-/// What an argument holds before the kernel runs.
+/// Fills an argument before the kernel runs.
 class Filler {
 public:
     Filler(const StepProgram &p, const KernelArgument &a, Inputs inputs)
@@ -99,7 +99,7 @@ private:
     }
     uint64_t seed(int64_t i) const { return uint64_t(i + 7919 * a.value.index); }
     static uint16_t half(float x) { return uint16_t(std::bit_cast<uint32_t>(x) >> 16); }
-    /// Every other one is a multiple of 1/8, so that what a kernel compares is sometimes equal.
+    /// Every other value is a multiple of 1/8, so that values that a kernel compares are sometimes equal.
     double value(int64_t i) const {
         double u = random(seed(i));
         if (i % 2) u = std::round(u * 8) / 8;
@@ -152,7 +152,7 @@ bool has_halves(const BuiltKernel &built) {
     return false;
 }
 
-/// Whether some array has no finite element: such a comparison says nothing.
+/// Whether some array has no finite element. A comparison with such an array says nothing.
 bool hollow(const BuiltKernel &built, const std::string &outputs) {
     const char *at = outputs.data();
     for (const KernelArgument &a : built.arguments) {
@@ -183,7 +183,7 @@ KernelTrial::KernelTrial(const StepProgram &p, const ir::Kernel &k, const BuiltK
 
 KernelTrial KernelTrial::unscheduled(const StepProgram &p, const ir::Kernel &k, const Machine &m) {
     BuiltKernel built = build_kernel(p, k, m, {.scheduled = false});
-    // Left inlined, a chain of sums would take the product of their lengths.
+    // If they stayed inlined, the time of a chain of sums would be the product of their lengths.
     for (Func &f : built.group.funcs())
         if (f.has_update_definition() || f.dimensions() == 0) f.compute_root();
     return KernelTrial(p, k, built, m, true);
@@ -228,7 +228,7 @@ double distance(const BuiltKernel &built, const std::string &expected, const std
         if (!a.written) continue;
         double largest = 1e-30;
         int64_t n = Shape(a.extents).size();
-        if (a.type == Halide::UInt(16)) {  // far below what the halves above them may differ by
+        if (a.type == Halide::UInt(16)) {  // low halves of weights: far below the tolerance of the high halves
             e += bytes_of(a), g += bytes_of(a);
             continue;
         }
@@ -269,7 +269,7 @@ Expected unscheduled_outputs(const StepProgram &p, const ir::Kernel &k, const Bu
             return e;
         }
         if (!expected.error.empty()) fail("the unscheduled kernel fails: {}", expected.error);
-        if (!hollow(built, expected.output))  // roots and logarithms of negative numbers
+        if (!hollow(built, expected.output))  // hollow: roots or logarithms of negative numbers
             e.outputs.emplace_back(inputs, expected.output);
     }
     if (e.outputs.empty()) e.hindrance = "on random inputs its result is not finite";
@@ -279,7 +279,7 @@ Expected unscheduled_outputs(const StepProgram &p, const ir::Kernel &k, const Bu
 void hold_against(const Expected &expected, const BuiltKernel &built, KernelTrial &scheduled) {
     for (const auto &[inputs, outputs] : expected.outputs) {
         const std::string got = scheduled.run(inputs);
-        // Rounding is a larger part of numbers of very different sizes.
+        // Where numbers have very different sizes, rounding is a larger part of a result.
         const bool usual = inputs != Inputs::large && inputs != Inputs::tiny;
         const double d = distance(built, outputs, got);
         const double allowed = !usual ? tolerance_of_extremes : has_halves(built) ? tolerance_of_halves : tolerance;

@@ -59,7 +59,7 @@ Described parse(const std::string &text) {
 }
 
 [[noreturn]] void kernel_error(const ir::Kernel &k, const std::string &why) {
-    // Sizes of a temporary have 32 bits: these are Halide's words for one that left them.
+    // Sizes of temporaries have 32 bits. This is Halide's message for one that overflows them.
     if (why.find("Allocation size should be a positive number") != std::string::npos)
         throw UsageError(
             fmt::format("kernel '{}': a temporary of its loops would have 2 GiB or more, which no kernel can "
@@ -68,13 +68,13 @@ Described parse(const std::string &text) {
     fail("kernel '{}': {}", k.name, why);
 }
 
-/// Kernels with one key: compiled once, by the first of them.
+/// Kernels with the same key. They are compiled once, as the first of them.
 struct Task {
     std::vector<KernelId> kernels;
-    std::vector<std::string> automatic_keys;  ///< empty: its loops were written
-    int first_automatic = 0;                  ///< of the step's automatic loops, whose key is the first
-    int way = 0;                              ///< the automatic loops that are tried now
-    std::string refused;                      ///< those before, and why
+    std::vector<std::string> automatic_keys;  ///< a key for each automatic schedule; empty: the loops were written
+    int first_automatic = 0;                  ///< which of the step's automatic schedules has the first key
+    int way = 0;                              ///< which key's schedule is tried now
+    std::string refused;                      ///< the schedules tried before, and why they were refused
 };
 
 class Compiler {
@@ -131,7 +131,7 @@ private:
     const StepProgram &p;
     const Machine &m;
     const CompileOptions &options;
-    std::optional<KernelStore> store;  ///< opened where kernels are compiled
+    std::optional<KernelStore> store;  ///< opened by the methods that use it
     CompileReport report;
     int compiled = 0;
 
@@ -145,7 +145,7 @@ private:
         if (options.progress) options.progress(report.cached + compiled, report.distinct, report.cached);
     }
 
-    /// First the keys, which cost milliseconds: equal kernels are compiled once.
+    /// Builds every kernel to find its key, which takes milliseconds. Equal kernels become one task.
     std::vector<Task> tasks() {
         report.kernels.resize(size_t(p.kernels.size()));
         std::vector<KernelId> list;
@@ -183,7 +183,7 @@ private:
         }
         return tasks;
     }
-    /// A line may name several kernels, by a star: one of them has to have the number.
+    /// A line with a star may name several kernels. At least one of them must have the number that the line gives.
     void check_loop_values() const {
         struct Answer {
             bool used = false;
@@ -198,7 +198,7 @@ private:
                 if (k.loops_of != a.of) continue;
                 for (const Tunable &t : k.tunables) {
                     a.used |= t.name == v.name;
-                    if (std::ranges::count(a.names, t.name)) continue;  // of another of its kernels
+                    if (std::ranges::count(a.names, t.name)) continue;  // another kernel of the line has it, too
                     a.names.push_back(t.name);
                     a.has += fmt::format("{}{} ({})", a.has.empty() ? "" : ", ", t.name, t.legal_words());
                 }
@@ -231,7 +231,7 @@ private:
             result(k).loops = automatic_name(t, t.way);
         }
     }
-    /// Whether the kernel is in the store; with automatic loops, those that were accepted when it was compiled.
+    /// Whether the kernel is in the store. With automatic loops, the store has it with the schedule that was accepted.
     bool found(Task &t) {
         if (t.automatic_keys.empty()) return store->has(result(t.kernels[0]).key);
         for (t.way = 0; t.way < int(t.automatic_keys.size()); t.way++)
@@ -240,8 +240,8 @@ private:
         return false;
     }
 
-    /// In a child: a kernel into the store. Automatic loops only if they compute what the algorithm says; returns a
-    /// word where that could not be seen.
+    /// Runs in a child: compiles a kernel into the store. Automatic loops, and loops with given numbers, are compared
+    /// with the unscheduled kernel first. Returns why that comparison was impossible, or nothing.
     std::string compile_one(const Task &t) const {
         BuiltKernel built = build_kernel(p, kernel(t), m);
         const std::string key = built.key;
@@ -254,7 +254,7 @@ private:
         store->put(built.key, [&](const std::string &path) { compile_kernel(built, m, path); });
         return word;
     }
-    /// Compiles each, and returns those whose automatic loops were refused, to be tried with the next.
+    /// Compiles the tasks. Returns those whose automatic loops were refused, with the next automatic schedule to try.
     std::vector<Task> compile(const std::vector<Task> &tasks) {
         std::vector<Task> refused;
         if (std::ranges::any_of(tasks, [](const Task &t) { return !t.automatic_keys.empty(); })) share_jit_runtime();
@@ -269,7 +269,7 @@ private:
                 } else {
                     refused.push_back(refuse(t, r.error + blame(r, p, kernel(t))));
                 }
-                progress();  // also a sign of life
+                progress();  // also shows that the program is alive
             });
         return refused;
     }

@@ -16,7 +16,7 @@ struct CompiledKernel {
     std::vector<KernelArgument> arguments;
     bool by_halide =
         true;  ///< false: the first of `dialects`, or the runtime, computes it, and there is no compiled kernel
-    std::vector<std::pair<std::string, Product>> dialects = {};  ///< what else can compute it
+    std::vector<std::pair<std::string, Product>> dialects = {};  ///< the dialects that can compute it, too
     std::string loops_of = {}, algorithm = {};                   ///< as BuiltKernel has them
     std::vector<Tunable> tunables = {};                          ///< of its loops
 };
@@ -27,27 +27,29 @@ struct CompileOptions {
     int time_limit = 120;  ///< seconds for one kernel
     /// Called after each distinct kernel: how many are done, of how many, and how many were found compiled.
     std::function<void(int done, int total, int cached)> progress{};
-    bool algorithms = false;  ///< the digests of algorithms, too
+    bool algorithms = false;  ///< computes the digests of algorithms, too
 };
 
 struct CompileReport {
-    std::vector<CompiledKernel> kernels;  ///< as in the program
+    std::vector<CompiledKernel> kernels;  ///< in the program's order
     int distinct = 0, cached = 0;
 };
 
-/// The product of a kernel, its arguments as places in the kernel's.
+/// Replaces the ids of values in a kernel's product by indices of the kernel's arguments.
 Product with_arguments(Product product, const std::vector<KernelArgument> &arguments);
 
-/// The keys of all kernels and what they read and write, from building each: nothing is compiled. Where there is a
-/// store, the key of automatic loops is that of those in it. Errors: a line names a number that no kernel's loops have.
+/// Builds all kernels to find their keys and what they read and write, but compiles nothing. Where there is a store, a
+/// kernel with automatic loops gets the key under which the store has it. Errors: a line names a number that no
+/// kernel's loops have.
 CompileReport describe_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
 
-/// Bytes of temporaries (temporaries.h) by key, of kernels that are in the store already. Errors: one is not.
+/// Bytes of temporaries (temporaries.h) of the kernels, by key. Errors: a kernel is not in the store yet.
 std::map<std::string, int64_t> temporaries_of_kernels(const StepProgram &p, const Machine &m,
                                                       const CompileOptions &options);
 
-/// Throws where a kernel cannot be built or compiled, naming it and the reason. Loops that nobody wrote are taken only
-/// if they compute what the unscheduled kernel computes; a note on stderr names those that are refused.
+/// Compiles the kernels that are not in the store. Throws where a kernel cannot be built or compiled, naming it and the
+/// reason. Automatic loops are used only if they compute what the unscheduled kernel computes; a note on stderr names
+/// those that are refused.
 CompileReport compile_kernels(const StepProgram &p, const Machine &m, const CompileOptions &options);
 
 }  // namespace cryolite::compiler

@@ -27,8 +27,7 @@ struct Descriptor {
     ~Descriptor() { close(number); }
 };
 
-/// Writes and syncs: what the system holds back until a file is really on disk (a full disk, a
-/// quota) shows here.
+/// Writes and syncs a file, so that errors which the system may report late (a full disk, a quota) show here.
 void write_synced(const std::string &path, int flags, std::string_view bytes) {
     const Descriptor file{open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0600)};
     if (file.number < 0) fail_write(path, errno);
@@ -41,7 +40,7 @@ void write_synced(const std::string &path, int flags, std::string_view bytes) {
     if (fsync(file.number) != 0 && errno != EINVAL) fail_write(path, errno);
 }
 
-/// `.tmp-...`: what a killed process leaves is known by its name, and swept by the cache.
+/// A name `.tmp-...` beside `path`. By that name the cache finds and removes what a killed process has left.
 std::string temporary(const std::string &path, const std::string &ending = "") {
     const fs::path p(path);
     return (p.parent_path() / fmt::format(".tmp-{}-{}{}", p.filename().string(), getpid(), ending)).string();
@@ -117,8 +116,7 @@ bool KernelStore::has(const std::string &key) const {
     } catch (const Error &e) {
         why = e.what();
     }
-    // It is not removed: another process may have replaced it by a whole one, and put() replaces
-    // it.
+    // The file is not removed: another process may have replaced it by a whole one, and put() will replace it.
     if (!why.empty()) fmt::print(stderr, "cache: kernel {} is damaged ({}); it is compiled again\n", key, why);
     return why.empty();
 }

@@ -1,8 +1,7 @@
 #pragma once
-// Compiled kernels on disk, KEY.o: found by content, published whole, checked when used. A line
-// after the object, which linkers do not read, holds its key and digest: "\ncryolite kernel KEY
-// DIGEST\n".
-// (`cache verify` reads it, too: runtime/cache/cache.h.)
+// Compiled kernels on disk: KEY.o, where KEY is a digest of what is compiled. Files are published whole and checked
+// when they are used. After the object is a line that linkers do not read, "\ncryolite kernel KEY DIGEST\n", with the
+// digest of the object. (`cache verify` reads that line, too: runtime/cache/cache.h.)
 
 #include <functional>
 #include <string>
@@ -12,7 +11,7 @@ namespace cryolite::compiler {
 class KernelStore {
 public:
     explicit KernelStore(std::string folder);
-    /// Whether the kernel is there and whole. One that is damaged is not, with a word on stderr.
+    /// Whether the kernel is there and whole. Of a damaged one, a line on stderr says why.
     bool has(const std::string &key) const;
     std::string path(const std::string &key) const { return folder_ + "/" + key + ".o"; }
     /// Publishes what `write(path)` writes, by one rename that replaces what is there.
@@ -24,7 +23,7 @@ private:
 
 /// Whole contents of a file; throws with its name and the reason.
 std::string read_whole(const std::string &path);
-/// Writes a file by a temporary one, synced, and a rename.
+/// Replaces a file at once: writes and syncs a temporary file, then renames it.
 void write_whole(const std::string &path, const std::string &bytes);
 
 }  // namespace cryolite::compiler

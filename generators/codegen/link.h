@@ -5,10 +5,9 @@
 
 namespace cryolite::compiler {
 
-/// Links the kernels of a step into FOLDER/kernels.so, a shared library without dependencies. What they call of
-/// Halide's runtime beyond what every process that trains has (docs/plan.md) comes with them, in
-/// FOLDER/halide_runtime.so: that of a device, or of `print` in a layer that is being looked into. Errors: ld.lld is
-/// missing, or its own message.
+/// Links the kernels of a step into FOLDER/kernels.so, a shared library without dependencies. Where the kernels call
+/// more of Halide's runtime than every training process has (docs/plan.md), writes FOLDER/halide_runtime.so, too:
+/// kernels of a device do, and a layer that calls `print`. Errors: ld.lld is missing, or fails.
 void link_kernels(const CompileReport &compiled, const CompileOptions &options, const Halide::Target &target,
                   const std::string &folder);
 

@@ -1,6 +1,6 @@
 #pragma once
-// A sign of life of what takes long before the first kernel: for people, and for the command, which ends a program that
-// is silent for too long.
+// Reports the progress of long work before the first kernel is compiled: to people, and to the command, which ends a
+// program that is silent for too long.
 
 #include <chrono>
 #include <functional>
@@ -19,7 +19,7 @@ public:
         next_ = now + std::chrono::seconds(1);
         report(what_, done_, total_);
     }
-    /// Where the main program wants to hear of phases.
+    /// Receives the reports; set by the main program where it wants them.
     static inline std::function<void(const std::string &what, int done, int total)> report;
 
 private:

@@ -4,8 +4,8 @@
 
 namespace cryolite::compiler {
 
-/// What a program says of itself, with the parameters that it was given, as one line of JSON
-/// (bundle/program_description.h). `rules`: all optimizers that it knows.
+/// The description of a program with the parameters that it was given, as one line of JSON
+/// (bundle/program_description.h). `rules`: all optimizers that the program knows.
 std::string description_of(const ProgramInfo &info, Model &model, const decltype(ProgramInfo::optimizers) &rules);
 
 }  // namespace cryolite::compiler

@@ -8,14 +8,16 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// As Halide spells it.
+/// A target as Halide spells it. Throws where `target` names several.
 std::string spelled(const std::string &target) {
     const std::vector<const TargetLine *> targets = targets_of(target).value();
-    if (targets.size() > 1) throw UsageError(fmt::format("--target {}: a bundle is for one of them", target));
+    if (targets.size() > 1)
+        throw UsageError(
+            fmt::format("--target {} names several targets, but a bundle is for one: give one of them", target));
     return targets[0]->halide;
 }
 
-/// The PTX of an older GPU is compiled for a newer one where it is loaded; Halide 21 writes none newer than 8.6.
+/// The driver compiles the PTX of an older GPU for a newer one when it loads it. Halide 21 writes PTX up to 8.6.
 Halide::Target::Feature cuda_capability(const std::string &gpu) {
     return gpu == "sm_86" || gpu == "sm_90" ? Halide::Target::CUDACapability86 : Halide::Target::CUDACapability80;
 }
@@ -26,12 +28,13 @@ Halide::Target kernel_target(const std::string &text, const StepConfig &c) {
     Target t(text);
     if (device == "opencl") t.set_features({Target::OpenCL, Target::CLDoubles});
     if (device == "cuda") {
-        // What the host does of a kernel is to launch it: any processor can, so that a bundle may be carried elsewhere.
+        // The host does no more than launch the kernels, so its code needs no special instructions, and the bundle runs
+        // on other hosts, too.
         if (text == "host") t = Target(t.os, t.arch, t.bits);
         t.set_features({Target::CUDA, cuda_capability(c.target)});
     }
     for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoBoundsQuery}) t.set_feature(f);
-    // On a device, what its runtime answers is an assertion too: that there is memory for a temporary.
+    // On a device, assertions also check the answers of the device's runtime: that there is memory for a temporary.
     t.set_feature(Target::NoAsserts, device == "cpu");
     return t;
 }

@@ -5,8 +5,8 @@
 
 namespace cryolite::compiler {
 
-/// What the kernels of a step are compiled for: --target on its device, or a target as Halide spells it, where one is
-/// given. Errors: several targets.
+/// The machine that the kernels of a step are compiled for: the step's --target and --device, or `halide_target`, a
+/// target in Halide's spelling, unless that is empty. Errors: --target names several targets.
 Machine machine_for(const StepConfig &step, const std::string &halide_target);
 
 }  // namespace cryolite::compiler

@@ -85,7 +85,7 @@ std::vector<std::string> model_sizes() {
     return names;
 }
 
-/// Where activations are, from what the kernels really read and write.
+/// Places activations by what the compiled kernels really read and write.
 ir::MemoryPlan plan_compiled(const StepProgram &p, const CompileReport &compiled) {
     std::vector<std::vector<ValueId>> touched;
     for (KernelId id : p.kernels.ids()) {
@@ -106,11 +106,11 @@ public:
             throw UsageError(fmt::format("--ir is '{}', expected {}", pass, fmt::join(names, " or ")));
     }
     void add(const StepProgram &p, const std::string &after) {
-        if (after == "trace") text.clear();  // a budget lowers a step several times: the last is it
+        if (after == "trace") text.clear();  // a budget lowers a step several times: the last time counts
         if (pass == "lines") text = ir::lines_of(p);
         if (pass == "all" || pass == after) text += fmt::format("after the pass {}\n\n{}\n", after, ir::text_of(p));
     }
-    /// What came of the schedule's lines, where a pass refuses one.
+    /// Adds the verdicts of the schedule's lines, where a pass refuses one.
     void add_refusal(const StepProgram &p, const std::string &by) {
         if (pass == "lines") text.clear();
         text += fmt::format("# refused by the pass {}\n\n{}", by, ir::lines_of(p));
@@ -154,7 +154,7 @@ StepOptions options_of(const Request &r) {
     return options;
 }
 
-/// The lines of a step: those of its program, then those of the flags; `more` comes after what a search has found.
+/// The lines of a step: those of its program, those that a search has found (--tuned), `more`, and those of --lines.
 Step step_of(const Request &r, Model &model, ScheduleModel schedule, const Machine &machine,
              const std::string &more = "") {
     const StepConfig &c = r.step;
@@ -165,7 +165,7 @@ Step step_of(const Request &r, Model &model, ScheduleModel schedule, const Machi
     if (c.tuned != "none") add_lines(step, model, c.tuned, "tuned");
     if (!more.empty()) add_lines(step, model, more, "tuned");
     if (c.lines != "none") add_lines(step, model, c.lines, r.lines_from);
-    if (!options_of(r).groups)  // of layers: those of updates stay
+    if (!options_of(r).groups)  // lines that place layers are dropped, those of updates stay
         std::erase_if(step.placements,
                       [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
     return step;
@@ -176,17 +176,18 @@ int64_t budget_of(const Request &r, const Step &step) {
     return r.step.budget ? int64_t(r.step.budget) : step.bytes_allowed;
 }
 
-/// Takes a step of the model through all passes, with the lines that are chosen for it; `act` does the last of that.
+/// Adds the lines that are chosen for a step. Then `act` gets its budget, its options and a function that takes the
+/// step through all passes.
 template <typename Act> auto lower_step(const Request &r, Step &step, Context cx, const Act &act) {
     const StepOptions options = options_of(r);
     const Lower lower_with = [&](const StepOptions &o) {
         cx.options = o;
         return lower(cx);
     };
-    // Loops of a device have not been measured with what could be chosen.
+    // For GPUs nothing is chosen: their loops have not been measured with such fusions.
     if (step.chooses && options.groups && !step.machine.gpu())
         choose_lines(step, [&] {
-            StepOptions copying = options;  // what shares a kernel with a copy needs no view
+            StepOptions copying = options;  // a copy that can share a kernel needs no view
             copying.views = false;
             return lower_with(copying);
         });
@@ -287,7 +288,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
         if (at == std::string::npos) fail("--param '{}' is not NAME=VALUE", text);
         Arguments::current().given.push_back({text.substr(0, at), text.substr(at + 1)});
     }
-    make_optimizer(r.step.optimizer);  // or it says which there are
+    make_optimizer(r.step.optimizer);  // throws, and names all optimizers, where there is none of this name
     std::unique_ptr<Model> model = make();
     for (auto &[name, text] : Arguments::current().given) {
         bool known = false;

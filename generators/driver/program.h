@@ -1,6 +1,6 @@
 #pragma once
-// The main program of a generator: from the command's request to a bundle, or to words about the model. Users' programs
-// include this: the compiler's own types are in cryolite::compiler, and none of them is named here.
+// The main program of a generator: it makes a bundle at the command's request, or prints facts about the model. Users'
+// programs include this header, so it names none of the compiler's own types, which are in cryolite::compiler.
 
 #include <map>
 #include <string>
@@ -20,12 +20,12 @@ struct ProgramInfo {
     std::vector<std::pair<std::string, std::map<std::string, std::string>>> presets = {};
     /// Rules of the program's own beside the library's: {{"name", rule<MyRule>}}.
     std::vector<std::pair<std::string, std::unique_ptr<Optimizer> (*)()>> optimizers = {};
-    /// Parameters of another rate or decay (bundle/param_group.h): {"wte=lr:0.1x,decay:0"}. Those of the command come
-    /// after them.
+    /// Groups of parameters with a rate or decay of their own (bundle/param_group.h): {"wte=lr:0.1x,decay:0"}. The
+    /// command's groups come after them.
     std::vector<std::string> param_groups = {};
-    WeightFiles weights = {};  ///< of other programs
+    WeightFiles weights = {};  ///< how other programs' files hold the weights
     std::string peer = "";     ///< the script of apps/cryolite/peers that does the same work in PyTorch
-    std::string data = "";     ///< of rows: the data that it is for (bundle/program_description.h)
+    std::string data = "";     ///< the data that a model of features is for (bundle/program_description.h)
 };
 
 template <typename O> std::unique_ptr<Optimizer> rule() { return std::make_unique<O>(); }

@@ -25,7 +25,7 @@ struct Line {
     std::string name, text, comment;
 };
 
-/// Whether the stars of a line stand for what they have to: each for characters between two dots.
+/// Whether a line's name, in which a star stands for any characters between two dots, matches another name.
 bool matches(std::string pattern, std::string name) {
     for (std::string *s : {&pattern, &name}) std::ranges::replace(*s, '.', '/');
     return fnmatch(pattern.c_str(), name.c_str(), FNM_PATHNAME | FNM_NOESCAPE) == 0;
@@ -63,20 +63,20 @@ private:
     const StepOptions &options;
     const int64_t budget;
     const CompileReport &compiled;
-    std::set<LayerId> named;  ///< those that a line can name: operators of the model have no name
+    std::set<LayerId> named;  ///< layers that a line can name; operators of the model have no name
     std::set<std::string> layers, parameters;
-    std::map<ParamId, std::vector<Line>> of_updates;  ///< that were written
+    std::map<ParamId, std::vector<Line>> of_updates;  ///< lines that were written
     std::string text;
 
     void add(const std::string &line, const std::string &comment, const char *before = "") {
         text += fmt::format("{}{};{}{}\n", before, line, comment.empty() ? "" : "  // ", comment);
     }
-    /// Equal for lines that differ in their blocks alone; empty: a line of no block.
+    /// A key, equal for lines that differ in their blocks' numbers alone; empty: the line is of no block.
     static std::string blocks_of(const Line &l) {
         const auto all = line_for_blocks(l.text);
         return all ? *all + without_numbers(l.comment) : "";
     }
-    /// The same of several blocks as one line with a star, if that names these blocks alone.
+    /// Adds lines. Equal lines of several blocks become one line with a star, if the star matches these blocks alone.
     void add(const std::vector<Line> &lines, const std::set<std::string> &names, const char *before = "") {
         std::map<std::string, int> blocks;
         for (const Line &l : lines) blocks[blocks_of(l)]++;
@@ -98,10 +98,10 @@ private:
         return l.places() && (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next);
     }
 
-    /// Lines that were written or chosen, in their order; those of updates come with the others of updates.
+    /// Adds the lines that were written or chosen, in their order. Those of updates are kept for `updates`.
     void written() {
         std::istringstream all(ir::lines_of(p));
-        std::vector<Line> run;  // lines that one with a star may have been
+        std::vector<Line> run;  // lines in a row that one line with a star may stand for
         std::string key;
         bool of_parameter = false;
         auto end_run = [&] { add(run, of_parameter ? parameters : layers), run.clear(); };
@@ -146,7 +146,7 @@ private:
             add(fmt::format("s({}).compute_root()", name), flag);
     }
 
-    /// What a flag asks of all products, those among them that it may compute.
+    /// Adds a line for each product that --dialect applies to.
     void dialects() {
         if (options.dialect == "halide") return;
         std::vector<Line> of_layers, of_parameters;
@@ -198,7 +198,7 @@ private:
         add(lines, parameters);
     }
 
-    /// What the budget rematerialises is said by lines where all of it has names: layers with all of their calls.
+    /// Adds lines for what the budget rematerialises, if lines can name all of it: layers, each with all of its calls.
     void memory() {
         if (budget) add(fmt::format("s.budget({})", budget), "");
         std::map<LayerId, std::vector<CallId>> calls;
@@ -243,7 +243,7 @@ private:
 
     void loops() {
         if (!p.schedule->loops_written) add("s.clear_loops()", "");
-        std::vector<std::pair<std::string, std::string>> owners;  // and their numbers that differ from the usual
+        std::vector<std::pair<std::string, std::string>> owners;  // with their numbers that differ from the usual
         for (const Step::LoopValue &v : p.schedule->loop_values) {
             const std::string of =
                 fmt::format("{}, {}", v.layer ? v.layer->path : v.parameter->path(), form_name(v.form));
@@ -274,7 +274,7 @@ private:
     static bool is_of_parameter(const std::string &loops_of) {
         return loops_of.ends_with(", update") || loops_of.ends_with(", norm");
     }
-    /// As comments: a number that is given has its kernel compared when it is compiled.
+    /// Adds the numbers of all loops as comments, because a kernel with a given number is compared when it is compiled.
     void all_loops() {
         std::vector<Line> of_layers, of_parameters;
         std::istringstream lines(loop_lines(compiled));

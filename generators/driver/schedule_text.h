@@ -5,11 +5,12 @@
 
 namespace cryolite::compiler {
 
-/// Lines that give the step again, with or without the flags that place things (--update, --head-rows, --recompute,
-/// --dialect), beside those that say what is computed: after `s.clear()` the lines that were written or chosen, then
-/// what flags and defaults decided, as lines. Behind each stands what came of it, or who decided. Comments say what no
-/// line can, and have the numbers of all loops with what is legal. `p`: all passes have been through it with these
-/// options and this budget; `compiled` is of its kernels. The same lines of all blocks are one, with a star.
+/// Lines that give the same step again. With them the flags that place things (--update, --head-rows, --recompute,
+/// --dialect) may be given or left out; the flags that decide what is computed must be the same. After `s.clear()` come
+/// the lines that were written or chosen, then lines for what flags and defaults decided. A comment behind each line
+/// says what came of it, or who decided it. Other comments say what no line can, and list the numbers of all loops with
+/// their legal values. Equal lines of all blocks are one line, with a star. `p` has been through all passes with these
+/// options and this budget; `compiled` describes its kernels.
 std::string schedule_text(StepProgram &p, const StepOptions &options, int64_t budget, const CompileReport &compiled);
 
 }  // namespace cryolite::compiler

@@ -13,7 +13,7 @@ class StepArguments {
 public:
     /// Adds an option for each row of the table.
     explicit StepArguments(CLI::App &app);
-    /// Once the line is parsed. Throws UsageError: a value that cannot be.
+    /// Reads the values that were given, once the command line is parsed. Throws UsageError where a value is invalid.
     void read(StepConfig &config) const;
 
 private:
@@ -22,7 +22,7 @@ private:
         CLI::Option *option;
         std::string text;
     };
-    std::deque<Given> given_;  ///< options refer to the texts
+    std::deque<Given> given_;  ///< a deque, because options point to the texts
 };
 
 }  // namespace cryolite::compiler

@@ -38,7 +38,7 @@ PlanBuffer buffer_of(const StepProgram &p, ValueId id, const ir::MemoryPlan &mem
     return b;
 }
 
-/// What a loss takes for ids among the targets, and what the runtime tells it of how much they count.
+/// Which targets a loss takes for ids, and the input in which the runtime tells the loss how much their rows count.
 PlanIds ids_of(const Graph::Ids &ids) {
     return {.loss = ids.loss,
             .input = ids.value,
@@ -65,7 +65,7 @@ Plan::Evaluation evaluation_of(const ir::Evaluation &e) {
     return evaluation;
 }
 
-/// What is one kernel of the plan: equal code that equal dialects may stand in for.
+/// Equal for kernels that are one kernel of the plan: their code is equal, and so are the dialects that can replace it.
 std::string plan_key(const CompiledKernel &k) { return k.key + nlohmann::json(k.dialects).dump(); }
 
 PlanKernel kernel_of(const CompiledKernel &c) {
@@ -103,7 +103,7 @@ PlanCall call_of(const StepProgram &p, const ir::Kernel &kernel, const CompiledK
         if ((f && f->when == ir::Forward::remat) || ir::is<ir::Norm>(op)) c.extra_flops += op.flops;
     }
     for (const KernelArgument &a : compiled.arguments) {
-        const bool own = p.values[a.value].is_state();  // the runtime knows states by their names, wherever they lie
+        const bool own = p.values[a.value].is_state();  // the runtime finds states by name, also in a shared array
         c.args.push_back({(own ? a.value : p.base(a.value)).index, a.offset + (own ? 0 : p.values[a.value].begin)});
         c.bytes += Shape(a.extents).size() * a.type.bytes();
     }

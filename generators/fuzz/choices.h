@@ -1,13 +1,13 @@
 #pragma once
-// The numbers that a random model is made of. Any numbers make one, so that a fuzzer may change them as it likes: 0
-// stands for the simplest, and what is missing is 0.
+// The numbers that a random model is made of. Any numbers make a model, so that a fuzzer may change them as it likes. 0
+// stands for the simplest choice, and missing numbers are 0.
 
 #include <string>
 #include <vector>
 
 namespace cryolite::fuzz {
 
-/// A group of them, for one thing that is decided: taken in order.
+/// A group of numbers that decides one thing. Its numbers are taken in order.
 class Choices {
 public:
     explicit Choices(std::vector<int> numbers = {}) : numbers(std::move(numbers)) {}
@@ -21,7 +21,7 @@ private:
     size_t at = 0;
 };
 
-/// "1.0.3/4.2": groups of numbers from 0 to 255. Errors: the text is none.
+/// Reads groups of numbers from 0 to 255: "1.0.3/4.2". Throws where the text is something else.
 std::vector<Choices> read_choices(const std::string &text);
 
 }  // namespace cryolite::fuzz

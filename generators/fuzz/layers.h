@@ -1,13 +1,13 @@
 #pragma once
-// Layers that random models are made of beside the library's: one type each, of which two instances compute and read
+// Layers that random models are made of, beside the library's. Two instances of one of these types may compute and read
 // different things, as a user's layers may.
 
 #include "dsl/layer.h"
 
 namespace cryolite::fuzz {
 
-/// y = f(x) by element. Its gradient reads nothing where `how` is 0, y = 2 x; its input where 1, y = x^2 / 2; its
-/// output where 2, y = 1 / (1 + exp(-x)).
+/// y = f(x), element by element. `how` 0: y = 2 x, whose gradient reads neither x nor y; 1: y = x^2 / 2, whose gradient
+/// reads x; 2: y = 1 / (1 + exp(-x)), whose gradient reads y.
 struct Curve : Layer {
     const int how;
     Curve(std::string path, int how) : Layer(std::move(path)), how(how) {}

@@ -1,4 +1,4 @@
-// What a random model minimises: one loss of its head, and others of what it has computed before.
+// The losses of a random model: one of its head's output, and others of values that it computes before.
 
 #include "dsl/layers/embedding.h"
 #include "dsl/layers/linear.h"

@@ -114,7 +114,7 @@ template <typename L> L *RandomModel::known(int width, Choices &c) {
     return list.empty() ? nullptr : list[size_t(c.take(int(list.size())))];
 }
 
-/// A value of so many channels, not the model's input; there is one.
+/// An earlier value of `width` channels, not the model's input. The caller knows that there is one.
 int RandomModel::earlier(int width, Choices &c) const {
     std::vector<int> list;
     for (int k = int(channels.size()); k-- > 1;)
@@ -123,7 +123,7 @@ int RandomModel::earlier(int width, Choices &c) const {
 }
 
 void RandomModel::begin(Choices &c) {
-    c.take(6);  // the groups of parameters
+    c.take(6);  // param_groups() uses this number
     channels = {0};
     const int width = c.of<int>({6, 8, 10, 16, 5, 17, 12});
     if (kind == text)
@@ -134,7 +134,7 @@ void RandomModel::begin(Choices &c) {
         call(linear(columns, width, c), 0);
 }
 
-/// What is made of value x: the value that the next step takes.
+/// Adds a layer, an operator or a block that reads value x. Returns the value that the next step takes.
 int RandomModel::step(int x, Choices &c) {
     const int op = c.take(20), first = int(channels.size());
     x = op < 12 ? element(x, op, c) : block(x, op, c);
@@ -142,7 +142,7 @@ int RandomModel::step(int x, Choices &c) {
     return x;
 }
 
-/// One layer, or one operator.
+/// Adds one operator, one layer, or two layers of one type.
 int RandomModel::element(int x, int op, Choices &c) {
     const int width = channels[size_t(x)];
     switch (op) {
@@ -182,7 +182,7 @@ int RandomModel::element(int x, int op, Choices &c) {
     case 10: {
         const int y = earlier(width, c);
         if (c.take(2))
-            return push(width, {fmt::format("v[{}] - 0.5 * v[{}]", x, y),  // not 0, where a ReLU has its kink
+            return push(width, {fmt::format("v[{}] - 0.5 * v[{}]", x, y),  // x - x would be at the kink of a ReLU
                                 [=](auto &v) { return v[size_t(x)] - 0.5 * v[size_t(y)]; }});
         return push(width, {fmt::format("v[{}] * v[{}]", x, y), [=](auto &v) { return v[size_t(x)] * v[size_t(y)]; }});
     }
@@ -191,7 +191,7 @@ int RandomModel::element(int x, int op, Choices &c) {
     }
 }
 
-/// Several layers that are met together, or what takes more than one value.
+/// Adds several layers that often occur together, or an operator that takes more than one value.
 int RandomModel::block(int x, int op, Choices &c) {
     const int width = channels[size_t(x)];
     auto plus = [&](int y) {
@@ -228,7 +228,7 @@ int RandomModel::block(int x, int op, Choices &c) {
         return push(end - first, {fmt::format("slice(v[{}], 0, {}, {})", x, first, end),
                                   [=](auto &v) { return slice(v[size_t(x)], 0, first, end); }});
     }
-    case 18:  // the table, or the first product, once more
+    case 18:  // reads the table once more, or returns to the first width
         if (kind == text && width == channels[1]) return plus(call(*layers[0], 0));
         return call(linear(width, channels[1], c), x);
     default: {
@@ -261,7 +261,7 @@ void RandomModel::end(int x, Choices &c) {
     if (c.take(4) == 3) freeze_one(c);
 }
 
-/// One of those that have parameters of their own, but the first, which is trained.
+/// Freezes one of the layers that have parameters of their own. The first layer is always trained.
 void RandomModel::freeze_one(Choices &c) {
     std::vector<Layer *> own;
     for (const auto &l : layers)

@@ -1,7 +1,7 @@
 #pragma once
 // A random model with a random step schedule, both made of choices (choices.h): the first group decides on the input,
-// the head and the losses, every other one on a layer and on the lines of the schedule about it. It can say itself as
-// a program of a user's.
+// the head and the losses, every other group on a layer and on the lines of the schedule about it. The model can also
+// be written as a user's program.
 
 #include <functional>
 #include <map>
@@ -24,11 +24,11 @@ public:
     Tensor forward(Tensor x) override;
     Tensor loss(Tensor y, Tensor targets) override;
 
-    /// The lines of its schedule but those that `without` names.
+    /// Writes the lines of its schedule into a step, except those that `without` names.
     void schedule(Step &s);
-    /// As a program in C++, which `train` takes.
+    /// The model as a program in C++, which `train` takes.
     std::string program() const;
-    /// Parameters of another rate or decay that the choices ask for (dsl/param_group.h).
+    /// The groups of parameters with a rate or decay of their own that the choices ask for (bundle/param_group.h).
     static std::vector<std::string> param_groups(const std::string &choices);
 
 private:
@@ -39,11 +39,11 @@ private:
     GeneratorParam<int> vocab{"vocab", 19, "tokens, labels or numbers to predict"};
     GeneratorParam<int> columns{"columns", 7, "of a table: numbers in an example"};
 
-    /// One call: what makes a value of those before it.
+    /// One call, which makes a value from earlier values.
     struct Made {
         std::string text;  ///< "l3(v[2])"
         std::function<Tensor(const std::vector<Tensor> &)> make;
-        Layer *layer = nullptr;  ///< null: one of the trace's own
+        Layer *layer = nullptr;  ///< null: an operator, whose layer the trace makes
         int from = 0;            ///< the value that it reads
     };
     struct Line {
@@ -58,7 +58,7 @@ private:
     std::vector<std::string> frozen;
     std::set<int> without;    ///< lines that are left out
     std::vector<Tensor> v;    ///< the values, while the model is traced
-    std::vector<Made> terms;  ///< of the loss; the targets are the last value then
+    std::vector<Made> terms;  ///< of the loss; while they are traced, the targets are the last of `v`
     Layer *head = nullptr, *criterion = nullptr;
     int output = 0;  ///< the value that the head makes
 
@@ -67,7 +67,7 @@ private:
     int call(Layer &l, int x, int y);
     int push(int width, Made m);
     Layer &linear(int in, int out, Choices &c);
-    /// A layer of this type that is there and reads so many channels; null: none.
+    /// An existing layer of this type that reads `width` channels; null: there is none.
     template <typename L> L *known(int width, Choices &c);
     int earlier(int width, Choices &c) const;
 
@@ -81,10 +81,11 @@ private:
     void line(const std::string &text, std::function<void(Step &)> write);
     void lines_of(int value, Choices &c);
     void lines_of_parameters(Layer &l, Choices &c);
-    /// The last one before it of as many dimensions; null: there is none.
+    /// The last parameter before `w` that has as many dimensions; null: there is none.
     const Parameter *alike(const Parameter &w) const;
     std::string parameter_text(const Parameter &w) const;  ///< "m.l3.W"
-    /// The call that lines of a value name, from 1, where its layer has been called on another value before; 0: all.
+    /// Which call of its layer the lines about a value name, from 1; 0: all calls. Only a layer that has been called on
+    /// several values gets a number.
     int index_of(int value, Choices &c) const;
     std::string value_text(const Layer &l, int call) const;    ///< "m.l3", "Stage(m.l3)[2]"
     std::string adjoint_text(const Layer &l, int call) const;  ///< "d(m.l3)[2]"

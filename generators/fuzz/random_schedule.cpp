@@ -11,12 +11,12 @@ namespace cryolite::fuzz {
 
 namespace {
 
-/// What a line says of a layer and of the one that makes what it reads: most numbers are none.
+/// Numbers for kinds of lines about a layer and the layer that makes its input. Most numbers stand for no line.
 constexpr int kinds_of_lines = 24;
-/// Of one call of a layer, which is rare: few are none.
+/// The same for lines about one call of a layer. Such calls are rare, so few numbers stand for no line.
 constexpr int kinds_of_call_lines = 11;
 
-/// The member of its layer that a parameter is: "l3.W".
+/// The name of the layer's member that holds a parameter: "W".
 std::string member(const Parameter &w) {
     const Layer &l = w.owner();
     const bool bias = w.name() == "bias";
@@ -78,7 +78,7 @@ void RandomModel::lines_of(int value, Choices &c) {
 
 int RandomModel::index_of(int value, Choices &c) const {
     const Made &own = made[size_t(value - 1)];
-    std::vector<int> read;  // by each call of the layer: those of one value are one call
+    std::vector<int> read;  // the values that calls of the layer read; calls on one value are one call
     for (int k = 0; k < value; k++)
         if (made[size_t(k)].layer == own.layer && !std::ranges::count(read, made[size_t(k)].from))
             read.push_back(made[size_t(k)].from);
@@ -136,7 +136,7 @@ void RandomModel::schedule(Step &s) {
     for (size_t k = 0; k < lines.size(); k++) {
         if (without.count(int(k + 1))) continue;
         lines[k].write(s);
-        // By its number a line that is refused is known, and can be left out.
+        // The number tells which line is refused, so that it can be left out.
         const std::string source = fmt::format("line {}", k + 1);
         for (auto &[stage, placement] : s.placements)
             if (!placement.source.starts_with("line ")) placement.source = source;

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that stand for things of a step's program, each of a type of its own.
+// Indices of the parts of a step's program. Each kind of part has an index type of its own.
 
 #include <compare>
 #include <ranges>
@@ -24,7 +24,7 @@ using LayerId = Id<struct OfLayer>;
 using CallId = Id<struct OfCall>;  ///< a layer, called on values
 using ParamId = Id<struct OfParameter>;
 
-/// A list whose places have numbers of one type.
+/// A list that is indexed by ids of one type.
 template <typename T, typename I> class Table {
 public:
     I add(T item) {

@@ -12,8 +12,8 @@
 
 namespace cryolite::ir {
 
-/// Elements of a parameter's storage that one worker has: it sums their gradients and updates them. worker -1: all of
-/// them, in every worker.
+/// The elements of a parameter's storage that one worker owns: it sums their gradients and updates them. worker -1:
+/// every worker has all elements.
 struct Shard {
     int worker = -1;
     int64_t begin = 0, count = 0;
@@ -24,14 +24,14 @@ struct Shard {
 struct Forward {
     enum When {
         in_forward,
-        in_backward,  ///< of a block of rows of the head: just before the backward pass needs it
+        in_backward,  ///< of a chunk of the head's rows: just before the backward pass needs it
         remat,        ///< once more, for the backward pass
     };
     CallId call;
     When when = in_forward;
 };
 
-/// The adjoint of an input of a call, plus those that the value has from elsewhere.
+/// The adjoint of an input of a call, plus the adjoints that the value has from its other readers.
 struct InputGrad {
     CallId call;
     int input;
@@ -47,13 +47,13 @@ struct ParamGrad {
     bool accumulate = false;
 };
 
-/// The sum of a value's adjoints, where no input-grad is left that could add them.
+/// The sum of a value's adjoints, where there is no InputGrad that could add them.
 struct AddAdjoints {
     ValueId of;
     std::vector<ValueId> addends;
 };
 
-/// A call and the adjoint of its output: a factor of each gives a parameter's gradient.
+/// A call and the adjoint of its output. The gradient of a parameter of the call is a product of a factor of each.
 struct Use {
     CallId call;
     ValueId dy;
@@ -61,11 +61,11 @@ struct Use {
 };
 struct OfGradient {};
 struct OfWeight {};
-/// Without the gradient: a share of |X'dY|^2 = sum((X X') * (dY dY')), of two uses (or one, twice).
+/// Computed without the gradient: the term of two uses, or of one use twice, in |X'dY|^2 = sum((X X') * (dY dY')).
 struct Gram {
     Use a, b;
 };
-/// Without the gradient: sum over rows of |x|^2 |dy|^2, which is finite where the norm is.
+/// Computed without the gradient: the sum over rows of |x|^2 |dy|^2, which is finite where the norm is.
 struct CauchySchwarzBound {
     Use of;
 };
@@ -77,23 +77,23 @@ struct Norm {
     int slot = 0;
 
     bool of_weight() const { return std::holds_alternative<OfWeight>(how); }
-    /// Whether it is taken without the gradient.
+    /// Whether it is computed without the gradient.
     bool ghost() const { return std::holds_alternative<Gram>(how) || std::holds_alternative<CauchySchwarzBound>(how); }
 };
 
-/// From all norms: the factor of clipping, divided by the loss's scale where there is one, and where updates may be
-/// withheld, whether all is finite.
+/// Computed from all norms: the factor of clipping, divided by the loss's scale where there is one. Where updates may
+/// be withheld, also whether all norms are finite.
 struct GradientScale {
     bool clip;
 };
 
-/// The next scale of the loss, and its counters, from whether all gradients of this step are finite.
+/// The next scale of the loss and its counters. They depend on whether all gradients of this step are finite.
 struct NextLossScale {};
 
 /// The optimizer's rule on a parameter and its state.
 struct Update {
     ParamId w;
-    bool scaled;  ///< gradients are multiplied by the factor of clipping and of the loss's scale
+    bool scaled;  ///< gradients are multiplied by the factor that GradientScale computes
     Shard shard = {};
 };
 
@@ -103,8 +103,8 @@ struct Reduce {
     Shard shard;
 };
 
-/// What states of a layer, of one shape, become by a call in training. With several workers one does it, by its part of
-/// the batch, for all.
+/// The next values of a layer's states, all of one shape, after a call in training. Of several workers one computes
+/// them for all, from its part of the batch.
 struct NextState {
     CallId call;
     std::vector<ParamId> states;
@@ -117,12 +117,12 @@ using OpKind = std::variant<Forward, InputGrad, ParamGrad, AddAdjoints, Norm, Gr
 struct Op {
     std::string name;  ///< "h.0.mlp.c_fc", "d(h.0.mlp.c_fc)", "d(h.0.mlp.c_fc.weight)", "next(...)"
     OpKind kind;
-    std::vector<Ref> reads = {};   ///< until reads are inferred, all that it is offered
-    std::vector<Ref> writes = {};  ///< one, but for updates: the parameter, then its states; and for states of a layer
+    std::vector<Ref> reads = {};   ///< until the pass infer-reads, all that it may read
+    std::vector<Ref> writes = {};  ///< one; of an update, the parameter, then its states; of NextState, all its states
     double flops = 0;
     KernelId kernel = {};             ///< the kernel that computes it, once there are kernels
     std::string placed = "root";      ///< "root", "at ...", "with ...", "rematerialised", "at forward"
-    std::string why = {}, rule = {};  ///< of updates, what decided it, and the name of the rule
+    std::string why = {}, rule = {};  ///< what decided the place of an update, and the name of the rule
 };
 
 template <typename Kind> const Kind *as(const Op &op) { return std::get_if<Kind>(&op.kind); }
@@ -131,19 +131,20 @@ template <typename Kind> bool is(const Op &op) { return std::holds_alternative<K
 
 /// "forward", "input-grad", ...
 const char *kind_name(const Op &op);
-/// The call that an operation belongs to, where it does to one.
+/// The call that an operation belongs to, if any.
 std::optional<CallId> call_of(const Op &op);
-/// The call whose gradient it takes, and of what adjoint.
+/// The call whose gradient an operation computes, with the adjoint of the call's output, if any.
 std::optional<Use> use_of(const Op &op);
-/// The parameter that it is about, where it is about one.
+/// The parameter whose gradient, norm, update, sum or next state an operation computes, if any.
 ParamId parameter_of(const Op &op);
 std::span<const ValueId> addends_of(const Op &op);
 Shard shard_of(const Op &op);
-/// Whether it runs after the forward pass, and so sees what that pass did not keep materialised again.
+/// Whether an operation runs after the forward pass. Then it reads the rematerialised copies of values that the forward
+/// pass did not keep.
 bool in_backward(const Op &op);
-/// Whether a value is a result of it.
+/// Whether an operation writes a value.
 bool writes(const Op &op, ValueId value);
-/// Calls `change` on every value that it names.
+/// Calls `change` on every value that an operation names.
 void for_each_value(Op &op, const std::function<void(ValueId &)> &change);
 
 }  // namespace cryolite::ir

@@ -30,8 +30,7 @@ public:
         lines();
         return text;
     }
-    /// Each request: where it is written, and what came of it. One that is refused is a comment, with the line that
-    /// would be legal after it.
+    /// Each request with its source and its verdict. A refused one is a comment, and the nearest legal line follows.
     std::string lines() {
         for (const Line &l : p.lines) {
             const bool refused = l.verdict.is == Verdict::refused;

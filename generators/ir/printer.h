@@ -4,10 +4,10 @@
 
 namespace cryolite::ir {
 
-/// The program as text, a line an operation: its kind, what it reads -> what it writes, where it is computed and why.
-/// Once there are kernels, operations of one kernel stand together, its anchor with a star.
+/// The program as text, a line for each operation: its kind, what it reads -> what it writes, where it is computed and
+/// why. Once there are kernels, the operations of a kernel stand together, and its anchor has a star.
 std::string text_of(const Program &p);
-/// Its requests alone, each with where it was written and what came of it.
+/// Only the schedule's requests, each with its source and its verdict.
 std::string lines_of(const Program &p);
 
 }  // namespace cryolite::ir

@@ -136,7 +136,7 @@ std::vector<ParamId> Program::trained() const {
 }
 
 Nature Program::nature(const Op &op) const {
-    // The gradient of what is the same for all rows is a sum over them.
+    // The gradient of an input that is the same for all rows is a sum over the rows.
     if (auto *g = as<InputGrad>(op); g && !calls[g->call].has_rows[size_t(g->input)]) return Nature::anchor;
     if (is<Forward>(op) || is<InputGrad>(op)) return layer(*call_of(op)).nature;
     return is<ParamGrad>(op) || is<Norm>(op) || is<NextState>(op) ? Nature::anchor : Nature::pointwise;

@@ -15,7 +15,7 @@ public:
         for (size_t n = 0; n <= k.ops.size(); n++)
             for (OpId id : k.ops) spread(p.ops[id], false);
         for (OpId id : k.ops) spread(p.ops[id], true);
-        // Values that are computed again here are seen as their own layers see them.
+        // Values that this kernel computes again have the ranks in which their own layers see them.
         for (int c = p.calls.size(); c-- > 0;)
             if (const ValueId v = p.calls[CallId(c)].output; !p.values[v].stored && rank.count(v)) {
                 const Op again = again_here(p, k, CallId(c));
@@ -85,8 +85,8 @@ private:
 }  // namespace
 
 RanksDiffer::RanksDiffer(const std::string &op, const std::string &value, int here, int there)
-    : Error(fmt::format("'{}' cannot share a kernel: it sees '{}' in {} dimensions, its neighbour in {}; compute it at "
-                        "root",
+    : Error(fmt::format("'{}' cannot share a kernel: it sees '{}' in {} dimensions, and another stage of the kernel in "
+                        "{}; place it with compute_root()",
                         op, value, here, there)),
       op(op), value(value), here(here), there(there) {}
 

@@ -17,7 +17,7 @@ struct RanksDiffer : Error {
 /// their neighbours. Errors: RanksDiffer.
 std::map<ValueId, int> kernel_ranks(const Program &p, const Kernel &k);
 
-/// A value of the forward pass that is not stored, computed once more in a kernel: the operation that does so.
+/// The operation by which a kernel computes once more a value of the forward pass that is not stored.
 Op again_here(const Program &p, const Kernel &k, CallId c);
 
 }  // namespace cryolite::ir

@@ -1,5 +1,5 @@
 #pragma once
-// The arrays of a step: what goes through the model, what it is trained in, what is kept beside.
+// The arrays of a step: activations, parameters and gradients, and the other state of training.
 
 #include <cstdint>
 #include <string>
@@ -43,8 +43,8 @@ struct Value {
     bool stored = true;          ///< false: exists only inside kernels
     int worker = -1;             ///< of a share: whose gradient it is
     int level = -1;              ///< of a partial: it is a gradient's sum over 2^level parts of a batch
-    ValueId part_of = {};        ///< some elements of this value, or all of them, where they are
-    int64_t begin = 0;           ///< elements before them
+    ValueId part_of = {};        ///< the value in whose array this one lies, as a part of it or all of it
+    int64_t begin = 0;           ///< elements of that array before this value's
     ValueId remat = {};          ///< the copy that the backward pass computes again and reads instead
     DataType adjoint = float32;  ///< the type of its adjoint
     std::string format_why = {}, adjoint_why = {};  ///< what decided these types; empty: the step is fp32
@@ -58,7 +58,7 @@ struct Value {
     }
 };
 
-/// A value as an operation finds or leaves it. Of what is no state there is version 0 alone.
+/// A version of a value, as an operation reads or writes it. A value that is no state has version 0 alone.
 struct Ref {
     ValueId value;
     int version = 0;

@@ -23,11 +23,11 @@ enum RuleId {
     fail("[{}] {}: {}", verifier_rules()[rule].name, verifier_rules()[rule].says, what);
 }
 
-/// What persists between entries, or is given: no operation of a program need write it.
+/// Whether values of a role persist between entries or come from outside, so that no operation has to write them.
 bool given(Role r) { return r != Role::activation; }
 
-/// Where in an entry elements of each array are last written: of a value itself, or of a whole or a part that has some
-/// of them.
+/// Where in an entry the elements of a value are last written, be it through the value itself or through another one
+/// that shares some of its elements.
 class Writes {
 public:
     Writes(const Program &p, const std::vector<OpId> &ops) : p(p) {
@@ -67,7 +67,7 @@ public:
             if (!entry.kernels.empty()) kernels(name, entry);
         }
         for (const Kernel &k : p.kernels)
-            if (!k.name.empty()) anchors(k);  // they have been chosen
+            if (!k.name.empty()) anchors(k);  // kernels get names and anchors together
         for (const Parameter &w : p.parameters) shards(w);
         for (const Value &v : p.values)
             if (v.part_of) part(v);
@@ -78,8 +78,8 @@ private:
     const Program &p;
     std::set<ValueId> forward, remats;
 
-    /// Until reads are inferred, a gradient is offered all that its call saw,
-    /// which the blocks of a head may write later.
+    /// Until the pass infer-reads, a gradient lists all that its call saw among its reads, also values that a chunk of
+    /// the head writes later.
     bool only_offered(const Op &op, ValueId v) const {
         const auto use = use_of(op);
         if (!use) return false;

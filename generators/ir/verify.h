@@ -1,5 +1,5 @@
 #pragma once
-// What holds of every program between passes: each rule has a name.
+// The rules that every program obeys between passes. Each rule has a name.
 
 #include "generators/ir/program.h"
 
@@ -11,10 +11,10 @@ struct VerifierRule {
 };
 const std::vector<VerifierRule> &verifier_rules();
 
-/// Throws where the program breaks a rule: names the pass after which, the rule, the operation and the value.
+/// Throws where the program breaks a rule. The error names the last pass, the rule, the operation and the value.
 void verify(const Program &p, const std::string &after_pass);
 
-/// The same of a kernel as it was built: what it reads and writes lies within what its operations declare.
+/// The same for a kernel as it was built: it may read and write no more than its operations declare.
 void verify_arguments(const Program &p, const Kernel &k, const std::vector<ValueId> &read,
                       const std::vector<ValueId> &written);
 

@@ -61,7 +61,7 @@ public:
             order(a.f.function());
         }
     }
-    /// Consumers first, so that a Func is met when all that is read of it is known.
+    /// Visits consumers first, so that all reads of a Func are known when it is visited.
     std::string run() {
         for (auto f = producers.rbegin(); f != producers.rend() && found.empty(); ++f)
             if (!known.count(f->name())) visit(*f);
@@ -82,7 +82,7 @@ private:
     }
 
     void visit(const Function &f) {
-        // An update may read and write its own Func further out: the last one first.
+        // The last update first, because it may read more of its own Func than the consumers do.
         for (int u = int(f.updates().size()); u-- > 0 && found.empty();) visit(f, f.update(u));
         if (found.empty() && f.has_pure_definition()) visit(f, f.definition());
     }
@@ -124,7 +124,8 @@ private:
         for (int k = 0; k < int(std::min(box.size(), a.extents.size())) && found.empty(); k++) {
             auto least = constant(box[size_t(k)].min), most = constant(box[size_t(k)].max);
             if ((!least || *least >= 0) && (!most || *most < a.extents[size_t(k)])) continue;
-            // Bounds are taken of each term by itself: what they refuse is counted out, where that is possible.
+            // Bounds are taken of each term by itself, so they may be too wide. Before a refusal, all indices are tried
+            // where that is possible.
             narrow(name, k, d, all, least, most);
             const bool below = least && *least < 0;
             if (!below && !(most && *most >= a.extents[size_t(k)])) continue;

@@ -1,6 +1,6 @@
 #pragma once
-// Whether an algorithm stays inside the arrays that it is given. Compiled kernels check nothing: what is not refused
-// here reads whatever lies beside the array.
+// Whether an algorithm stays inside the arrays that it is given. Compiled kernels check nothing: an index that is not
+// refused here reads whatever lies beside the array.
 
 #include <Halide.h>
 
@@ -17,8 +17,8 @@ struct KnownArray {
     std::string name;
 };
 
-/// The first place outside an array that computing `outputs`, as yet without a schedule, touches; empty: none. What
-/// depends on data and has no bound is trusted. Builds Funcs: in a child.
+/// Describes the first access outside an array by the computation of `outputs`, which have no schedule yet; empty:
+/// there is none. An index that depends on data and has no bound is trusted. Builds Funcs, so it runs in a child.
 std::string touched_outside(const std::vector<KnownArray> &outputs, const std::vector<KnownArray> &inputs);
 
 }  // namespace cryolite::compiler

@@ -21,10 +21,10 @@ std::string words(const std::vector<Expr> &at) {
 struct Read {
     std::string name;  ///< as messages have it
     Array array;
-    bool is_given;  ///< to the model: no other kernel makes it
+    bool is_given;  ///< an input of the model: no other kernel makes it
 };
 
-/// Follows a result to the arrays that it reads, with the places of its Funcs as expressions of its own place.
+/// Follows a result through its Funcs to the arrays that it reads. Indices are expressions of the result's own index.
 class Places {
 public:
     Places(const std::vector<Read> &read, const Func &result, const Shape &shape) : read(read), shape(shape) {
@@ -39,7 +39,7 @@ public:
 private:
     const std::vector<Read> &read;
     const Shape &shape;     ///< of the result
-    std::vector<Expr> own;  ///< its place
+    std::vector<Expr> own;  ///< the result's index
     Scope<Interval> bounds;
     std::set<std::string> seen;
 
@@ -65,7 +65,7 @@ private:
     void visit(const Function &f, const std::vector<Expr> &at) {
         if (!seen.insert(f.name() + words(at)).second) return;
         if (f.has_extern_definition()) return needs(Nature::anchor, fmt::format("the extern stage '{}'", f.name()), at);
-        // Sums that are no numbers of a row have loops that nobody knows.
+        // A sum that makes more than one number for each row has no known loops, so only a declaration counts.
         found.is_declared_only |= f.has_update_definition() && f.args().size() > 1;
         if (f.has_pure_definition()) visit(f, f.definition(), at);
         for (const Definition &d : f.updates()) visit(f, d, at);
@@ -100,7 +100,7 @@ private:
             if (extents[int(k)] > 1 && !equal(at[k], own[k]))
                 needs(k == 0 ? Nature::rowwise : Nature::anchor, r.name, at);
     }
-    /// An array of another shape: numbers that are the same for all elements, or for all of a row, or a mask.
+    /// An array of another shape: numbers that all elements share, or all elements of a row, or a mask.
     void visit_other(const Read &r, const std::vector<Expr> &at) {
         for (size_t k = 0; k < at.size(); k++) {
             const bool depends =

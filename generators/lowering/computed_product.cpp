@@ -11,7 +11,7 @@ namespace {
 
 using Indices = std::vector<std::string>;
 
-/// A layer with arrays that stand for its own.
+/// Builds a layer on arrays that stand for its own, and recognises its sums.
 class ProductFinder {
 public:
     ProductFinder(Layer &layer, const Shape &input) : layer(layer) {
@@ -73,7 +73,7 @@ private:
         return at == s.factors.end() ? nullptr : &*at;
     }
     static Indices rest(const Indices &p) { return {p.begin() + 1, p.end()}; }
-    /// All elements of this extent, and of no other loop.
+    /// Whether the sum's only loop is over this variable, from 0 to this extent.
     static bool only_loop(const SumOfProducts &s, const std::string &variable, int extent) {
         return s.loops.size() == 1 && s.loops.count(variable) && s.loops.at(variable) == extent;
     }
@@ -104,7 +104,7 @@ private:
         return of_w && of_dy && only_loop(*s, of_dy->at[0], y.extent(0)) && rest(of_dy->at) == rest(s->place) &&
                of_w->at == of_weight(of_dy->at[0], s->place[0]);
     }
-    /// Whether these are loops over all rows.
+    /// Whether the sum's loops are over all rows, by these variables, and over nothing else.
     bool all_rows(const SumOfProducts &s, const Indices &rows) const {
         bool all = s.loops.size() == rows.size() && std::set(rows.begin(), rows.end()).size() == rows.size();
         for (size_t k = 0; all && k < rows.size(); k++)

@@ -10,17 +10,17 @@ struct BuiltKernel;
 
 /// The first 32 hexadecimal digits of the SHA-256 of `bytes`.
 std::string digest(const std::string &bytes);
-/// Algorithm and schedule of Funcs, constants included, in bytes: the same for what is built alike in processes that
-/// had built no other Func.
+/// The algorithm and schedule of a pipeline, with its constants, as bytes. They are equal for pipelines that are built
+/// in the same way in processes that have built no other Func.
 std::string serialised(const Halide::Pipeline &pipeline);
-/// Stable across processes: serialised algorithm and schedule, arguments, target, compiler build. `loops`: what will
-/// schedule it, where nothing has yet.
+/// A digest of a kernel's serialised algorithm and schedule, its arguments, the target and Halide's version. It is
+/// stable across processes. `loops`: the automatic schedule that the kernel will get, where it has none yet.
 std::string kernel_key(const BuiltKernel &k, const Machine &m, const std::string &loops = "");
 
-/// The same of what it computes, for whatever machine it is compiled: by it records of others are known.
+/// A digest of what a kernel computes, the same for all machines. By it the records of other machines are found.
 std::string algorithm_key(const BuiltKernel &k);
 
-/// That of Halide's own runtime for a target.
+/// The key of Halide's own runtime for a target.
 std::string runtime_key(const Halide::Target &target);
 
 }  // namespace cryolite::compiler

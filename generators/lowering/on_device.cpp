@@ -8,7 +8,7 @@ namespace {
 
 using namespace Halide;
 
-/// What is left in the host's function after the loops of the device have become launches.
+/// Finds work that is left in the host's function after the loops of the device have become launches.
 class HostWork : public Internal::IRVisitor {
 public:
     std::string found;
@@ -40,7 +40,7 @@ bool reads_data(const Expr &e) {
     return loads.found;
 }
 
-/// Gives what the innermost of nested loops of a device do a condition.
+/// Puts the bodies of the innermost loops of a device under a condition.
 class GiveCondition : public Internal::IRMutator {
 public:
     explicit GiveCondition(Expr condition) : condition(std::move(condition)) {}

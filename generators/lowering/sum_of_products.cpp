@@ -16,8 +16,7 @@ bool is_pure(const Function &f) {
            f.definition().values().size() == 1;
 }
 
-/// Puts what is computed in one expression in its place, down to arrays and sums. (Halide's own inlining waits for
-/// schedules.)
+/// Inlines all pure Funcs, down to arrays and sums. (Halide's own inlining needs a schedule.)
 class Inlined : public IRMutator {
 public:
     explicit Inlined(const std::set<std::string> &arrays) : arrays(arrays) {}
@@ -57,7 +56,7 @@ private:
     Expr inlined(const Expr &e) const {
         return simplify(Inlined(arrays).mutate(substitute_in_all_lets(e)), true, bounds);
     }
-    /// A read of an array at variables.
+    /// The expression as a read of an array at variables alone; none: it is something else.
     std::optional<ReadAt> array(const Expr &e) const {
         const auto *read = e.as<FuncRead>();
         if (!read || read->call_type != FuncRead::Halide || !arrays.count(read->name)) return std::nullopt;
@@ -83,7 +82,7 @@ private:
         found.first = read;
         return read && fresh;
     }
-    /// The result: a sum, and perhaps an array beside it.
+    /// Takes the result apart: it must be a sum, plus at most one array.
     bool take(const Expr &result) {
         bool summed = false;
         for (const Expr &e : terms(inlined(result))) {

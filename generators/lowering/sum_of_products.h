@@ -1,6 +1,5 @@
 #pragma once
-// What an algorithm adds up: the sums of products that contractions are made of, seen through Funcs that only show
-// others.
+// Recognises the sums of products of which contractions are made. Pure Funcs in the algorithm are inlined before.
 
 #include <map>
 #include <optional>
@@ -25,7 +24,7 @@ struct SumOfProducts {
     std::map<std::string, int> loops;  ///< extents, from 0 on
 };
 
-/// `f`, of this shape, as such a sum over arrays of these names; none: it is anything else.
+/// Takes `f`, of this shape, for such a sum over arrays of these names; none: it is anything else.
 std::optional<SumOfProducts> sum_of_products(const Func &f, const Shape &shape, const std::set<std::string> &arrays);
 
 }  // namespace cryolite::compiler

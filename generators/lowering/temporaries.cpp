@@ -8,14 +8,14 @@ namespace {
 
 using namespace Halide::Internal;
 
-/// The most that arrays nested in each other take.
+/// Finds the most bytes that allocations inside of each other take together.
 class Arrays : public IRVisitor {
 public:
     int64_t most = 0;
 
 private:
     int64_t now = 0;
-    Scope<Interval> bounds;  ///< of the variables around: those of loops, and names for expressions
+    Scope<Interval> bounds;  ///< of the variables in scope: those of loops and of lets
     using IRVisitor::visit;
 
     void visit(const Allocate *op) override {

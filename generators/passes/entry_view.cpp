@@ -66,7 +66,7 @@ OpId EntryView::on_path(KernelId from, KernelId to) const {
     std::vector<bool> seen(size_t(p.kernels.size()));
     struct Reached {
         KernelId kernel;
-        OpId first;  ///< of a third kernel, on the way there
+        OpId first;  ///< the first operation of a third kernel on the path to it
     };
     std::vector<Reached> list = {{from, {}}};
     seen[size_t(from.index)] = true;

@@ -1,5 +1,5 @@
 #pragma once
-// One entry of a program, with what passes ask of it again and again: who writes and who reads a value.
+// One entry of a program, with answers to what passes often ask: which operations write and read a value.
 
 #include "generators/passes/pass.h"
 
@@ -15,7 +15,7 @@ public:
 
     /// The last operation that writes a value, or parts of it; none: an earlier entry does.
     OpId writer(ValueId v) const { return writer_[size_t(p.base(v).index)]; }
-    /// In the order of the entry.
+    /// The operations that read a value, or parts of it, in the order of the entry.
     const std::vector<OpId> &readers(ValueId v) const { return readers_[size_t(p.base(v).index)]; }
     /// The operations that a line names.
     std::vector<OpId> named(const ir::Stage &stage) const;
@@ -23,13 +23,13 @@ public:
     int place(OpId id) const { return place_[size_t(id.index)]; }
 
     const std::vector<OpId> &mates(OpId id) const { return p.kernels[p.ops[id].kernel].ops; }
-    /// An operation of this nature in the same kernel; none.
+    /// The first operation of this nature in the same kernel, if any.
     OpId mate(OpId id, Nature n) const;
-    /// Moves an operation, and all that shares its kernel, into another one's.
+    /// Moves an operation, and all others of its kernel, into the kernel of another operation.
     void fuse_into(OpId id, OpId into, const std::string &how);
     bool feeds(OpId writer, OpId reader) const;
-    /// An operation of a third kernel that reads, through others or not, what one of two kernels makes, and that the
-    /// other kernel needs: they cannot be one. None: they can.
+    /// An operation of a third kernel that depends on one of two kernels, directly or not, and on which the other
+    /// kernel depends, so that the two cannot be fused. None: they can.
     OpId between(KernelId one, KernelId other) const;
 
 private:

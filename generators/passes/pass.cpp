@@ -38,7 +38,7 @@ public:
         add(p.parameters[w].value);
         add(p.parameters[w].master);
     }
-    /// That of the loss is made of numbers.
+    /// The adjoint of the loss is made of the step's scalars and of the scale of the loss.
     void adjoint(ValueId dy) {
         add(dy);
         if (dy == p.scalars) add(p.loss_scaler.scale);

@@ -13,11 +13,11 @@ struct NamedPass {
     const char *does;  ///< a line for people
 };
 
-/// In their order: pipeline.cpp.
+/// All passes, in their order (pipeline.cpp).
 std::span<const NamedPass> passes();
 
 /// The step of a model: its trace, taken through every pass. After each the program is verified, where that is on.
-/// Errors: what a pass refuses, with the reason and the nearest that is legal.
+/// Errors: a pass refuses a line; the message has the reason and the nearest legal line.
 StepProgram lower(const Context &cx);
 /// Whether programs are verified: in builds that say so, and with CRYOLITE_VERIFY=1.
 bool verifies();
@@ -49,16 +49,16 @@ void sum_over_workers(StepProgram &p, const Context &cx);
 void select_dialects(StepProgram &p, const Context &cx);
 void plan_memory(StepProgram &p, const Context &cx);
 
-/// Whether a line asks for an update in the kernel of another parameter's.
+/// Whether a line asks for an update in the kernel of another parameter's update.
 inline bool joins(const ir::Line &l) {
     return l.how == ir::Line::with && l.stage.kind == ir::Stage::next && l.target.kind == ir::Stage::next;
 }
-/// What a kernel of one update or norm of several parameters is called, after the last of them.
+/// The name of a kernel with the update or the norm of several parameters, after the last: "next(w) and 3 more".
 inline std::string name_of_several(const std::string &last, size_t n) {
     return fmt::format("{} and {} more", last, n - 1);
 }
 
-/// What a call of a chunk of the head is in an entry.
+/// The forward operation of a call for a chunk of the head.
 ir::Op block_op(const StepProgram &p, CallId c, ir::Forward::When when);
 
 }  // namespace cryolite::compiler

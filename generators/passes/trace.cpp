@@ -1,5 +1,4 @@
-// From a model to a program: which layer is called on which values, what layers say of themselves,
-// and the schedule's lines.
+// From a model to a program: which layer is called on which values, what layers declare, and the schedule's lines.
 
 #include "generators/passes/trace.h"
 
@@ -124,7 +123,7 @@ void take_lines(StepProgram &p) {
     for (const Step::Asked &a : p.schedule->distributed) add(lines.line(a, ir::Line::distribute), a.stage, {});
 }
 
-/// The numbers that a loss is a sum, or any other function, of: down to those that layers make of rows.
+/// The terms of a loss: the numbers of which it is a sum or another function, down to those that a layer makes of rows.
 void add_terms(StepProgram &p, ValueId v) {
     const CallId c = p.values[v].producer;
     if (!c || std::ranges::any_of(p.terms, [v](const ir::Program::Term &t) { return t.value == v; })) return;
@@ -220,7 +219,7 @@ StepProgram program_of(Graph graph, int output, int loss, const Context &cx) {
     if (p.terms.size() < 2) p.terms.clear();
     for (const Graph::Metric &m : p.graph.metrics()) {
         if (std::ranges::count(p.terms, m.name, &ir::Program::Term::name) || m.name == "loss")
-            fail("the metric '{}' has the name of a loss", m.name);
+            fail("the metric '{}' has the name of a loss: give it another name", m.name);
         p.terms.push_back({m.name, ValueId(m.value)});
     }
     take_lines(p);

@@ -4,17 +4,17 @@
 
 namespace cryolite::compiler {
 
-/// Calls the model on tensors: a program of values, calls, and a forward operation for each call; and the lines of the
-/// schedule. Errors: a loss that is not one number.
+/// Calls the model on tensors. Makes a program of the values and calls, with a forward operation for each call, and
+/// with the lines of the schedule. Errors: a loss that is not one number; an input that no run fills.
 StepProgram trace(const Context &cx);
 
-/// The same of a graph, by the values of its output and its loss.
+/// The same from a graph; `output` and `loss` are the numbers of its values.
 StepProgram program_of(Graph graph, int output, int loss, const Context &cx);
-/// Takes over what the trace's graph has more than the program: for passes that call layers.
+/// Adds values and calls of the program's graph that the program has not yet: for passes that call layers.
 void take_calls(StepProgram &p);
-/// How many rows, of its last dimension, the layer of a call sees of an input.
+/// How many rows the layer of a call sees in an input: the extent of the outermost dimension.
 int rows_read(const StepProgram &p, CallId c, size_t input);
-/// The operation that a call is in the forward pass.
+/// The forward operation of a call.
 ir::Op forward_op(const StepProgram &p, CallId c, ir::Forward::When when);
 
 }  // namespace cryolite::compiler

@@ -6,7 +6,7 @@
 
 namespace {
 
-/// As Hugging Face has GPT-2.
+/// How files of Hugging Face hold GPT-2.
 cryolite::WeightFiles gpt2_files() {
     return {
         .prefix = "transformer.",

@@ -6,7 +6,7 @@
 
 namespace {
 
-/// As Hugging Face has Llama, and Qwen 2.5, which has biases.
+/// How files of Hugging Face hold Llama, and Qwen 2.5, which has biases.
 cryolite::WeightFiles llama_files() {
     return {.repeats = {{"lm_head.weight", "model.embed_tokens.weight"}},
             .repeats_where = "tied",

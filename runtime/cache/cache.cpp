@@ -50,8 +50,8 @@ std::vector<std::string> names_in(const Descriptor &folder) {
     return names;
 }
 
-/// Describes and opens the files of a folder that was filled and will be `entry`'s. Whoever made them may have left
-/// them to a group to write.
+/// Describes and opens the files that were made in `folder` for `entry`. Group and others lose the permission to write
+/// them.
 json describe_files(const fs::path &folder, CacheEntry &entry) {
     const Trusted trusted = open_trusted(AT_FDCWD, folder, S_IFDIR);
     if (!trusted.why.empty()) fail("{} is {}", folder.string(), trusted.why);
@@ -74,14 +74,14 @@ json describe_files(const fs::path &folder, CacheEntry &entry) {
     return list;
 }
 
-/// Opens the files that a manifest lists into `entry`; the first thing that is wrong with them.
+/// Opens the files that a manifest lists into `entry`. Returns the first thing that is wrong with them, or "".
 std::string files_damage(const json &files, const Descriptor &folder, CacheEntry &entry) {
     std::set<std::string> expected = {manifest_name};
     for (const json &file : files) {
         const std::string name = file.at("name");
         expected.insert(name);
         if (fs::path(name).filename() != name || name == ".." || name == "." || name.find('\0') != name.npos)
-            return "the manifest names a file elsewhere";
+            return "its manifest names a file outside of the entry";
         Trusted trusted = open_trusted(folder.number(), name, S_IFREG);
         if (!trusted.why.empty()) return name + " is " + trusted.why;
         const auto content = std::make_shared<const OpenFile>(entry.folder / name, std::move(trusted.descriptor));
@@ -96,18 +96,18 @@ std::string files_damage(const json &files, const Descriptor &folder, CacheEntry
     return "";
 }
 
-/// Adds what helps to a message about a file of the cache.
+/// Throws a message about a file of the cache, with what helps.
 [[noreturn]] void fail_cache(const std::string &message) {
     if (message.find("--cache") != std::string::npos) throw Error(message);
     throw Error(message + "\nThe cache can be elsewhere: --cache DIR");
 }
 
-/// An entry that another attempt may find whole is not touched.
+/// Throws without touching the entry: another attempt may find it whole.
 [[noreturn]] void fail_unread(const CacheEntry &entry) {
     fail_cache(fmt::format("{} could not be read, and is left as it is: {}", entry.folder.string(), entry.damage));
 }
 
-/// `why` a folder of the cache is not ours alone to write; one that is not there yet is no harm.
+/// Throws where `why` says that others may write a folder of the cache. A folder that is missing is no error.
 void refuse_untrusted(const fs::path &folder, const std::string &why) {
     if (!why.empty() && why != "missing")
         fail("the cache folder {} is {}, so what is in it cannot be trusted: make it yours alone "
@@ -125,14 +125,14 @@ Cache::Cache(const fs::path &folder) {
     } catch (const Error &e) {
         fail_cache(e.what());
     }
-    // The user may have linked the root elsewhere; nothing in it is a link.
+    // The root may be a link of the user's; nothing in it may be one.
     const Trusted root = open_trusted(AT_FDCWD, folder_, S_IFDIR, true);
     refuse_untrusted(folder_, root.why);
     for (const char *part : {"bundles", "programs", "descriptions", "kernels", "locks"})
         refuse_untrusted(folder_ / part, open_trusted(root.descriptor.number(), part, S_IFDIR).why);
 }
 
-/// Its manifest and all files, each opened once and checked as it is open; below folders that are checked so, too.
+/// Checks an entry's manifest and files, each opened once and checked through its descriptor, as are its folders.
 CacheEntry Cache::examine(const std::string &kind, const std::string &key) const {
     CacheEntry entry{kind, key, folder_ / kind / key, "", 0, 0, "", {}};
     try {
@@ -149,7 +149,7 @@ CacheEntry Cache::examine(const std::string &kind, const std::string &key) const
         if (manifest.at("digest") != manifest_digest(manifest)) {
             entry.damage = std::string(manifest_name) + " has changed";
         } else if (manifest.at("key") != key || manifest.at("kind") != kind) {
-            entry.damage = "it was made as another entry";
+            entry.damage = "its manifest is that of another entry";
         } else {
             entry.about = manifest.at("about");
             entry.time = manifest.at("time");
@@ -221,7 +221,7 @@ std::vector<CacheEntry> Cache::list(const std::string &kind) const {
         const std::string name = at->path().filename().string();
         if (name.starts_with(".")) continue;
         CacheEntry entry = examine(kind, name);
-        entry.files.clear();  // of many entries all files would be open
+        entry.files.clear();  // else the files of many entries would be open at once
         if (!entry.gone) entries.push_back(std::move(entry));
     }
     std::sort(entries.begin(), entries.end(), [](const CacheEntry &a, const CacheEntry &b) {

@@ -1,4 +1,4 @@
-// Locks of the cache, and the check of what the compiler's half keeps there.
+// Locks of the cache, and the check of a file of the kernel store.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -43,7 +43,7 @@ CacheLock Cache::acquire(const std::string &name, bool shared, const std::string
     return acquire(name, shared, {.limit = 6000, .waiting = [&] { tell("cache: waiting for {}", waiting_for); }});
 }
 
-// Looks so often that whoever locks again and again leaves no gap unseen.
+// Tries often enough to find a gap between the locks of a process that locks again and again.
 CacheLock Cache::lock_patiently(const std::string &name, bool shared, const std::function<void()> &waiting,
                                 const std::function<bool()> &stopped) const {
     return acquire(name, shared, {.step_us = 5000, .waiting = waiting, .stopped = stopped});

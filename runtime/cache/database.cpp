@@ -12,7 +12,7 @@ namespace cryolite {
 
 namespace {
 
-/// An error's own message for callers, after closing.
+/// Closes the database and throws `why`.
 [[noreturn]] void close_and_fail(sqlite3 *handle, const std::string &why) {
     sqlite3_close(handle);
     throw Error(why);
@@ -26,7 +26,7 @@ sqlite3 *open_database(const fs::path &file, int flags) {
     return handle;
 }
 
-/// As of everything in the cache: ours alone to write.
+/// Why others may write the file, which everything in the cache must rule out; empty: they may not, or it is missing.
 std::string not_ours(const fs::path &file) {
     struct stat status {};
     if (lstat(file.c_str(), &status) != 0) return "";
@@ -78,7 +78,7 @@ int Database::version_of(sqlite3 *handle) {
     return s.step() ? int(s.whole()) : 0;
 }
 
-/// Throws where it is not a whole database with our tables; an empty one has none yet.
+/// Throws where it is not a whole database with our tables. An empty one, without tables yet, is accepted.
 void Database::check(sqlite3 *handle, const Form &form) {
     Statement whole(handle, "PRAGMA quick_check(1)");
     if (!whole.step() || whole.text() != "ok") fail("{}", whole.text());
@@ -95,7 +95,7 @@ std::string Database::damage(const fs::path &folder, const Form &form) {
     sqlite3 *handle = nullptr;
     std::string why;
     try {
-        // To be written where it may be: what a killed process left half done is undone, which is no damage.
+        // Opened for writing: SQLite then undoes what a killed process left half done, which is no damage.
         check(handle = open_database(path, SQLITE_OPEN_READWRITE), form);
     } catch (const Error &e) {
         why = e.what();
@@ -121,7 +121,7 @@ Database::Database(const fs::path &folder, const Form &form) {
         if (const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); made >= 0)
             close(made);
         handle_ = open_database(path, SQLITE_OPEN_READWRITE);
-        // Another process may begin it at the same time: whoever is second finds the tables.
+        // Another process may begin it at the same time: the second one finds the tables.
         const std::string begin =
             fmt::format("BEGIN IMMEDIATE; {}; PRAGMA user_version = {}; COMMIT", form.tables, form.version);
         if (version_of(handle_) == 0 && sqlite3_exec(handle_, begin.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
@@ -131,7 +131,8 @@ Database::Database(const fs::path &folder, const Form &form) {
         }
     } catch (const Error &e) {
         hindrance_ = e.what();
-        tell("cache: what is measured is not remembered in {}: {}", path.string(), hindrance_);
+        tell("cache: measured times cannot be stored in {}, so the next run measures again: {}", path.string(),
+             hindrance_);
         sqlite3_close(handle_);
         handle_ = nullptr;
     }

@@ -1,6 +1,6 @@
 #pragma once
-// A file of SQLite in the cache's folder: a cache of what was measured. One that is damaged, or that others may write,
-// is a miss with a word and is begun again; one that cannot be written is not used, with a word.
+// An SQLite file of measured values in the cache's folder. One that is damaged, or that others may write, is begun
+// again, with a message. One that cannot be written is not used, with a message.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ namespace cryolite {
 
 class Database {
 public:
-    /// What the file is to hold.
+    /// What identifies the file and its tables.
     struct Form {
         const char *name;    ///< of the file
         int version;         ///< of its tables
@@ -26,7 +26,7 @@ public:
     ~Database();
     Database(const Database &) = delete;
 
-    /// Whether it can be used; else why not, which was said.
+    /// Whether it can be used. `hindrance` says why not; a message has said so, too.
     explicit operator bool() const { return handle_; }
     const std::string &hindrance() const { return hindrance_; }
 
@@ -46,7 +46,7 @@ public:
         Statement &bind(int64_t n);
         Statement &bind(int n) { return bind(int64_t(n)); }
         Statement &bind(double x);
-        /// Whether there is a row.
+        /// Runs the statement to its next row. False: there is none.
         bool step();
         double real(int column = 0) const;
         int64_t whole(int column = 0) const;

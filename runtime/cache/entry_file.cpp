@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::string_view magic = "cryolite cache entries 1\n";
-constexpr size_t longest_list = 16 << 20;  // bytes of the line that says what follows
+constexpr size_t longest_list = 16 << 20;  // bytes of the line that lists the entries
 
 /// The files that entries of a kind have; those without * may be missing.
 const std::map<std::string, std::vector<std::string>> &files_of_kinds() {
@@ -36,13 +36,13 @@ void check_files(const PackedEntry &e) {
         if (!allowed.count(name)) fail("{}/{} has a file {}", e.kind, e.key.substr(0, 12), shown(name));
 }
 
-/// A bundle's key follows from what it was made from, which its manifest says.
+/// Checks that a bundle's key is the digest of what it was made from, as its manifest says.
 void check_bundle(const PackedEntry &e) {
     const json about = json::parse(e.about, nullptr, false);
     if (!about.is_object() || !about.contains("parts") || !about["parts"].is_object())
         fail("bundles/{} does not say what it was made from", e.key.substr(0, 12));
     if (sha256_hex(about["parts"].dump(-1, ' ', false, json::error_handler_t::replace)) != e.key)
-        fail("bundles/{} was made from something else than its key says", e.key.substr(0, 12));
+        fail("the key of bundles/{} is not the digest of what it was made from", e.key.substr(0, 12));
     read_plan(e.files.at("plan.json"), "bundles/" + e.key.substr(0, 12));
     if (!e.files.at("kernels.so").starts_with("\177ELF"))
         fail("kernels.so of bundles/{} is no shared library", e.key.substr(0, 12));
@@ -61,7 +61,8 @@ PackedEntry read_entry(const json &j, const std::string &bytes, size_t &at) {
         const size_t count = file["bytes"].get<size_t>();
         const auto [place, fresh] = e.files.emplace(name, bytes.substr(at, count));
         if (!fresh) fail("it has {} of one entry twice", shown(name));
-        if (json(sha256_hex(place->second)) != file.at("sha256")) fail("{} is not what it was", shown(name));
+        if (json(sha256_hex(place->second)) != file.at("sha256"))
+            fail("{} has changed since it was exported", shown(name));
         at += count;
     }
     return e;
@@ -86,7 +87,7 @@ std::string pack_entries(const std::vector<CacheEntry> &entries) {
 
 std::vector<PackedEntry> unpack_entries(const std::string &bytes, const std::string &origin) {
     try {
-        if (!bytes.starts_with(magic)) fail("it is none of `cryolite cache export`, or another version's");
+        if (!bytes.starts_with(magic)) fail("it was not written by `cryolite cache export` of this version");
         const size_t end = bytes.find('\n', magic.size());
         if (end == bytes.npos || end - magic.size() > longest_list) fail("it has no list of what is in it");
         const json list = json::parse(bytes.begin() + int64_t(magic.size()), bytes.begin() + int64_t(end));

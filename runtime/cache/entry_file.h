@@ -14,11 +14,11 @@ struct PackedEntry {
     std::map<std::string, std::string> files;
 };
 
-/// Bundles, and what programs say of themselves (descriptions), whole ones.
+/// A file with these entries: whole bundles, and descriptions of programs.
 std::string pack_entries(const std::vector<CacheEntry> &entries);
 
-/// What `pack_entries` made of them. The file may be anybody's: entries are what they say they are, with the files that
-/// such entries have, whole, and nothing else is in it. Errors name `origin` and what is wrong.
+/// The entries of a packed file, which may be anybody's. Errors name `origin` and what is wrong: an entry is not what
+/// it says, lacks a file of its kind or has a changed one; there is something else in the file.
 std::vector<PackedEntry> unpack_entries(const std::string &bytes, const std::string &origin);
 
 }  // namespace cryolite

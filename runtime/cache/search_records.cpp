@@ -24,7 +24,7 @@ Database::Statement &bind(Database::Statement &s, const SearchMachine &m, const 
     return s.bind(m.id).bind(m.threads).bind(k.algorithm).bind(k.base).bind(k.candidate);
 }
 
-/// What cannot be read is not there, with a word.
+/// A record that cannot be read counts as missing, with a message.
 template <typename Read> auto read_or_none(Read read) -> decltype(read()) {
     try {
         return read();
@@ -43,19 +43,19 @@ void SearchRecords::remove(const fs::path &folder) { Database::remove(folder, se
 SearchRecords::SearchRecords(const fs::path &folder, SearchMachine machine)
     : database_(folder, searches_form), machine_(std::move(machine)) {
     if (!database_) return;
-    try {  // files that older versions began have the other tables alone
+    try {  // files that older versions began lack this table
         Database::Statement(database_,
                             "CREATE TABLE IF NOT EXISTS times (machine TEXT, threads INTEGER, kernel TEXT, seconds "
                             "REAL NOT NULL, date INTEGER NOT NULL, PRIMARY KEY (machine, threads, kernel)) WITHOUT "
                             "ROWID")
             .step();
         has_times_ = true;
-    } catch (const Error &) {  // what is written says so
+    } catch (const Error &) {  // writing a time reports it
     }
 }
 
 std::string SearchRecords::why_read_only() {
-    try {  // it deletes nothing, but has to begin a write
+    try {  // deletes nothing, but has to begin a write
         Database::Statement(database_, "DELETE FROM choices WHERE 0").step();
     } catch (const Error &e) {
         return e.what();

@@ -1,5 +1,5 @@
 #pragma once
-// The records of a cache as libraries of a GPU use them.
+// The tuning records of a cache, in the form that GPU libraries use.
 
 #include "dialects/gpu_stream.h"
 #include "runtime/cache/tuning.h"

@@ -61,7 +61,7 @@ void Tuning::remember(const TuningKey &key, double seconds) {
         Database::Statement s(database_, "INSERT OR REPLACE INTO tuning VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
         bind(s, key).bind(seconds).bind(int64_t(time(nullptr))).step();
     } catch (const Error &e) {
-        tell("cache: what was measured is not remembered: {}", e.what());
+        tell("cache: a measured time could not be stored: {}", e.what());
     }
 }
 

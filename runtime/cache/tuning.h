@@ -1,6 +1,6 @@
 #pragma once
-// What was measured on this machine, remembered: CACHE/tuning.sqlite. A cache of numbers: one that is damaged is a miss
-// with a word and is made again, one that cannot be written is not used.
+// What was measured on this machine: CACHE/tuning.sqlite. A damaged file is begun again, with a message; one that
+// cannot be written is not used.
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@ struct TuningKey {
     std::string machine;  ///< digest of what the system says of the processor
     int threads = 1;
     std::string operation;       ///< what is computed, in words that are equal for equal work
-    std::string dialect;         ///< by whom
-    std::string implementation;  ///< by which code: a kernel's symbol, a library's version
+    std::string dialect;         ///< what computes it
+    std::string implementation;  ///< the code that does: a kernel's symbol, a library's version
 };
 
 class Tuning {
@@ -26,7 +26,7 @@ public:
     explicit Tuning(const fs::path &folder);
 
     std::optional<double> seconds(const TuningKey &key) const;
-    /// Which implementation is remembered, whatever the key's is; empty: none.
+    /// The implementation that is remembered for the key's other members; empty: none.
     std::string implementation(const TuningKey &key) const;
     void remember(const TuningKey &key, double seconds);
     int count() const;

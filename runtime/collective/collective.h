@@ -1,7 +1,7 @@
 #pragma once
-// What the workers of a step do together: reduce-scatter of gradients, all-gather of what owners computed, all-reduce
-// of a few numbers. Every worker holds an end of it: of arrays in the host's memory, or on a device of its own. Nothing
-// here waits but `all_gather`. A watch notices a worker that gives no sign of life; then nothing begins any more.
+// Collective operations of a step's workers: reduce-scatter of gradients, all-gather of what owners computed,
+// all-gather of one number of each worker. Every worker holds an end, for arrays in host memory or on a device of its
+// own. Only `all_gather` waits. A watch notices a worker that gives no sign of life; nothing begins after that.
 
 #include <cstddef>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace cryolite {
 
-/// Host memory of one worker.
+/// A range of one worker's host memory.
 struct Piece {
     void *address = nullptr;
     size_t bytes = 0;
@@ -26,59 +26,59 @@ public:
     virtual ~Collective() = default;
 
     const int worker, workers;
-    Signs &signs;  ///< of this worker; its executor says what they are
+    Signs &signs;  ///< of this worker; its executor sets `works`
     const Watch &watch;
 
     /// The value of every worker becomes known to all; values[worker] is this one's. Waits. Errors: LostWorker.
     virtual void all_gather(std::span<double> values) = 0;
 
-    /// This worker has failed: what waits for it elsewhere ends.
+    /// Tells the others that this worker has failed, so that they stop waiting for it.
     virtual void give_up() = 0;
     /// Whether a worker has failed or is lost.
     virtual bool broken() const = 0;
 
-    /// Something that a checkpoint holds is about to change. False: it must not, for a worker has failed or is lost.
+    /// Called before something that a checkpoint holds changes. False: it must not, as a worker has failed or is lost.
     virtual bool begin_update() = 0;
-    /// All workers have ended their lines: what a checkpoint holds is that of a whole step.
+    /// Called when all workers have ended a plan: what a checkpoint holds is that of a whole step.
     virtual void settle() = 0;
-    /// Whether this process has all that a checkpoint holds, as the last whole step left it;
-    /// asked when a worker is lost.
+    /// Asked when a worker is lost: whether this process has all that a checkpoint holds, as the last whole step left
+    /// it.
     virtual bool settled() const = 0;
 };
 
-/// Of arrays in the host's memory. Shared things are declared once, by all workers in the same order, and have the
-/// numbers in which they were declared. Each run of one goes: every worker offers; the owner, once all have, does its
-/// part and publishes; the others see it published. In the next run everything is ready again. Calls say that they may
-/// begin, and their plan begins them when they may.
+/// A collective for arrays in host memory. All workers declare the same operations in the same order; an operation's
+/// number is its place in that order. In one run of an operation every worker offers; the owner, once all have offered,
+/// does its part and publishes; the others see it published. It can then run again. No function waits: a plan asks
+/// `offered` and `published` until they are true.
 class HostCollective : public Collective {
 public:
     using Collective::Collective;
 
-    /// Reduce-scatter: `owner` gets to see the `share` of every worker. All-gather: all get what it writes to the
-    /// places of `result`. Either may be empty. Returns its number.
+    /// Declares an operation and returns its number. Reduce-scatter: `owner` can read the `share` of every worker.
+    /// All-gather: all workers get what the owner writes to the memory of `result`. Either may be empty.
     virtual int declare(int owner, std::span<float> share, const std::vector<Piece> &result) = 0;
-    /// Where the owner sees the shares, by worker; known when all have declared all.
+    /// The shares by worker, as the owner reads them; valid once all workers have declared all operations.
     virtual std::span<const float *const> shares(int number) const = 0;
 
-    /// This worker's share is there, and it reads the old result no longer.
+    /// This worker's share is complete, and it no longer reads the previous result.
     virtual void offer(int number) = 0;
-    /// The owner asks whether all have offered.
+    /// Asked by the owner: whether all have offered.
     virtual bool offered(int number) = 0;
     /// The owner has done its part.
     virtual void publish(int number) = 0;
-    /// This worker's share may be overwritten, and the result is there; to the owner: all have it.
+    /// Whether the result is here and the share may be overwritten; for the owner: whether all have the result.
     virtual bool published(int number) = 0;
 };
 
-/// What a transfer does with an array that every worker has in a place of its own.
+/// What a transfer does with an array of which every worker has a copy.
 enum class TransferKind {
-    reduce_scatter,  ///< float32: worker w gets the sum of all in part w of equal parts
-    reduce,          ///< float32: the owner gets the sum of all
-    all_gather,      ///< bytes: all get part w of worker w
+    reduce_scatter,  ///< float32: worker w gets the sum over workers of the w-th of equal parts
+    reduce,          ///< float32: the owner gets the sum over workers
+    all_gather,      ///< bytes: all get the w-th of equal parts from worker w
     broadcast        ///< bytes: all get what the owner has
 };
 
-/// In place, in memory of the worker's device.
+/// A transfer in place, in the memory of this worker's device.
 struct Transfer {
     TransferKind kind;
     int owner;      ///< of `reduce` and `broadcast`
@@ -86,16 +86,17 @@ struct Transfer {
     size_t bytes;   ///< of all parts
 };
 
-/// Of arrays on devices, one for each worker. Transfers are put into a stream of the device, by all workers in the same
-/// order, and done when all have come to them.
+/// A collective for arrays on devices, one for each worker. All workers put the same transfers into a stream of their
+/// device in the same order; a transfer runs once the streams of all workers have reached it.
 class DeviceCollective : public Collective {
 public:
     using Collective::Collective;
 
-    /// Puts these into the stream (SideStream), as one. Errors: the library's words.
+    /// Puts these transfers into the stream (SideStream) as one group. Errors: the library's message.
     virtual void put(std::span<const Transfer> transfers, void *stream) = 0;
-    /// Asked while the host waits for this worker's device. Throws where other workers never come: LostWorker; what
-    /// the library met; that a worker has failed. What the device waits for is given up then.
+    /// Called again and again while the host waits for this worker's device. Throws where other workers will never
+    /// come: LostWorker; the library's error; that a worker has failed. The transfers that the device waits for are
+    /// given up then.
     virtual void check() = 0;
 };
 

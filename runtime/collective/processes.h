@@ -22,31 +22,31 @@ public:
     virtual int rank() const { return 0; }
     virtual int size() const { return 1; }
 
-    /// A process that gives no sign of life for as long is lost: whoever waits for it gets LostWorker.
+    /// A process that gives no sign of life for `seconds` is lost: whoever waits for it gets LostWorker.
     virtual void set_patience(double seconds) { (void)seconds; }
-    /// The end of this process, which is one worker then.
+    /// This process's end of the collective, where it is one worker of several; null: it runs alone.
     virtual std::unique_ptr<HostCollective> collective() { return nullptr; }
-    /// Waits for all, without keeping a core busy.
+    /// Waits for all processes, without keeping a core busy.
     virtual void barrier() {}
-    /// Rank 0 gets the shares of the others in its own copy of the array.
+    /// Copies the shares of the other ranks into rank 0's copy of the array. All ranks call it.
     virtual void collect(std::span<std::byte> array, std::span<const Share> shares) { (void)array, (void)shares; }
-    /// Of the cores that this process may use, those that no other of this host counts on.
+    /// Those of the usable cores that no other process of the run on this host uses.
     virtual std::vector<int> cores(std::vector<int> usable) { return usable; }
-    /// What rank 0 has there, all get.
+    /// Copies these bytes from rank 0 to all ranks.
     virtual void broadcast(std::span<std::byte> bytes) { (void)bytes; }
-    /// Processes of the run on this host, which share its memory.
+    /// The number of processes of the run on this host, which share its memory.
     virtual int on_host() const { return 1; }
-    virtual int place_on_host() const { return 0; }  ///< this one among them
+    virtual int place_on_host() const { return 0; }  ///< index of this one among them
     /// Ends all processes of the run.
     virtual void abort(int status) { (void)status; }
 };
 
-/// The processes of this run; found out by the first call. Errors: mpirun started this process, but Cryolite was built
-/// without MPI.
+/// The processes of this run; the first call determines them. Errors: mpirun started this process, but Cryolite was
+/// built without MPI.
 Processes &processes();
 /// The same, where `processes` has been called; else this process alone.
 Processes &known_processes();
-/// Takes leave of the others, once all is done: before the libraries end that this needs. Errors: LostWorker.
+/// Waits for all processes and leaves the run. Call it before the libraries that it needs end. Errors: LostWorker.
 void leave_processes();
 
 }  // namespace cryolite

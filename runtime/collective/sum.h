@@ -1,6 +1,6 @@
 #pragma once
-// Sums of several numbers or arrays as a tree: the first half, by itself a tree, plus the second one. Whoever has the
-// numbers of a whole branch may add these first: where their count is a power of two, the sum has the same bits.
+// Sums of several numbers or arrays in a tree: the sum of the first half plus the sum of the second half. Where the
+// count is a power of two, a worker may add the numbers of a whole branch first: the sum has the same bits.
 
 #include <HalideRuntime.h>
 
@@ -10,7 +10,7 @@
 
 namespace cryolite {
 
-/// None come to 0.
+/// The sum of no numbers is 0.
 inline double tree_sum(std::span<const double> of) {
     if (of.size() < 2) return of.empty() ? 0 : of[0];
     return tree_sum(of.first(of.size() / 2)) + tree_sum(of.subspan(of.size() / 2));
@@ -18,10 +18,10 @@ inline double tree_sum(std::span<const double> of) {
 
 namespace sums {
 
-constexpr size_t block = 2048;  // elements: some of them stay in the first cache
+constexpr size_t block = 2048;  // elements: a few such blocks fit in the L1 cache
 using Arrays = std::span<const float *const>;
 
-/// sum = the elements from `begin` on of all of these arrays; `sum` is none of them.
+/// sum[i] = the sum over all arrays of their element begin + i; `sum` is not one of the arrays.
 inline void tree_of_block(float *sum, Arrays from, size_t begin, size_t count) {
     if (from.size() == 1) return void(std::copy_n(from[0] + begin, count, sum));
     const Arrays first = from.first(from.size() / 2), second = from.subspan(from.size() / 2);
@@ -57,11 +57,11 @@ void add(float *to, Arrays from, size_t count, void *context) {
 
 }  // namespace sums
 
-/// to = the sum of `from` as a tree, whatever the number of threads; `to` may be one of them.
+/// to = the sum of `from` as a tree, with the same bits on any number of threads; `to` may be one of the arrays.
 inline void add_in_tree(float *to, sums::Arrays from, size_t count, void *context) {
     sums::add<sums::tree_of_block>(to, from, count, context);
 }
-/// to = from[0] + from[1] + ..., one after the other; `to` may be one of them.
+/// to = from[0] + from[1] + ..., added in this order; `to` may be one of the arrays.
 inline void add_in_order(float *to, sums::Arrays from, size_t count, void *context) {
     sums::add<sums::chain_of_block>(to, from, count, context);
 }

@@ -25,7 +25,7 @@ void Watch::run() {
         const double patience = patience_, pause = std::min(patience / 8, 1.0);
         if (ending_.wait_for(lock, Seconds(pause), [this] { return end_; })) return;
         const Clock::time_point now = Clock::now();
-        // More than that, and this process stood still: the others may have given signs that it could not see.
+        // A longer time means that this process was stopped: it could not see the signs that others gave meanwhile.
         look(std::min(Seconds(now - before).count(), 2 * pause), patience);
         before = now;
     }

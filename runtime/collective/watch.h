@@ -1,5 +1,5 @@
 #pragma once
-// Which of several workers gives no sign of life any more, so that nobody waits for it for ever.
+// Finds workers that give no sign of life any more, so that nobody waits for them for ever.
 
 #include <atomic>
 #include <chrono>
@@ -20,26 +20,26 @@ struct LostWorker : Error {
     using Error::Error;
 };
 
-/// Seconds that a worker may give no sign of life, where nobody says.
+/// The default patience: after this many seconds without a sign of life a worker is lost.
 constexpr double default_patience = 60;
 
-/// What shows that a worker lives: nothing is asked of it, or it works.
+/// What shows that a worker lives: it runs no plan, or it makes progress.
 struct Signs {
-    std::function<bool()> works;  ///< whether it has done something since it was asked last, or waits for others only
+    std::function<bool()> works;  ///< whether it has made progress since the last call, or only waits for other workers
     std::atomic<bool> at_work{false};
-    /// By one thread, the watch's.
+    /// Whether there is a sign now. Called by the watch's thread only.
     bool given() const { return !at_work.load(std::memory_order_acquire) || works(); }
 };
 
-/// A thread that looks after the signs of all workers, some times in each `patience`. Who waits for others only reads
-/// what it found: no wait reads a clock. Time in which this process itself stood still is not counted.
+/// A thread that checks the signs of all workers, several times in each `patience`. Whoever waits for another worker
+/// only reads the result: no wait reads a clock. Time in which this process itself was stopped does not count.
 class Watch {
 public:
     struct Workers {
         int count;
-        std::function<bool(int)> alive;        ///< whether a worker has given a sign since it was asked last
+        std::function<bool(int)> alive;        ///< whether a worker has given a sign since the last call
         std::function<std::string(int)> name;  ///< "worker 1"
-        std::function<void()> lost = {};       ///< called once, when the first is
+        std::function<void()> lost = {};       ///< called once, when the first worker is lost
     };
     Watch(Workers workers, double patience);
     ~Watch();

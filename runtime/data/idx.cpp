@@ -39,7 +39,7 @@ IdxArray read_idx(const fs::path &path, size_t dimensions) {
         if (extent < 1 || extent > most)
             fail("{}: byte {}, extent {}, is {}, expected 1 to {}", name, at, d, extent, most);
         idx.extents.push_back(extent);
-        count = count > bytes.size() ? count : count * extent;  // beyond what is there it grows no more
+        count = count > bytes.size() ? count : count * extent;  // stops above the file's size: no overflow
     }
     if (bytes.size() - header != count)
         fail("{}: {} bytes follow its header, which says {}: {}", name, bytes.size() - header, count,

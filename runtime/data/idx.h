@@ -21,9 +21,9 @@ IdxArray read_idx(const fs::path &path, size_t dimensions);
 bool is_idx_folder(const fs::path &path);
 
 /// The images and labels of a folder: {training, held out}, from train-images-idx3-ubyte, train-labels-idx1-ubyte,
-/// t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each with .gz or without. `classes`: labels expected below this;
-/// 0: the largest of both decides. Errors, which name the file: those of `read_idx`; one that is missing; more images
-/// than labels, or fewer; images of two sizes; a label out of range.
+/// t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each with .gz or without. `classes`: labels must be below this;
+/// 0: the largest label of both decides. Errors, which name the file: those of `read_idx`; one that is missing; more
+/// images than labels, or fewer; images of two sizes; a label out of range.
 std::pair<Table, Table> load_idx_folder(const fs::path &folder, int classes);
 
 }  // namespace cryolite

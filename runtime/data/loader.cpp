@@ -70,7 +70,7 @@ void Loader::run() {
 
 const Batch &Loader::next() {
     const uint64_t n = position_ - first_;
-    // Only now is the batch given before free, so that its slot may be filled again.
+    // Only now is the batch of the last call free: its slot may be filled again.
     wanted_ = n + slots_.size();
     wanted_.notify_one();
     if (made_ <= n) {

@@ -44,11 +44,11 @@ std::unique_ptr<BatchSource> random_windows(TokenStream tokens, WindowShape shap
 /// with whole micro-batches. Errors: fewer than B*T + 1 tokens.
 std::unique_ptr<BatchSource> sequential_windows(TokenStream tokens, WindowShape shape);
 
-/// What becomes of an image each time that it is drawn to train on: a pure function of (seed, how many rows were drawn
-/// before), so that a run in parts and one with any number of workers see the same.
+/// How an image is changed each time it is drawn for training: a pure function of (seed, number of rows drawn before),
+/// so that a resumed run, and one with any number of workers, sees the same.
 struct Augmentation {
-    int shift = 0;      ///< it is moved by up to so many pixels either way, zeros following
-    bool flip = false;  ///< half of them are mirrored, left to right
+    int shift = 0;      ///< moves it by up to this many pixels in each direction, filling with zeros
+    bool flip = false;  ///< mirrors half of the images, left to right
 };
 
 /// Every row once per epoch, in an order that is a pure function of (seed, epoch); epochs follow
@@ -95,8 +95,8 @@ public:
 
     size_t count() const { return count_; }
     size_t batches() const;
-    /// Batch `index`; the number of windows in it. Only the last may have fewer than the batch's
-    /// rows: the rest then repeat its first window, and must not be counted.
+    /// Fills batch `index` and returns the number of windows in it. Only the last batch may have fewer windows than
+    /// rows: its other rows repeat its first window, and must not be counted.
     int fill(size_t index, Batch &batch) const;
 
 private:

@@ -21,7 +21,7 @@ void check_header(const InputFile &file) {
     file.read(0, std::as_writable_bytes(std::span(header)));
     if (header[0] != magic) fail("{}: not a token shard: it begins with {}, expected {}", path, header[0], magic);
     if (header[1] != 1) fail("{}: a token shard of version {}, expected 1 (16-bit tokens)", path, header[1]);
-    if (header[2] <= 0) fail("{}: a token shard with {} tokens; it needs some", path, header[2]);
+    if (header[2] <= 0) fail("{}: a token shard with {} tokens, expected at least 1", path, header[2]);
     const uint64_t expected = header_bytes + 2 * static_cast<uint64_t>(header[2]);
     if (file.size() > expected)
         fail("{}: a token shard of {} tokens has {} bytes, {} more than the {} that its header says; was another file "
@@ -51,7 +51,7 @@ public:
         throw DataError(e.what());
     }
 
-    /// Reads all of it; the digest of the file.
+    /// Reads and checks all tokens; returns the digest of the file.
     std::string check() const {
         Sha256 digest;
         std::vector<std::byte> header(header_bytes);
@@ -70,12 +70,12 @@ private:
     InputFile file_;
     int vocabulary_;
 
-    /// Tokens from `first` on, each of the vocabulary, of the file as it was when it was opened.
+    /// Reads tokens from `first` on. Throws where one is not in the vocabulary, or the file has changed since.
     void read(size_t first, std::span<uint16_t> tokens) const {
         const uint64_t offset = header_bytes + sizeof(uint16_t) * first;
         file_.read(offset, std::as_writable_bytes(tokens));
         file_.check_unchanged();
-        uint16_t largest = 0;  // of all: the compiler vectorizes this; only a bad piece is searched
+        uint16_t largest = 0;  // the compiler vectorizes this loop; only a bad piece is searched
         for (uint16_t token : tokens) largest = std::max(largest, token);
         if (largest < vocabulary_) return;
         const auto bad = std::ranges::find_if(tokens, [&](int token) { return token >= vocabulary_; });

@@ -15,10 +15,9 @@ struct TokenShard {
     std::string digest;  ///< SHA-256 of the file
 };
 
-/// Reads all of the shard once to check it.
-/// Errors: wrong magic or version, a size that is not the count's, a token outside 0 ... vocabulary
-/// - 1 (with its byte offset), no tokens; also later, of its tokens: another size or time of change than now, a token
-/// outside of the vocabulary.
+/// Reads the whole shard once to check it. Errors: wrong magic or version, a size that does not match the count, no
+/// tokens, a token outside 0 ... vocabulary - 1 (with its byte offset). Reading its tokens later fails, too, where the
+/// file's size or time of change is another one, or a token is outside the vocabulary.
 TokenShard open_token_shard(const fs::path &path, int vocabulary);
 
 }  // namespace cryolite

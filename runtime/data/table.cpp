@@ -50,7 +50,7 @@ struct Line {
     const std::string &file;
     size_t number;  ///< from 1
     std::string_view text;
-    bool first = false;  ///< of the file that is not empty
+    bool first = false;  ///< the file's first line that is not empty
     size_t position = 0;
     bool done = false;
 
@@ -59,7 +59,7 @@ struct Line {
         fail("{}: line {}, column {}: {}", file, number, column, fmt::format(text, std::forward<Args>(args)...));
     }
 
-    /// The next field without the spaces around it. In quotes a comma ends none.
+    /// The next field without the spaces around it. A comma in quotes does not end a field.
     std::string_view field() {
         const size_t begin = text.find_first_not_of(" \t", position);
         const bool quoted = begin < text.size() && text[begin] == '"';
@@ -74,7 +74,7 @@ struct Line {
     }
 };
 
-/// The name of a column that a field of a header is; empty: it is none, but a number, or nothing.
+/// The column name in a header's field; empty: the field is a number, or empty.
 std::string name_in(std::string_view field) {
     if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
     const std::string_view number = field.starts_with('+') ? field.substr(1) : field;
@@ -84,7 +84,7 @@ std::string name_in(std::string_view field) {
     return is_number ? "" : std::string(field);
 }
 
-/// The names in a line that is a header; none where it is a row, or cannot be told from a row without numbers.
+/// The column names in a header line. None: a field is a number or empty, or two are equal, so it may be a row.
 std::vector<std::string> names_in(Line line) {
     std::vector<std::string> names;
     std::set<std::string> seen;
@@ -95,7 +95,7 @@ std::vector<std::string> names_in(Line line) {
     return names;
 }
 
-/// `label`: it is the class of its row.
+/// `label`: the field is the class of its row.
 float number_in(const Line &line, std::string_view field, size_t column, bool label) {
     float value = 0;
     const char *end = field.data() + field.size();
@@ -105,7 +105,7 @@ float number_in(const Line &line, std::string_view field, size_t column, bool la
         line.refuse(column, "{} is not a number{}", shown(field),
                     label && column > 1 && !field.empty()
                         ? "; the last column is the class of the row, a whole number from 0 on"
-                    // Of tables with numbered rows the first name is often empty.
+                    // In tables with numbered rows the first column often has no name.
                     : line.first && (!name_in(field).empty() || (field.empty() && column == 1))
                         ? "; a first line is skipped as a header where each field is text, and no two are equal"
                         : "");
@@ -118,8 +118,8 @@ int32_t label_in(const Line &line, float value, size_t column, int classes) {
     // Labels index a vector of classes: far fewer than 2^24, up to which a float holds every
     // integer.
     if (value < 0 || value >= 0x1p24f || value != std::floor(value))
-        line.refuse(column, "the label {} is not a whole number from 0 on, or {} of a row without one", value,
-                    no_label);
+        line.refuse(column, "the label {} is neither a whole number from 0 on nor {}, which marks a row without one",
+                    value, no_label);
     if (classes > 0 && value >= static_cast<float>(classes))
         line.refuse(column, "the label {} is not one of {} classes (0 to {})", value, classes, classes - 1);
     return static_cast<int32_t>(value);
@@ -129,7 +129,7 @@ std::string target_words(size_t targets) {
     return targets == 0 ? "a label" : targets == 1 ? "a target" : fmt::format("{} targets", targets);
 }
 
-/// The first line decides how many fields each has, where the options do not.
+/// Where the options do not say how many fields a line has, the first line does.
 void check_fields(Table &table, const Line &line, size_t fields, const TableOptions &options) {
     const size_t targets = std::max<size_t>(1, options.targets);
     const std::string words = target_words(options.targets);
@@ -161,8 +161,8 @@ void read_row(Table &table, Line line, const TableOptions &options) {
     table.features.resize(before + table.columns);
 }
 
-/// Labels number the classes: of one that is far beyond the rows, most classes below have none. It is a mistake, as a
-/// column that is no label, and a model of so many outputs.
+/// Where a label is far beyond the number of rows, most classes below it have none. It is a mistake then: the last
+/// column is no label, and the model would have that many outputs.
 void check_largest(const Table &table, const std::vector<size_t> &lines, const std::string &name) {
     constexpr size_t usual = 1 << 16;
     const auto largest = std::max_element(table.labels.begin(), table.labels.end());
@@ -187,7 +187,7 @@ Table load_table(const fs::path &path, const TableOptions &options) {
     std::vector<size_t> lines;  // by row
     size_t number = 0;
     bool first = true;
-    constexpr std::string_view mark = "\xef\xbb\xbf";  // of UTF-8, as some programs begin a file
+    constexpr std::string_view mark = "\xef\xbb\xbf";  // the byte order mark with which some programs begin a file
     for (size_t begin = text.starts_with(mark) ? mark.size() : 0, end; begin < text.size(); begin = end + 1) {
         end = std::min(text.find('\n', begin), text.size());
         std::string_view content = std::string_view(text).substr(begin, end - begin);

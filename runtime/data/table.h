@@ -25,8 +25,8 @@ struct Table {
     std::vector<float> numbers;      ///< [rows, targets]
     std::vector<std::string> names;  ///< of all columns, where the first line is a header; else none
     std::string digest;              ///< SHA-256 of the file
-    size_t width = 0, height = 0;    ///< of images, columns = width * height of which are a row; 0: rows of numbers
-    /// Of images, instead of `features`: [rows, height, width]. Copies of a table share it.
+    size_t width = 0, height = 0;    ///< of images: a row has columns = width * height pixels; 0: rows of numbers
+    /// Pixels of images, in place of `features`: [rows, height, width]. Copies of a table share them.
     std::shared_ptr<const std::vector<uint8_t>> pixels = nullptr;
 
     size_t rows() const { return targets ? numbers.size() / targets : labels.size(); }
@@ -41,11 +41,10 @@ struct TableOptions {
     size_t targets = 0;  ///< columns at the end of a row that are numbers to predict; 0: the last is a label
 };
 
-/// Every line: numbers, then a whole number from 0 on, the label, or no_label, or the numbers to predict; empty lines
-/// are skipped. The first line is a header where every field is text, in quotes or not, and no two are equal.
-/// Errors name the file, line and column: no number, not finite, another number of fields, a bad
-/// label, or one far beyond the number of rows where `classes` is not given; also a damaged gzip
-/// file and one without rows.
+/// Every line holds features, then a label (a whole number from 0 on, or no_label) or the numbers to predict. Empty
+/// lines are skipped. The first line is a header where every field is text, in quotes or not, and no two are equal.
+/// Errors name the file, line and column: a field is no number or not finite, another number of fields, a bad label, or
+/// one far beyond the number of rows where `classes` is not given. Others: a damaged gzip file, and one without rows.
 Table load_table(const fs::path &path, const TableOptions &options);
 inline Table load_table(const fs::path &path) { return load_table(path, {}); }
 

@@ -9,8 +9,7 @@ namespace cryolite {
 struct TextOptions {
     fs::path data;
     fs::path validation = {};  ///< empty: the last tenth of `data`
-    /// Nothing: the characters of `data` (all of it, so that the validation part has no unknown
-    /// one).
+    /// Null: the characters of all of `data`, so that the validation part has no unknown one.
     std::shared_ptr<const Tokenizer> tokenizer = nullptr;
     int context = 1;  ///< each part must hold a window and its target: context + 1 tokens
 };

@@ -11,7 +11,7 @@
 
 namespace cryolite {
 
-/// What was found when data were opened does not hold any more, or they cannot be read now.
+/// Data have changed since they were opened, or cannot be read any more.
 struct DataError : Error {
     using Error::Error;
 };
@@ -61,7 +61,7 @@ public:
 
 private:
     std::shared_ptr<const void> owner_;
-    std::span<const uint16_t> narrow_;  // one of the two is empty, both where there is a file
+    std::span<const uint16_t> narrow_;  // one of the two is empty; both where the tokens are in a file
     std::span<const int32_t> wide_;
     std::shared_ptr<const TokenFile> file_;
 };

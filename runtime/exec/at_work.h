@@ -4,7 +4,7 @@
 
 namespace cryolite {
 
-/// A worker owes signs of life while it runs a plan.
+/// While it lives, a worker runs a plan: the watch expects signs of life from it. Does nothing without a collective.
 class AtWork {
 public:
     explicit AtWork(Collective *collective) : collective_(collective) { set(true); }

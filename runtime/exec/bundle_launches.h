@@ -5,7 +5,7 @@
 
 namespace cryolite {
 
-/// What a kernel of a bundle for the device cuda launches; nothing: a library computes it. Errors name the kernel.
+/// The GPU launches of one kernel of a bundle for cuda; empty where a library computes it. Errors name the kernel.
 std::vector<KernelLaunch> launches_of(const Bundle &bundle, int kernel);
 
 }  // namespace cryolite

@@ -9,7 +9,7 @@ namespace cryolite {
 
 namespace {
 
-/// A transfer takes some microseconds however small it is: fewer bytes wait for more.
+/// Every transfer costs some microseconds, however small it is, so fewer bytes wait until more have gathered.
 constexpr int64_t worth_a_transfer = int64_t(64) << 10;
 
 using ExchangeParts = std::vector<Exchange::Part>;
@@ -20,7 +20,7 @@ int64_t bytes_of_parts(const ExchangeParts &parts) {
     return all;
 }
 
-/// What all workers have the same of, and owners compute. Optimizer state is nobody else's.
+/// Whether all workers have a copy of what the owner computes. Optimizer state stays with its owner.
 bool goes_to_all(const PlanBuffer &b) {
     return b.role == Role::parameter || b.role == Role::master_low || b.role == Role::master || b.role == Role::norms;
 }
@@ -40,7 +40,7 @@ private:
     const std::vector<PlanCall> &calls_;
     size_t at_ = 0;
     std::vector<Exchange> list_;
-    ExchangeParts sums_, results_;  ///< that are not in the list yet
+    ExchangeParts sums_, results_;  ///< not in the list yet
 
     void add(const PlanCall &c) {
         check(c);
@@ -65,7 +65,7 @@ private:
         }
     }
 
-    /// Whether it writes another part of what was written last.
+    /// Whether the call writes another part of the buffer that was written last.
     bool continues(const PlanCall &c) const {
         for (size_t i = 0; c.worker >= 0 && i < c.args.size(); i++)
             if (c.args[i].buffer == results_.back().buffer && plan_.writes(c, i)) return true;
@@ -82,8 +82,8 @@ private:
     void check(const PlanCall &c) const {
         for (const PlanCall::Bound &a : c.args)
             if (plan_.buffers[size_t(a.buffer)].role == Role::share)
-                fail("'{}' reads the gradient of '{}' in the memory of other workers, which GPUs have apart: compile "
-                     "the step again",
+                fail("'{}' reads the gradient of '{}' in the memory of other workers, but each GPU has memory of its "
+                     "own: compile the step again",
                      c.name, plan_.buffers[size_t(a.buffer)].name);
     }
 
@@ -93,8 +93,8 @@ private:
         parts.clear();
     }
 
-    /// What all workers have of an array is one transfer where their parts are equal, but for the last, which may be
-    /// shorter.
+    /// Merges the parts that all workers own of an array into one transfer where they are adjacent and equal. The last
+    /// part may be shorter.
     ExchangeParts joined(ExchangeParts parts) const {
         std::ranges::stable_sort(parts, {}, &Exchange::Part::buffer);
         ExchangeParts all;

@@ -1,5 +1,5 @@
 #pragma once
-// What workers on devices of their own send each other while a plan runs, and where among its calls: by the plan alone.
+// The transfers between workers, each on a device of its own, during a plan. They follow from the plan alone.
 
 #include <vector>
 
@@ -8,25 +8,25 @@
 
 namespace cryolite {
 
-/// Transfers that are put into a stream of their own as one. A stream does them in the order of their list.
+/// Transfers that are put into the side stream as one group. The stream executes groups in the order of their list.
 struct Exchange {
     struct Part {
         TransferKind kind;
         int owner;  ///< of a reduce or broadcast
         int buffer;
-        int64_t begin, bytes;  ///< in storage, of all workers' parts; equal parts may reach beyond the array's end
+        int64_t begin, bytes;  ///< in storage order, of all workers' parts; equal parts may end beyond the array
     };
     std::vector<Part> parts;
-    size_t after = 0;   ///< they begin when so many calls of the plan have ended
-    size_t before = 0;  ///< the first call that needs what they do; the number of calls: the next plan does
+    size_t after = 0;   ///< the transfers begin after this many calls of the plan
+    size_t before = 0;  ///< index of the first call that needs their results; the number of calls: the next plan does
     int64_t bytes() const;
 };
 
-/// Gradients are added as soon as they exist; what owners compute goes to all when that is worth a transfer, or is
-/// needed. The same for all workers. Errors: a call reads gradients where other workers have them.
+/// The exchanges of a plan, the same on all workers. Gradients are reduced as soon as they exist. Owners' results go to
+/// all once they are worth a transfer or needed. Errors: a call reads gradients in other workers' memory.
 std::vector<Exchange> exchanges(const Plan &plan, const std::vector<PlanCall> &calls);
 
-/// "reduce_scatter", ...
+/// "reduce-scatter", ...
 const char *name_of(TransferKind kind);
 
 }  // namespace cryolite

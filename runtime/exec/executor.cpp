@@ -16,10 +16,11 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
              device_.name(), device_.name());
     device_.check_capability(plan().capability);
     if (plan().workers != (collective ? collective->workers : 1))
-        fail("the step is compiled for {} workers, not for {}", plan().workers, collective ? collective->workers : 1);
+        fail("the step was compiled for {} workers, but {} run it: compile it with as many --workers", plan().workers,
+             collective ? collective->workers : 1);
     if (plan().parts && device_.name() != "cpu")
-        fail("parts of a batch add gradients in the host's memory, but theirs are on the device {}; leave "
-             "--deterministic out",
+        fail("--deterministic adds the gradients of a batch's parts in the host's memory, but the device {} keeps them "
+             "in its own: leave --deterministic out",
              device_.name());
     if (collective) take_part(collective);
     try {
@@ -35,7 +36,7 @@ Executor::Executor(std::shared_ptr<const Bundle> bundle, Device &device, Collect
 }
 
 Executor::~Executor() {
-    lines_.clear();  // graphs name the memory, and NCCL ends no group of workers while they hold its transfers
+    lines_.clear();  // first: graphs refer to the memory, and NCCL ends no communicator while graphs hold its transfers
     release();
     if (between_) device_.use_watch({});
 }
@@ -50,14 +51,14 @@ void Executor::take_part(Collective *collective) {
     host_ = dynamic_cast<HostCollective *>(collective), between_ = dynamic_cast<DeviceCollective *>(collective);
     collective->signs.works = [&device = device_] { return device.works(); };
     if (host_ && device_.name() != "cpu")
-        fail("workers add gradients in the host's memory, but theirs are on the device {}; use one worker",
+        fail("workers add gradients in the host's memory, but the device {} keeps them in its own: use one worker",
              device_.name());
     if (!between_) return;
     side_ = device_.side_stream();
     for (auto &[name, calls] : plan().plans) exchanges_[name] = exchanges(plan(), calls);
 }
 
-/// Whether the workers of a process have one memory for it.
+/// Whether the workers of a process share this buffer in host memory.
 bool Executor::shared(const PlanBuffer &b) const {
     return b.role == Role::parameter || b.role == Role::master_low || b.role == Role::master || b.role == Role::state ||
            b.role == Role::norms;
@@ -74,7 +75,7 @@ bool Executor::changes_checkpoint(const PlanCall &c) const {
     return false;
 }
 
-/// What of each buffer is in this worker's memory.
+/// The range of each buffer that this worker stores.
 std::vector<Executor::Place> Executor::places() const {
     const Plan &p = plan();
     std::vector<Place> places(p.buffers.size());
@@ -115,7 +116,7 @@ void Executor::allocate() {
 
 void Executor::place(int buffer, DeviceMemory &memory, size_t &offset) const {
     if (const PlanBuffer &share = plan().buffers.at(size_t(buffer)); share.role == Role::share)
-        buffer = plan().gradient_of(share.parameter);  // of this worker, its own
+        buffer = plan().gradient_of(share.parameter);  // a worker's own share is its gradient
     const PlanBuffer &b = plan().buffers.at(size_t(buffer));
     if (b.part_of >= 0) {
         place(b.part_of, memory, offset);
@@ -176,7 +177,7 @@ void Executor::declare() {
         for (const PlanCall &c : calls) shared_[name].push_back(c.worker >= 0 ? declare(c) : -1);
 }
 
-/// A call for one worker: the gradients that it adds, and the results that all read. Optimizer state is nobody else's.
+/// A call that runs on one worker: the gradients it adds, and the results that all read. State stays with its owner.
 int Executor::declare(const PlanCall &c) {
     std::span<float> share;
     std::vector<Piece> result;
@@ -194,15 +195,17 @@ int Executor::declare(const PlanCall &c) {
 
 namespace {
 
-/// The call runs what a dialect makes of it now, where its arguments are.
+/// Makes the call run a dialect's implementation, which is prepared now for the addresses of the arguments.
 void use_dialect(Executor::Line::Call &call, const PlanKernel::Dialect &d, const ProductPlace &place) {
     const std::string &name = call.plan->name;
     const Dialect *dialect = load_dialect(d.name);
-    if (!dialect) fail("'{}' is a product by {}, which this build does not have; {}", name, d.name, how_to_get(d.name));
+    if (!dialect)
+        fail("'{}' is computed by the dialect {}, which this build does not have; {}", name, d.name,
+             how_to_get(d.name));
     try {
         call.ready = dialect->prepare(d.product, place);
     } catch (const std::exception &e) {
-        fail("'{}': {} cannot compute it: {}", name, d.name, e.what());
+        fail("'{}' cannot be computed by the dialect {}: {}", name, d.name, e.what());
     }
     call.function = run_ready;
     call.argv.resize(1);  // the context
@@ -255,7 +258,7 @@ void Executor::check(const Line &line, const CallFailure &failure, size_t first)
 void Executor::run(const Line &line, std::span<double> seconds, bool busy) {
     const AtWork at_work(collective_);
     if (seconds.empty()) return check(line, device_.run(line.ready, line.replay.get()), 0);
-    if (GpuStream *gpu = device_.gpu()) {  // by events, without the host's part
+    if (GpuStream *gpu = device_.gpu()) {  // timed by GPU events, without the host's time
         for (size_t i = 0; i < line.ready.size(); i++)
             seconds[size_t(line.call_of[i])] += gpu->seconds([&] {
                 check(line, device_.run({&line.ready[i], 1}), i);
@@ -308,8 +311,8 @@ DeviceMemory Executor::reach(int buffer, size_t bytes, size_t &offset) const {
     const PlanBuffer &b = plan().buffers[size_t(buffer)];
     const Place &here = memory_[size_t(buffer)];
     if (offset < here.begin || offset + bytes > std::min(size_t(b.bytes), here.end))
-        fail("'{}' has here {} bytes from {}, not the {} from {} that are moved", b.name, here.end - here.begin,
-             here.begin, bytes, offset);
+        fail("'{}': this worker holds {} bytes from byte {} on, but {} bytes from byte {} on are read or written",
+             b.name, here.end - here.begin, here.begin, bytes, offset);
     offset += at;
     return memory;
 }

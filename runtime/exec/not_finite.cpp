@@ -29,7 +29,7 @@ template <typename Bits> struct Format {
     }
     bool finite(Bits bits) const { return (bits & exponent) != exponent; }
 
-    /// The first element that is not finite and was another one before.
+    /// The first element that is not finite and had other bits before.
     std::optional<size_t> first(const std::vector<std::byte> &now, const std::vector<std::byte> &before) const {
         for (size_t i = 0; i < now.size() / sizeof(Bits); i++)
             if (const Bits bits = at(now, i); !finite(bits) && bits != at(before, i)) return i;
@@ -37,7 +37,7 @@ template <typename Bits> struct Format {
     }
 };
 
-/// work(format) for the floats of this name; others are always finite.
+/// Calls work(format) for a floating-point type; values of other types are always finite.
 template <typename Work> void with_format(const std::string &type, const Work &work) {
     if (type == "float32")
         work(Format<uint32_t>{0x7f800000, [](uint32_t b) -> double { return std::bit_cast<float>(b); }});
@@ -61,7 +61,7 @@ std::string quantity(const PlanBuffer &b) {
     return fmt::format("the output of '{}'", b.name);
 }
 
-/// Of a joint buffer, the part that has an element, and the element's place in it; of another one that itself.
+/// The part of a joint buffer that holds an element, and the index in it; for other buffers the arguments themselves.
 std::pair<int, size_t> part_at(const Plan &plan, int buffer, size_t element) {
     for (int b = 0; b < std::ssize(plan.buffers); b++)
         if (const PlanBuffer &part = plan.buffers[size_t(b)]; part.part_of == buffer)
@@ -78,7 +78,7 @@ std::string NotFinite::words(const Plan &plan) const {
     const PlanCall &c = line_at->second.at(call);
     const auto [whose, at] = part_at(plan, c.args.at(argument).buffer, index);
     const PlanBuffer &b = plan.buffers.at(size_t(whose));
-    const std::string what = std::isnan(value) ? "nan" : fmt::format("{}", value);  // without a sign
+    const std::string what = std::isnan(value) ? "nan" : fmt::format("{}", value);  // a NaN's sign is not shown
     return fmt::format("{}, at element {} of {}, which '{}' of the {} pass writes", what, at, quantity(b), c.name,
                        c.pass);
 }

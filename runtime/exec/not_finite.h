@@ -1,5 +1,5 @@
 #pragma once
-// The first value of a step that is infinite or no number: each call is followed by a look at what it wrote.
+// Finds the first value of a step that is infinite or NaN: what each call wrote is checked after it.
 
 #include <optional>
 
@@ -10,10 +10,10 @@ namespace cryolite {
 /// A value that is not finite, and what made it.
 struct NotFinite {
     uint64_t when = 0;  ///< how many calls of this worker were watched before
-    uint64_t line = 0;  ///< of `Plan::plans`, in their order
-    uint64_t call = 0;  ///< of that plan
+    uint64_t line = 0;  ///< index in `Plan::plans`
+    uint64_t call = 0;  ///< index in that plan
     uint64_t argument = 0;
-    uint64_t index = 0;  ///< among the elements that the call writes there, as they are stored
+    uint64_t index = 0;  ///< in storage order, among the elements that the call writes there
     double value = 0;
 
     /// "inf, at element 3 of the gradient of 'h.0.mlp.c_fc.weight', which 'd(h.0.mlp.c_fc.weight)' of the backward pass
@@ -25,7 +25,7 @@ struct NotFinite {
 /// other workers wait for the calls that follow.
 class FiniteWatch {
 public:
-    /// Forgets what earlier steps have computed, which would hide what is computed now.
+    /// Zeroes the results of earlier steps: a value that was not finite before and stays the same would not be found.
     explicit FiniteWatch(Executor &executor);
 
     void run(const std::string &plan);

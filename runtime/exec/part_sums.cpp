@@ -1,6 +1,6 @@
-// The gradients of a worker's parts of a batch, added in a tree. As in a binary counter, part i is added to the partial
-// sums of the ones at the end of i, and kept at the level of the 0 before them: 8 parts take 3 arrays beside the
-// gradient.
+// Adds the gradients of a worker's parts of a batch in a tree. As in a binary counter, part i is added to the partial
+// sums at the levels of the trailing 1 bits of i, and kept at the level of the 0 bit before them: 8 parts take 3 arrays
+// beside the gradient.
 
 #include <bit>
 

@@ -24,7 +24,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 double measure(FlopLoop loop, int threads, double seconds) {
     double total = 0;
     require_threads(threads);
-    // Every thread's own best: nobody waits for one that the system has put aside.
+    // The sum of each thread's own best rate: a thread that the system preempts holds up no other.
 #pragma omp parallel num_threads(threads) reduction(+ : total)
     total += best_rate(loop, seconds);
     return total;
@@ -58,7 +58,7 @@ double measure_bandwidth(int threads, double seconds) {
                 asm volatile("" ::"r"(p) : "memory");
                 rates.push_back(2.0 * sizeof(float) * double(piece) / seconds_since(began));
             }
-            // The median: threads share the memory, so one's best is when the others wait.
+            // The median: threads share the bandwidth, so a thread is at its best while others wait.
             std::nth_element(rates.begin(), rates.begin() + long(rates.size() / 2), rates.end());
             total += rates[rates.size() / 2];
         }

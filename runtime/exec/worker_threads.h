@@ -17,18 +17,18 @@ public:
     ~WorkerThreads();
     WorkerThreads(const WorkerThreads &) = delete;
 
-    /// work(w) on the thread of every worker w; waits for all. Throws the first exception, after `failed` was called by
-    /// the thread that met it, so that the others can be told. Those that are `lost` are not waited for after `alarm`:
-    /// their work may still go on, so the others can do no more, and what it works on must not go.
+    /// Runs work(w) on the thread of every worker w and waits for all. Throws the first exception; every thread that
+    /// meets one calls `failed` before, to tell the others. After `alarm`, workers that are `lost` are not waited for.
+    /// Their work may still go on: nothing more can be run then, and what that work uses must stay alive.
     void run(const std::function<void(int)> &work, const std::function<void()> &failed = {},
              const std::function<bool(int)> &lost = {});
-    /// Some worker may be lost: `run` asks. By any thread.
+    /// Tells `run` to ask which workers are `lost`. Any thread may call it.
     void alarm();
     /// Whether `run` has left a worker behind.
     bool left_behind() const { return left_behind_; }
 
 private:
-    static constexpr int alarmed = 1 << 30;  ///< beside the number in `left_`
+    static constexpr int alarmed = 1 << 30;  ///< a flag in `left_`, beside the number of workers
     std::vector<std::thread> threads_;
     std::atomic<uint64_t> round_{0};
     std::atomic<int> left_{0};

@@ -33,7 +33,7 @@ bool is_plain_name(const std::string &name) {
            name.find('\0') == std::string::npos && name != manifest_file;
 }
 
-/// What verifying takes: sizes alone cost nothing, digests a reading of every byte.
+/// How far verifying goes: comparing sizes costs nothing, comparing digests reads every byte.
 enum class Depth { sizes, digests };
 
 /// `written`: the file's entry in the manifest.
@@ -109,7 +109,7 @@ std::vector<Checkpoint> list_checkpoints(const fs::path &run) {
     std::error_code error;
     for (fs::directory_iterator entry(folder_of(run), error), end; !error && entry != end; entry.increment(error))
         if (const auto step = step_of(entry->path().filename().string())) found.push_back({entry->path(), *step});
-    // A link to a disk that is not there today is no run without checkpoints.
+    // A link to a disk that is not mounted today does not mean that the run has no checkpoints.
     if (error && (error != std::errc::no_such_file_or_directory || is_there(folder_of(run))))
         fail_file("list checkpoints in", folder_of(run), error.value());
     std::sort(found.begin(), found.end(), [](const Checkpoint &a, const Checkpoint &b) { return a.step > b.step; });

@@ -1,7 +1,6 @@
 #pragma once
-// Checkpoint folders: RUN/checkpoints/step-000123/ with a manifest of the size and SHA-256 of each
-// file. One is written whole or not at all; what is damaged later is noticed and skipped. What the
-// files hold is the trainer's affair.
+// Checkpoint folders: RUN/checkpoints/step-000123/ with a manifest of the size and SHA-256 of each file. A checkpoint
+// is written whole or not at all; later damage is noticed and skipped. The trainer decides what the files hold.
 
 #include "runtime/io/files.h"
 
@@ -15,8 +14,8 @@ namespace cryolite {
 
 struct CheckpointFile {
     std::string name;  ///< "model.safetensors"
-    /// Writes the file at this path, waits until it is on the disk and returns its SHA-256; an empty string: it is read
-    /// again for it.
+    /// Writes the file at this path, waits until it is on the disk and returns its SHA-256. Where it returns an empty
+    /// string, the file is read again for the digest.
     std::function<std::string(const fs::path &)> write;
 };
 
@@ -37,28 +36,26 @@ fs::path checkpoint_path(const fs::path &run, uint64_t step);
 std::vector<Checkpoint> list_checkpoints(const fs::path &run);
 
 /// Empty when the manifest and every file of it are as they were written; else what is wrong: missing or changed.
-/// Errors: a file that is there cannot be read. That says nothing of its bytes.
+/// Errors: a file is there but cannot be read. It need not be damaged then.
 std::string verify_checkpoint(const fs::path &folder);
 
 /// What is wrong with `file` as a copy of the checkpoint's file of the same name; empty when it has the same bytes.
 /// Errors: as `verify_checkpoint`; a damaged manifest.
 std::string verify_copy(const fs::path &file, const Checkpoint &checkpoint);
 
-/// The newest checkpoint that verifies; `skipped` hears of each newer one and why it does not.
-/// Nothing when there is none. Errors: as `verify_checkpoint`; an older one is never taken for a newer one that could
-/// not be read this time.
+/// The newest checkpoint that verifies; `skipped` is called with each newer one and why it does not verify. Nothing
+/// when there is none. Errors: as `verify_checkpoint`; an older one is never returned because a newer one could not be
+/// read this time.
 std::optional<Checkpoint>
 newest_good_checkpoint(const fs::path &run,
                        const std::function<void(const Checkpoint &, const std::string &why)> &skipped);
 
-/// After `latest` was published: removes older ones, so that `keep` remain with it (at least
-/// itself). Newer ones, left from before a resume, do not count and stay until their step comes
-/// again. Nor do those that are known to be `damaged`, or whose files have not their sizes or cannot be read: they
-/// push out none that is good.
+/// Called after `latest` was published: removes older checkpoints so that `keep` remain, including `latest`, which
+/// always stays. Newer ones, left from before a resume, do not count and stay until their step comes again. Nor do
+/// those count that are `damaged`, unreadable or of wrong sizes: they push out no good one.
 void prune_checkpoints(const fs::path &run, const Checkpoint &latest, int keep, const std::set<uint64_t> &damaged = {});
 
-/// Removes the temporary folders of killed writers; how many. Only the run's one writer may call
-/// it.
+/// Removes the temporary folders of killed writers and returns how many. Only the run's one writer may call it.
 int remove_checkpoint_leftovers(const fs::path &run);
 
 }  // namespace cryolite

@@ -1,5 +1,5 @@
 #pragma once
-// confusion.svg: what a classifier takes for what, in any browser.
+// confusion.svg: a classifier's confusion matrix, for any browser.
 
 #include <cstdint>
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace cryolite {
 
-/// Of more classes there is no picture: it would show no numbers.
+/// The most classes of a picture: its numbers could not be read with more.
 inline constexpr int most_confused = 50;
 
-/// Rows are labels, columns answers: counts[label * classes + answer], darker where more of the label's rows have it.
+/// Rows are labels, columns answers: counts[label * classes + answer], darker for a larger share of the label's rows.
 /// Errors: counts of another number of classes.
 std::string confusion_svg(const std::string &title, int classes, const std::vector<uint64_t> &counts);
 

@@ -41,7 +41,7 @@ public:
 
     /// One JSON object, without a line break.
     void write(std::string_view object);
-    /// Waits until all lines are on the disk. The name of a new file is once its folder is synced.
+    /// Waits until all lines are on the disk. The name of a new file is on it only once its folder is synced.
     void sync() { file_.sync(); }
 
 private:

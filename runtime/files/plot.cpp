@@ -62,8 +62,8 @@ std::vector<LossPoint> thinned(const std::vector<LossPoint> &points) {
     return kept;
 }
 
-/// Steps from the first to the last; losses of what is drawn boldly, so that a spike does not
-/// flatten all.
+/// Steps from the first to the last. The range of losses is that of these curves, of which training is smoothed, so
+/// that a spike does not flatten all.
 Axes axes_for(const std::vector<const std::vector<LossPoint> *> &all) {
     Axes axes{INFINITY, -INFINITY, INFINITY, -INFINITY};
     for (const auto *points : all)
@@ -134,7 +134,7 @@ struct Key {
     std::string name;
     const char *color;
     double stroke;
-    const char *more = "";  ///< of its line
+    const char *more = "";  ///< more attributes of its line
 };
 
 std::string legend(const std::vector<Key> &keys) {

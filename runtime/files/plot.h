@@ -17,10 +17,10 @@ struct LossPlot {
     std::vector<LossPoint> validation;  ///< by step; points joined by a line, the last one labelled
 };
 
-/// The plot as an SVG document. Points that are not finite are left out; without any it says so.
+/// The plot as an SVG document. Points that are not finite are left out; where none are left, the plot says so.
 std::string loss_svg(const LossPlot &plot);
 
-/// A run among others.
+/// One of the runs that are compared.
 struct LossCurve {
     std::string name;
     std::vector<LossPoint> train, validation;  ///< by step

@@ -40,7 +40,7 @@ constexpr std::array<DtypeName, 13> dtypes{{
 
 constexpr uint64_t header_limit = 100'000'000;  // the limit of the reference implementation
 
-/// The header's text. Errors: too short a file, a length that cannot be.
+/// The header's text. Errors: the file is too short, or the header's length impossible.
 std::string header_of(const InputFile &file) {
     const std::string path = file.path().string();
     if (file.size() < 8) fail("{}: not a safetensors file: {} bytes, at least 8 expected", path, file.size());
@@ -58,8 +58,8 @@ std::string header_of(const InputFile &file) {
     return text;
 }
 
-/// Refuses what a parsed header no longer shows: a name that is there twice, of which the parser takes the last, and
-/// nesting that no header has. (The parser's own callback looks at every earlier tensor again after each.)
+/// Refuses what a parsed header no longer shows: a name that appears twice, of which the parser keeps the last, and
+/// deeper nesting than a header has. (The parser's callback is slower: it visits all earlier tensors after each.)
 class HeaderCheck : public Json::json_sax_t {
 public:
     explicit HeaderCheck(const std::string &path) : path_(path) {}
@@ -86,7 +86,7 @@ public:
 
 private:
     const std::string &path_;
-    std::vector<std::unordered_set<std::string>> names_;  ///< by object that is open
+    std::vector<std::unordered_set<std::string>> names_;  ///< by open object
     int depth_ = 0;
 
     bool enter() {

@@ -74,8 +74,8 @@ private:
     std::map<std::string, std::string> metadata_;
 };
 
-/// Writes the header first and then tensor after tensor, so that a file of any size needs no copy
-/// of it. A file that was not finished is removed.
+/// Writes the header first and then tensor after tensor, so that it needs no copy of the file in memory. A file that
+/// was not finished is removed.
 class SafetensorsWriter {
 public:
     SafetensorsWriter(const fs::path &path, std::vector<TensorSpec> tensors,
@@ -87,7 +87,7 @@ public:
         write(name, std::as_bytes(values));
     }
 
-    /// Checks that every tensor is whole, syncs and closes; the SHA-256 of the file.
+    /// Checks that every tensor is whole, syncs and closes. Returns the SHA-256 of the file.
     std::string finish();
 
 private:

@@ -16,7 +16,7 @@ namespace cryolite {
 namespace {
 
 std::string header_text(const std::vector<TensorSpec> &tensors, const std::map<std::string, std::string> &metadata) {
-    // Text, not an ordered JSON object: that looks through all of its names for each new one.
+    // Text, not an ordered JSON object, which searches all of its names for each new one.
     std::vector<std::string> members;
     if (!metadata.empty()) members.push_back("\"__metadata__\":" + nlohmann::json(metadata).dump());
     std::unordered_set<std::string_view> names;
@@ -58,18 +58,18 @@ float float_from_half(uint16_t bits) {
 uint16_t half_from_float(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value), size = bits & 0x7fffffffu;
     const auto sign = static_cast<uint16_t>(bits >> 31 << 15);
-    if (size > 0x7f800000u) return sign | 0x7e00u;  // no number
+    if (size > 0x7f800000u) return sign | 0x7e00u;  // NaN
     if (size >= 0x477ff000u) return sign | 0x7c00u;
     if (size >= 0x38800000u)
         return sign | static_cast<uint16_t>((size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13);
-    // A subnormal: beside a half, whose last place is 2^-24.
+    // A subnormal: adding 0.5, whose last place is 2^-24, rounds it.
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) -
                                         std::bit_cast<uint32_t>(0.5f));
 }
 
 void SafetensorsFile::read(const TensorEntry &entry, uint64_t from, std::span<std::byte> out) const {
     file_.read(entry.begin + from, out);
-    file_.check_unchanged();  // after the bytes: a change before they were read is seen
+    file_.check_unchanged();  // after reading, so that a change before it is seen
 }
 
 /// Block by block, so that a tensor needs no second copy.

@@ -5,7 +5,7 @@
 
 namespace cryolite {
 
-/// Text as an SVG document or an HTML page has it, also within the quotes of an attribute.
+/// Escapes text for an SVG document or an HTML page, also within the quotes of an attribute.
 inline std::string svg_text(const std::string &text) {
     std::string out;
     for (unsigned char c : text) {

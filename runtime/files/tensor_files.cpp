@@ -60,7 +60,7 @@ void TensorFiles::open_shards(const fs::path &index) {
     for (auto &[tensor, file] : where) names.insert(file);
     for (const std::string &name : names) {
         if (!is_there(path_ / name))
-            fail("{} is not there, which {} names: copy or download it, too", (path_ / name).string(),
+            fail("{} does not exist, but {} names it: copy or download it, too", (path_ / name).string(),
                  index.filename().string());
         open(path_ / name);
     }
@@ -70,8 +70,8 @@ void TensorFiles::open_shards(const fs::path &index) {
     }
     for (const Tensor &t : tensors_)
         if (const auto at = where.find(t.name()); at == where.end() || path_ / at->second != t.file->path())
-            fail("{}: tensor {} is not what {} has there: it names {}", t.file->path().string(), shown(t.name()),
-                 index.filename().string(), at == where.end() ? "none of this name" : at->second);
+            fail("{}: tensor {} should not be in this file: by {} it is in {}", t.file->path().string(),
+                 shown(t.name()), index.filename().string(), at == where.end() ? "none" : at->second);
 }
 
 }  // namespace cryolite

@@ -7,8 +7,8 @@
 
 namespace cryolite {
 
-/// Of a safetensors file; or of a folder as Hugging Face's transformers saves a model: its model.safetensors, or the
-/// files that its model.safetensors.index.json lists.
+/// The tensors of a safetensors file; or of a folder as Hugging Face's transformers saves a model: of its
+/// model.safetensors, or of the files that its model.safetensors.index.json lists.
 class TensorFiles {
 public:
     struct Tensor {
@@ -19,8 +19,8 @@ public:
         void read_float32(std::span<float> out) const { file->read_float32(*entry, out); }
     };
 
-    /// Errors: those of SafetensorsFile; a folder without either; an index that is no JSON of its form, that names a
-    /// file out of the folder or one that is not there, a tensor that its file has not, or not all that its files have.
+    /// Errors: those of SafetensorsFile; a folder has neither; an index is not of this JSON form, names a file that is
+    /// missing or in another folder, names a tensor that its file has not, or leaves out one that it has.
     explicit TensorFiles(const fs::path &path);
 
     const fs::path &path() const { return path_; }

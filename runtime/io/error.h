@@ -1,5 +1,5 @@
 #pragma once
-// What the runtime refuses a file, a flag or a device with: the errors of both halves, and what messages show.
+// The errors of both halves, with which the runtime refuses a file, a flag or a device, and what messages show.
 
 #include "bundle/error.h"
 #include "bundle/shown.h"

@@ -50,7 +50,7 @@ std::string advice(const fs::path &path, int error, uint64_t needed) {
     }
 }
 
-/// Opens for reading what can be read to an end, else throws.
+/// Opens a regular file for reading; throws for anything else.
 int open_for_reading(const fs::path &path, struct stat &status) {
     // O_NONBLOCK: opening a named pipe nobody writes to must not hang.
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

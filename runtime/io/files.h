@@ -1,6 +1,5 @@
 #pragma once
-// Files, so that every failure says which file, why and what to do, and nothing is ever half
-// written.
+// Operations on files: every failure says which file, why and what to do, and nothing is ever half written.
 
 #include "runtime/io/error.h"
 
@@ -23,15 +22,15 @@ inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(te
 
 inline std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char *>(bytes.data()), bytes.size()}; }
 
-/// What the system has against doing something with a file: `number` is its errno. A reader can so tell a file that is
-/// not there, which it may have an answer to, from one that could not be read this time.
+/// The system refuses an operation on a file; `number` is its errno. It lets a reader tell a missing file, which it may
+/// know how to handle, from one that could not be read this time.
 struct FileError : Error {
     FileError(const std::string &message, int number) : Error(message), number(number) {}
     int number;
     bool missing() const { return number == ENOENT || number == ENOTDIR; }
 };
 
-/// Whether something is at `path`, be it a link to nothing. Errors: what keeps this from being known, as no permission.
+/// Whether something is at `path`, even a link to nothing. Errors: it cannot be known, as without permission.
 bool is_there(const fs::path &path);
 
 /// The whole file; an empty one gives an empty string.
@@ -68,8 +67,8 @@ std::string sha256_hex(Bytes bytes);
 inline std::string sha256_hex(std::string_view text) { return sha256_hex(as_bytes(text)); }
 std::string sha256_file(const fs::path &path);
 
-/// Creates `path` and its missing parents with `mode`, whatever the umask allows; parents that
-/// exist stay as they are. Errors: something that is no folder is in the way, no permission.
+/// Creates `path` and its missing parents with `mode`, less what the umask takes away; parents that exist stay as they
+/// are. Errors: something that is no folder is in the way, no permission.
 void make_private_dirs(const fs::path &path, unsigned mode = 0700);
 
 /// Writes one new file front to back. A file that was not finished is removed.
@@ -77,7 +76,7 @@ class FileWriter {
 public:
     struct Options {
         uint64_t expected = 0;   ///< bytes to come, when known: a full disk then says how many it lacks
-        unsigned mode = 0644;    ///< what the umask leaves of it
+        unsigned mode = 0644;    ///< permissions, before the umask
         bool exclusive = false;  ///< refuse a file that exists, instead of emptying it
         fs::path shown = {};     ///< the name in messages, where `path` is temporary
     };
@@ -101,8 +100,8 @@ private:
     uint64_t written_ = 0;
 };
 
-/// A regular file that is read where it is asked for. What is cut short or changed meanwhile is an error, and never
-/// ends the process, as a mapping of it would.
+/// A regular file that is read where it is asked for. If it is cut short or changed meanwhile, that is an error; with a
+/// mapping it could end the process.
 class InputFile {
 public:
     explicit InputFile(fs::path path);
@@ -113,7 +112,7 @@ public:
     uint64_t size() const { return size_; }  ///< when it was opened
     /// Fills `to` from byte `offset` on. Errors: fewer bytes are there, or they cannot be read.
     void read(uint64_t offset, std::span<std::byte> to) const;
-    /// Throws where its size or the time of its last change is another one than when it was opened.
+    /// Throws where the file's size or modification time has changed since it was opened.
     void check_unchanged() const;
 
 private:
@@ -143,11 +142,10 @@ private:
     size_t size_ = 0;
 };
 
-/// How the files of a folder were written: each on the disk already, or only given to the system.
+/// Whether the files of a folder are on the disk already (synced), or were only given to the system (plainly).
 enum class Written { plainly, synced };
 
-/// A new folder beside the place where it will be published; removed, with its content, unless it
-/// was.
+/// A new folder beside the place where it will be published; removed with its content, unless it was published.
 class TemporaryFolder {
 public:
     /// Makes `.tmp-NAME-RANDOM` in the folder of `final_path`, whose missing parents are created.
@@ -170,8 +168,8 @@ private:
 /// removed.
 void remove_folder(const fs::path &folder);
 
-/// Removes what earlier, killed processes left: entries of `folder` named `.tmp-...`; how many.
-/// Only for a folder with one writer: a run, not the shared cache.
+/// Removes what earlier, killed processes left, the entries of `folder` named `.tmp-...`, and returns how many. Only
+/// for a folder with one writer: a run, not the shared cache.
 int remove_leftovers(const fs::path &folder);
 
 /// Waits until `path`, a file or a folder, is on the disk.

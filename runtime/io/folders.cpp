@@ -20,8 +20,8 @@ void sync_tree(const fs::path &folder) {
     sync_path(folder);
 }
 
-/// Puts `folder` where a folder is already; where that one is then. One exchange, so that a kill in between leaves one
-/// or the other; where the file system cannot, a moment has neither.
+/// Puts `folder` in the place of an existing one; returns where that one is then. It is one exchange, so that a kill
+/// leaves one or the other; where the file system cannot exchange, there is neither for a moment.
 fs::path replace_folder(const fs::path &folder, const fs::path &final_path) {
     if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) == 0) return folder;
     const fs::path aside = temporary_beside(final_path);
@@ -74,7 +74,7 @@ bool TemporaryFolder::publish(IfExists if_exists, Written files) {
     } else {
         if (errno != EEXIST && errno != ENOTEMPTY) fail_file("publish", final_, errno);
         if (if_exists == IfExists::keep) return false;
-        path_ = replace_folder(path_, final_);  // the other one goes once this one is there to stay
+        path_ = replace_folder(path_, final_);  // the old one is removed once the new one is on the disk
     }
     sync_path(parent_of(final_));
     return true;

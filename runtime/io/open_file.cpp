@@ -75,7 +75,7 @@ Trusted open_trusted(int parent, const fs::path &name, mode_t type, bool follow)
             break;
         case EBADF:
             t.why = "in a folder that could not be opened";
-            break;  // why, is known of the folder
+            break;  // the folder's own error says why
         default:
             fail_file("open", name, errno);
         }

@@ -1,5 +1,5 @@
 #pragma once
-// Files by their descriptors: what was checked is what is read and loaded, whatever their names come to mean meanwhile.
+// Files by their descriptors: what was checked is what is read and loaded, whatever happens to their names meanwhile.
 
 #include <sys/types.h>
 
@@ -37,7 +37,7 @@ public:
     uint64_t size() const;
     std::string read() const;
     std::string sha256() const;
-    /// A path of this very file, for this process and its children, as long as it is open here.
+    /// A path of this very file, for this process and its children, while this object lives.
     fs::path link() const;
 
 private:
@@ -56,9 +56,9 @@ struct Trusted {
     std::string why;  ///< empty: it is
 };
 
-/// Opens `name` in the folder `parent` (AT_FDCWD: a path), without following a link unless `follow`, and looks at what
-/// was opened: its type (S_IFDIR or S_IFREG), owner and mode. Errors: FileError,
-/// where the system could not say this time.
+/// Opens `name` in the folder `parent` (AT_FDCWD: a path), without following a link unless `follow`, and checks what
+/// was opened: its type (S_IFDIR or S_IFREG), owner and mode. Errors: FileError, where the system could not open it
+/// this time.
 Trusted open_trusted(int parent, const fs::path &name, mode_t type, bool follow = false);
 
 }  // namespace cryolite

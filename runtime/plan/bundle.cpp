@@ -36,7 +36,7 @@ Bundle::Bundle(const fs::path &folder, const std::map<std::string, DialectChoice
 
 Bundle::Bundle(OpenFiles files, const std::map<std::string, DialectChoice> &dialects)
     : files_(std::move(files)), plan(plan_of(files_, dialects)) {
-    // It stays, and where several bundles bring one, all use the functions and the data of the first.
+    // It is never unloaded. Where several bundles bring one, all use the functions and the data of the first.
     if (const auto halide = files_.find(halide_file); halide != files_.end())
         halide_.emplace(halide->second, "what the kernels need of Halide's runtime,", Library::For::everybody);
     library_.emplace(files_.at(library_file), "the kernels");

@@ -17,11 +17,11 @@ class Bundle {
 public:
     using Function = int (*)(void **);
 
-    /// Opens plan.json and kernels.so among `files`, and before it halide_runtime.so where the kernels need more of
-    /// Halide's runtime than this process has: its functions for a device. Errors name the file and what is wrong.
-    /// `dialects`: what computes which kernels instead of their compiled code, by symbol.
+    /// Opens plan.json and kernels.so among `files`, and before them halide_runtime.so, where kernels for a device need
+    /// more of Halide's runtime than this process has. `dialects`: by a kernel's symbol, what computes it instead of
+    /// its compiled code. Errors name the file and what is wrong.
     explicit Bundle(OpenFiles files, const std::map<std::string, DialectChoice> &dialects = {});
-    /// The bundle in a folder of one's own, which nobody has checked.
+    /// The bundle in a folder that is not part of a cache: its files are not verified.
     explicit Bundle(const fs::path &folder, const std::map<std::string, DialectChoice> &dialects = {});
     Bundle(const Bundle &) = delete;
 
@@ -30,9 +30,9 @@ private:
 
 public:
     const Plan plan;
-    /// A path of the library of kernels, for a program that reads it while this lives.
+    /// A path of the kernels' library, for other programs, which may read it while this lives.
     fs::path library() const { return files_.at("kernels.so")->link(); }
-    /// Null: it has no compiled code.
+    /// The function of kernel `k`; null: it has no compiled code.
     Function kernel(int k) const { return functions_.at(size_t(k)); }
 
 private:

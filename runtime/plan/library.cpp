@@ -20,8 +20,8 @@ struct Library::Loaded {
     }
 };
 
-// The loader knows a library by the path that it was given, here the number of a descriptor: a file is loaded once, and
-// its descriptor stays open as long as it is, so that no other file gets this number.
+// The loader identifies a library by its path, here the number of a file descriptor. So a file is loaded only once, and
+// its descriptor stays open for as long, so that no other file gets this number.
 Library::Library(std::shared_ptr<const OpenFile> file, const std::string &what, For whom) {
     static std::mutex mutex;
     static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Loaded>> known;

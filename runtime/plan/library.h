@@ -4,14 +4,14 @@
 
 namespace cryolite {
 
-/// A shared library that is loaded from an open file, so that no other can come in its place.
+/// A shared library that is loaded from an open file, so that no other file can take its place.
 class Library {
 public:
-    enum class For { one, everybody };  ///< everybody: its symbols are seen by what is loaded later, and it stays
-    /// `what`: "the kernels". Errors: it is no library, or lacks what it needs.
+    enum class For { one, everybody };  ///< everybody: libraries loaded later see its symbols, and it is never unloaded
+    /// `what` names it in messages: "the kernels". Errors: it is no library, or lacks symbols that it needs.
     Library(std::shared_ptr<const OpenFile> file, const std::string &what, For whom = For::one);
 
-    /// Null: it has none of this name.
+    /// The symbol's address; null: there is none of this name.
     void *symbol(const std::string &name) const;
 
 private:

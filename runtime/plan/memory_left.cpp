@@ -71,8 +71,8 @@ private:
                 each_group("sys/fs/cgroup/memory", path, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
         }
     }
-    /// A process is in its group and in all above. In a container, the path may be one of the host's, of which only the
-    /// mount is seen.
+    /// A process is limited by its own group and by all groups above it. In a container the path may be the host's,
+    /// where only the root of the mount can be read.
     void each_group(const fs::path &mount, fs::path path, const char *limit, const char *usage,
                     const std::string &total) {
         for (;; path = path.parent_path()) {

@@ -9,13 +9,13 @@ namespace cryolite {
 
 struct MemoryLeft {
     uint64_t bytes = 0;
-    bool of_host = false;  ///< other processes of this host take from the same
+    bool of_host = false;  ///< other processes of this host share it
     std::string words;     ///< whose limit it is
 };
 
-/// The least of what is free on this machine (MemAvailable), what limits of this process leave (RLIMIT_AS and _DATA),
-/// and what each of its memory cgroups does (v2, v1), cached files being free. CRYOLITE_MEMORY=BYTES says it instead.
-/// `root`: where /proc and /sys are. Errors: a CRYOLITE_MEMORY that is no number of bytes.
+/// The smallest of the memory that is free on this machine (MemAvailable), what this process's limits leave (RLIMIT_AS,
+/// RLIMIT_DATA), and what each of its memory cgroups leaves (v2, v1), where cached files count as free.
+/// CRYOLITE_MEMORY=BYTES replaces it. `root`: where /proc and /sys are. Errors: CRYOLITE_MEMORY is no number of bytes.
 MemoryLeft memory_left(const fs::path &root = "/");
 
 }  // namespace cryolite

@@ -39,7 +39,7 @@ std::string MemoryNeed::table_of_arrays() const {
 
 MemoryNeed memory_need(const Plan &plan, bool one_of_several) {
     MemoryNeed need{plan.memory(one_of_several ? 1 : plan.workers)};
-    // The state of other processes' parameters is never touched.
+    // Shards of the optimizer state that belong to other processes are never touched.
     if (one_of_several) need.roles[role_name(Role::state)] /= plan.workers;
     int64_t largest = 0;
     bool split = false;

@@ -27,7 +27,7 @@ double now() {
 
 volatile sig_atomic_t interrupted = 0;
 
-/// Notes SIGINT, SIGTERM and SIGHUP while it lives; whoever handled them before gets them afterwards.
+/// Records SIGINT, SIGTERM and SIGHUP while it lives, then passes them to the handlers that were set before.
 class SignalWatch {
 public:
     SignalWatch() {
@@ -72,7 +72,7 @@ struct Pipe {
                          const ProcessOptions &options) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(127);  // it died before the line above
+    if (getppid() != parent) _exit(127);  // the parent died before the line above
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     const struct rlimit some = {options.memory_limit, options.memory_limit};
@@ -91,8 +91,8 @@ struct Pipe {
     _exit(127);
 }
 
-/// Hands whole lines on; a line without an end is cut, so that no child can fill the memory. True
-/// where one of them was a sign of life.
+/// Passes whole lines to `on_line`; a line without an end is cut, so that no child can fill the memory. True: one of
+/// them was a sign of life.
 bool hand_on_lines(std::string &pending, bool at_end, const ProcessOptions &options) {
     bool alive = false;
     size_t begin = 0;
@@ -114,7 +114,7 @@ bool drain(int descriptor, std::string &into) {
     return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-/// Reads until both ends are closed or a limit is passed, which it notes.
+/// Reads until both ends are closed or a limit is passed, which it puts into `result`.
 void watch(const ProcessOptions &options, int out, int err, ProcessResult &result, double start) {
     double heard = start;
     bool open[2] = {true, true};
@@ -138,14 +138,14 @@ void watch(const ProcessOptions &options, int out, int err, ProcessResult &resul
 
 /// Waits for the end; a child that closed its output and lives on is held to the limits, too.
 int wait_for(pid_t pid, const ProcessOptions &options, ProcessResult &result, double start) {
-    // Silence begins anew with the end of its output: it may have talked for longer than that before.
+    // Silence counts from the end of the child's output, which may have come long after the start.
     const double limit = std::max(options.time_limit, options.silence_limit);
     const double from = options.time_limit > 0 ? start : now();
     bool killed = result.limit > 0;
     if (killed) kill(-pid, SIGKILL);
     for (;;) {
         siginfo_t info{};
-        // WNOWAIT: until it is reaped its number names this group of processes and no other.
+        // WNOWAIT: while the child is not reaped, its number names this process group and no other.
         const int flags = WEXITED | WNOWAIT | (killed || limit <= 0 ? 0 : WNOHANG);
         const int error = waitid(P_PID, static_cast<id_t>(pid), &info, flags) == 0 ? 0 : errno;
         if (info.si_pid == pid || (error && error != EINTR)) break;
@@ -178,7 +178,7 @@ ProcessResult run_process(const ProcessOptions &options) {
         const pid_t pid = fork();
         if (pid < 0) fail("cannot start {}: {}", options.argv.at(0), strerror(errno));
         if (pid == 0) become(argv.data(), out, err, failure, parent, options);
-        setpgid(pid, pid);  // whichever of the two is first
+        setpgid(pid, pid);  // parent and child both do so: either may be first
         for (Pipe *p : {&out, &err, &failure}) p->close_end(1);
         int error = 0;
         if (read(failure.ends[0], &error, sizeof error) == sizeof error) {

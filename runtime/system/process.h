@@ -19,7 +19,7 @@ struct Interrupted : Error {
 
 struct ProcessOptions {
     std::vector<std::string> argv;  ///< argv[0] is looked up in PATH unless it has a slash
-    int program = -1;               ///< the program, where it is open already: then argv[0] is its name alone
+    int program = -1;               ///< the program's descriptor, where it is open: argv[0] is only its name then
     double time_limit = 0;          ///< seconds it may run; 0: no limit
     double silence_limit = 0;       ///< seconds it may go without a sign of life; 0: no limit
     uint64_t memory_limit = 0;      ///< bytes that it, and each of its children, may have; 0: no limit
@@ -39,10 +39,9 @@ struct ProcessResult {
     bool ok() const { return status == 0 && signal == 0 && limit == 0; }
 };
 
-/// Runs a program to its end, or to its limit: it and all that it started are killed then. It reads
-/// an empty stdin, dies with this process, and leaves no core file. While it runs, SIGINT,
-/// SIGTERM and SIGHUP end it first, then reach whoever handles them here, then throw Interrupted.
-/// Errors: the program cannot be started.
+/// Runs a program to its end or to its limit, where it and all that it started are killed. It reads an empty stdin,
+/// dies with this process, and leaves no core file. SIGINT, SIGTERM and SIGHUP to this process kill it, then reach the
+/// handlers that were set here before, then throw Interrupted. Errors: the program cannot be started.
 ProcessResult run_process(const ProcessOptions &options);
 
 /// Bytes of memory of this machine, or of the limit that a container sets.

@@ -10,7 +10,7 @@ namespace cryolite {
 void hold_standard_streams() {
     for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         if (::fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
-        // The lowest free number is this one, as those below it are held. The wrong direction: using it is still EBADF.
+        // `open` returns the lowest free number: this one. In the wrong direction, so that using it still fails.
         if (::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) return;
     }
 }

@@ -10,8 +10,8 @@
 
 namespace cryolite {
 
-/// Opens /dev/null where descriptor 0, 1 or 2 was closed at the start, so that no file of a run gets its number and
-/// then the lines meant for it. Reading or writing the stream still fails, as before.
+/// Opens /dev/null for each of the descriptors 0, 1 and 2 that was closed at the start, so that no file of a run gets
+/// its number and then the text meant for it. Reading or writing the stream still fails, as before.
 void hold_standard_streams();
 
 struct StreamResult {
@@ -24,7 +24,7 @@ StreamResult write_stream(int descriptor, std::string_view text) noexcept;
 /// Text for people on stderr.
 inline void tell_text(std::string_view text) noexcept { write_stream(STDERR_FILENO, text); }
 
-/// A line of it.
+/// A line of text for people on stderr.
 template <typename... Args> void tell(fmt::format_string<Args...> text, Args &&...args) {
     tell_text(fmt::format(text, std::forward<Args>(args)...) + "\n");
 }

@@ -1,15 +1,15 @@
 #pragma once
-// Threads of this process, and a named error where the system gives no more of them.
+// Threads of this process, and the error where the system gives no more of them.
 
 #include <string_view>
 #include <thread>
 
 namespace cryolite {
 
-/// Throws what a thread that cannot be started means: what it was for, the system's reason, what helps.
+/// Throws that a thread cannot be started: what it was for, the system's reason, and what helps.
 [[noreturn]] void fail_thread(std::string_view what, int error);
 
-/// A thread that runs `work`. `what` it is for stands in the message where there is none to be had.
+/// Starts a thread that runs `work`. Where it cannot be started, the message says `what` it was for.
 template <typename Work> std::thread start_thread(std::string_view what, Work &&work) {
     try {
         return std::thread(std::forward<Work>(work));
@@ -18,7 +18,7 @@ template <typename Work> std::thread start_thread(std::string_view what, Work &&
     }
 }
 
-/// Between looks at something that will come: first with an eye on every moment, later without keeping a core busy.
+/// Pauses between two polls of a condition: at first spinning, later without keeping a core busy.
 class Pauses {
 public:
     void next();
@@ -27,9 +27,8 @@ private:
     int turns_ = 0;
 };
 
-/// Throws unless this thread can have `threads` - 1 others beside it, as a parallel region of OpenMP needs them: its
-/// runtime would end the process. They are started and ended again,
-/// once for each thread that asks and each larger number.
+/// Throws unless this thread can start `threads` - 1 others, as a parallel region of OpenMP needs: its runtime would
+/// end the process. Tries it out with threads that end at once, each time that a thread asks for more than before.
 void require_threads(int threads);
 
 }  // namespace cryolite

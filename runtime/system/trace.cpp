@@ -18,7 +18,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr std::string_view trace_heading = R"({"displayTimeUnit":"ms",)";  // by which a file is known for a trace
+constexpr std::string_view trace_heading = R"({"displayTimeUnit":"ms",)";  // by which a file is recognised as a trace
 
 int64_t nanoseconds(TraceClock::time_point t) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(t.time_since_epoch()).count();
@@ -31,7 +31,7 @@ struct TraceEvent {
     int64_t number;
 };
 
-/// The events of one thread at a time. Its lock is the thread's own but while the file is written.
+/// The events of one thread at a time. Only that thread takes the lock, except while the file is written.
 struct Track {
     std::mutex lock;
     std::string thread;
@@ -46,9 +46,9 @@ struct Recorder {
     std::mutex lock;
     std::vector<std::shared_ptr<Track>> tracks;
     std::map<std::string, std::string, std::less<>> notes;
-    std::atomic<uint64_t> trace{0};  ///< a number of its own for each
-    std::atomic<int64_t> left{0};    ///< events that fit in
-    std::atomic<int64_t> step{0};    ///< the last one that has begun
+    std::atomic<uint64_t> trace{0};  ///< the number of the current trace
+    std::atomic<int64_t> left{0};    ///< events that still fit
+    std::atomic<int64_t> step{0};    ///< the last step that has begun
     std::atomic<bool> full{false};
 };
 Recorder &recorder() {
@@ -90,7 +90,7 @@ const std::string *kept(Track &track, std::string_view name) {
     return &at->first;
 }
 
-/// Takes the place of an event; the last one ends recording.
+/// Reserves the place of an event; false: none is left. The last place ends recording.
 bool take_place() {
     Recorder &r = recorder();
     const int64_t left = r.left.fetch_sub(1, std::memory_order_relaxed);
@@ -193,7 +193,7 @@ Trace::Trace(fs::path file, Options options) : file_(std::move(file)), options_(
         r.trace++, r.left = int64_t(options_.most_events), r.full = false, r.step = 0;
     }
     write();
-    own_track();  // the first of the file
+    own_track();  // the first track of the file
     trace_on = true;
 }
 
@@ -208,7 +208,7 @@ void Trace::keep_up() {
     const TraceSpan span("run", "write the trace");
     try {
         write();
-    } catch (const Error &e) {  // a run does not end for it
+    } catch (const Error &e) {  // it does not end the run
         tell("{}", e.what());
     }
 }

@@ -42,10 +42,10 @@ size_t slot_of(uint64_t key, size_t slots) {
     return static_cast<size_t>((key * 0x9e3779b97f4a7c15u) >> 20) & (slots - 1);
 }
 
-/// A token of a piece while it is merged; -1: it is a part of the one before.
+/// A token of a piece during merging; token -1: it was merged into the one before.
 struct Symbol {
     int token;
-    int32_t before, after;  ///< the neighbours that are left, -1: none
+    int32_t before, after;  ///< the neighbours that remain, -1: none
 };
 
 /// The merge of the symbol at `left` with its neighbour. The top of a priority_queue is its largest.
@@ -101,7 +101,7 @@ std::vector<Bpe::Pair> Bpe::pairs() const {
     return all;
 }
 
-/// Leftmost first among equals. A heap makes it n log n, since a piece may be as long as a file.
+/// Merges the leftmost of equal pairs first. A heap makes it O(n log n), since a piece may be as long as a file.
 void Bpe::encode(std::string_view piece, std::vector<int> &tokens) const {
     std::vector<Symbol> symbols;
     symbols.reserve(piece.size());

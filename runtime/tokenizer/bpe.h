@@ -1,5 +1,5 @@
 #pragma once
-// Byte pair encoding on bytes: while two neighbours have a merge, the one that is earliest in a list of merges is done.
+// Byte pair encoding on bytes: of the neighbours that can be merged, those of the lowest rank are merged first.
 
 #include "runtime/tokenizer/tokenizer.h"
 
@@ -7,19 +7,19 @@
 
 namespace cryolite {
 
-/// GPT-2's alphabet, in which files write tokens: a byte is a printable character, itself if it is one, else 256, 257,
-/// ... Empty: it has a character that stands for no byte.
+/// GPT-2's alphabet, in which files write tokens: a printable byte is its own character, each other byte one from 256
+/// on. Empty: a character stands for no byte.
 std::string bytes_of_characters(std::string_view characters);
 std::string characters_of_bytes(std::string_view bytes);
 /// All bytes in the order of GPT-2's tokens, the printable ones first.
 const std::vector<int> &bytes_in_order();
 
-/// Tokens of bytes, and merges of two into one.
+/// The tokens of bytes, and the merges of two tokens into one.
 class Bpe {
 public:
     struct Merge {
-        int token = -1;  ///< that the two become
-        int rank = 0;    ///< lower ones are done first
+        int token = -1;  ///< what the two become
+        int rank = 0;    ///< the lowest rank is merged first
         bool operator==(const Merge &) const = default;
     };
     struct Pair {
@@ -28,7 +28,7 @@ public:
     };
 
     Bpe() { byte_token_.fill(-1); }
-    /// Before the first `add`: for so many merges.
+    /// Makes room for this many merges. Called before the first `add`.
     void reserve(size_t merges);
     /// A byte that is never set has no token, and `encode` leaves it out.
     void set_byte(unsigned char byte, int token) { byte_token_[byte] = token; }
@@ -36,11 +36,11 @@ public:
     void add(const Pair &pair);
     /// Appends the tokens of a piece.
     void encode(std::string_view piece, std::vector<int> &tokens) const;
-    /// In no order.
+    /// All merges, in no particular order.
     std::vector<Pair> pairs() const;
 
 private:
-    /// Open addressing.
+    /// A slot of a hash table with open addressing.
     struct Slot {
         uint64_t pair = ~uint64_t{0};
         Merge merge;
@@ -51,7 +51,7 @@ private:
     Merge find(int left, int right) const;
 };
 
-/// Encodes the pieces of a text, each different one once, and gives a sink its tokens, a few thousand at a time.
+/// Encodes the pieces of a text, equal ones once, and passes the tokens to a sink, a few thousand at a time.
 class PieceEncoder {
 public:
     using Encode = std::function<void(std::string_view piece, std::vector<int> &tokens)>;
@@ -59,7 +59,7 @@ public:
 
     void add(std::string_view piece);
     void add_token(int token);
-    /// The last tokens.
+    /// Passes on the last tokens.
     void finish();
 
 private:

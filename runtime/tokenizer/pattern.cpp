@@ -54,7 +54,7 @@ Pattern::Pattern(const std::string &expression) : expression_(expression), code_
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr));
     if (!code_) fail("the pattern {} is no regular expression: {}", shown(expression, 200), words_of(error));
-    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // without it the same, slower
+    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // optional: without it matching is slower
 }
 
 Pattern::~Pattern() = default;
@@ -66,7 +66,7 @@ void Pattern::for_each_part(std::string_view text,
     if (!match) throw std::bad_alloc();
     size_t done = 0;
     while (done < text.size()) {
-        // That the text is UTF-8 is known: else all that is left would be looked at for each match.
+        // The text is known to be UTF-8. Without NO_UTF_CHECK every match would check the rest of it again.
         const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), done,
                                       PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match.get(), nullptr);
         if (found == PCRE2_ERROR_NOMATCH) break;
@@ -84,7 +84,7 @@ void Pattern::for_each_part(std::string_view text,
 std::string Pattern::quoted(std::string_view letters) {
     std::string out;
     for (const char c : letters) {
-        // Of ASCII whatever is no letter and no digit stands for itself behind a backslash.
+        // An ASCII character that is no letter and no digit stands for itself behind a backslash.
         if (static_cast<unsigned char>(c) < 0x80 && !isalnum(static_cast<unsigned char>(c))) out += '\\';
         out += c;
     }

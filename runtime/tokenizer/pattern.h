@@ -12,13 +12,13 @@ namespace cryolite {
 
 class Pattern {
 public:
-    /// An expression in Oniguruma's syntax, as far as PCRE2 reads it so: \s is Unicode's White_Space. Errors: no
-    /// expression, with where and why; one that the two read otherwise.
+    /// An expression in Oniguruma's syntax, as far as PCRE2 reads it the same way; \s is Unicode's White_Space. Errors:
+    /// it is no regular expression (and why); the two libraries read it differently.
     explicit Pattern(const std::string &expression);
     ~Pattern();
 
-    /// Calls part(text, matches) for every match that is not empty and for what lies before, between and after them;
-    /// `text` is UTF-8. Errors: the search takes too long, which an expression of nested repetitions may.
+    /// Calls part(text, matches) for every match that is not empty and for the text before, between and after matches;
+    /// `text` is UTF-8. Errors: the search takes too long, as nested repetitions may.
     void for_each_part(std::string_view text,
                        const std::function<void(std::string_view part, bool matches)> &part) const;
 

@@ -52,7 +52,7 @@ struct Scanner {
         return {kind_of(c.value), static_cast<size_t>(c.length)};
     }
 
-    /// 's 't 're 've 'm 'll 'd: bytes, or 0.
+    /// The bytes of a contraction ('s 't 're 've 'm 'll 'd); 0: there is none.
     size_t contraction(size_t position) const {
         const std::string_view two = text.substr(position + 1, 2);
         if (two == "re" || two == "ve" || two == "ll") return 3;

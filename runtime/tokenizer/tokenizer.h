@@ -44,7 +44,7 @@ protected:
     void check_token(int token) const;
 };
 
-/// Of a run's vocab.json. Errors: not JSON, an unknown type, a vocabulary that cannot be; they name `origin`.
+/// The tokenizer of a run's vocab.json. Errors, naming `origin`: no JSON, an unknown type, a wrong vocabulary.
 std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view json, const std::string &origin);
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const fs::path &path);

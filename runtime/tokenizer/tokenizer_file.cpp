@@ -19,12 +19,12 @@ namespace {
 
 using nlohmann::json;
 
-/// GPT-2's own, which a ByteLevel applies by itself.
+/// GPT-2's pattern, which a ByteLevel pre-tokenizer applies itself.
 const std::string byte_level_pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 constexpr int most_tokens = 1 << 20;
 
-/// A member that has to be there; `of` is what `j` is called.
+/// A member that has to be there; messages call `j` `of`.
 const json &member(const json &j, const std::string &of, const char *name) {
     if (!j.is_object() || !j.contains(name)) fail("{} has no \"{}\"", of, name);
     return j.at(name);
@@ -44,7 +44,7 @@ std::string type_of(const json &j, const std::string &of) {
     return type.get<std::string>();
 }
 
-/// NFC. Before an ASCII character nothing is composed over, so each piece from one on is normalised by itself.
+/// Normalises to NFC. An ASCII character never composes with what is before it, so each piece from one on is separate.
 std::string to_nfc(std::string_view text) {
     auto ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
     std::string out;
@@ -123,17 +123,17 @@ public:
 
 private:
     bool nfc_ = false, bytes_ = false;
-    std::deque<Pattern> patterns_;                   ///< each splits what the one before has left
+    std::deque<Pattern> patterns_;                   ///< each splits the parts that the one before has made
     std::map<std::string, int, std::less<>> added_;  ///< tokens that are found in a text as they are written
     std::unique_ptr<Pattern> added_pattern_;
     std::vector<std::string> pieces_;                ///< the bytes of each token
-    std::map<std::string, int, std::less<>> whole_;  ///< pieces that are tokens whatever the merges make of them
+    std::map<std::string, int, std::less<>> whole_;  ///< pieces that are tokens as they are, without merging
     Bpe bpe_;
     std::string json_;
     int missing_ = 0;  ///< bytes without a token
     mutable std::atomic<bool> told_{false};
 
-    /// Once. PyPI's `tokenizers` leaves such bytes out without a word.
+    /// Warns once. PyPI's `tokenizers` leaves such bytes out silently.
     void tell_left_out(std::string_view piece) const {
         if (!missing_ || told_) return;
         const auto at = std::ranges::find_if(piece, [&](char c) { return !bpe_.has(static_cast<unsigned char>(c)); });
@@ -203,13 +203,13 @@ private:
         }
         std::vector<std::string> contents;
         for (const auto &[content, id] : added_) contents.push_back(content);
-        // Of two that begin at one place the longer one is meant.
+        // Of two tokens that begin at the same place the longer one is taken.
         std::ranges::stable_sort(contents, std::greater<>(), &std::string::size);
         for (std::string &content : contents) content = Pattern::quoted(content);
         if (!contents.empty()) added_pattern_ = std::make_unique<Pattern>(fmt::format("{}", fmt::join(contents, "|")));
     }
 
-    /// After `read_added`, whose tokens may be in the vocabulary too, with other characters than those of bytes.
+    /// Called after `read_added`: added tokens may be in the vocabulary, too, with characters that stand for no byte.
     void read_vocabulary(const json &model) {
         if (const std::string type = type_of(model, "model"); type != "BPE")
             fail("model.type is {}, expected BPE", shown(type));
@@ -252,7 +252,7 @@ private:
             std::string left, right;
             if (merges[i].is_array() && merges[i].size() == 2) {
                 left = merges[i][0].get<std::string>(), right = merges[i][1].get<std::string>();
-            } else {  // before tokenizers 0.20
+            } else {  // as before tokenizers 0.20
                 const std::string line = merges[i].get<std::string>();
                 const size_t space = std::min(line.find(' '), line.size());
                 left = line.substr(0, space), right = line.substr(std::min(space + 1, line.size()));

@@ -32,7 +32,7 @@ inline CodePoint code_point_at(std::string_view text, size_t offset) {
     return {value, length};
 }
 
-/// Where the first byte is that no UTF-8 has; npos: the text is UTF-8.
+/// The index of the first byte that is not valid UTF-8; npos: all of the text is.
 inline size_t first_not_utf8(std::string_view text) {
     for (size_t i = 0; i < text.size();) {
         const CodePoint c = code_point_at(text, i);

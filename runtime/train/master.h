@@ -1,7 +1,7 @@
 #pragma once
-// A split master, the fp32 of a weight as two numbers of 16 bits: the nearest bf16 (ties away from zero), which
-// products read, and how far the master lies from it. Exact for every pattern of bits. Kernels do the same:
-// dsl/numerics.h.
+// A split master: the fp32 of a weight as two numbers of 16 bits. They are the nearest bf16 (ties away from zero),
+// which products read, and the low 16 bits, as the signed distance from it. Exact for every bit pattern. Kernels do the
+// same: dsl/numerics.h.
 
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,5 @@
 #pragma once
-// How much the rows of a batch count in losses that weigh them by their targets: known before a step, for its whole
-// batch.
+// The weights of a batch's rows in losses that weigh rows by their targets: known before a step, for its whole batch.
 
 #include <span>
 
@@ -18,15 +17,13 @@ class RowWeights {
 public:
     explicit RowWeights(const Plan &plan);
 
-    /// Whether the plan has losses whose rows count differently.
+    /// Whether the plan has losses whose rows have different weights.
     bool differ() const { return differ_; }
-    /// Counts these rows too. Errors: TargetError, naming the loss, the row and what is expected; then none are
-    /// counted.
+    /// Adds these rows. Errors: TargetError, naming the loss, the row and what is expected; none are added then.
     void add(std::span<const int32_t> targets) { add_all(targets); }
     void add(std::span<const float> targets) { add_all(targets); }
     void clear();
-    /// What a row counts on average in the loss `plan.ids[k]`, of those that were added; 1 where none counts
-    /// anything, so that
+    /// The mean weight of the rows that were added, in the loss `plan.ids[k]`; 1 where all their weights are 0, so that
     /// the loss is 0 over 1.
     float mean(size_t k) const { return sums_[k] > 0 ? float(sums_[k] / double(rows_)) : 1.0f; }
 

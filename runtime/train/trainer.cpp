@@ -19,7 +19,8 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
     : processes_(processes), worker_threads_(int(devices.size())), weights_(bundle->plan) {
     std::vector<std::unique_ptr<HostCollective>> ends;
     if (processes.size() > 1) {
-        if (devices.size() > 1) fail("a process of several is one worker, not {}", devices.size());
+        if (devices.size() > 1)
+            fail("under mpirun each process is one worker, not {}: start more processes", devices.size());
         ends.push_back(processes.collective());
     } else if (devices.size() > 1) {
         ends = local_collectives(int(devices.size()), patience, [this] { worker_threads_.alarm(); });
@@ -48,7 +49,7 @@ Trainer::Trainer(std::shared_ptr<const Bundle> bundle, const std::vector<Device 
     if (input_ < 0 || targets_ < 0) fail("the plan has no inputs '{}' and 'targets'", plan().task);
 }
 
-/// Where workers have memories of their own: who has which part of the optimizer state, as the plan's updates say.
+/// Where workers have separate memories: finds who has which part of the optimizer state, from the plan's updates.
 void Trainer::share_state() {
     shares_.resize(plan().buffers.size());
     if (processes_.size() == 1 && !apart_) return;
@@ -64,7 +65,7 @@ void Trainer::share_state() {
                 }
 }
 
-/// work(w) on every worker of this process.
+/// Runs work(w) on every worker of this process.
 void Trainer::all(const std::function<void(int)> &work) {
     auto give_up = [this] {
         for (auto &c : collectives_) c->give_up();
@@ -98,13 +99,13 @@ void Trainer::initialise(uint64_t seed) {
     drop_staging();
 }
 
-/// What `staging_bytes` (memory_need.h) counts: nothing beside a transfer, much beside a step.
+/// Frees the copies that `staging_bytes` (memory_need.h) counts, so that steps need no memory for them.
 void Trainer::drop_staging() {
     row_major_ = std::vector<float>(), storage_ = std::vector<float>();
     high_ = std::vector<uint16_t>(), low_ = std::vector<uint16_t>();
 }
 
-/// Whether a parameter's fp32 is all here, not a half of it.
+/// Whether the buffer is a whole fp32 master, not the low half of a split one.
 bool Trainer::is_whole_master(int buffer) const { return plan().buffers[size_t(buffer)].role == Role::master; }
 
 void Trainer::put(int buffer, std::span<const float> row_major) {
@@ -113,7 +114,7 @@ void Trainer::put(int buffer, std::span<const float> row_major) {
     to_storage(b, row_major, storage_);
     const int beside = plan().master_of(buffer);
     if (const auto &shares = shares_[size_t(buffer)]; !shares.empty()) {
-        // What is never written takes no memory: a worker has its own shard of the optimizer state only.
+        // Memory that is never written takes no room: a worker writes its own shard of the optimizer state only.
         for (const Share &s : shares)
             if (Executor *holder = holder_of(s))
                 holder->upload(buffer, reinterpret_cast<const char *>(storage_.data()) + s.begin, s.bytes, s.begin);
@@ -138,7 +139,7 @@ void Trainer::put(int buffer, std::span<const float> row_major) {
     upload(beside, low_.data(), size_t(b.bytes));
 }
 
-/// The worker of this process that has it; null: it is in another process.
+/// The executor of this process that has the share; null: another process has it.
 Executor *Trainer::holder_of(const Share &share) {
     const int at = share.rank - first();
     return at >= 0 && at < int(executors_.size()) ? executors_[size_t(at)].get() : nullptr;
@@ -186,7 +187,7 @@ void Trainer::check_size(const Batch &batch) const {
     if (int64_t(given) != aims) fail("a micro-batch has {} targets, the model reads {}", given, aims);
 }
 
-/// Part `part` of a micro-batch, of all that it is cut into, for a worker of this process.
+/// Uploads part `part` of a micro-batch to a worker of this process.
 void Trainer::feed(int worker, const Batch &batch, int part) {
     const PlanBuffer &in = plan().buffers[size_t(input_)], &targets = plan().buffers[size_t(targets_)];
     const auto *values = plan().task == "tokens" ? reinterpret_cast<const char *>(batch.tokens.data())
@@ -202,7 +203,7 @@ void Trainer::run(int worker, const char *name, size_t &call) {
     const Executor::Line &line = executors_[size_t(worker)]->line(name);
     if (!watches_.empty()) return watches_[size_t(worker)].run(name);
     std::span<double> seconds;
-    std::vector<double> unwanted;  // all run call by call, the first is looked at
+    std::vector<double> unwanted;  // all workers run call by call; only the first one's times are kept
     if (profile_ && worker == 0) {
         if (profile_->size() < call + line.calls.size()) profile_->resize(call + line.calls.size());
         seconds = std::span(*profile_).subspan(call, line.calls.size());
@@ -213,7 +214,7 @@ void Trainer::run(int worker, const char *name, size_t &call) {
     call += line.calls.size();
 }
 
-/// A plan whose calls are not timed.
+/// Runs a plan whose calls are not timed.
 void Trainer::run_all(int worker, const char *name) {
     const TraceSpan span("pass", name);
     if (!watches_.empty()) return watches_[size_t(worker)].run(name);
@@ -226,7 +227,7 @@ double Trainer::loss(int worker, int buffer) {
     return value;
 }
 
-/// Of `values_`, of which this process has those of its workers, in a tree: a worker's parts are a branch of it.
+/// The sum of `values_` over all processes, in a tree. A worker's parts are a branch of it.
 double Trainer::sum_of_parts() {
     for (size_t w = 0; w < executors_.size(); w++)
         sums_[size_t(first()) + w] = tree_sum(std::span(values_).subspan(size_t(part_of(int(w), 0)), size_t(parts())));
@@ -283,7 +284,7 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
             feed(w, *batch, part_of(w, part));
             tell_mean_weights(w, weights_);
             tell_mode(w, true, int64_t(k) * plan().batch_parts() + part_of(w, part));
-            // Updates that wait for this pass still read the numbers of the step that they belong to.
+            // Updates that were deferred to this pass still read the scalars of their own step.
             run(w, pending_ ? entry::deferred : entry::forward, call);
             if (pass == 0)
                 executors_[size_t(w)]->upload(plan().find(Role::scalars), scalars_.data(),
@@ -291,7 +292,7 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
             run(w, plan().backward(k, accumulate), call);
             fetch_losses(w, &s.losses[size_t(w * passes + pass) * terms]);
             if (k == accumulate - 1) executors_[size_t(w)]->add_part(part);
-            // Where all updates wait for the next pass, and there is nothing to add, it is empty.
+            // There is no such plan where all updates are deferred to the next pass and there is nothing to add.
             if (pass == passes - 1 && plan().parts && executors_[size_t(w)]->has(entry::step))
                 run(w, entry::step, call);
             if (w == 0) ended = call;
@@ -308,7 +309,7 @@ void Trainer::start_step(const std::function<const Batch &()> &next, int accumul
     pending_ = executor().has(entry::deferred);
 }
 
-/// The oldest that is not read. This is the only time that a step waits for its devices.
+/// Reads the oldest step that is not read yet. Only here a step waits for its devices.
 const StepResult *Trainer::read_step() {
     const Started &s = started_[(steps_ - uint64_t(unread_)) % 2];
     for (size_t w = 0; w < executors_.size(); w++) executors_[w]->device().await(s.marks[w]);
@@ -329,7 +330,7 @@ void Trainer::fetch_losses(int worker, float *to) {
     for (const Plan::Term &t : plan().terms) executors_[size_t(worker)]->fetch(++to, t.buffer, sizeof(float));
 }
 
-/// Of a step's losses: over micro-batches and all parts of a batch.
+/// The mean of the loss (term 0) or of a term, over a step's micro-batches and all parts of a batch.
 double Trainer::mean_of(const Started &s, size_t term) {
     const size_t accumulate = size_t(s.accumulate), terms = 1 + plan().terms.size();
     std::ranges::fill(values_, 0.0);

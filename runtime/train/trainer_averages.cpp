@@ -13,7 +13,7 @@ void Trainer::with_averages(const std::function<void()> &use) {
     int32_t counts[2] = {int32_t(steps_), 0};
     if (count_ >= 0) executor().download(counts, count_, sizeof counts);
     if (counts[0] == 0) return use();
-    // The average began at 0: what it lacks of a mean of weights.
+    // The average began at 0: the factor corrects its bias.
     const double scale = 1 / (1 - std::pow(scalars_[size_t(plan().scalar("ema"))], counts[0]));
     std::map<int, std::vector<float>> weights;
     for (size_t b = 0; b < plan().buffers.size(); b++) {

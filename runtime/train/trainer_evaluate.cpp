@@ -1,4 +1,4 @@
-// The forward pass alone: the loss of a batch, of which some examples may be padding, and what the model makes of it.
+// Evaluation and prediction: the forward pass on a batch of which some examples may be padding.
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace cryolite {
 
-/// The forward pass, and what follows it where there is such: "evaluate" for the loss, "predict" for the output.
+/// Runs the forward pass, and then "evaluate" for the loss or "predict" for the output, where the bundle has that plan.
 void Trainer::run_head(int worker, const char *head) {
     run_all(worker, entry::forward);
     if (executors_[size_t(worker)]->has(head)) run_all(worker, head);
@@ -55,7 +55,7 @@ double Trainer::evaluate(const Batch &batch, int examples, const RowWeights *amo
     return means[0];
 }
 
-/// The loss of what is evaluated, and what is told beside it.
+/// The buffers that evaluation reads: the loss, then its terms.
 std::vector<int> Trainer::evaluated_buffers() const {
     const Plan::Evaluation &e = plan().evaluation;
     std::vector<int> all = {e.loss >= 0 ? e.loss : plan().loss};
@@ -64,7 +64,7 @@ std::vector<int> Trainer::evaluated_buffers() const {
     return all;
 }
 
-/// The rows of a worker's first examples count alike, padding nothing.
+/// Gives equal weights to the rows of a worker's first examples, and 0 to padding.
 void Trainer::weigh_rows(int worker, int examples) {
     const int counting = examples * targets_per_example();
     std::vector<float> weights(size_t(own_batch() * targets_per_example()));
@@ -83,7 +83,7 @@ std::span<const float> Trainer::predict(const Batch &batch, int examples) {
             feed(w, batch, part);
             tell_mode(w, false);
             run_head(w, entry::predict);
-            const size_t begin = size_t(part) * each;  // of the last part, the padding stays where it is
+            const size_t begin = size_t(part) * each;  // the padding of the last part is not copied
             fetch_output(w, std::span(output_).subspan(begin, std::min(each, output_.size() - begin)));
         }
     });

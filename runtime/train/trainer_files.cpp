@@ -1,4 +1,4 @@
-// Of a trainer: weights and optimizer state, from files and to them.
+// The trainer's part that reads and writes files of weights and optimizer state.
 
 #include <algorithm>
 #include <bit>
@@ -13,9 +13,9 @@ namespace {
 constexpr const char *updates_tensor = "updates";  // done and withheld
 constexpr const char *scale_tensor = "loss_scale", *scale_steps_tensor = "loss_scale_steps";
 
-/// The place of the first value that is infinite or no number; -1: none is.
+/// The index of the first value that is infinite or NaN; -1: there is none.
 int64_t not_finite(std::span<const float> values) {
-    uint32_t largest = 0;  // of the exponents: a loop that is vectorized
+    uint32_t largest = 0;  // the largest exponent: this loop is vectorized
     for (float x : values) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7f800000u);
     if (largest < 0x7f800000u) return -1;
     for (size_t i = 0;; i++)
@@ -29,7 +29,7 @@ public:
         : files_(files) {
         for (const TensorFiles::Tensor &t : files.tensors()) {
             const std::string name = renamed(t.name());
-            if (!name.empty() && !left_.emplace(name, &t).second) fail_about(t, "is there under two names");
+            if (!name.empty() && !left_.emplace(name, &t).second) fail_about(t, "is in the file under two names");
         }
     }
     bool has(const std::string &name) const { return left_.contains(name); }
@@ -61,7 +61,7 @@ TensorShape Trainer::shape_of(int buffer) const {
     return TensorShape(s.rbegin(), s.rend());
 }
 
-/// The tensors that files have of a parameter.
+/// The tensors in which files store a parameter.
 std::vector<TensorSpec> Trainer::parts_of(int buffer) const {
     const std::string &name = plan().buffers[size_t(buffer)].name;
     const TensorShape whole = shape_of(buffer);
@@ -70,7 +70,8 @@ std::vector<TensorSpec> Trainer::parts_of(int buffer) const {
     int64_t total = 0;
     for (const TensorPart &p : parts) total += p.share;
     if (whole.empty() || total < 1 || whole[0] % total)
-        fail("'{}' of shape {} cannot be cut into {} parts as files have them", name, shape_text(whole), parts.size());
+        fail("'{}' of shape {} cannot be divided into the {} tensors that files store it as", name, shape_text(whole),
+             parts.size());
     std::vector<TensorSpec> specs;
     for (const TensorPart &p : parts) {
         specs.push_back({p.name, Dtype::f32, whole});
@@ -88,7 +89,7 @@ void Trainer::load_parameters(const fs::path &path, const std::function<std::str
     for (size_t b = 0; b < plan().buffers.size(); b++) {
         if (plan().buffers[b].role != Role::parameter) continue;
         std::vector<TensorSpec> parts = parts_of(int(b));
-        // Whole, as the model has it, it is understood, too.
+        // A file may also have the whole parameter under the model's name.
         if (tensors.has(plan().buffers[b].name)) parts = {{plan().buffers[b].name, Dtype::f32, shape_of(int(b))}};
         for (const TensorSpec &part : parts) {
             const TensorFiles::Tensor *t = tensors.take(part.name);
@@ -199,7 +200,7 @@ std::array<int32_t, 2> read_counts(const SafetensorsFile &file, const char *name
 }  // namespace
 
 Trainer::Counters Trainer::counters_of(const SafetensorsFile &file) const {
-    // All has to be there before anything is taken.
+    // Everything has to be there before anything is changed.
     Counters c;
     for (int b = 0; b < std::ssize(plan().buffers); b++)
         if (const PlanBuffer &of = plan().buffers[size_t(b)]; of.role == Role::state) file.at(of.name, shape_of(b));
@@ -229,7 +230,7 @@ void Trainer::read_state(const fs::path &path) {
     }
     drop_staging();
     if (count_ < 0) return;
-    for (auto &e : executors_)  // each has its own copy
+    for (auto &e : executors_)  // each worker has its own copy
         e->upload(count_, counters.updates.data(), sizeof counters.updates);
     withheld_ = uint64_t(counters.updates[1]);
     if (scaler_ >= 0) put_loss_scaler(counters.scaler);

@@ -1,4 +1,4 @@
-// Of a trainer: how much the rows of a batch count in its losses, and what layers know of the pass that they are in.
+// The trainer's part that tells kernels the weights of a batch's rows and the mode of a pass.
 
 #include <array>
 
@@ -12,15 +12,15 @@ void Trainer::upload_constants(Executor &e) const {
             e.upload(int(b), elements.data(), elements.size() * sizeof(float));
 }
 
-/// A step of one micro-batch, or one that is evaluated.
+/// Checks a micro-batch and counts its rows, where no other micro-batch has to be counted before the step.
 void Trainer::count(const Batch &batch) {
     check_size(batch);
     weights_.clear();
     count_rows(weights_, batch, this->batch());
 }
 
-/// Where rows count differently, and the mean is over several micro-batches, these are drawn before the first gradient;
-/// where a worker has several parts of a batch, before it goes through them for each part.
+/// Draws all micro-batches of a step before its first gradient, where their rows have different weights, or where a
+/// worker goes through them once for each of its parts. False: neither is so.
 bool Trainer::draw_ahead(const std::function<const Batch &()> &next, int accumulate) {
     if (accumulate == 1 || !(weights_.differ() || parts() > 1)) return false;
     weights_.clear();

@@ -1,4 +1,4 @@
-// Of a trainer: what became of updates and values that are not finite, and of the loss's scale.
+// The trainer's part for withheld updates, values that are not finite, and the loss scale.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ uint64_t Trainer::withheld() {
     return uint64_t(count[1]);
 }
 
-/// It is there once the device has done it.
+/// `to` is valid once the device has finished.
 void Trainer::fetch_loss_scaler(LossScaler &to) {
     executor().fetch(&to.scale, scaler_, sizeof to.scale);
     for (int k = 0; k < 2; k++) executor().fetch(&to.steps[size_t(k)], scaler_ + 1 + k, sizeof(int32_t));

@@ -1,4 +1,4 @@
-// Self-attention: a task is a head of a sequence; its blocks of queries stay in L1 or L2.
+// Self-attention: a task is one head of one sequence, whose blocks of queries stay in L1 or L2.
 //
 // Register budget (AVX-512): 16 accumulators, one vector of queries x 16 keys (scores), or the
 // channels of a head x 4 to 8 rows (sums of rows).
@@ -17,14 +17,14 @@ namespace {
 
 constexpr int block = AttentionAlgorithm::block;
 
-/// Powers of two only, as many lanes as divide `extent`.
+/// The most lanes, a power of two, that divide `extent`.
 int dividing_lanes(int extent, const Machine &m) {
     int lanes = m.vector;
     while (extent % lanes) lanes /= 2;
     return lanes;
 }
 
-/// Where registers are few, a tile has little work for the cost of its loop: two terms an iteration.
+/// Where registers are few, tiles are small beside the cost of their loop: an iteration then adds two terms.
 void two_terms(Stage s, const RVar &k, int terms, const Machine &m) {
     if (m.registers < 32 && terms % 2 == 0) s.unroll(k, 2);
 }
@@ -38,7 +38,8 @@ int head_size(const Group &g) {
     return pairs_of_terms(g) ? 2 * reduction_extent(scores, 1) : reduction_extent(scores);
 }
 
-/// The loops of a tile of f(x, y), all of it in registers, over the terms of its sums, those of a pair first.
+/// The loops of a tile of f(x, y) that is kept in registers, inside of the loops over its terms. Where terms come in
+/// pairs, the two of a pair are innermost.
 void tile_loops(const Group &g, Func f, const Var &lane, const Var &x, const Var &y, std::vector<VarOrRVar> outside,
                 const Machine &m) {
     Stage s = f.update();
@@ -56,7 +57,7 @@ void tile_loops(const Group &g, Func f, const Var &lane, const Var &x, const Var
     s.unroll(x).unroll(y);
 }
 
-/// Scores: f(l, j) += over d, queries across lanes and a few keys in registers.
+/// Scores, f(l, j) += ... over channels: queries l across lanes, a few keys j in registers.
 void score_loops(Group &g, Func f, const Machine &m) {
     Var l = f.args()[0], j = f.args()[1], jt("jt");
     const int lanes = std::min(m.vector, block), vectors = block / lanes;
@@ -69,8 +70,7 @@ void score_loops(Group &g, Func f, const Machine &m) {
     tile_loops(g, f, lane, l, j, {jt}, m);
 }
 
-/// Sums of rows: f(e, l) += over a block and over blocks, channels across lanes, a few rows in
-/// registers.
+/// Sums of rows, f(e, l) += ... over a block and over blocks: channels e across lanes, a few rows l in registers.
 void mix_loops(Group &g, Func f, const Machine &m, int size) {
     Var e = f.args()[0], l = f.args()[1], et("et"), lt("lt"), lane("lane");
     const int lanes = dividing_lanes(size, m);
@@ -87,7 +87,7 @@ void mix_loops(Group &g, Func f, const Machine &m, int size) {
     tile_loops(g, f, lane, e, l, {et, lt}, m);
 }
 
-/// Pairs of rows, or of a block's queries: an index across lanes, the two of a pair beside each other.
+/// Copies rows, or a block's queries, in pairs: argument 1 across lanes, the two of a pair beside each other.
 void pack_terms(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, int lanes) {
     for (const char *name : names) {
         Func f = g.func(name);
@@ -97,7 +97,7 @@ void pack_terms(Group &g, std::initializer_list<const char *> names, const LoopL
     }
 }
 
-/// Numbers of a block of queries, across lanes.
+/// Funcs of a block of queries, which are across lanes.
 void across_queries(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, int lanes) {
     for (const char *name : names) {
         Func f = g.func(name);
@@ -106,7 +106,7 @@ void across_queries(Group &g, std::initializer_list<const char *> names, const L
     }
 }
 
-/// Everything up to the softmax of one block of queries, computed at `level` of `at`.
+/// Everything up to the softmax of one block of queries, computed at `level`.
 void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
     const int lanes = std::min(m.vector, block);
     across_queries(g, {"top", "weight", "total", "share"}, level, lanes);
@@ -118,7 +118,7 @@ void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
     score_loops(g, g.func("S"), m);
 }
 
-/// A head's rows side by side.
+/// Copies the rows of a head, channels across lanes.
 void pack_heads(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, const Machine &m) {
     for (const char *name : names) {
         Func f = g.func(name);
@@ -126,7 +126,7 @@ void pack_heads(Group &g, std::initializer_list<const char *> names, const LoopL
     }
 }
 
-/// Angles are the same for all heads and sequences.
+/// Computes angles once: they are the same for all heads and sequences.
 void share_angles(Group &g) {
     if (!g.func("cosine").defined()) return;
     g.func("frequency").compute_root();
@@ -140,7 +140,8 @@ void pack_forward(Group &g, const LoopLevel &level, const Machine &m) {
         if (rotary) pack_heads(g, {"q_half"}, level, m);
         return pack_terms(g, {"v_rows"}, level, dividing_lanes(head_size(g), m));
     }
-    // Of bf16, the inner loops would widen each element again and again; else a copy does not pay for two readers.
+    // Without copies, the inner loops would widen each 16-bit element, or rotate each key, again and again. Other
+    // elements have too few readers for a copy to pay.
     enum Pack { none, keys, keys_and_values };
     const int usual = g.func("x0_half").defined() ? keys_and_values : rotary ? keys : none;
     const int pack = g.tunables("pack", usual, {none, keys, keys_and_values});

@@ -9,8 +9,8 @@ namespace {
 using namespace Halide;
 using namespace Halide::Internal;
 
-/// One lane of an index that is computed from shuffle(ramp(e, 1, 2), 0, 1, 0, 1, ...) and from numbers that all lanes
-/// share.
+/// The scalar that lane `element` (0 or 1) has of a vector index, where this is computed from
+/// shuffle(ramp(e, 1, 2), 0, 1, 0, 1, ...) and from scalars.
 class Lane : public IRMutator {
 public:
     explicit Lane(int element) : element(element) {}
@@ -53,7 +53,7 @@ private:
         if (!bits || *bits > 30) return fail(op);
         return left ? argument(0) * (1 << *bits) : divided(op->args[0], 1 << *bits, true);
     }
-    /// Halide multiplies places as uint32, too, where they are not negative.
+    /// Halide multiplies indices as uint32, too, where they cannot be negative.
     Expr visit(const Cast *op) override {
         const Expr value = mutate(op->value);
         const Type to = op->type.element_of();
@@ -61,7 +61,7 @@ private:
         const Cast *place = product ? product->a.as<Cast>() : nullptr;
         return place && place->value.type() == Int(32) ? place->value * cast<int>(product->b) : cast(to, value);
     }
-    /// An even number and the next, divided by an even one: not parted.
+    /// Whether `even`, an even number, and `next`, even + 1, have the same quotient, as `by` is even.
     bool together(const Expr &even, const Expr &next, const Expr &by) const {
         return element && as_const_int(by) && can_prove(by % 2 == 0) && can_prove(even % 2 == 0) &&
                can_prove(next - even == 1);

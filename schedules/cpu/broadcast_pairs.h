@@ -4,10 +4,10 @@
 
 namespace cryolite::cpu {
 
-/// A lowering pass for products in pairs whose other factor has the rows across lanes: a vector of which every two
-/// lanes hold the same two neighbours of a stored panel becomes one load of 32 bits, broadcast. Halide computes the
-/// place of each lane, for it does not see that an even panel parts no pair, and LLVM then gathers.
-/// Values stay as they are.
+/// A lowering pass for products in pairs of bf16 of which one factor has rows across lanes. The other factor is then a
+/// vector that repeats two neighbouring elements of a stored panel; the pass makes it one load of 32 bits, broadcast.
+/// Halide does not see that the two always lie side by side, in a panel of even width: it computes an index for each
+/// lane, and LLVM emits a gather. The pass changes no value.
 void broadcast_pairs(Halide::Pipeline &p);
 
 }  // namespace cryolite::cpu

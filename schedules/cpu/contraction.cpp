@@ -1,5 +1,5 @@
-// Sums of products that no layer's own loops are written for, f(i, j, ...) += a(i, k, ..) * b(k, j, ..), in tiles of
-// accumulators kept in registers; outer dimensions (heads, examples) are loops around them.
+// Sums of products in layers without loops of their own, f(i, j, ...) += a(i, k, ..) * b(k, j, ..), in tiles of
+// accumulators kept in registers. Outer dimensions (heads, examples) are loops around the tiles.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace cryolite::cpu {
 
 namespace {
 
-/// A factor that is read along its rows by what runs across lanes: a task turns its part of it around.
+/// Where lanes run along an outer dimension of a factor, each task transposes its part of the factor.
 void turn_factors(Group &g, const LoopLevel &level, int lanes) {
     const Func f = g.anchor;
     const std::string &across = f.args()[0].name();

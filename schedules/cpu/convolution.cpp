@@ -1,5 +1,6 @@
 // Convolutions over [channels, width, height, batch]. A tile of accumulators is a row of places times vectors of
-// channels: every place multiplies the same vectors of the weight. Zeros around images are written once for a task.
+// channels: every place multiplies the same vectors of the weight. A task copies its part of an image once, with the
+// zeros around it.
 
 #include <algorithm>
 
@@ -16,7 +17,7 @@ Func image_of(const Group &g) {
     return padded.defined() ? padded : g.func("spread");
 }
 
-/// The indices at which the sums of an anchor call `of`, and the number by which places are divided (1: by none).
+/// The indices at which an anchor's sum reads `of`, and the stride by which it divides places (1: it does not).
 class Sum : public Internal::IRVisitor {
 public:
     std::vector<Expr> at;
@@ -39,7 +40,8 @@ private:
 
 bool is_variable(const Expr &e) { return e.as<Internal::Variable>() != nullptr; }
 
-/// The tile for these channels and places. As `register_tile`, of any height: one that divides the places is better.
+/// The tile for these channels and places, as `register_tile` chooses it, but of any height that is a multiple of
+/// `multiple`: one that divides the places computes least.
 Tile tile_of(int channels, int places, int multiple, const Machine &m) {
     const int lanes = lanes_within(channels, m), most = m.registers * 3 / 4;
     Tile best{lanes, lanes, multiple};
@@ -47,7 +49,7 @@ Tile tile_of(int channels, int places, int multiple, const Machine &m) {
     for (int v = 1; v <= 4 && v * lanes <= channels; v++)
         for (int high = multiple; high <= std::min(places, most / v); high += multiple) {
             const double computed = double(ceil_div(channels, v * lanes) * v * lanes) * ceil_div(places, high) * high;
-            const double waiting = std::max(1.0, 8.0 / (v * high));  // so many multiply-adds hide one's latency
+            const double waiting = std::max(1.0, 8.0 / (v * high));  // 8 multiply-adds hide the latency of one
             const double cost = computed * waiting * (1 + 0.2 * (1.0 / v + 1.0 / high));
             if (cost < least) least = cost, best = {lanes, v * lanes, high};
         }
@@ -65,7 +67,7 @@ Tile tuned(Group &g, Tile t, int channels, int places, int multiple, const Machi
     return t;
 }
 
-/// The zeros around the rows of images that a loop reads, written there.
+/// Copies, at `level`, the rows of images that are read there, with the zeros around them.
 void stage_image(Func image, const LoopLevel &level, int channels, const Machine &m) {
     Var c = image.args()[0], u = image.args()[1];
     image.compute_at(level);
@@ -75,7 +77,7 @@ void stage_image(Func image, const LoopLevel &level, int channels, const Machine
         image.vectorize(u, m.vector, TailStrategy::GuardWithIf);
 }
 
-/// The weight with the channels of the result innermost, once for all.
+/// Transposes the weight once for the whole kernel, so that the channels of the result are innermost.
 void turn_weight(Func W, const Machine &m) {
     std::vector<Var> v = W.args();
     W.compute_root().reorder_storage({v[1], v[0], v[2], v[3]}).reorder({v[1], v[0], v[2], v[3]}).parallel(v[3]);
@@ -120,15 +122,15 @@ void places(Group &g, const Func &image, const Sum &sum, const Machine &m) {
         sums.reorder({lane, c, x, k[1], k[2], k[0]}).unroll(k[1]).unroll(k[2]);
 }
 
-/// dW: sums over some images each, then over these. A task has a tile of channels by channels at every place of the
-/// window, which its rows of images go through.
+/// dW: partial sums over some images each, then the sum of these. A task is one part of the images and one tile of
+/// input channels: it goes through its images row by row, and adds to every place of the window.
 void weight(Group &g, Func image, const Machine &m) {
     Func dW = g.anchor;
     const int out = g.extent(0), in = g.extent(1);
     const std::vector<RVar> r = dW.rvars();
     const int images = reduction_extent(dW, 2);
     Tile t = tuned(g, tile_of(out, in, 1, m), out, in, 1, m);
-    // A sum for each part of the images keeps all threads at work: as many as divide them.
+    // A partial sum for each part of the images keeps all threads busy. The parts have equally many images.
     std::vector<int> parts;
     for (int n : whole_numbers(1, std::min(images, 64)))
         if (images % n == 0) parts.push_back(n);
@@ -142,7 +144,7 @@ void weight(Group &g, Func image, const Machine &m) {
     Var part("part");
     dW.update().split(r[2], chunk, r[2], images / chunks);
     Func sums = dW.update().rfactor(chunk, part);
-    {  // the parts together, in rows of the weight
+    {  // adds up the parts, in rows of the weight
         const int lanes = lanes_within(out, m);
         std::vector<Var> v = g.out.args();
         Var place("place"), o = dW.args()[0], lane("lane");
@@ -175,7 +177,7 @@ void weight(Group &g, Func image, const Machine &m) {
 void convolution(Group &g, const Machine &m) {
     const Func image = image_of(g);
     const Sum sum(g.anchor, image);
-    // Of a convolution in groups, channels across lanes see other images.
+    // In a convolution with groups, the channels across lanes read different channels of the image.
     if (!image.defined() || sum.at.empty() || !is_variable(sum.at[0])) return windows(g, m);
     if (g.form == Form::d_parameter) return weight(g, image, m);
     places(g, image, sum, m);

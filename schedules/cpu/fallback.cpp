@@ -39,11 +39,11 @@ AutomaticLoops adams2019(const std::string &beam) {
 }  // namespace
 
 std::vector<AutomaticLoops> automatic_loops() {
-    // A beam of one: seconds a kernel, not minutes.
+    // With a beam of one, a kernel takes seconds to schedule, not minutes.
     return {adams2019("1"),
             {"Mullapudi2016", {{"parallelism", "16"}}, autoschedule},
             {"plain loops",
-             {{"version", "1"}},  // to be raised when plain_loops() changes: cached kernels are known by it
+             {{"version", "1"}},  // to be raised when plain_loops() changes: it is in the keys of cached kernels
              [](const AutomaticLoops &, Group &g, Pipeline &, const Machine &m) { plain_loops(g, m); }}};
 }
 

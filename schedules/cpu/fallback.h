@@ -7,10 +7,10 @@ namespace cryolite {
 /// Halide's autoschedulers, the best first, then plain loops. Every argument of the pipeline must have estimates.
 std::vector<AutomaticLoops> automatic_loops();
 
-/// The best of Halide's autoschedulers with wider beams: minutes a kernel, not seconds.
+/// The best of Halide's autoschedulers with wider beams, which take minutes for a kernel, not seconds.
 std::vector<AutomaticLoops> wider_automatic_loops();
 
-/// What lines call the values of the number `automatic`: 0, then those of automatic_loops(), then the wider ones.
+/// The names of the values of the tunable `automatic`: 0, the written loops; automatic_loops(); the wider ones.
 const std::vector<std::string> &automatic_names();
 
 /// Reductions at root, the outermost dimension in parallel, the innermost vectorised.

@@ -8,7 +8,7 @@ namespace cryolite::cpu {
 
 namespace {
 
-/// The tile of dX of which every element is a vector of sums, and the columns that one task makes.
+/// The tile of dX in which every element is a vector of partial sums, and the columns that one task computes.
 constexpr int tile_columns = 6, tile_rows = 4, task_columns = 48;
 
 /// Whether rows are too few to pay for the transposition of W, which is read as it is stored instead.
@@ -24,8 +24,8 @@ bool along_panels(const Group &g, const Machine &m) {
     return as_stored && whole_panels && terms(g) <= longest && g.extent(1) >= tile_rows;
 }
 
-/// dX of few rows: each element the sum of a vector, whose lanes are every so many terms. Neither factor is
-/// rearranged, so W comes from memory beside the multiply-adds, not before them.
+/// dX of few rows, by inner products: an element is the sum of the lanes of a vector, of which lane l adds the terms l,
+/// l + lanes, ... Neither factor is rearranged, so W is loaded during the multiply-adds, not before them.
 void inner_products(Group &g, const Machine &m) {
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], ib("ib"), rt("rt"), it("it"), x = dx.args()[0], y = dx.args()[1], q("q");
@@ -48,14 +48,14 @@ void inner_products(Group &g, const Machine &m) {
     sums.update().reorder({q, u, v, part, panel}).vectorize(q).unroll(u).unroll(v).unroll(part);
 }
 
-/// Whether the rows fill the lanes of whole vectors, and W gives an element, or a pair of them, to all.
+/// Whether the rows fill whole vectors, and an element of W as stored, or a pair, can be broadcast to their lanes.
 bool rows_fill_lanes(const Group &g, const Machine &m) {
     const bool as_stored =
         in_pairs(g) ? m.dot_products && stored_in_pairs(g) && g.panel % 2 == 0 : g.func("dy").defined();
     return as_stored && g.prologue.empty() && g.extent(1) % m.vector == 0;
 }
 
-/// dY with rows innermost, square by square in registers.
+/// Transposes dY, square by square in registers, so that rows are innermost.
 void turn_rows(Group &g, const Machine &m) {
     Func dy = g.func("dy"), by_row = dy.in();
     Var o = by_row.args()[0], n = by_row.args()[1], ob("ob"), nb("nb");
@@ -70,13 +70,13 @@ void turn_rows(Group &g, const Machine &m) {
     dy.compute_at(by_row, nb).vectorize(dy.args()[0], m.vector).unroll(dy.args()[1]);
 }
 
-/// dX of few rows, these across lanes: an element of W, or a pair, is broadcast to all of them, so W is read as it is
-/// stored, a panel's part of a task at a time while the next one is fetched. The sums stay in the cache meanwhile.
+/// dX of few rows, with rows across lanes: an element of W, or a pair, is broadcast to all lanes, so W is read as it is
+/// stored. A task goes through the panels of W, prefetches its part of the next one, and keeps its sums in the cache.
 void rows_across_lanes(Group &g, const Machine &m) {
     const int vectors = g.extent(1) / m.vector;
     int high = 4;
     while (vectors % high) high--;
-    const int wide = high > (in_pairs(g) ? 2 : 1) ? 3 : 6;  // more would be more places of W at once
+    const int wide = high > (in_pairs(g) ? 2 : 1) ? 3 : 6;  // wider tiles would read W at more places at once
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], ib("ib"), x = dx.args()[0], y = dx.args()[1], xt("xt"), yt("yt"),
         lane("lane");
@@ -97,7 +97,7 @@ void rows_across_lanes(Group &g, const Machine &m) {
     const RVar p = dx.rvars()[0];
     sums.reorder(p, lane);
     across_pairs(sums, lane, p, m);
-    g.passes["broadcast_pairs 1"] = broadcast_pairs;  // before the prefetches, which look for scalars
+    g.passes["broadcast_pairs 1"] = broadcast_pairs;  // runs before the prefetches, which look for scalars
     turn_pairs(g, m);
 }
 

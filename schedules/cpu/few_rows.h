@@ -5,8 +5,8 @@
 
 namespace cryolite::cpu {
 
-/// Gives dX such loops, where its shape and the line `form` ask for them; false: it is to have those of many rows.
-/// `form`: 0 W transposed by each task, 1 inner products along the panels, 2 rows across the lanes.
+/// Gives dX loops for few rows, if its shape and the tunable `form` allow them; false: it gets those for many rows.
+/// `form`: 0 each task transposes W (many rows), 1 inner products along the panels, 2 rows across the lanes.
 bool d_input_of_few_rows(Group &g, const Machine &m);
 
 }  // namespace cryolite::cpu

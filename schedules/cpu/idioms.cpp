@@ -8,10 +8,10 @@ namespace {
 
 int widest(const Machine &m) { return m.registers >= 32 ? 5 : 3; }
 
-/// The most rows beside `v` vectors of columns: the other registers are for a row of the panel and a broadcast.
+/// The most rows of a tile of `v` vectors of columns: it leaves registers for a row of the panel and a broadcast.
 int highest(int v, int rows, const Machine &m) { return std::min({rows, m.registers * 3 / 4 / v, 12}); }
 
-/// Whether tiles so wide stay within the panels.
+/// Whether tiles of this width stay within the panels, or, without panels, within the columns.
 bool fits(int wide, int columns, int panel) {
     const int stored = panel ? ceil_div(columns, panel) * panel : 0;
     return panel ? stored % wide == 0 && (wide % panel == 0 || panel % wide == 0) : wide <= columns;
@@ -23,14 +23,14 @@ Tile register_tile(int columns, int panel, int rows, const Machine &m, bool divi
     const int lanes = panel ? m.vector : lanes_within(columns, m);
     Tile best{lanes, lanes, 1};
     double least = 1e30;
-    // What a load costs beside a multiply-add that it feeds; of pairs, narrow tiles are packed more often too.
+    // The cost of a load, in multiply-adds. It is higher for pairs of bf16, as narrow tiles pack a factor more often.
     const double load = m.dot_products ? 0.2 : 0.1;
     for (int v = 1; v <= widest(m); v++) {
         const int wide = v * lanes;
         int high = highest(v, rows, m);
         while (dividing && rows % high) high--;
         if (!fits(wide, columns, panel)) continue;
-        // Elements computed, those beyond the edges too, and loads for each multiply-add.
+        // Multiply-adds, those of elements beyond the edges too, and the loads for each of them.
         const double computed = double(ceil_div(columns, wide)) * wide * ceil_div(rows, high) * high;
         const double cost = computed * (1 + load * (1.0 / v + 1.0 / high));
         if (cost < least) least = cost, best = {lanes, wide, high};
@@ -52,8 +52,8 @@ Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, c
 }
 
 int items_per_task(int items, int others, int64_t work, int least) {
-    constexpr int tasks = 48;              // balances sixteen threads, and two that are not equal
-    constexpr int64_t enough = 200 << 10;  // multiply-adds that hide the start of a task
+    constexpr int tasks = 48;              // keeps sixteen threads busy, or two of unequal speed
+    constexpr int64_t enough = 200 << 10;  // multiply-adds beside which the start of a task is cheap
     const int64_t some = std::max<int64_t>(least, enough / std::max<int64_t>(1, work));
     const int blocks = int(std::min<int64_t>(ceil_div(tasks, others), items / std::max<int64_t>(1, some)));
     return ceil_div(items, std::max(1, blocks));

@@ -22,18 +22,18 @@ struct Tile {
     int work() const { return columns * rows; }
 };
 
-/// The tile for `columns` (stored in panels of `panel`; 0: anyhow) and `rows`; `dividing`: these,
-/// exactly.
+/// The best tile for `columns` (stored in panels of width `panel`; 0: in no panels) and `rows`. `dividing`: its height
+/// divides `rows`.
 Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false);
 
-/// The same, of which lines may set `columns` and `rows`.
+/// The tile `usual`, of which lines may set the tunables `columns` and `rows`.
 Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, const Machine &m, bool dividing = false);
 
-/// How many consecutive items, of `items`, one parallel task takes, at least `least`, where
-/// `others` multiply the number of tasks and an item costs `work` multiply-adds.
+/// How many consecutive items, of `items`, one parallel task takes: at least `least`. There are `others` times as many
+/// tasks as blocks of items, and an item costs `work` multiply-adds.
 int items_per_task(int items, int others, int64_t work, int least = 1);
 
-/// Computes a number of a row (and the reductions it is defined by) at `level`, across lanes.
+/// Computes f, one number for each row, at `level`, with its sums across lanes.
 void along_row(Func f, const LoopLevel &level, const Machine &m);
 
 /// Vectorises dimension `x` of a register tile and unrolls what is left of it.

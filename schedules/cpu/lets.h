@@ -1,5 +1,5 @@
 #pragma once
-// What lowering passes know of the lets around a place.
+// The lets around a place of a program, for lowering passes.
 
 #include <Halide.h>
 
@@ -11,13 +11,13 @@ namespace cryolite::cpu {
 
 using Lets = std::vector<std::pair<std::string, Halide::Expr>>;  ///< outer ones first
 
-/// An expression in terms of what is known before the lets.
+/// `e` with the values of the lets in the place of their names.
 inline Halide::Expr known(const Lets &lets, Halide::Expr e) {
     for (size_t i = lets.size(); i--;) e = Halide::Internal::substitute(lets[i].first, lets[i].second, e);
     return e;
 }
 
-/// A pass that knows the lets around the place where it is.
+/// A pass that keeps the lets around the place that it visits.
 class WithLets : public Halide::Internal::IRMutator {
 protected:
     Lets lets;

@@ -6,7 +6,7 @@ namespace cryolite::cpu {
 
 namespace {
 
-/// Whether `f` is nothing but stored elements in another order of indices.
+/// Whether `f` is a view of a stored array.
 bool is_stored(const Func &f) {
     Func last = behind_views(f);
     if (last.has_update_definition() || last.outputs() != 1) return false;
@@ -85,10 +85,10 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
                 const std::optional<LoopLevel> &rows) {
     Func a = g.func("a_pairs"), b = g.func("b_pairs");
     Var p = a.args()[0], x = a.args()[1], k = a.args()[2];
-    // A panel is stored to its end, beyond the last column; before the first one there is nothing.
+    // With panels a vector may reach past the last column, as the last panel is stored to its end.
     const TailStrategy tail = g.panel ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
-    // The gradient of a table in rows may be stored with the rows of the product as columns: either factor may be the
-    // narrower one.
+    // The gradient of a row-major table may be stored transposed, the rows of the product as columns: either factor may
+    // be the narrower one.
     const bool turned = g.form == Form::d_parameter && !g.panel;
     const int of_either = lanes_within(std::min(g.extent(0), g.extent(1)), m);
     const int lanes = turned ? std::min(t.lanes, of_either) : t.lanes;
@@ -96,8 +96,8 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     a.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
     if (g.form != Form::d_parameter) return pack_rows(g, m, rows);
-    // Pairs of rows: nowhere stored so. A tile reads a few columns of all rows: those an even number of lines apart
-    // would share few sets of a cache.
+    // Pairs of rows are never stored so, and are packed. A tile reads a few columns of all rows: with an even number of
+    // cache lines from row to row, these would share few sets of a cache.
     const int of_line = 64 / (2 * b.type().bytes()), columns = g.extent(1);
     if (!turned) b.align_storage(y, (ceil_div(columns, of_line) | 1) * of_line);
     b.compute_root().reorder(q, y, l).vectorize(y, turned ? of_either : lanes_within(columns, m)).unroll(q).parallel(l);

@@ -16,9 +16,9 @@ constexpr int line = 64;  // bytes
 
 enum class Into { first_cache = 3, second_cache = 2 };  // LLVM's locality
 
-/// Halide's own prefetch marks lines as used once, which Intel's processors keep out of the second cache and write
-/// back at once: a tile's update then takes twice as long. The function returns nothing: Halide's runtime declares it,
-/// and the Int(32) here is not read.
+/// Halide's own prefetch marks lines as used once. Intel's processors keep such lines out of the second cache and write
+/// them back at once: a tile's update then takes twice as long. The intrinsic returns nothing, as Halide's runtime
+/// declares it; the Int(32) here is never read.
 Stmt fetch(const Type &type, const std::string &array, const Expr &at, Into into = Into::first_cache) {
     constexpr int to_read = 0, data = 1;
     const Expr base = reinterpret(UInt(64), Variable::make(Handle(), array));
@@ -26,7 +26,7 @@ Stmt fetch(const Type &type, const std::string &array, const Expr &at, Into into
     return Evaluate::make(Call::make(Int(32), "llvm.prefetch.p0", {line_at, to_read, int(into), data}, Call::Extern));
 }
 
-/// What the statements of a loop's body do, those of loops inside it apart.
+/// What the body of a loop loads, stores and allocates outside of the loops in it.
 class Body : public IRVisitor {
 public:
     Lets lets;
@@ -65,7 +65,7 @@ struct Span {
     int64_t elements = 0;
 };
 
-/// What the body both reads and writes of each array: whole vectors, a known distance apart; else nothing.
+/// The span of each array that the body both reads and writes; none, unless all stores are dense, at known distances.
 std::vector<Span> updated_in_place(const Body &body) {
     std::vector<Span> spans;
     for (const auto &[array, stores] : body.stores) {
@@ -86,7 +86,7 @@ std::vector<Span> updated_in_place(const Body &body) {
     return spans;
 }
 
-/// `sums` in two loops, the first of which fetches lines of the spans.
+/// The loop `sums` as two loops, of which the first one also fetches the lines of the spans.
 Stmt with_prefetches(const For *sums, int64_t times, const std::vector<Span> &spans) {
     auto lines = [](const Span &s) { return (s.elements * s.type.bytes() + line - 1) / line; };
     int64_t turns = 1;
@@ -111,7 +111,7 @@ Stmt with_prefetches(const For *sums, int64_t times, const std::vector<Span> &sp
                                       substitute(sums->name, Variable::make(Int(32), rest), sums->body)));
 }
 
-/// One loop for another.
+/// Replaces one loop by a statement.
 class Replace : public IRMutator {
 public:
     Replace(const For *old, Stmt now) : old(old), now(std::move(now)) {}
@@ -129,7 +129,7 @@ class PrefetchNextTile : public IRMutator {
     Stmt visit(const For *op) override {
         const Body body(op);
         if (op->for_type != ForType::Serial || body.loops.empty()) return IRMutator::visit(op);
-        const For *sums = body.loops[0];  // others add rows of a tied table to a few tiles
+        const For *sums = body.loops[0];  // other loops add rows of a tied table, in a few tiles
         const auto times = as_const_int(sums->extent);
         std::vector<Span> spans = updated_in_place(body);
         if (!times || spans.empty()) return IRMutator::visit(op);
@@ -138,7 +138,7 @@ class PrefetchNextTile : public IRMutator {
     }
 };
 
-/// Where the loop over the terms of a tile's sums begins to read stored arrays, an element at a time.
+/// Every load of one element of a stored array in the loop over a tile's terms, with its index in the first iteration.
 class Runs : public IRVisitor {
 public:
     /// `lets`: known around the tile's loop.
@@ -202,7 +202,7 @@ class PrefetchNextChunk : public WithLets {
     }
 };
 
-/// Vectors of stored arrays that the body of an innermost loop multiplies by an element for all lanes.
+/// The vectors of stored arrays that the body of an innermost loop multiplies by a broadcast element.
 class Factors : public IRVisitor {
 public:
     Lets lets;
@@ -246,7 +246,7 @@ class PrefetchAhead : public IRMutator {
         for (const Load *load : factors.vectors) {
             const Expr at = known(factors.lets, load->index.as<Ramp>()->base);
             const auto step = as_const_int(simplify(substitute(op->name, k + 1, at) - at));
-            // Vectors that are shorter than a line share it.
+            // Vectors in one cache line need one prefetch.
             const bool known_line = std::ranges::any_of(fetched, [&](const auto &other) {
                 const auto apart = as_const_int(simplify(at - other.second));
                 return other.first->name == load->name && apart && std::abs(*apart) * load->type.bytes() < line;

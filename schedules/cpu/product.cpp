@@ -1,14 +1,7 @@
 // Matrix products: Y = X W + b, dX = dY W', dW = X' dY, in tiles of accumulators kept in registers.
 //
-// Register budget (AVX-512, 32 registers): 24 accumulators (48 x 8 or 64 x 6), 3 or 4 for a row of
-// the panel; the other operand is broadcast from memory by the multiply-add itself. With 16
-// registers: 12 accumulators (3 x 4 vectors).
-//
-// 2 Zen 4 cores, fp32, share of the peak of 236 GFLOP/s measured in the same run (rows x in x out):
-//   Y   768x128x{128,384,512}, 768x512x128: 97-99 %; 256x768x{768,2304,3072}: 98-99 %; 1024: 96-98 %
-//   dX  the same: 95-98 %; 85-94 %; 91-95 %
-//   dW  the same: 93-97 %; 95-97 %; 95-97 %; with AdamW in place: 91-96 %; 86 % (256x768x3072)
-//   head 256x768x50257: 93-96 %, 83-85 %, 92 %; 768x128x65, row-major: 78 % (tiles compute 80 of 65)
+// Register budget (AVX-512, 32 registers): 24 accumulators (48 x 8 or 64 x 6), 3 or 4 for a row of the panel; the other
+// operand is broadcast from memory by the multiply-add itself. With 16 registers: 12 accumulators (3 x 4 vectors).
 
 #include <optional>
 
@@ -38,7 +31,7 @@ void accumulate(Func f, const Tile &t, const Machine &m, TailStrategy edge = Tai
     f.update().split(x, x, lane, t.lanes, edge).reorder(lane, x, y, k).vectorize(lane).unroll(x).unroll(y);
 }
 
-/// As above, `size` reductions at a time (loop `ko`) over an `f` that is larger than a tile; `panel`: the loop over its
+/// As above, but `size` terms at a time (loop `ko`), over an `f` that is larger than a tile. `panel`: the loop over its
 /// tiles of columns.
 void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m,
                        const std::optional<Var> &panel = {}) {
@@ -69,8 +62,7 @@ void pack_weight(Group &g, const LoopLevel &level, const Tile &t, const Machine 
     transpose(g.func("W"), t.lanes).compute_at(level);
 }
 
-/// What precedes the product, for the rows of a task (or, at the root, for all), not for every
-/// tile.
+/// Computes the prologue at `level`, for the rows of a task (at the root: for all rows), and not for every tile.
 void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
     if (g.prologue.empty()) return;
     Func x = g.prologue.back();
@@ -81,7 +73,7 @@ void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
         if (is_row_number(f) && calls(x, f)) along_row(f, LoopLevel(x, r), m);
 }
 
-/// Functions of one number: exp, and what else is no arithmetic.
+/// Whether an expression calls mathematical functions, such as exp.
 class Curves : public Internal::IRVisitor {
 public:
     bool found = false;
@@ -94,7 +86,7 @@ private:
     }
 };
 
-/// Whether what follows the sums `y` computes curves: a GELU, say.
+/// Whether the epilogue of the sums `y` calls mathematical functions, as a GELU does.
 bool curved(const Group &g, const Func &y) {
     Curves curves;
     for (const Func &f : g.funcs())
@@ -103,18 +95,19 @@ bool curved(const Group &g, const Func &y) {
     return curves.found;
 }
 
-/// The sums `y` of a tile of `t.rows`, and what makes of them the rows `r` of `out`: unrolled, in the registers that
-/// hold them; curves of whole tiles row by row, else their constants would come from memory for each vector.
+/// Places the sums `y` of a tile, and the epilogue that computes rows `r` of `out` from them: unrolled, on the
+/// registers that hold the sums. With mathematical functions, and whole tiles, it goes row by row instead: unrolled, it
+/// would load the functions' constants from memory for each vector.
 void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const Tile &t) {
     y.compute_at(level);
     if (g.extent(0) % t.columns || !curved(g, y)) return void(Stage(g.out).unroll(r));
-    Func sums = y.in();  // no tail: that would shift inwards, out of what `y` computes
+    Func sums = y.in();  // tiles are whole here: a tail would shift inwards, out of `y`
     sums.compute_at(level).unroll(sums.args()[1]);
     across_lanes(sums, sums.args()[0], t.lanes);
 }
 
-/// Y: a task is a column tile times a block of rows; its panel of W stays in cache meanwhile. With
-/// a prologue it is all columns of those rows.
+/// Y: a task is a tile of columns of a block of rows; its panel of W stays in the cache. With a prologue, a task is all
+/// columns of a block of rows.
 void forward(Group &g, const Machine &m) {
     const int panel = g.panel;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
@@ -139,8 +132,8 @@ void forward(Group &g, const Machine &m) {
         out.fuse(ot, rb, task).parallel(task);
     across_lanes(out, o, t.lanes);
     finish_tile(g, y, r, LoopLevel(out, rt), t);
-    // The padding of the last panel is computed with, and dropped: a bias is read past its end, where memory has room.
-    // Of known extent, else its accumulators would be in memory.
+    // The last panel is computed with its padding, and what that gives is dropped: a bias is read past its end, where
+    // memory has room. Without a known extent the accumulators would be in memory.
     if (ragged) y.bound_extent(y.args()[0], t.columns);
     accumulate(y, t, m);
     if (!in_pairs(g)) {
@@ -153,8 +146,8 @@ void forward(Group &g, const Machine &m) {
         pack_pairs(g, LoopLevel(out, task), t, m);
 }
 
-/// dX: the forward product with W transposed by each task, which its rows pay for. Reductions too
-/// long for the cache (the head) go in chunks, the tile of a task staying in cache between them.
+/// dX: the forward product, with W transposed by each task, which has enough rows for that to pay. Sums that are too
+/// long for the cache (those of the head) go in chunks, between which a task's part of dX stays in the cache.
 void d_input(Group &g, const Machine &m) {
     constexpr int rows_that_pay = 384;
     if (d_input_of_few_rows(g, m)) return;
@@ -189,11 +182,11 @@ void d_input(Group &g, const Machine &m) {
     }
 }
 
-/// Rows that dW adds up at a time.
+/// The most rows that dW adds up at a time, unless a line sets `chunk`.
 constexpr int chunk_rows = 1536;
 const std::vector<int> chunk_lengths = {192, 384, 768, 1536, 3072};
 
-/// The sums of a panel of a tied table and the rows of its embedding, in tiles of which `into` consumes each.
+/// For a tied table: computes the sums of a tile, the product and rows of the embedding, at `level`, where it is read.
 void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const Tile &t) {
     Func sums = g.func("in_panel"), any = g.func("any_row");
     Var o = sums.args()[0], i = sums.args()[1];
@@ -203,8 +196,8 @@ void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const 
     any.compute_at(panel);
 }
 
-/// The number of panels whose sums a task of dW keeps, a chunk of rows at a time, so that they share a copy of X; 1:
-/// none do. That pays where X does not stay in a second cache, so that its columns come from far away each time.
+/// The number of panels of dW that a task computes together, a chunk of rows at a time, so that they share a copy of X;
+/// 1: they share none. Sharing pays where X does not fit a second cache, and would come from memory for each panel.
 int panels_of_task(Group &g, int blocks) {
     constexpr int64_t second_cache = 1 << 20;
     constexpr int usual = 4, tasks = 16;
@@ -235,14 +228,14 @@ void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine
     dy.compute_at(dW, xt).vectorize(dy.args()[0], t.lanes);
 }
 
-/// The loops of dW over a definition `s` of `into`, which stores it or consumes it in place.
+/// The loops of dW over a definition `s` of `into`, which stores dW or updates in place from it.
 void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t, const Machine &m) {
     constexpr int inputs_that_pay = 384, tasks = 16, copied_bytes = 128 << 10;
     const int inputs = g.extent(1), rows = terms(g);
     const bool panels = g.panel != 0;
     const int tiles = panels ? g.extent(2) : ceil_div(g.extent(0), t.columns);
     int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * rows);
-    // Rows of X that lie a multiple of 2 KB apart share a few lines of a cache: a task copies its part of them.
+    // Rows of X a multiple of 2 KB apart share few sets of a cache: a task copies its part of them.
     Func x = g.func("x0");
     const bool apart =
         x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && inputs * 4 % 2048 == 0;
@@ -287,8 +280,8 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     dy.vectorize(dy.args()[0], t.lanes);
 }
 
-/// dW: a task is a panel of columns and a block of inputs; it packs dY where that pays. An update
-/// in place may not do an element twice: where its tiles would, the gradient is stored first.
+/// dW: a task is a panel of columns and a block of inputs; it copies dY where that pays. An update in place must update
+/// each element once: where tiles would overlap, the gradient is stored first.
 void d_weight(Group &g, Machine m) {
     // Tiles do not cross the edges of panels.
     while (g.panel > m.vector && g.panel % m.vector) m.vector /= 2;
@@ -296,12 +289,12 @@ void d_weight(Group &g, Machine m) {
     Func in_panel = g.func("in_panel");
     const Tile usual = register_tile(columns, g.panel, inputs, m),
                even = register_tile(columns, g.panel, inputs, m, true);
-    // A tied table's tiles are as wide as its panels, and worth it where dividing makes them no smaller.
+    // A tied table is updated tile by tile if tiles that divide it are as wide as its panels, and no lower than usual.
     const bool in_tile =
         g.in_place && g.panel &&
         (!in_panel.defined() || (columns == even.columns && even.rows == usual.rows && terms(g) <= chunk_rows));
     const Tile t = tuned_tile(g, in_tile ? even : usual, columns, g.panel, inputs, m, in_tile);
-    // An update reads and writes four arrays between two products, and these keep no memory busy.
+    // An update reads and writes four arrays between two products, during which memory is idle.
     if (in_tile && g.tunables("prefetch", m.registers >= 32, {0, 1}))
         g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
     const int block = ceil_div(128, t.rows), panels = panels_of_task(g, ceil_div(inputs, block * t.rows));
@@ -309,7 +302,7 @@ void d_weight(Group &g, Machine m) {
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || in_tile))
         return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);
-    // A tied table: a panel's product, then the rows of its embedding, then the update, while they are in the cache.
+    // A tied table: a panel's product, then the rows of its embedding, then the update, while all is in the cache.
     if (in_panel.defined()) {
         Var lane = g.out.args()[0], c = g.out.args()[1], panel = g.out.args()[2], task("panel_task");
         g.store().reorder(lane, c, panel).parallel(panel).vectorize(lane, t.lanes, TailStrategy::GuardWithIf);
@@ -327,7 +320,7 @@ void d_weight(Group &g, Machine m) {
         return accumulate(g.anchor, t, m);
     }
     Func stored = g.anchor.in().compute_root();
-    // The rows of what is stored may be the columns of the product: a tile fits into it either way.
+    // The gradient may be stored transposed, its rows as columns of the product: the tile fits either way.
     const int least = std::min(columns, inputs);
     weight_loops(g, stored, stored, TailStrategy::ShiftInwards, g.panel ? t : register_tile(least, 0, least, m), m);
     g.store().parallel(g.out.args()[1]).vectorize(g.out.args()[0], t.lanes, TailStrategy::GuardWithIf);

@@ -1,6 +1,5 @@
-// Layers that normalise rows, and pointwise ones: memory speed where rows are long, cache speed
-// where they are short. A task is a few rows; what a row needs as a whole is computed where the row
-// is.
+// Layers that normalise rows, and pointwise ones. A task is a few rows. Sums of a whole row are computed just before
+// the row, which is then still in the cache.
 
 #include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"
@@ -33,7 +32,7 @@ void along_row(Func f, const LoopLevel &level, const Machine &m) {
     f.compute_at(level);
     for (int u = 0; u < f.num_update_definitions(); u++) {
         const int n = reduction_extent(f, 0, u);
-        int lanes = 4 * m.vector;  // four sums at a time: additions wait for each other
+        int lanes = 4 * m.vector;  // four vectors of sums: one addition need not wait for the one before
         while (lanes > m.vector && 2 * lanes > n) lanes /= 2;
         if (lanes > n) continue;
         RVar k = f.rvars(u)[0], lane("k_lane");

@@ -1,4 +1,4 @@
-// Scans along a sequence: a task is some channels of one sequence, whose places follow each other in the caches.
+// Scans along a sequence: a task is some channels of one sequence, and goes through its positions in order.
 
 #include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"

@@ -11,7 +11,7 @@ void sum_rows(Group &g, const Machine &m) {
     const int columns = g.extent(0), lanes = lanes_within(columns, m);
     const int most = columns / lanes;
     const int wide = lanes * g.tunables("vectors", std::min(4, most), whole_numbers(1, std::min(8, most)));
-    // In place, an edge may be touched once only: its lanes are masked.
+    // In place, each element is updated once: lanes past the edge are masked.
     const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
     const TailStrategy inner = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::Auto;
     std::vector<Var> v = g.out.args();
@@ -30,8 +30,8 @@ void sum_rows(Group &g, const Machine &m) {
 
 namespace {
 
-/// f(c) += ..(c, k) at root: rows in `parts` (fewer, where these would not be equal), each a task, channels across
-/// lanes. The sum of a part, and its rows.
+/// Computes f(c) += ..(c, k) at root, rows k in `parts` equal parts (fewer, if these do not divide the rows): a part is
+/// a task, channels c are across lanes. Returns the sum of a part, and its reduction variable.
 std::pair<Func, RVar> sum_in_parts(Func f, int &parts, int lanes) {
     RVar k = f.rvars()[0], ko("ko");
     while (reduction_extent(f) % parts) parts--;
@@ -62,7 +62,7 @@ void batch_norm(Group &g, const Machine &m) {
 }
 
 void sum_normalised_rows(Group &g, const Machine &m) {
-    int parts = g.tunables("parts", 16, {1, 2, 4, 8, 32, 64}, Sums::other_order);  // whatever the number of threads
+    int parts = g.tunables("parts", 16, {1, 2, 4, 8, 32, 64}, Sums::other_order);  // for any number of threads
     const int lanes = lanes_within(g.extent(0), m);
     const TailStrategy edge = g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
     std::set<std::string> sums;
@@ -72,10 +72,10 @@ void sum_normalised_rows(Group &g, const Machine &m) {
     std::vector<std::pair<Func, RVar>> partial;
     for (Func &f : g.funcs()) {
         if (!sums.count(f.name())) continue;
-        // Equal parts: past the last row there are no numbers of a row to read.
+        // In equal parts: terms read numbers of rows, and there are none past the last row.
         partial.push_back(sum_in_parts(f, parts, lanes));
     }
-    // What a row needs as a whole: where the row is read, unless several sums want it.
+    // Numbers of a whole row: computed where the row is read, or at the root if several sums read them.
     for (Func &f : g.funcs()) {
         if (!is_row_number(f) || sums.count(f.name())) continue;
         std::vector<LoopLevel> readers;

@@ -1,4 +1,4 @@
-// Self-attention, forward: a block of threads has a block of queries of a head, whose scores it keeps in shared memory.
+// Self-attention, forward: a block of threads takes a block of queries of a head, and keeps scores in shared memory.
 
 #include "dsl/layers/attention_algorithm.h"
 #include "schedules/gpu/idioms.h"
@@ -8,10 +8,10 @@ namespace cryolite::gpu {
 
 namespace {
 
-constexpr int rows = 4;         // of threads: a block's queries by turns
-constexpr int most_keys = 256;  // scores and weights of so many take 32 of the 48 KiB that all GPUs have
+constexpr int rows = 4;         // of threads, which take the queries of a block by turns
+constexpr int most_keys = 256;  // their scores and weights take 32 of the 48 KiB that all GPUs have
 
-/// f(l, x...) at `level`, by rows of threads for l and as many as `threads` for x.
+/// Computes f(l, x...) at `level`: rows of threads take the l by turns, the `threads` threads of a row the x.
 void by_threads(Func f, const LoopLevel &level, int threads) {
     Var l = f.args()[0], x = f.args()[1], turn("turn"), several("several");
     f.compute_at(level);
@@ -26,7 +26,8 @@ void by_threads(Func f, const LoopLevel &level, int threads) {
     loops(f.update(), std::vector<VarOrRVar>(k.begin(), k.end()));
 }
 
-/// Of a row of keys f(l...) of two reductions, the keys of a block and the blocks: a thread for each key of a block.
+/// A sum or maximum f(l...) along keys, which reduces over the keys of a block and over the blocks: a thread for each
+/// key of a block.
 void along_keys(Func f, const LoopLevel &level, Placed &placed) {
     Var l = f.args()[0], key("key"), turn("turn");
     Func part = f.update().rfactor(f.rvars()[0], key);

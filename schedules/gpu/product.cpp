@@ -1,7 +1,7 @@
-// Matrix products: Y = X W + b, dX = dY W', dW = X' dY. A thread makes a tile of up to 4 x 4 sums in registers, a block
-// has 16 x 16 threads; what follows the product is done to the tile before it is stored.
+// Matrix products: Y = X W + b, dX = dY W', dW = X' dY. A thread computes a tile of up to 4 x 4 sums in registers, a
+// block has 16 x 16 threads. The epilogue is applied to the tile before it is stored.
 //
-// Tiles divide what they tile, so that no thread touches anything beyond it: in place an element is updated once.
+// Tiles divide the extents, so that no thread reaches past them: in place, an element is updated once.
 
 #include "schedules/gpu/idioms.h"
 #include "schedules/gpu/loops.h"
@@ -18,7 +18,7 @@ void product(Group &g, const Machine &m) {
     if (g.anchor.dimensions() != 2 || g.extents.size() != 2) return sum_in_thread(g, m);
     constexpr int threads = 16;
     Placed placed = {g.anchor.name()};
-    // What precedes the product is made once, not for every tile.
+    // The prologue is computed once, not for every tile.
     if (!g.prologue.empty()) {
         Func x = g.prologue.back().compute_root();
         placed.insert(x.name());

@@ -1,4 +1,4 @@
-// Layers that normalise rows, and what works on single elements.
+// Layers that normalise rows, and kernels that work on single elements.
 
 #include "schedules/gpu/idioms.h"
 #include "schedules/gpu/loops.h"

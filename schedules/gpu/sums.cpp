@@ -1,4 +1,4 @@
-// Sums: of rows, of windows, of squares.
+// Sums over rows, over windows, and of squares.
 
 #include <algorithm>
 #include <map>
@@ -27,7 +27,7 @@ bool sums_rows(const Func &f) {
            Internal::is_const_one(d.predicate());
 }
 
-/// The numbers of rows that `f` reads, but not those that these are made of.
+/// The numbers of whole rows that `f` reads, but not those that these are computed from.
 void numbers_read(const Func &f, std::map<std::string, Func> &found) {
     for (auto &[name, called] : Internal::find_direct_calls(f.function())) {
         const Func g(called);
@@ -50,7 +50,7 @@ void sums_of_normalised_rows(Group &g, const Machine &m) {
         return plain_loops(g, m);
     for (const Func &sum : sums) numbers_read(sum, of_rows);
     Placed placed;
-    // What a row needs as a whole: once for each row, with the sums that nobody else reads.
+    // Numbers of a whole row: computed once for each row, with the sums that no other Func reads.
     for (auto &[name, f] : of_rows) {
         if (f.has_update_definition()) {
             at_root(f, placed);
@@ -66,7 +66,7 @@ void sums_of_normalised_rows(Group &g, const Machine &m) {
             if (sum.has_update_definition() && !of_rows.count(of) && !placed.count(of))
                 along_row(sum, LoopLevel(number, r), placed);
     }
-    // A block adds some columns: each by several threads, of which one adds their sums. No thread is beyond the arrays.
+    // A block adds up some columns: several threads for each, then one adds their sums. No thread reaches past arrays.
     int columns = 32, parts = 16;
     while (g.extent(0) % columns) columns /= 2;
     while (std::ranges::any_of(sums, [&](const Func &sum) { return reduction_extent(sum) % parts; })) parts--;
@@ -87,7 +87,7 @@ void sums_of_normalised_rows(Group &g, const Machine &m) {
 }
 
 void squared_norm(Group &g, const Machine &) {
-    constexpr int least = 4096, most_parts = 1024;  // elements of a block; what one block adds at the end
+    constexpr int least = 4096, most_parts = 1024;  // elements of a block; parts that one block adds at the end
     Placed placed;
     Func norm = g.anchor;
     if (const int n = reduction_extent(norm); n > least) {
@@ -107,7 +107,7 @@ void squared_norm(Group &g, const Machine &) {
 
 namespace {
 
-/// The most threads, up to so many, that share so many terms evenly.
+/// The most threads, up to `most`, that divide `terms` evenly.
 int threads_for(int terms, int most) {
     int n = std::min(terms, most);
     while (terms % n) n--;
@@ -141,7 +141,7 @@ void ghost_norm(Group &g, const Machine &m) {
         placed.insert(part.name());
         n = lane, rows = lanes;
     }
-    // A thread multiplies two rows where it adds their product.
+    // A thread computes the product of two rows where it adds it.
     for (const char *name : {"first", "second"})
         if (Func f = g.func(name); f.has_update_definition()) {
             for (const Func &reader : g.funcs())

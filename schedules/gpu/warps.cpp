@@ -1,7 +1,7 @@
-// Numbers of rows on NVIDIA GPUs: a row is a warp's, whose lanes add what they hold by shuffles, without a barrier.
+// Numbers of rows on NVIDIA GPUs: a warp takes a row. Its lanes add their partial sums by shuffles, without a barrier.
 //
-// A shuffle is of all lanes at once: none may stand in a branch or a loop that some of them leave. So what is read of a
-// sum every lane finishes for itself, in registers, before the loop that reads it.
+// All lanes take part in a shuffle, so none may stand in a branch or a loop that some lanes leave. So every lane
+// finishes a sum for itself, in registers, before the loop that reads it.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ namespace cryolite::gpu {
 namespace {
 
 constexpr int lanes = 32;
-constexpr int longest = 4096;  // of longer rows a warp would have too much; of shorter ones than itself it is not whole
+constexpr int longest = 4096;  // longer rows are too much for one warp, and shorter ones than a warp do not fill it
 
 bool adds_along_row(const Func &f) {
     if (f.num_update_definitions() != 1 || f.outputs() != 1) return false;
@@ -23,7 +23,7 @@ bool adds_along_row(const Func &f) {
     return n >= lanes && n <= longest && row && row->name == f.args()[0].name();
 }
 
-/// Calls of `f` in its own update are replaced by `so_far`.
+/// Replaces the calls of `f` in its own update by `so_far`.
 class TermAdded : public Internal::IRMutator {
 public:
     TermAdded(const Func &f, const Expr &so_far) : name(f.name()), so_far(so_far) {}
@@ -35,7 +35,7 @@ private:
     Expr visit(const Internal::Call *c) override { return c->name == name ? so_far : IRMutator::visit(c); }
 };
 
-/// The sum of the two lanes that are left, as one expression.
+/// The sum of the two partial sums that are left, as one expression.
 Expr sum_of_two(const Func &f) {
     const Internal::Definition &d = f.function().update();
     Expr sum = f.function().definition().values()[0];
@@ -44,7 +44,8 @@ Expr sum_of_two(const Func &f) {
     return sum;
 }
 
-/// What lies between `reader` and sums is inlined into it; the sums it takes from Funcs of its own, one for each lane.
+/// Inlines the Funcs between `reader` and the sums into `reader`, and replaces each sum by a Func that every lane of
+/// `reader` computes for itself.
 void finish_for(Func reader, const Var &lane, const std::vector<Func> &sums) {
     auto direct = [&] { return Internal::find_direct_calls(reader.function()); };
     auto between = [&](const auto &named) {
@@ -66,7 +67,7 @@ void finish_for(Func reader, const Var &lane, const std::vector<Func> &sums) {
     }
 }
 
-/// A lane adds every 32nd; then half of the lanes add what the other half has, until two are left.
+/// A lane adds every 32nd term; then half of the lanes add the sums of the other half, until two sums are left.
 void add_by_lanes(Func f, const LoopLevel &warp, const std::vector<Func> &sums, Placed &placed) {
     RVar k = f.rvars()[0], lane("k_lane");
     Var part_lane("part_lane");
@@ -97,7 +98,7 @@ std::vector<Func> sums_for_warps(const Func &f, const std::vector<Func> &funcs, 
     for (const Func &g : funcs)
         if (g.has_update_definition() && is_row_number(g) && calls(f, g)) sums.push_back(g);
     if (!std::ranges::all_of(sums, adds_along_row)) return {};
-    // Others would have to read them where they are gone.
+    // Other sums cannot read them: they exist only inside of the loops of `f`.
     for (const Func &g : funcs)
         if (g.has_update_definition() && g.name() != f.name() && std::ranges::count(sums, g.name(), &Func::name) == 0 &&
             std::ranges::any_of(sums, [&](const Func &sum) { return calls(g, sum); }))

@@ -6,11 +6,11 @@ namespace cryolite {
 
 void schedule_llama(Llama &net, Step &s) {
     for (LlamaBlock &b : net.blocks) {
-        s(b.act).compute_with(b.up);          // the gate opens on tiles still in registers
-        s(d(b.gate)).compute_with(d(b.act));  // both adjoints of the gated unit in the epilogue of dX,
+        s(b.act).compute_with(b.up);          // the gate is applied to tiles still in registers
+        s(d(b.gate)).compute_with(d(b.act));  // d(gate) and d(up) in the epilogue of the dX of `down`,
         s(d(b.up)).compute_with(d(b.act));
-        s(d(b.act)).compute_at(d(b.up));  // which is never stored
-        // What costs less to compute again than to keep: the backward pass does it before the weights' gradients.
+        s(d(b.act)).compute_at(d(b.up));  // whose result d(act) is never stored
+        // These cost less to compute again than to keep: the backward pass does so before the weights' gradients.
         s(b.act).store_at(forward);
         s(b.norm1).store_at(forward);
         s(b.norm2).store_at(forward);

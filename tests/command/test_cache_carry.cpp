@@ -76,7 +76,7 @@ TEST_CASE("cache carry: what cannot be carried, and a file of which one entry is
     std::string bytes = read_file(file);
     bytes.back() ^= 1;  // of the last entry
     write_plainly(file, bytes);
-    CHECK(contains(error_of([&] { run(scratch, {"import", file}, "there"); }), " is not what it was"));
+    CHECK(contains(error_of([&] { run(scratch, {"import", file}, "there"); }), " has changed since it was exported"));
     CHECK(Cache(scratch / "there").list("bundles").empty());
     CHECK(Cache(scratch / "there").list("descriptions").empty());
 }

@@ -21,7 +21,7 @@ TEST_CASE("check: the flags of the model reach its program") {
     CHECK_ERROR(checked({"--lyers", "2"}), "\"--lyers\" is not a flag of cryolite check gpt (did you mean --layers?)");
     for (const char *flag : {"--lr=0.1", "--resume", "--steps"})
         CHECK_ERROR(checked({flag, "1"}),
-                    fmt::format("\"{}\" says nothing to check, which compares gradients with finite "
+                    fmt::format("\"{}\" is not a flag of check, which compares gradients with finite "
                                 "differences and trains nothing: it takes the parameters",
                                 flag));
     CHECK_ERROR(checked({"--val", "a.txt"}), "--val is read beside --data, which was not given");

@@ -241,7 +241,7 @@ TEST_CASE("flags: train's alone are taken by other commands, with a note where t
         REQUIRE(list.size() == 1);
         CHECK(contains(list[0], "note: --out has no effect here: "));
     }
-    CHECK(contains(notes(Command::tune)[0], "tune makes no run and evaluates nothing"));
+    CHECK(contains(notes(Command::tune)[0], "it is for training runs, and tune makes none"));
     Request of_file = request({}, Command::tune);
     of_file.values.give("out", {"a", Origin::config});
     CHECK(idle_flag_notes(of_file).empty());

@@ -65,13 +65,13 @@ TEST_CASE("--init: a file decides what the program says it decides, by its own n
 TEST_CASE("--init: a file of another model is refused before anything is compiled") {
     const Other file("outer.");
     CHECK_ERROR(check_init(settings(file.path, "4"), request()),
-                "tensor 'outer.table' has shape [7, 3]: its model has --width 3, this one 4");
+                "tensor 'outer.table' has shape [7, 3], for --width 3, but this model has 4");
     for (const char *layers : {"1", "3"})
         CHECK_ERROR(
             check_init(settings(file.path, "3", layers), request()),
-            fmt::format("its model has not the {} layers of this one; give its own number with --layers", layers));
+            fmt::format("it does not have {} layers, as this model does: give its own number with --layers", layers));
     CHECK_ERROR(check_init(settings(Other("", 0.25f).path), request()),
-                "head is not table: this model uses one tensor for both");
+                "head and table differ, but this model uses one tensor for both");
     CHECK_ERROR(check_init(settings("none.safetensors"), request()), "--init: cannot read none.safetensors");
 }
 

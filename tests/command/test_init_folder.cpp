@@ -165,10 +165,10 @@ TEST_CASE("--init FOLDER: config.json of SmolLM2-135M, Llama 3.2 1B and Qwen2.5-
 
 TEST_CASE("--init FOLDER: a flag or a preset that contradicts config.json is refused") {
     Folder f;
-    CHECK_ERROR(f.read({"--layers", "3"}), "--layers is \"3\", but --init has a model of 2 (" +
+    CHECK_ERROR(f.read({"--layers", "3"}), "--layers is \"3\", but the model of --init has 2 (" +
                                                (f.scratch / "config.json").string() + "): leave it out");
-    CHECK_ERROR(f.read({"--preset", "smollm2-135m"}), "(preset smollm2-135m), but --init has a model of");
-    CHECK_ERROR(f.read({"--tied", "true"}), "--tied is \"true\", but --init has a model of false");
+    CHECK_ERROR(f.read({"--preset", "smollm2-135m"}), "(preset smollm2-135m), but the model of --init has");
+    CHECK_ERROR(f.read({"--tied", "true"}), "--tied is \"true\", but the model of --init has false");
     CHECK_ERROR(understand(read_request(Command::train, {"llama", "--tied", "maybe", "--cache", f.scratch / "cache"})),
                 "--tied is \"maybe\", expected true or false");
     CHECK(f.read({"--layers", "2", "--norm-eps", "0.000001"}).params.at("layers") == "2");
@@ -181,7 +181,7 @@ TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are
         const char *words;
     };
     for (const Case &c :
-         {Case{"logit_scale", 0.5, "it is not known what \"logit_scale\" (here 0.5)"},
+         {Case{"logit_scale", 0.5, "the key \"logit_scale\" (here 0.5) is not known"},
           Case{"hidden_act", "gelu", "\"hidden_act\" is \"gelu\", expected \"silu\""},
           Case{"model_type", "mistral", "expected \"llama\" or \"qwen2\""},
           Case{"attention_bias", true, "\"attention_bias\" is true, expected false"},
@@ -192,7 +192,7 @@ TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are
           Case{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "\"rope_scaling.rope_type\" is"},
           Case{"rope_scaling", {{"rope_type", "llama3"}, {"odd", 4}}, "\"rope_scaling.odd\""},
           Case{"num_hidden_layers", "two", "expected a whole number"},
-          Case{"num_hidden_layers", nullptr, "\"num_hidden_layers\" is missing, which says --layers"}}) {
+          Case{"num_hidden_layers", nullptr, "\"num_hidden_layers\" is missing, but --layers is read from it"}}) {
         Folder f;
         f.config[c.key] = c.value;
         CAPTURE(c.key);
@@ -205,7 +205,7 @@ TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are
     f.config = "text";
     CHECK_ERROR(f.read(), "expected an object of JSON");
     fs::remove(f.scratch / "config.json");
-    CHECK_ERROR(understand(f.request()), "config.json is not there, which says how large the model is");
+    CHECK_ERROR(understand(f.request()), "config.json does not exist, but the model's sizes are read from it");
 }
 
 TEST_CASE("--init FOLDER: a run writes the config.json that it began with, as far as it holds of the run") {
@@ -235,7 +235,7 @@ TEST_CASE("--init: tensors by names of one's own") {
     CHECK(s.rename == "net.tok=model.embed_tokens.weight,net.blk=model.layers");
     CHECK(param_of_init(s, r, "vocab") == 40);
     s.rename = "net.blk=model.layers,to=a";  // no part of a name
-    CHECK_ERROR(check_init(s, r), "--rename to=a: no tensor of " + f.scratch.path.string() + " has to in its name");
+    CHECK_ERROR(check_init(s, r), "--rename to=a: no tensor name in " + f.scratch.path.string() + " has the part to");
     CHECK_ERROR(f.read({"--rename", "odd"}), "--rename is \"odd\", expected OLD=NEW");
     CHECK_ERROR(understand(read_request(Command::train, {"gpt", "--rename", "a=b"})),
                 "--rename is for the tensors of --init");

@@ -99,7 +99,7 @@ TEST_CASE("memory choice: what cannot fit is refused with who holds what and wha
                                                              {"staging: loading, checkpoint buffers", "8.0 MB"},
                                                              {"threads, kernels, page tables", "35.9 MB"}};
     for (auto &[name, bytes] : holders) CHECK_ERROR(a.choose(), fmt::format("\n  {:<37}{:>9}", name, bytes));
-    for (const char *line : {"it takes 935.3 MB still; what may help: a smaller --batch",
+    for (const char *line : {"it still takes 935.3 MB; what may help: a smaller --batch",
                              "--precision bf16, a smaller --context, a smaller model"})
         CHECK_ERROR(a.choose(), line);
     CHECK_THROWS_AS(a.choose(), UsageError);

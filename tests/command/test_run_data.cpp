@@ -55,8 +55,8 @@ TEST_CASE("data: a table that is not as wide as the model reads is refused befor
                              "--columns 3");
     CHECK_THROWS_AS(rows.open(), UsageError);
     rows.request.values.erase("data");
-    CHECK_ERROR(rows.open(), "no --data is given, and digits.csv.gz, which is trained on then, has 64 features in a "
-                             "row, the model reads 5: name data with --data, or give --columns 64");
+    CHECK_ERROR(rows.open(), "no --data is given, and digits.csv.gz, its default, has 64 features in a row, the "
+                             "model reads 5: name data with --data, or give --columns 64");
     rows.request.command = Command::explain;
     CHECK(rows.open().rows.columns == 64);
     Rows numbers("numbers");
@@ -102,9 +102,8 @@ TEST_CASE("data: labels that do not occur are said once") {
     };
     CHECK(warnings("1,2,3,0\n1,2,3,1\n1,2,3,-100\n") == "");
     CHECK(warnings("1,2,3,0\n1,2,3,1\n1,2,3,2\n1,2,3,7\n") ==
-          "warning: table.csv: labels 3 to 6 do not occur, though the largest is 7, in 1 row: nothing is learned of an "
-          "output without "
-          "rows. Number the labels from 0 without gaps, or mend what is no label\n");
+          "warning: table.csv: labels 3 to 6 do not occur, though the largest is 7, in 1 row: an output without rows "
+          "learns nothing. Number the labels from 0 without gaps, or correct what is no label\n");
     CHECK(warnings("1,2,3,1\n1,2,3,2\n1,2,3,2\n")
               .starts_with("warning: table.csv: label 0 does not occur, though the largest is 2, in 2 rows: "));
     CHECK(contains(warnings("1,2,3,40\n1,2,3,2\n1,2,3,4\n1,2,3,6\n1,2,3,8\n1,2,3,10\n1,2,3,12\n1,2,3,14\n1,2,3,16\n"),

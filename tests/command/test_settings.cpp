@@ -105,13 +105,13 @@ TEST_CASE("bad values are refused by name") {
         {{{"device", "cuda"}, {"dialect", "cublaslt"}},
          "--dialect cublaslt: CRYOLITE_CUBLASLT names /nowhere/libcublasLt.so, which cannot be loaded"},
         {{{"precision", "tf32"}},
-         "--precision tf32 is how cuBLASLt multiplies, with --device cuda --dialect cublaslt; use fp32"},
-        {{{"device", "cuda"}, {"precision", "tf32"}}, "--precision tf32 is how cuBLASLt multiplies"},
+         "--precision tf32 needs --device cuda --dialect cublaslt; use fp32 with any other device or dialect"},
+        {{{"device", "cuda"}, {"precision", "tf32"}}, "--precision tf32 needs --device cuda --dialect cublaslt"},
         {{{"target", "sm_80"}}, "--target sm_80 is for --device cuda, not for cpu"},
         {{{"target", "avx2"}, {"device", "cuda"}}, "--target avx2 is for --device cpu, not for cuda"},
         {{{"target", "avx2,avx2"}}, "--target is \"avx2,avx2\", expected auto or host"},
         {{{"device", "opencl"}, {"workers", "2"}},
-         "--device opencl has one worker, not 2: several are for --device cpu, or cuda"},
+         "--device opencl runs one worker, not 2: use --workers 1, or --device cpu or cuda"},
         {{{"order", "backwards"}}, "--order is \"backwards\", expected random or sequential"},
         {{{"tokenizer", "words"}}, "--tokenizer is \"words\", expected char, gpt2 or the path of a tokenizer.json"},
         {{{"resume", "true"}}, "--resume needs --out DIR"},
@@ -198,10 +198,10 @@ TEST_CASE("--deterministic cuts a batch into parts, as many whatever the number 
     CHECK(fewer_workers(settings({{"deterministic", "true"}}), 2) == 1);
     CHECK_FALSE(bundle_key(settings({})).contains("parts"));
     CHECK_ERROR(settings({{"deterministic", "true"}, {"workers", "3"}}),
-                "--deterministic cuts --batch 12 into 4 parts, a power of two, and 3 workers cannot have equally many "
-                "of them: use 4 workers at most, a power of two");
-    CHECK_ERROR(settings({{"deterministic", "true"}, {"dialect", "auto"}}), "auto is what is faster in a run");
-    CHECK_ERROR(settings({{"deterministic", "true"}, {"tuned", "auto"}}), "--deterministic does without --tuned auto");
+                "--deterministic cuts --batch 12 into 4 parts, a power of two, which 3 workers cannot share "
+                "equally: use a power of two of workers, 4 at most");
+    CHECK_ERROR(settings({{"deterministic", "true"}, {"dialect", "auto"}}), "auto takes the faster one");
+    CHECK_ERROR(settings({{"deterministic", "true"}, {"tuned", "auto"}}), "--deterministic needs --tuned none");
     CHECK_ERROR(settings({{"deterministic", "true"}, {"device", "opencl"}}), "adds gradients in the host's memory");
 }
 

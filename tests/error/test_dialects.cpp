@@ -69,12 +69,15 @@ std::string update_of(const Compiled<Chain> &c, const std::string &stage) {
 
 TEST_CASE("dialects: a line is for a product") {
     CHECK(message_of([](Chain &c, Step &s) { s(c.relu).dialect(onednn); }) ==
-          "s(relu).dialect(onednn) is refused: it is no product; the nearest legal line is s(relu).dialect(halide)");
+          "s(relu).dialect(onednn) is refused: it is not known to be a matrix product or a convolution, and a dialect "
+          "computes only those; the nearest legal line is s(relu).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(d(*c.up.b)).dialect(onednn); }) ==
-          "s(d(up.bias)).dialect(onednn) is refused: it is no product; the nearest legal line is "
+          "s(d(up.bias)).dialect(onednn) is refused: it is not known to be a matrix product or a convolution, and a "
+          "dialect computes only those; the nearest legal line is "
           "s(d(up.bias)).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(next(c.up.W)).dialect(onednn); }) ==
-          "s(next(up.weight)).dialect(onednn) is refused: it is no value, adjoint or gradient of this step; the "
+          "s(next(up.weight)).dialect(onednn) is refused: it is not a value, adjoint or gradient that this step "
+          "computes; the "
           "nearest legal "
           "line is s(next(up.weight)).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(c.up).dialect({"cublas"}); }) ==
@@ -95,14 +98,16 @@ TEST_CASE("dialects: a line is for a product") {
 
 TEST_CASE("dialects: what else is in the loops, the format, the layout, the device") {
     CHECK(message_of([](Chain &c, Step &s) { s(c.norm).compute_at(c.down), s(c.down).dialect(onednn); }) ==
-          "s(down).dialect(onednn) is refused: 'norm' is computed in its loops, which then have a prologue; the "
+          "s(down).dialect(onednn) is refused: 'norm' is computed in its loops, and a dialect reads only stored "
+          "arrays; the "
           "nearest legal line "
           "is s(down).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)), s(d(c.up.W)).dialect(onednn); }) ==
           "s(d(up.weight)).dialect(onednn) is refused: an update is in its loops; the nearest legal line is "
           "s(d(up.weight)).dialect(halide)");
     CHECK(message_of([](Chain &c, Step &s) { s(c.down).dialect(onednn); }, {}, bf16) ==
-          "s(down).dialect(onednn) is refused: onednn has it in float32 only, and its factors are bfloat16; the "
+          "s(down).dialect(onednn) is refused: onednn computes this product in float32 only, and its factors are "
+          "bfloat16; the "
           "nearest legal line "
           "is s(down).dialect(halide)");
     CHECK(
@@ -119,12 +124,15 @@ TEST_CASE("dialects: what else is in the loops, the format, the layout, the devi
 
 TEST_CASE("dialects: which convolutions") {
     CHECK(message_of_images([](Images &c, Step &s) { s(c.other).dialect(onednn); }) ==
-          "s(other).dialect(onednn) is refused: it is no product; the nearest legal line is s(other).dialect(halide)");
+          "s(other).dialect(onednn) is refused: it is not known to be a matrix product or a convolution, and a dialect "
+          "computes only those; the nearest legal line is s(other).dialect(halide)");
     CHECK(message_of_images([](Images &c, Step &s) { s(c.larger).dialect(onednn); }) ==
-          "s(larger).dialect(onednn) is refused: it is no product; the nearest legal line is "
+          "s(larger).dialect(onednn) is refused: it is not known to be a matrix product or a convolution, and a "
+          "dialect computes only those; the nearest legal line is "
           "s(larger).dialect(halide)");
     CHECK(message_of_images([](Images &c, Step &s) { s(d(*c.one.b)).dialect(onednn); }) ==
-          "s(d(one.bias)).dialect(onednn) is refused: it is no product; the nearest legal line is "
+          "s(d(one.bias)).dialect(onednn) is refused: it is not known to be a matrix product or a convolution, and a "
+          "dialect computes only those; the nearest legal line is "
           "s(d(one.bias)).dialect(halide)");
     CHECK(message_of_images([](Images &c, Step &s) {
               s(d(c.two.W)).compute_at(next(c.two.W)), s(d(c.two.W)).dialect(onednn);
@@ -136,15 +144,18 @@ TEST_CASE("dialects: which convolutions") {
     CHECK(message_of_images(
               [](Images &c, Step &s) { s.layout(c.place.W, panels(4, 0)), s(c.place).dialect(onednn); }) == "");
     CHECK(message_of_images([](Images &c, Step &s) { s(c.two).dialect(onednn); }, bf16) == "");
-    CHECK(message_of_images([](Images &c, Step &s) { c.two.numerics(Casts{.inputs = true}), s(c.two).dialect(onednn); },
-                            bf16) ==
-          "s(two).dialect(onednn) is refused: onednn has it in float32 only, and its factors are float32 "
-          "and bfloat16; the nearest legal line is s(two).dialect(halide)");
+    CHECK(
+        message_of_images([](Images &c, Step &s) { c.two.numerics(Casts{.inputs = true}), s(c.two).dialect(onednn); },
+                          bf16) ==
+        "s(two).dialect(onednn) is refused: onednn computes this product in float32 only, and its factors are float32 "
+        "and bfloat16; the nearest legal line is s(two).dialect(halide)");
     CHECK(message_of_images([](Images &c, Step &s) { s(d(c.norm.g)).dialect(onednn); }) ==
-          "s(d(norm.weight)).dialect(onednn) is refused: it is no product; the nearest legal line is "
+          "s(d(norm.weight)).dialect(onednn) is refused: it is not known to be a matrix product or a convolution, and "
+          "a dialect computes only those; the nearest legal line is "
           "s(d(norm.weight)).dialect(halide)");
     CHECK(message_of_images([](Images &c, Step &s) { s(c.relu).compute_at(c.two), s(c.two).dialect(onednn); }) ==
-          "s(two).dialect(onednn) is refused: 'relu' is computed in its loops, which then have a prologue; the nearest "
+          "s(two).dialect(onednn) is refused: 'relu' is computed in its loops, and a dialect reads only stored arrays; "
+          "the nearest "
           "legal line is s(two).dialect(halide)");
     const Halide::Target cuda = test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80});
     CHECK(message_of_images([](Images &c, Step &s) { s(c.two).dialect(cublaslt); }, fp32, cuda) ==
@@ -210,7 +221,7 @@ TEST_CASE("dialects: --dialect keeps updates out of products that it computes, b
         Compiled<Chain> c({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.head.W)).compute_at(next(c.head.W)); },
                           {.update = update, .dialect = "onednn"});
         CHECK(update_of(c, "next(up.weight)") ==
-              "root: --dialect onednn: onednn makes the gradient, and has no updates in its loops");
+              "root: --dialect onednn: onednn computes the gradient, and its loops cannot hold an update");
         CHECK(dialect_of(c, "d(up.weight)") == "onednn: --dialect onednn");
         CHECK(dialect_of(c, "d(head.weight)") == "halide: an update is in its loops");
     }
@@ -218,7 +229,7 @@ TEST_CASE("dialects: --dialect keeps updates out of products that it computes, b
         Compiled<Chain> line({{"batch", "3"}}, [](Chain &c, Step &s) { s(d(c.up.W)).dialect(onednn); },
                              {.update = "backward"});
         CHECK(update_of(line, "next(up.weight)") ==
-              "root: a line of the step schedule: onednn makes the gradient, and has no updates in its loops");
+              "root: a line of the step schedule: onednn computes the gradient, and its loops cannot hold an update");
         CHECK(update_of(line, "next(down.weight)") == "with its gradient: --update backward");
     }
     {
@@ -228,7 +239,8 @@ TEST_CASE("dialects: --dialect keeps updates out of products that it computes, b
     Compiled<Gpt> half(
         {{"layers", "1"}, {"heads", "2"}, {"width", "32"}, {"vocab", "11"}, {"context", "5"}, {"batch", "2"}}, {},
         {.update = "backward", .dialect = "onednn"}, bf16);
-    CHECK(dialect_of(half, "h.0.mlp.c_fc") == "halide: onednn has it in float32 only, and its factors are bfloat16");
+    CHECK(dialect_of(half, "h.0.mlp.c_fc") ==
+          "halide: onednn computes this product in float32 only, and its factors are bfloat16");
     CHECK(dialect_of(half, "d(h.0.mlp.c_fc.weight)").find("halide: an update is in its loops") == 0);
 }
 

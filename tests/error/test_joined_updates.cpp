@@ -139,7 +139,8 @@ TEST_CASE("joined updates: a line joins any two of one rule, also on the CPU") {
 TEST_CASE("joined updates: lines that are not legal") {
     const Lines line = [](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(*c.down.b)); };
     refused([](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(*c.up.b)); },
-            "s(next(up.bias)).compute_with(next(up.bias)) is refused: it is the same stage; the nearest legal line is "
+            "s(next(up.bias)).compute_with(next(up.bias)) is refused: a stage cannot be placed at or with itself; the "
+            "nearest legal line is "
             "s(next(up.bias)).compute_root()");
     refused(
         [](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(c.up.W)); },
@@ -151,14 +152,16 @@ TEST_CASE("joined updates: lines that are not legal") {
     refused(line, "'down.bias' is frozen", {.freeze = {"down.bias"}});
     refused(line, "differ in their rate or decay", {.param_groups = {ParamGroup::parse("up=lr:0.5x").value()}});
     refused([](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(c.up); },
-            "an update is placed by placing its gradient, with another update, or at forward");
+            "an update can be placed with another update or at forward, and in the backward pass by a line for its "
+            "gradient, s(d(w)).compute_at(next(w))");
     refused([](Chain &c,
                Step &s) { s(d(c.down.W)).compute_at(next(c.down.W)), s(next(c.up.W)).compute_with(next(c.down.W)); },
-            "the update of 'down.weight' is with its gradient");
+            "the update of 'down.weight' is already placed with its gradient");
     refused(
         [](Chain &c, Step &s) { s(next(c.down.W)).compute_at(forward), s(next(c.up.W)).compute_with(next(c.down.W)); },
-        "the update of 'down.weight' is at forward");
-    CHECK_ERROR((on<Chain, Lars>(test_target(), {}, fp32, line)), "the rule 'lars' takes norms of one parameter");
+        "the update of 'down.weight' is already placed at forward");
+    CHECK_ERROR((on<Chain, Lars>(test_target(), {}, fp32, line)),
+                "the optimizer 'lars' takes norms of each parameter by itself, so their updates cannot share a kernel");
     CHECK_ERROR(on(opencl, {}, bf16, [](Chain &c, Step &s) { s(next(*c.up.b)).compute_with(next(c.norm.b)); }),
                 "the updates of 'up.bias' and 'norm.bias' differ in their number format");
     const auto left = on(cuda, {.workers = 2}, fp32,

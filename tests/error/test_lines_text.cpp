@@ -146,7 +146,7 @@ TEST_CASE("lines as text: they replace the program's, and a compiled step obeys 
 }
 
 TEST_CASE("lines as text: names of C++ are answered with those that text has") {
-    const std::string why = "a line of text has the names of checkpoints, without the object 'net' of C++: ",
+    const std::string why = "a line of text takes the names that checkpoints have, without the object 'net' of C++: ",
                       all = "explain --ir lines prints lines with all names";
     CHECK(said("s(net.head).compute_root();") == "my.schedule:1:3: the model has no 'net.head'; " + why + "'head'");
     CHECK(said("s(h.0.act).compute_with(net.h.0.up);") ==
@@ -158,15 +158,14 @@ TEST_CASE("lines as text: names of C++ are answered with those that text has") {
     CHECK(said("s(net.relu).compute_with(net.up)").ends_with(why + "near 'relu' are h.*.act; " + all));
     CHECK(said("s(net.h.*.up).compute_root()").ends_with(why + "'h.*.up'"));
     CHECK(said("s(b.act).compute_with(b.up)") ==
-          "my.schedule:1:3: the model has no 'b.act'; a line of text has the names of checkpoints, without the object "
-          "'b' of C++: 'h.*.act'");
+          "my.schedule:1:3: the model has no 'b.act'; a line of text takes the names that checkpoints have, without "
+          "the object 'b' of C++: 'h.*.act'");
     CHECK(said("s(d(b.up.W)).compute_at(next(b.up.W))").ends_with("'b' of C++: 'h.*.up.weight'"));
     CHECK(said("s(net.haed).compute_root()").ends_with(why + "near 'haed' are head, loss, h.*.up; " + all));
-    CHECK(
-        said("s(net.blocks[0].relu).compute_root()") ==
-        "my.schedule:1:3: the model has no 'net.blocks[0].relu'; a line of text has the names of checkpoints, without "
-        "the object 'net.blocks[0]' of C++: near 'relu' are h.*.act; " +
-            all);
+    CHECK(said("s(net.blocks[0].relu).compute_root()") ==
+          "my.schedule:1:3: the model has no 'net.blocks[0].relu'; a line of text takes the names that checkpoints "
+          "have, without the object 'net.blocks[0]' of C++: near 'relu' are h.*.act; " +
+              all);
     CHECK(said("s(h.0.relu).compute_root()").find("the model has no 'h.0.relu'; near it are h.0.") !=
           std::string::npos);
 }
@@ -190,9 +189,8 @@ TEST_CASE("lines as text: what is no line is refused by line and column") {
           "my.schedule:1:8: found '.compute_inside', expected .compute_root, .compute_at, .compute_with, .store_at, "
           ".dialect or .distribute");
     CHECK(said("s(up).compute_root()").starts_with("my.schedule:1:3: the model has no 'up'; near it are h.*.up, "));
-    CHECK(said("s(d(h.0.up.W)).compute_root()") ==
-          "my.schedule:1:5: the model has no 'h.0.up.W'; a line of text has the "
-          "names of checkpoints: 'h.0.up.weight'");
+    CHECK(said("s(d(h.0.up.W)).compute_root()") == "my.schedule:1:5: the model has no 'h.0.up.W'; a line of text takes "
+                                                   "the names that checkpoints have: 'h.0.up.weight'");
     CHECK(said("s(h.0.up).store_at(backward)") == "my.schedule:1:20: found 'backward', expected forward");
     CHECK(said("s(head).compute_wit(h.0.up)").ends_with(".distribute (did you mean .compute_with?)"));
     CHECK(said("s(h.0.up).compute_with(h.0.down); s(haed).compute_root()") ==

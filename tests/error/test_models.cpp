@@ -207,15 +207,16 @@ TEST_CASE("an input that no run fills is named, with what to do") {
 
 TEST_CASE("a model that returns what its head should read is refused, where it has fewer scores than targets may be") {
     CHECK(message<HeadlessText>() ==
-          "[relu] made what 'loss' takes for scores, 8 for each row, and the vocabulary has 65 tokens (--vocab): "
+          "[relu] makes the scores that 'loss' reads, 8 for each row, but the vocabulary has 65 tokens (--vocab): "
           "forward() "
-          "may have forgotten its head, as head(x) of a Linear head{\"head\", width, vocab}, or token.transposed(x)");
+          "may have forgotten its head, such as head(x) of a Linear head{\"head\", width, vocab}, or "
+          "token.transposed(x)");
     CHECK(
-        message<HeadlessText>({{"width", "64"}}).starts_with("[relu] made what 'loss' takes for scores, 64 for each"));
+        message<HeadlessText>({{"width", "64"}}).starts_with("[relu] makes the scores that 'loss' reads, 64 for each"));
     CHECK(message<HeadlessText>({{"width", "80"}}) == "");  // a vocabulary may be padded
-    CHECK(message<Headless>() == "[first] made what 'loss' takes for scores, 6 for each row, and there are 10 classes "
-                                 "(--classes): forward() may "
-                                 "have forgotten its head, as head(x) of a Linear head{\"head\", width, classes}");
+    CHECK(message<Headless>() == "[first] makes the scores that 'loss' reads, 6 for each row, but there are 10 classes "
+                                 "(--classes): forward() may have forgotten its head, such as head(x) of a Linear "
+                                 "head{\"head\", width, classes}");
     HeadlessText model;
     CHECK_ERROR(compiler::check_gradients(model), "forward() may have forgotten its head");
 }

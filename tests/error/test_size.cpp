@@ -26,10 +26,11 @@ std::string message(std::vector<std::pair<std::string, std::string>> arguments, 
 TEST_CASE("a step larger than the memory") {
     // 809,856 parameters, two states each: 9.7 MB, and 768 x 512 floats.
     CHECK(message({{"layers", "4"}}, 12e6) == "");
-    CHECK(message({{"layers", "4"}}, 10e6) == "a step of 8.1e+05 parameters needs 11.3 MB at least, 10.0 MB are here; "
-                                              "use fewer or smaller --layers, --width");
+    CHECK(message({{"layers", "4"}}, 10e6) ==
+          "a step of 8.1e+05 parameters needs at least 11.3 MB of memory, and 10.0 MB are available; "
+          "use fewer or smaller --layers, --width");
     CHECK_ERROR(fail("{}", message({{"layers", "300"}, {"width", "1600"}, {"heads", "25"}}, 24e9)),
-                "a step of 9.22e+09 parameters needs 110.7 GB at least, 24.0 GB are here");
+                "a step of 9.22e+09 parameters needs at least 110.7 GB of memory, and 24.0 GB are available");
     CHECK(machine_memory() > 1e8);
 }
 

@@ -22,14 +22,16 @@ struct Behind : Classifier {
 }  // namespace
 
 TEST_CASE("compute_at: a result that others read must be stored") {
-    refused([](Chain &c, Step &s) { s(c.relu).compute_at(c.relu); },
-            "s(relu).compute_at(relu) is refused: it is the same stage; the nearest legal line is "
-            "s(relu).compute_root()");
+    refused(
+        [](Chain &c, Step &s) { s(c.relu).compute_at(c.relu); },
+        "s(relu).compute_at(relu) is refused: a stage cannot be placed at or with itself; the nearest legal line is "
+        "s(relu).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
     accepted([](Chain &c, Step &s) { s(c.relu).compute_at(c.norm); });
     // Beside it would not be legal either.
     refused([](Chain &c, Step &s) { s(c.head).compute_at(c.after); },
-            "s(head).compute_at(after) is refused: it is a result of the model; the nearest legal line is "
+            "s(head).compute_at(after) is refused: the model returns it, as its output, loss or metric, so it must be "
+            "stored; the nearest legal line is "
             "s(head).compute_root()");
 }
 
@@ -37,8 +39,8 @@ TEST_CASE("a value that is never stored is computed again from what the backward
     Lines from_stored = [](Chain &c, Step &s) { s(c.relu).compute_at(c.norm); };
     accepted(from_stored);
     refused([&](Chain &c, Step &s) { from_stored(c, s), s(c.up).store_at(forward); },
-            "s(relu).compute_at(norm) is refused: 'd(relu)' computes it again, from 'up', which is gone after the "
-            "forward pass; the nearest legal line is s(relu).compute_root()");
+            "s(relu).compute_at(norm) is refused: 'd(relu)' would have to compute it again from 'up', which is not "
+            "kept after the forward pass; the nearest legal line is s(relu).compute_root()");
     accepted([&](Chain &c, Step &s) { from_stored(c, s), s(c.up).store_at(forward), s(c.relu).store_at(forward); });
     accepted([](Chain &c, Step &s) { s(c.up).store_at(forward); });
 }
@@ -54,7 +56,8 @@ TEST_CASE("where_legal: a line whose source is gone is left out with a note, and
         CHECK(gone.kernel("forward", "relu") != gone.kernel("forward", "norm"));
         for (const ir::Op &op : gone.program.ops)
             if (op.name == "relu") {
-                CHECK(op.why.find("s(relu).compute_at(norm) is left out: 'd(relu)' computes it again, from 'up'") !=
+                CHECK(op.why.find(
+                          "s(relu).compute_at(norm) is left out: 'd(relu)' would have to compute it again from 'up'") !=
                       std::string::npos);
                 CHECK(gone.program.values[op.writes[0].value].stored);
             }
@@ -112,16 +115,19 @@ TEST_CASE("a value that is computed again has sources that are stored") {
     CHECK(said_of<Dropped>([](Dropped &c, Step &s) { s(c.up).compute_with(c.drop), s(c.drop).compute_at(c.relu); }) ==
           "");
     CHECK(said_of<Dropped>([](Dropped &c, Step &s) { s(c.up).compute_at(c.drop), s(c.drop).compute_at(c.relu); }) ==
-          "s(drop).compute_at(relu) is refused: 'd(drop)' computes it again, from 'up', which is never stored; the "
+          "s(drop).compute_at(relu) is refused: 'd(drop)' would have to compute it again from 'up', which is never "
+          "stored; the "
           "nearest legal line is s(drop).compute_root()");
     CHECK(said_of<Dropped>([](Dropped &c, Step &s) { s(c.drop).compute_at(c.relu), s(c.up).compute_at(c.drop); }) ==
-          "s(up).compute_at(drop) is refused: 'd(drop)' reads it too; the nearest legal line is "
+          "s(up).compute_at(drop) is refused: 'd(drop)' reads it too, in another kernel, so it must be stored; the "
+          "nearest legal line is "
           "s(up).compute_with(drop)");
 }
 
 TEST_CASE("a kernel does not come before and after another") {
     CHECK(said_of<Around>([](Around &c, Step &s) { s(c.gate).compute_with(c.relu); }) ==
-          "s(gate).compute_with(relu) is refused: 'mid' comes after one of the two and before the other; the nearest "
+          "s(gate).compute_with(relu) is refused: 'mid' must run after one of the two stages and before the other, so "
+          "one kernel cannot hold both; the nearest "
           "legal line is s(gate).compute_root()");
     CHECK(said_of<Around>([](Around &c, Step &s) { s(c.gate).compute_with(c.mid); }) == "");
 }
@@ -139,10 +145,10 @@ struct Normed : Classifier {
 }  // namespace
 
 TEST_CASE("a layer's result does not wait for a pass, as an update may") {
-    refused(
-        [](Chain &c, Step &s) { s(c.relu).compute_at(forward); },
-        "s(relu).compute_at(forward) is refused: only updates wait for a pass, as s(next(w)).compute_at(forward); the "
-        "nearest legal line is s(relu).compute_root()");
+    refused([](Chain &c, Step &s) { s(c.relu).compute_at(forward); },
+            "s(relu).compute_at(forward) is refused: only an update can be placed at a pass, as in "
+            "s(next(w)).compute_at(forward); the "
+            "nearest legal line is s(relu).compute_root()");
     accepted([](Chain &c, Step &s) { s(next(c.up.W)).compute_at(forward); });
 }
 
@@ -175,7 +181,8 @@ TEST_CASE("what reads a sum shares the kernel that the sum is in, and a sum that
 
 TEST_CASE("stages of a kernel see a value in as many dimensions") {
     CHECK(said_of<Digits>([](Digits &c, Step &s) { s(c.flatten).compute_with(c.pool2); }) ==
-          "s(flatten).compute_with(pool2) is refused: 'pool2' sees 'pool2' in 4 dimensions, and its neighbour in 1; "
+          "s(flatten).compute_with(pool2) is refused: 'pool2' sees 'pool2' in 4 dimensions, and another stage of the "
+          "kernel in 1; "
           "the nearest legal line is s(flatten).compute_root()");
     CHECK(said_of<Digits>([](Digits &c, Step &s) { s(c.relu2).compute_with(c.conv2); }) == "");
 }
@@ -184,8 +191,8 @@ TEST_CASE("two layers that own loop nests do not share one") {
     auto direct = [](Direct &c, Step &s) { s(c.down).compute_at(c.up); };
     CHECK(error_of([&] {
               Compiled<Direct>({{"batch", "3"}}, direct);
-          }) == "s(down).compute_at(up) is refused: both own a loop nest, as every layer does whose nature() is not "
-                "pointwise or rowwise; "
+          }) == "s(down).compute_at(up) is refused: both stages own a loop nest, and a kernel has only one (a layer "
+                "owns one unless its nature() is pointwise or rowwise); "
                 "the nearest legal line "
                 "is s(down).compute_root()");
     accepted([](Chain &c, Step &s) { s(c.relu).compute_with(c.up); });
@@ -207,7 +214,7 @@ TEST_CASE("what a stage has been joined with comes along") {
             "s(norm).compute_with(relu) is refused: 'norm' needs whole rows of a result that is "
             "made in tiles");
     refused([](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.head).compute_with(c.after); },
-            "s(head).compute_with(after) is refused: both own a loop nest");
+            "s(head).compute_with(after) is refused: both stages own a loop nest, and a kernel has only one");
     accepted([](Chain &c, Step &s) { s(c.after).compute_with(c.down), s(c.norm).compute_at(c.down); });
 }
 
@@ -280,7 +287,8 @@ TEST_CASE("where_legal: lines of layers, of dialects and of the head") {
     // What no flag makes legal stays an error.
     refused([](Chain &c, Step &s) { s(d(c.up.W)).store_at(forward).where_legal(); },
             "only a layer's output is saved for the backward pass");
-    refused([](Chain &c, Step &s) { s(c.up).where_legal(); }, "s(up).where_legal() says nothing yet");
+    refused([](Chain &c, Step &s) { s(c.up).where_legal(); },
+            "s(up).where_legal() places nothing: write it at the end of a line");
 }
 
 TEST_CASE("lines that are accepted join their stages, a later line of a stage replaces the earlier") {
@@ -338,19 +346,20 @@ TEST_CASE("the head goes with the loss by blocks of rows, where rows do not need
     };
     CHECK(message("3", lines) == "");  // one block holds all rows
     CHECK(message("70", [](Chain &c, Step &s) { s(c.head).compute_at(c.criterion, 40); })
-              .find("s(head).compute_at(loss, 40) is refused: blocks begin where kernels can, at multiples of 32 rows; "
+              .find("s(head).compute_at(loss, 40) is refused: a block must have a multiple of 32 rows, so that every "
+                    "block begins where the array of a kernel can; "
                     "the nearest legal "
                     "line is s(head).compute_at(loss, 32)") != std::string::npos);
     CHECK(message("70", [&](Chain &c, Step &s) { lines(c, s), s(d(c.head.W)).compute_at(next(c.head.W)); })
-              .find("s(d(head.weight)).compute_at(next(head.weight)) is refused: the head's rows come in blocks of 32, "
-                    "and the gradient "
-                    "is the sum of theirs; the nearest legal line is s(d(head.weight)).compute_root()") !=
-          std::string::npos);
+              .find("s(d(head.weight)).compute_at(next(head.weight)) is refused: the head is computed in blocks of 32 "
+                    "rows, and the gradient is complete only after the last block; the nearest legal line is "
+                    "s(d(head.weight)).compute_root()") != std::string::npos);
     CHECK(message("70", [](Chain &c, Step &s) { s(d(c.head.W)).compute_at(next(c.head.W)); }) == "");
     CHECK(error_of([] {
               Compiled<Mixed>({{"batch", "70"}}, [](Mixed &m, Step &s) { s(m.mix).compute_at(m.criterion, 32); });
           })
-              .find("s(mix).compute_at(loss, 32) is refused: its rows depend on each other (Layer::by_rows); the "
+              .find("s(mix).compute_at(loss, 32) is refused: each row of its result must depend on one row of a single "
+                    "input (Layer::by_rows); the "
                     "nearest legal line "
                     "is s(mix).compute_root()") != std::string::npos);
 }

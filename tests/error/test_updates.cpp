@@ -16,12 +16,13 @@ TEST_CASE("gradients are placed in the update of their own parameter") {
             "s(d(up.weight)).compute_at(next(up.weight))");
     refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(d(c.up)); }, "inside the update of its own parameter");
     refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_with(next(c.up.W)); },
-            "the update reads each element of the gradient once; the nearest legal line is "
+            "the update reads each element of the gradient once, so the line is compute_at, not compute_with; the "
+            "nearest legal line is "
             "s(d(up.weight)).compute_at(next(up.weight))");
-    refused(
-        [](Chain &c, Step &s) { s(next(c.up.W)).compute_at(c.up); },
-        "an update is placed by placing its gradient, with another update, or at forward; the nearest legal line is "
-        "s(next(up.weight)).compute_root()");
+    refused([](Chain &c, Step &s) { s(next(c.up.W)).compute_at(c.up); },
+            "an update can be placed with another update or at forward, and in the backward pass by a line for its "
+            "gradient, s(d(w)).compute_at(next(w)); the nearest legal line is "
+            "s(next(up.weight)).compute_root()");
     accepted([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
     accepted([](Chain &c, Step &s) { s(next(c.up.W)).compute_root(); });
 }
@@ -29,8 +30,8 @@ TEST_CASE("gradients are placed in the update of their own parameter") {
 TEST_CASE("a gradient inside its update: not with clipping and accumulation, not where it is computed with others") {
     Lines line = [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); };
     refused(line,
-            "s(d(up.weight)).compute_at(next(up.weight)) is refused: clipping by the global norm needs the norm of "
-            "the sum over micro-batches, which has to be stored for that; the nearest legal line is "
+            "s(d(up.weight)).compute_at(next(up.weight)) is refused: clipping by the global norm needs the norm of the "
+            "gradient summed over all micro-batches, so that sum must be stored; the nearest legal line is "
             "s(d(up.weight)).compute_root()",
             {.clip = true, .accumulate = true});
     accepted(line, {.accumulate = true});
@@ -40,12 +41,11 @@ TEST_CASE("a gradient inside its update: not with clipping and accumulation, not
 }
 
 TEST_CASE("--deterministic: no gradient inside its update, and no layer with a state") {
-    refused(
-        [](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); },
-        "s(d(up.weight)).compute_at(next(up.weight)) is refused: --deterministic adds the gradients of 8 parts of a "
-        "batch in a tree, and the update reads their sum; the nearest legal line is "
-        "s(d(up.weight)).compute_root()",
-        {.parts = 8});
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); },
+            "s(d(up.weight)).compute_at(next(up.weight)) is refused: --deterministic stores the gradients of 8 parts "
+            "of a batch, and adds them in a fixed order before the update; the nearest legal line is "
+            "s(d(up.weight)).compute_root()",
+            {.parts = 8});
     accepted([](Chain &c, Step &s) { s(d(c.up.W)).compute_root(); }, {.parts = 8});
     struct Normed : Classifier {
         Linear head{"head", 5, classes};
@@ -54,8 +54,8 @@ TEST_CASE("--deterministic: no gradient inside its update, and no layer with a s
         Tensor forward(Tensor x) override { return head(norm(x)); }
     };
     const auto lowered = [](int parts) { Compiled<Normed>({{"batch", "3"}}, {}, {.parts = parts}); };
-    CHECK_ERROR(lowered(8), "[norm] BatchNorm keeps in training what it has seen, and with --deterministic several see "
-                            "parts of a batch: leave --deterministic out, or use a layer without a state");
+    CHECK_ERROR(lowered(8), "[norm] BatchNorm updates a state from the whole batch, and --deterministic computes a "
+                            "batch in parts: leave --deterministic out, or use a layer without a state");
     CHECK(error_of([&] { lowered(0); }) == "");
 }
 
@@ -121,23 +121,25 @@ TEST_CASE("a gradient inside its update: a tied table, where it is in panels; no
     CHECK(of_small_gpt(fused) == "");
     CHECK(of_small_gpt(fused, {.clip = true}) == "");
     CHECK(of_small_gpt(fused, {.accumulate = true}) == "");
-    CHECK(
-        of_small_gpt([&](Gpt &net, Step &s) { s.layout(net.token.table, row_major()), fused(net, s); }) ==
-        "s(d(wte.weight)).compute_at(next(wte.weight)) is refused: rows scattered into a tied table need it in panels; "
-        "the nearest legal line is s(d(wte.weight)).compute_root()");
+    CHECK(of_small_gpt([&](Gpt &net, Step &s) { s.layout(net.token.table, row_major()), fused(net, s); }) ==
+          "s(d(wte.weight)).compute_at(next(wte.weight)) is refused: a tied table can add the rows of its lookup "
+          "inside its update only where it is stored in panels, s.layout(w, panels(n, 1)); "
+          "the nearest legal line is s(d(wte.weight)).compute_root()");
     CHECK(of_small_gpt([](Gpt &net, Step &s) { s.layout(net.token.table, panels(3, 1)); }) == "");
     CHECK(of_small_gpt([](Gpt &net, Step &s) { s.layout(net.token.table, panels(3, 0)); }) ==
           "s.layout(wte.weight, panels(3, 0)) is refused: [wte] adds gradients to rows of it, and a row has to lie in "
           "one panel; the nearest legal line is s.layout(wte.weight, panels(3, 1))");
     CHECK(error_of([] {
               Compiled<Twice>({{"batch", "3"}}, [](Twice &c, Step &s) { s(d(c.up.W)).compute_at(next(c.up.W)); });
-          }) == "s(d(up.weight)).compute_at(next(up.weight)) is refused: the parameter is used by 2 products, and its "
-                "gradient is their sum; the nearest legal line is s(d(up.weight)).compute_root()");
+          }) ==
+          "s(d(up.weight)).compute_at(next(up.weight)) is refused: the parameter is used by 2 products, and its "
+          "gradient is complete only after the last of them; the nearest legal line is s(d(up.weight)).compute_root()");
     CHECK(of_lookups("1", "1") == "");
     CHECK(of_lookups("2", "1") == "");
-    CHECK(of_lookups("1", "2") ==
-          "s(d(table.weight)).compute_at(next(table.weight)) is refused: rows are looked up in the table 2 times, and "
-          "its product adds those of one lookup; the nearest legal line is s(d(table.weight)).compute_root()");
+    CHECK(
+        of_lookups("1", "2") ==
+        "s(d(table.weight)).compute_at(next(table.weight)) is refused: the table is looked up 2 times, and inside its "
+        "update the rows of only one lookup can be added; the nearest legal line is s(d(table.weight)).compute_root()");
     // Of the residual stream, which the next norm and the next addition read.
     CHECK(of_small_gpt([](Gpt &net, Step &s) { s(net.blocks[0].norm1).compute_at(net.blocks[0].qkv); }) == "");
 }
@@ -154,10 +156,9 @@ TEST_CASE("gradients are added over workers: not inside an update, for all param
         {.workers = 2});
     accepted(both);  // one worker has nothing to add
     accepted([](Chain &c, Step &s) { s(d(c)).distribute(workers), s(d(c.up.W)).compute_root(); }, {.workers = 2});
-    refused(
-        [](Chain &c, Step &s) { s(d(c.up.W)).distribute(workers); },
-        "s(d(up.weight)).distribute(workers) is refused: workers share parameters, so the gradients of all of them are "
-        "added; the nearest legal line is s(d(net)).distribute(workers)");
+    refused([](Chain &c, Step &s) { s(d(c.up.W)).distribute(workers); },
+            "s(d(up.weight)).distribute(workers) is refused: the workers share all parameters, so the gradients of the "
+            "whole model are added; the nearest legal line is s(d(net)).distribute(workers)");
     refused([](Chain &c, Step &s) { s(d(c)).compute_root(); },
             "s(d(net)).compute_root() is refused: gradients are placed one by one, s(d(w)).compute_root(); the nearest "
             "legal "
@@ -210,9 +211,10 @@ TEST_CASE("an update at forward: not of a gradient that is never stored") {
     CHECK(of_small_gpt([](Gpt &net, Step &s) {
               s(next(net.blocks[0].up.W)).compute_at(forward);
               s(d(net.blocks[0].up.W)).compute_at(next(net.blocks[0].up.W));
-          }) == "s(d(h.0.mlp.c_fc.weight)).compute_at(next(h.0.mlp.c_fc.weight)) is refused: its update is placed at "
-                "forward, when the operands of the gradient are gone; the nearest legal line is "
-                "s(d(h.0.mlp.c_fc.weight)).compute_root()");
+          }) ==
+          "s(d(h.0.mlp.c_fc.weight)).compute_at(next(h.0.mlp.c_fc.weight)) is refused: its update runs in the next "
+          "forward pass, when the arrays that the gradient is computed from are gone; the nearest legal line is "
+          "s(d(h.0.mlp.c_fc.weight)).compute_root()");
 }
 
 namespace {
@@ -282,9 +284,8 @@ TEST_CASE("a rule that takes the gradient's norm is placed where that is known, 
     CHECK(error_of([&] {
               Compiled<Direct, Lars>({{"batch", "3"}}, fused, parts);
           })
-              .find("is refused: the rule 'lars' takes the gradient's norm before it changes the first element, and "
-                    "that of the sum "
-                    "over micro-batches needs the sum stored; the nearest legal line is "
+              .find("is refused: the optimizer 'lars' needs the norm of the gradient before it changes the first "
+                    "element, so the sum over micro-batches must be stored; the nearest legal line is "
                     "s(d(down.weight)).compute_root()") != std::string::npos);
     CHECK(error_of([&] { Compiled<Direct>({{"batch", "3"}}, fused, parts); }) == "");  // AdamW takes none
 }

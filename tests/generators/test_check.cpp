@@ -86,10 +86,14 @@ TEST_CASE("check: a layer that is made for one shape is given that one") {
     Turned turned;
     CHECK(compiler::check_gradients(turned) == 0);
     const Shape x{5, 3, 2};
-    CHECK_ERROR(Slice(x, 1, 0, 2).shape(Shape{5, 2, 2}), "[slice] was made for [5, 3, 2], not for [5, 2, 2]");
-    CHECK_ERROR(Concat({x, x}, 0).shape({x, Shape{4, 3, 2}}), "[concat] was made for [5, 3, 2], not for [4, 3, 2]");
-    CHECK_ERROR(Reduce("sum", x, 1).shape(Shape{5, 2, 2}), "[sum] was made for [5, 3, 2], not for [5, 2, 2]");
-    CHECK_ERROR(Reshape(x, {30}).shape(Shape{5, 2, 2}), "[reshape] of [5, 2, 2] to [30]: 20 elements and 30");
+    CHECK_ERROR(Slice(x, 1, 0, 2).shape(Shape{5, 2, 2}),
+                "[slice] was made for an input of shape [5, 3, 2], not [5, 2, 2]");
+    CHECK_ERROR(Concat({x, x}, 0).shape({x, Shape{4, 3, 2}}),
+                "[concat] was made for an input of shape [5, 3, 2], not [4, 3, 2]");
+    CHECK_ERROR(Reduce("sum", x, 1).shape(Shape{5, 2, 2}),
+                "[sum] was made for an input of shape [5, 3, 2], not [5, 2, 2]");
+    CHECK_ERROR(Reshape(x, {30}).shape(Shape{5, 2, 2}),
+                "[reshape] of [5, 2, 2] to [30]: the number of elements would change from 20 to 30");
 }
 
 TEST_CASE("check: algorithms are told apart by everything in them") {

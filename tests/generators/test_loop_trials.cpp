@@ -86,7 +86,7 @@ TEST_CASE("trials of loops: one that is wrong, aborts, hangs or eats memory is r
     CHECK(refused(3).find("it took longer than the limit") == 0);
     CHECK(refused(4).find("ran out of memory") != std::string::npos);
     CHECK(refused(5) == "candidate: lie is 7, expected 0, 1, 2, 3 or 4");
-    CHECK(refused(6) == "its loops have no number 'truth' then");
+    CHECK(refused(6) == "with these numbers its loops have no number 'truth'");
     CHECK(answers("down", {""}).at(-1) == "the step has no kernel 'down' that is compiled");
 }
 

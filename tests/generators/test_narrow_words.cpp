@@ -112,8 +112,8 @@ TEST_CASE("narrow words: arithmetic in 16 bits is refused") {
     out(x) = in(x)*in(x + 1);
     Pipeline p(out);
     narrow_as_words(p);
-    CHECK_ERROR(p.compile_to_module({in}, "f"),
-                "a kernel computes in a type of 16 bits (fp16), which devices only store");
+    CHECK_ERROR(p.compile_to_module({in}, "f"), "a kernel computes in a 16-bit type (fp16), which kernels of a device "
+                                                "only load and store: cast to float32 before computing");
 }
 
 TEST_CASE("on a device: a condition that holds for a whole loop is asked by the threads, not by the host") {

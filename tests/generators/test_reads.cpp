@@ -68,7 +68,8 @@ TEST_CASE("reads: a product that is never stored has no reader in the backward p
         CHECK(described(c.program, c.machine) == "");
     }
     CHECK_ERROR(Compiled<Curves>({{"batch", "3"}}, [](Curves &m, Step &s) { s(m.a).compute_at(m.bent); }),
-                "s(a).compute_at(bent) is refused: 'd(a)' reads it too; the nearest legal line is "
+                "s(a).compute_at(bent) is refused: 'd(a)' reads it too, in another kernel, so it must be stored; the "
+                "nearest legal line is "
                 "s(a).compute_with(bent)");
 }
 

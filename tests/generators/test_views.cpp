@@ -134,7 +134,7 @@ TEST_CASE("views: a slice is one where its elements lie together, and begin wher
     REQUIRE(early.ops("slice").size() == 1);
     CHECK(early.ops("slice")[0].rule == "view-begins");
     CHECK(early.ops("slice")[0].why ==
-          "it is a copy: it begins 1440 bytes into 'up', and a kernel's arrays at multiples of 64");
+          "it is a copy: it begins 1440 bytes into 'up', and an array of a kernel must begin at a multiple of 64");
     const auto inner = [](Net &n, Tensor x) {
         const Tensor h = n.up(x);
         return n.head(concat({slice(h, 0, 8, 24), n.relu(slice(h, 0, 0, 8))}, 0));

@@ -24,7 +24,7 @@ aarch64-linux-gnu-readelf -d armlib/libgpt.so | grep NEEDED | grep -vE 'lib[cm]\
 # A bundle of the same kernels.
 "$command" compile gpt "${tiny[@]}" --target arm-64-linux --out arm.bundle 2> err || fail "compile: $(cat err)"
 readelf -h arm.bundle/kernels.so | grep -q AArch64 || fail "compile: its kernels are not for ARM"
-refused 2 "it is for aarch64, and this machine is $(uname -m); compile and export take it" train gpt "${tiny[@]}" --target arm-64-linux --out none
+refused 2 "it is for aarch64, and this machine is $(uname -m); only compile and export can use it here" train gpt "${tiny[@]}" --target arm-64-linux --out none
 path=$work refused 1 "install gcc-aarch64-linux-gnu libc6-dev-arm64-cross" export gpt "${tiny[@]}" --target arm-64-linux --out none
 [ ! -e none ] || fail "a refused library was written"
 

@@ -22,9 +22,9 @@ explain
 grep -q onednn out && fail "the default names another dialect: $(grep onednn out | head -1)"
 explain --dialect onednn
 grep -q "onednn: --dialect onednn" out || fail "explain does not say what is forced"
-grep -q "separate (--dialect onednn: onednn makes the gradient" out || fail "explain does not say where updates are"
+grep -q "separate (--dialect onednn: onednn computes the gradient" out || fail "explain does not say where updates are"
 explain --dialect onednn --precision bf16
-grep -q "halide: onednn has it in float32 only" out || fail "explain does not say why bf16 is Halide's"
+grep -q "halide: onednn computes this product in float32 only" out || fail "explain does not say why bf16 is Halide's"
 explain --dialect onednn --json
 grep -q '"dialect": "onednn"' out && grep -q '"why": "--dialect onednn"' out || fail "explain --json does not say it"
 

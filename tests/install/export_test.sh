@@ -83,7 +83,7 @@ same_losses --accumulate 3 --seed 2
 grep -q "^#define DIGITS_FEATURES 512 " other/digits.h || fail "its header: $(grep define other/digits.h)"
 printf 'a,b,c\n%s\n' "$(for i in $(seq 40); do echo "$i,1,2"; done)" > numbers.csv
 "$command" export "$source/tests/programs/regressor.cpp" --data numbers.csv --cache "$work/empty" --out none 2> err
-[ $? = 2 ] && grep -q "predicts numbers: a library takes ids as targets" err || fail "a model that predicts numbers: $(cat err)"
+[ $? = 2 ] && grep -q "predicts numbers, but a library takes only ids as targets" err || fail "a model that predicts numbers: $(cat err)"
 find "$work/empty" -name '*.o' 2> /dev/null | grep . && fail "a refused library's kernels were compiled"
 app=gpt tiny=("${tiny_gpt[@]}")
 

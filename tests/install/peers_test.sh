@@ -38,5 +38,5 @@ recurrent=(bench "$1/tests/programs/recurrent.cpp" --layers 1 --width 16 --conte
 CRYOLITE_PEERS_PYTHON=$work/no_torch "$command" "${recurrent[@]}" --peers > out 2> err
 [ "$(grep -c 'import of torch halted' err)" = 3 ] || fail "recurrent: its script does not come as far as its import of torch: $(cat err)"
 "$command" bench digits --peers --steps 1 --cache "$work/cache" > out 2> err
-[ $? = 2 ] && grep -q 'does not say what does the same work in PyTorch' err || fail "digits: $(cat err)"
+[ $? = 2 ] && grep -q 'names no PyTorch script that does the same work' err || fail "digits: $(cat err)"
 exit $((failures > 0))

@@ -85,7 +85,7 @@ sed 's/return token.transposed(norm(x))/return norm(x)/' "$programs/my_model.cpp
 grep -q "return norm(x)" headless.cpp || fail "my_model.cpp has another head now"
 headless=(train headless.cpp --data "$text" --layers 1 --heads 2 --context 8 --batch 2 --steps 2 --eval-every 0 --cache "$work/cache" --out headless)
 "$command" "${headless[@]}" --width 32 > out 2> err
-[ $? = 1 ] && grep -q "\[norm\] made what 'loss' takes for scores, 32 for each row, and the vocabulary has 65 tokens (--vocab): " err ||
+[ $? = 1 ] && grep -q "\[norm\] makes the scores that 'loss' reads, 32 for each row, but the vocabulary has 65 tokens (--vocab): " err ||
     fail "too few scores: $(tail -1 err)"
 "$command" "${headless[@]}" --width 80 > out 2> err || fail "more scores than tokens: $(tail -1 err)"
 grep -q "^warning: the model's output, which \[norm\] makes, has 80 values for each row, and there are 65 tokens in the vocabulary: " err ||

@@ -56,7 +56,7 @@ begin told --workers 2 --restarts 5
 kill -TERM $run
 ends told 130 "interrupted after step"
 refused "--layers is \"0\"" --layers 0 --restarts 3
-refused "a command with {workers} for their number" --restarts 3 --launch mpirun
+refused "a command with {workers} in place of their number" --restarts 3 --launch mpirun
 refused "is not empty" --restarts 3 --out whole
 
 if ! [ -e "$2/bin/libcryolite_mpi.so" ] || ! command -v mpirun > /dev/null; then

@@ -156,7 +156,7 @@ mkdir full && echo x > full/file
 printf '\0\0\0\0\0\0\0\x10{}' > hostile.safetensors
 refused 2 '"--stepz"' train --stepz 3
 "$command" train --steps 2> err
-[ $? = 2 ] && grep -qF -- "--steps is the last word and lacks its value, N; see cryolite train --help" err || fail "train --steps: $(cat err)"
+[ $? = 2 ] && grep -qF -- "--steps is the last word: its value, N, is missing; see cryolite train --help" err || fail "train --steps: $(cat err)"
 refused 2 '"bogus": expected ls, verify, clear, import, export, why' cache bogus
 refused 2 '(did you mean verify?)' cache verfy
 refused 2 'did you mean --steps?' train --stepz 3
@@ -176,7 +176,7 @@ refused 2 'context 8 needs at least 9' train "${tiny[@]}" --data short.txt
 refused 2 'give --vocab' train "${tiny[@]}" --data shard.bin
 refused 2 'token 69 at byte 1162' train "${tiny[@]}" --data shard.bin --vocab 69
 refused 2 "less than 2^31; use fewer or smaller" train --steps 1 --width 16777216
-refused 2 'GB are here' train --steps 1 --layers 3000 --width 1600 --heads 25
+refused 2 'GB are available' train --steps 1 --layers 3000 --width 1600 --heads 25
 refused 2 'hostile.safetensors' train "${tiny[@]}" --init hostile.safetensors
 refused 2 'cut.safetensors' train "${tiny[@]}" --init cut.safetensors
 refused 2 'shape [65, 16]' train "${tiny[@]}" --init whole/model.safetensors --vocab 70
@@ -211,8 +211,8 @@ refused 2 '"-x" is not a flag of cryolite train' train -x
 "$command" cache ls --cache nowhere 2> err > /dev/null
 [ $? = 2 ] && grep -q 'there is no cache in nowhere' err || fail "cache ls of no folder: $(cat err)"
 refused 2 '--min-lr is "1", expected at most --lr' train --min-lr 1
-refused 2 'its model has --width 16, this one 32' train "${tiny[@]}" --width 32 --init whole/model.safetensors
-refused 2 'its model has not the 2 layers of this one' train "${tiny[@]}" --layers 2 --init whole/model.safetensors
+refused 2 'for --width 16, but this model has 32' train "${tiny[@]}" --width 32 --init whole/model.safetensors
+refused 2 'it does not have 2 layers, as this model does' train "${tiny[@]}" --layers 2 --init whole/model.safetensors
 
 # --- Numbers that are not finite -------------------------------------------------------------------
 # The last four bytes of the file are a value of its last tensor.

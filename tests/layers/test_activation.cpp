@@ -71,7 +71,7 @@ TEST_CASE("gated units: gradients of both inputs are the derived ones, values") 
     CHECK(y[1] == doctest::Approx(2 * 0.5 / (1 + std::exp(-0.5))).epsilon(1e-12));
     CHECK(y[2] == doctest::Approx(-3 / (1 + std::exp(-3))).epsilon(1e-12));
     CHECK_ERROR(swiglu.shape({Shape{3, 5}, Shape{5, 3}}),
-                "[swiglu] the gate has shape [3, 5], but what it gates [5, 3]: they must be equal");
+                "[swiglu] the gate has shape [3, 5], but what it multiplies has shape [5, 3]: they must be equal");
 }
 
 TEST_CASE("activations: values") {

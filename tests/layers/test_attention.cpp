@@ -208,10 +208,10 @@ TEST_CASE("Attention: shapes") {
     CHECK_ERROR(grouped.shape(std::vector{Shape{81, 37, 2}}),
                 "[attn] 81 channels are not divisible by 6 heads of queries and 2 x 2 of keys and values");
     CHECK_ERROR(grouped.shape(std::vector{Shape{10 * 7, 37, 2}}),
-                "[attn] rotary positions turn pairs of channels, but a head has 7");
+                "[attn] rotary positions turn pairs of channels, but a head has 7: expected an even number");
     CHECK_ERROR(grouped.shape(std::vector{Shape{80, 37, 2}, Shape{37, 2}}), "[attn] has 2 inputs, expected 1: qkv");
     CHECK_ERROR(Attention("attn", {.heads = 6, .kv_heads = 4}),
-                "[attn] 6 heads cannot share 4 of keys and values: expected a divisor");
+                "[attn] 6 heads cannot share 4 heads of keys and values: expected a divisor of the first number");
     CHECK_ERROR(Attention("attn", {.heads = 6, .window = -1}), "[attn] has a window of -1, expected 0 (all) or more");
     Attention packed("attn", {.heads = 1, .documents = true});
     CHECK(packed.shape(std::vector{Shape{24, 37, 2}, Shape{37, 2}}) == Shape{8, 37, 2});

@@ -39,7 +39,7 @@ TEST_CASE("BatchNorm: what it may not be is refused by name") {
     BatchNorm layer("norm", 5);
     CHECK_ERROR(static_cast<Layer &>(layer).shape(Shape{4, 7}), "[norm] input has 4 channels, expected 5");
     CHECK_ERROR(static_cast<Layer &>(layer).shape(Shape{5, 1}),
-                "[norm] input [5, 1] has one row: statistics of a batch are over several");
+                "[norm] input [5, 1] has one row, but the statistics of a batch need several: use a larger batch");
     CHECK_ERROR(BatchNorm("norm", 5, {.eps = 0}), "[norm] has an eps of 0, expected above 0");
     CHECK_ERROR(BatchNorm("norm", 5, {.momentum = 1.5}), "[norm] has a momentum of 1.5, expected 0 to 1");
     CHECK(layer.mean.is_state());

@@ -128,9 +128,8 @@ TEST_CASE("CrossEntropy: what it is given has to make sense") {
     Graph g;
     CrossEntropy masked("loss", {.ignored = -100});
     const Tensor x = g.input("features", {3, 4}, Halide::Float(32)), others = g.input("tokens", {4}, Halide::Int(32));
-    CHECK_ERROR(
-        masked(x, others),
-        "[loss] weighs rows by 'tokens', but only the ids that a model gets as its targets are counted before a step");
+    CHECK_ERROR(masked(x, others), "[loss] weighs rows by 'tokens', but only the rows of the model's own targets are "
+                                   "counted before a step: pass the targets that loss() is given");
     CrossEntropy plain;
     CHECK(plain(x, others).shape() == Shape{1});
 }

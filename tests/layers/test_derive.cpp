@@ -147,7 +147,7 @@ TEST_CASE("derived: a maximum is refused where it is no constant") {
     });
     const std::string m = error_of([&] { tester(layer, of_attention).check(); });
     CHECK(m ==
-          "[odd] Small: its gradient is not derived: Func 'maximum' keeps the greatest or least of what it meets, "
+          "[odd] Small: its gradient cannot be derived: Func 'maximum' keeps the greatest or least of what it meets, "
           "`max(maximum(t, h, s), S(n.x, t, h, s))`: where it only shifts or scales other values (the row maximum of a "
           "softmax), read it as stop_gradient(maximum(...)); or write Small::backward");
 }
@@ -295,7 +295,7 @@ TEST_CASE("derived: what is refused names the Func and the expression") {
     };
     auto contains = [](const std::string &message, const std::string &part) {
         CAPTURE(message);
-        CHECK(message.find("[odd] Small: its gradient is not derived: ") == 0);
+        CHECK(message.find("[odd] Small: its gradient cannot be derived: ") == 0);
         CHECK(message.find(part) != std::string::npos);
     };
     contains(scalar([](Array x) {
@@ -339,8 +339,8 @@ TEST_CASE("derived: what is refused names the Func and the expression") {
                  y(r / 2) = x(r, 0);
                  return y;
              }),
-             "Func 'y' is replaced in part at `y(r.x/2)`, places of which it is not known that they are a box and each "
-             "written once");
+             "Func 'y' is replaced in part at `y(r.x/2)`, and it is not known that these places are a box in which "
+             "each is written once");
     contains(scalar([](Array x) {
                  Func y("y");
                  RDom r(0, 3, "r");

@@ -31,7 +31,7 @@ TEST_CASE("functions: a gated unit is the layer of that name, beside its gate") 
     CHECK(t.g.calls().back().layer->kind() == "SwiGLU");
     CHECK(geglu(t("gate", {3, 5}), t("up", {3, 5})).name() == "geglu");
     CHECK_ERROR(swiglu(t("m.gate", {3, 5}), t("m.up", {4, 5})),
-                "[m.swiglu] the gate has shape [3, 5], but what it gates [4, 5]: they must be equal");
+                "[m.swiglu] the gate has shape [3, 5], but what it multiplies has shape [4, 5]: they must be equal");
 }
 
 TEST_CASE("functions: attention on three tensors is that on the channels of all, one after the other") {
@@ -59,8 +59,8 @@ TEST_CASE("functions: attention on tensors that do not fit is refused by name") 
     Trace t;
     const Tensor q = t("h.0.q", {8, 5, 2}), k = t("h.0.k", {4, 5, 2}), wide = t("h.0.v", {8, 5, 2}),
                  mask = t.g.input("mask", {6, 2}, Halide::Int(32));
-    CHECK_ERROR(attention(q, k, wide, grouped), "[h.0.attention] keys and values have 4 and 8 channels, expected 4, "
-                                                "those of 2 heads, beside 8 of 4 heads");
+    CHECK_ERROR(attention(q, k, wide, grouped), "[h.0.attention] keys and values have 4 and 8 channels, expected 4 "
+                                                "each (2 heads), beside queries of 8 channels (4 heads)");
     CHECK_ERROR(attention(t("q", {9, 5, 2}), k, k, grouped),
                 "[attention] queries have 9 channels, which 4 heads do not divide");
     CHECK_ERROR(attention(q, k, k, {.heads = 4, .kv_heads = 2, .mask = true}, {mask}),

@@ -93,9 +93,12 @@ TEST_CASE("Ignored targets: the mean is of what counts, and the rest has no grad
           doctest::Approx(output_of(LayerTester(all).input({3, 1}, mine).input({3, 1}, its))[0]).epsilon(1e-12));
     Graph g;
     const Tensor y = g.input("features", {3, 4}, Halide::Float(32)), ids = g.input("targets", {4}, Halide::Int(32));
-    CHECK_ERROR(taught(y, y), "[loss] ignores rows, but is not given the targets that tell which");
-    CHECK_ERROR(all(y, y, ids), "[loss] is given targets, but ignores none of them");
-    CHECK_ERROR(squared(y, y), "[loss] weighs rows by 'features', but only the ids that a model gets as its targets");
+    CHECK_ERROR(taught(y, y),
+                "[loss] has the option `ignored`, so call it with the targets too: (outputs, teacher, targets)");
+    CHECK_ERROR(all(y, y, ids), "[loss] is called with targets, which it needs only with the option `ignored`: set it, "
+                                "or leave the targets out");
+    CHECK_ERROR(squared(y, y),
+                "[loss] weighs rows by 'features', but only the rows of the model's own targets are counted");
 }
 
 TEST_CASE("Accuracy: the share of rows whose target has the largest output") {

@@ -166,7 +166,7 @@ TEST_CASE("workers: a step that is compiled for another number is refused") {
     Scratch folder;
     auto bundle = compile_gpt(small(2), "", folder / "bundle");
     auto device = make_device("cpu", 1);
-    CHECK_ERROR(Trainer(bundle, *device), "the step is compiled for 2 workers, not for 1");
+    CHECK_ERROR(Trainer(bundle, *device), "the step was compiled for 2 workers, but 1 run it");
 }
 
 }  // namespace cryolite::test

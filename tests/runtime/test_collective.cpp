@@ -116,7 +116,7 @@ TEST_CASE("an owner waits for the slowest, and every run is a new one") {
 TEST_CASE("workers of one process must declare the same step") {
     auto ends = local_collectives(2);
     ends[0]->declare(0, {}, {});
-    CHECK_ERROR(ends[1]->declare(1, {}, {}), "worker 1 declares another step than worker 0");
+    CHECK_ERROR(ends[1]->declare(1, {}, {}), "worker 1 runs another step than worker 0");
 }
 
 TEST_CASE("worker threads work in rounds, and throw what one of them has met") {

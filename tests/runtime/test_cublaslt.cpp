@@ -118,8 +118,9 @@ TEST_CASE("cublaslt: what it cannot do, and why") {
     CHECK(with(y, {{"bias", 2, 3}, {"relu", -1, 4}}) == "cublaslt stores no value before its 'relu'");
     CHECK(with(y, {{"bias", 2, 3}, {"add", 5, 4}}) == "cublaslt stores no value before its 'add'");
     CHECK(with(y, {{"gelu_tanh", -1, -1}, {"add", 5, 4}}) ==
-          "cublaslt has nothing after 'gelu_tanh', and 'add' follows");
-    CHECK(with(y, {{"add", 5, -1}, {"add", 6, 4}}) == "cublaslt adds one array, and it has several");
+          "cublaslt can compute nothing after 'gelu_tanh', and 'add' follows");
+    CHECK(with(y, {{"add", 5, -1}, {"add", 6, 4}}) ==
+          "cublaslt adds one array to a product, and this one adds several");
     CHECK(with(y, {{"bias", 2, -1}, {"d_gelu_tanh", 3, 4}}) == "cublaslt has no slope of GELU after a bias");
     CHECK(with(odd, {{"bias", 2, 3}, {"gelu_tanh", -1, 4}}) ==
           "cublaslt keeps GELU's argument in rows of a multiple of 8 elements, and they have 20");

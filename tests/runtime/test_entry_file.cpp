@@ -86,7 +86,7 @@ TEST_CASE("entry file: cut short anywhere, or with a byte changed anywhere, it i
         std::string bad = whole;
         bad[n] ^= 1;
         CAPTURE(n);
-        CHECK(contains(refusal(bad), " is not what it was"));
+        CHECK(contains(refusal(bad), " has changed since it was exported"));
     }
     for (size_t n = 0; n < contents; n++) {  // of the list: whatever it says then, nothing is done beyond it
         std::string bad = whole;
@@ -100,14 +100,14 @@ TEST_CASE("entry file: cut short anywhere, or with a byte changed anywhere, it i
 }
 
 TEST_CASE("entry file: what is wrong is named") {
-    CHECK(contains(refusal(std::string("PK\3\4")), "it is none of `cryolite cache export`, or another version's"));
+    CHECK(contains(refusal(std::string("PK\3\4")), "it was not written by `cryolite cache export` of this version"));
     CHECK(
         contains(refusal("cryolite cache entries 1\n[" + std::string(100000, '[')), "it has no list of what is in it"));
     CHECK(contains(refusal("cryolite cache entries 1\n{}x\n"), "its list of entries is damaged"));
     CHECK(contains(refusal_of(bundle({{"kind", "programs"}})), "it has an entry of the kind \"programs\""));
     CHECK(contains(refusal_of(bundle({{"kind", "../bundles"}})), "it has an entry of the kind \"../bundles\""));
     CHECK(contains(refusal_of(bundle({{"key", "../../etc"}})), "it has an entry with the key \"../../etc\""));
-    CHECK(contains(refusal_of(bundle({{"key", other_key}})), "was made from something else than its key says"));
+    CHECK(contains(refusal_of(bundle({{"key", other_key}})), "is not the digest of what it was made from"));
     CHECK(contains(refusal_of(bundle({{"about", "{}"}})), "does not say what it was made from"));
     CHECK(contains(refusal_of(bundle({{"about", 3}})), "its list of entries is damaged"));
     for (const char *name : {"../kernels.so", "/etc/passwd", "manifest.json", "a/b", "", "..", "kernels.so\n"}) {

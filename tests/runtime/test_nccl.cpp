@@ -117,7 +117,7 @@ TEST_CASE("nccl: a plan of workers that share a memory is refused") {
     SmallStep s;
     const int share = s.add("w", Role::share, s.large);
     s.call("next(w)", {{share, 0, s.large}, {s.w, 0, s.large, true}}, 0);
-    CHECK_ERROR(s.list(), "'next(w)' reads the gradient of 'w' in the memory of other workers, which GPUs have apart");
+    CHECK_ERROR(s.list(), "'next(w)' reads the gradient of 'w' in the memory of other workers, but each GPU");
 }
 
 namespace {
@@ -234,7 +234,7 @@ TEST_CASE("nccl: a worker that fails is told to the others, whose GPUs go on wit
     CHECK_ERROR(g.devices[0]->finish(), "worker 0 waited for another worker, which has failed");
     g.wait_for_abort();
     g.devices[0]->finish();
-    CHECK_ERROR(g.put(0, TransferKind::reduce, 0), "worker 0 has given its GPU's part up");
+    CHECK_ERROR(g.put(0, TransferKind::reduce, 0), "worker 0 has left NCCL's group of GPUs, as a worker failed before");
     g.devices[0]->use_watch({});
 }
 

@@ -53,9 +53,9 @@ TEST_CASE("table: errors name the line and the column") {
     refused("1,2,0\n1,2,3,0\n", "line 2, column 4: 4 fields, expected 3: 2 features and a label");
     refused("1,2,0\n1,0\n", "line 2, column 2: 2 fields, expected 3");
     refused("5\n", "line 1, column 1: one field");
-    refused("1,2,0.5\n", "line 1, column 3: the label 0.5 is not a whole number");
-    refused("1,2,-1\n", "the label -1 is not a whole number");
-    refused("1,2,1e9\n", "is not a whole number");
+    refused("1,2,0.5\n", "line 1, column 3: the label 0.5 is neither a whole number");
+    refused("1,2,-1\n", "the label -1 is neither a whole number");
+    refused("1,2,1e9\n", "is neither a whole number");
     refused("1,2,-100\n", "a.csv: no row has a label");
     const Table some = load_table(write_plainly(path, "1,2,-100\n3,4,1\n"));
     CHECK(some.labels == std::vector<int32_t>{no_label, 1});

@@ -52,10 +52,11 @@ TEST_CASE("tensor files: an index that does not fit its files is refused by name
         CHECK_ERROR(TensorFiles(f.scratch.path), words);
     };
     const std::string xy = R"("x": "a.safetensors", "y": "a.safetensors")";
-    refused(xy + R"(, "z": "c.safetensors")", "c.safetensors is not there, which model.safetensors.index.json names");
+    refused(xy + R"(, "z": "c.safetensors")",
+            "c.safetensors does not exist, but model.safetensors.index.json names it");
     refused(xy + R"(, "q": "b.safetensors")", "b.safetensors: no tensor \"q\" among its 1");
     refused(R"("x": "a.safetensors")",
-            "tensor \"y\" is not what model.safetensors.index.json has there: it names none");
+            "tensor \"y\" should not be in this file: by model.safetensors.index.json it is in none");
     refused(R"("x": "../a.safetensors")", "expected a file of the same folder");
     refused(R"("x": "..")", "expected a file of the same folder");
     refused(R"("x": 1)", "the file of \"x\" is no string");

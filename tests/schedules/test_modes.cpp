@@ -170,11 +170,11 @@ TEST_CASE("states: with several workers one of them writes, for all") {
 
 TEST_CASE("states: a layer that reads one as it was, or says nothing of it, is refused by name") {
     using Reads = With<Greedy>;
-    CHECK_ERROR(Compiled<Reads>(three_rows, {}),
-                "'next(norm)' reads 'norm.running_mean', whose old value may be gone: next() reads a state by `old`");
+    CHECK_ERROR(Compiled<Reads>(three_rows, {}), "'next(norm)' reads 'norm.running_mean', whose old value may already "
+                                                 "be overwritten: in next(), read a state only as its argument `old`");
     using Says = With<Forgetful>;
     CHECK_ERROR(Compiled<Says>(three_rows, {}),
-                "[norm] Forgetful says nothing of the next value of its state 'running_mean': write next()");
+                "[norm] Forgetful does not define the next value of its state 'running_mean': write next()");
 }
 
 }  // namespace cryolite::test

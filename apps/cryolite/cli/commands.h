@@ -6,7 +6,7 @@
 
 namespace cryolite {
 
-/// The whole command: the exit status, after its words.
+/// Runs the whole command. Returns the exit status, after it has printed what went wrong.
 int run_command(int argc, char **argv);
 
 int run_train(const std::vector<std::string> &arguments);

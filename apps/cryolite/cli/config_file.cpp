@@ -24,7 +24,7 @@ std::string text_of(const toml::node &node, char between) {
     return "";
 }
 
-/// Where a string or a comment that begins at text[at] ends; `at`, where none does.
+/// Where a string or a comment that begins at text[at] ends; `at`, if none begins there.
 size_t skip_text(std::string_view text, size_t at) {
     if (text[at] == '#') return std::min(text.find('\n', at), text.size());
     if (text[at] != '"' && text[at] != '\'') return at;
@@ -35,14 +35,14 @@ size_t skip_text(std::string_view text, size_t at) {
             ++i;
         else if (!lines && (text[i] == text[at] || text[i] == '\n'))
             return i + 1;
-        else if (lines && text.substr(i, 3) == three)  // quotes of its own may stand before the last three
+        else if (lines && text.substr(i, 3) == three)  // its last characters may be quotes, too
             return std::min({text.find_first_not_of(text[at], i), i + 5, text.size()});
     }
     return text.size();
 }
 
-/// Finds what hides the beginning of a string from the parser, which reads a value to its end before it asks what it
-/// is: a quote within one begins no string.
+/// Finds quotes within values that are not in quotes. `skip_text` takes such a quote for the beginning of a string, but
+/// the parser does not: it reads a value to its end before it asks what the value is.
 class ValueScan {
 public:
     /// What is wrong with the character at text[at], outside of strings and comments; empty: nothing.
@@ -58,11 +58,11 @@ public:
     }
 
 private:
-    int equals_ = 0;  ///< since a value may have begun
+    int equals_ = 0;  ///< signs = since a value may have begun
 };
 
-/// Refuses what the parser does not bear: it opens and frees tables by recursion, one for each dot of a key. And says
-/// in plain words what it calls by others, a character that is not ASCII outside of a string.
+/// Refuses what would overflow the parser's stack: it opens and frees tables by recursion, one for each dot of a key.
+/// Also refuses a character that is not ASCII outside of a string, with a plainer message than the parser's.
 void check_limits(std::string_view text, const fs::path &path) {
     constexpr size_t most_bytes = 1 << 20, most_dots = 2000;
     if (text.size() > most_bytes)

@@ -9,8 +9,9 @@
 
 namespace cryolite {
 
-/// Key -> value as text, and where it stands ("my.toml, line 3"). Throws UsageError: unreadable,
-/// not TOML (the line), a value that is a table or a list of what is no text.
+/// Key -> value as text, and where it stands ("my.toml, line 3"). `between`: the character that the text of a list has
+/// between its items, by key; null: a comma. Throws UsageError: unreadable, not TOML (the line), a value that is a
+/// table, or a list that has other items than texts.
 std::map<std::string, Given> read_config(const fs::path &path, Origin origin,
                                          char (*between)(const std::string &key) = nullptr);
 

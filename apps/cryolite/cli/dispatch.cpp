@@ -51,7 +51,7 @@ int dispatch(int argc, char **argv) {
     app.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
     app.require_subcommand(1);
     for (const Subcommand &c : subcommands) {
-        // Its own flags, --help among them, are read by itself: some are known only to the program.
+        // A subcommand reads its own flags, --help among them: some are known only to the program.
         CLI::App *sub = app.add_subcommand(c.name, c.about)->prefix_command();
         sub->set_help_flag();
     }
@@ -61,7 +61,8 @@ int dispatch(int argc, char **argv) {
     return 0;
 }
 
-/// Of several processes each ends all of them. What all have met, rank 0 says before the others.
+/// Prints the message. One of several processes then ends all of them. The other ranks wait a second, so that rank 0
+/// prints an error that all have met.
 int end_with(int status, const std::string &message = "") {
     Processes &all = known_processes();
     std::string who;
@@ -90,7 +91,7 @@ int run_command(int argc, char **argv) {
     } catch (const UsageError &e) {
         return end_with(2, e.what());
     } catch (const std::system_error &e) {
-        // Whoever reads along has enough, as head has: the status of a program that SIGPIPE ends.
+        // The reader of our output went away, as `head` does: the status is that of a program that SIGPIPE ends.
         if (e.code() == std::errc::broken_pipe) return end_with(128 + SIGPIPE);
         return end_with(1, e.what());
     } catch (const std::bad_alloc &) {

@@ -1,5 +1,5 @@
-// From the command line to flags as text. The model's parameters are flags too, but which they are
-// is known only when the program is: the line is read twice.
+// Reads the command line into flags as text. The model's parameters are flags, too, but which they are is known only
+// once the program is known. So the line is read twice.
 
 #include "apps/cryolite/cli/flags.h"
 
@@ -46,7 +46,7 @@ CommandText text_of(Command command) {
     }
 }
 
-/// What the first reading takes from the line: a flag it does not know is taken to have a value.
+/// The first reading of the line. It assumes that a flag that it does not know has a value.
 struct FirstReading {
     std::map<std::string, std::string> flags;
     std::vector<std::string> words;
@@ -65,7 +65,7 @@ struct FirstReading {
             else if (const Flag *f = find_flag(line[i].substr(2)); f && f->is_switch())
                 flags[f->name] = "true";
             else if (line[i] == "--diff")
-                i += 2;  // files
+                i += 2;  // its two files
             else if (i + 1 < line.size())
                 flags[line[i].substr(2)] = line[i + 1], i++;
         }
@@ -76,7 +76,7 @@ struct FirstReading {
     }
 };
 
-/// Gives what a file sets. `app` is a key too, so that a run's own file says all of it.
+/// Gives the values that a file sets. `app` is a key, too, so that a run's own file names its program.
 void give_file(Values &values, const fs::path &path, Origin origin) {
     for (auto &[name, given] : read_config(path, origin, list_mark)) {
         const Flag *flag = find_flag(name);
@@ -87,7 +87,7 @@ void give_file(Values &values, const fs::path &path, Origin origin) {
     }
 }
 
-/// A key of a file that is no flag and no parameter of the model.
+/// Throws UsageError for a key of a file that is neither a flag nor a parameter of the model.
 void check_keys(const Values &values, const ProgramDescription &program) {
     std::vector<NamedFlag> flags;
     for (const Flag &f : all_flags(program)) flags.push_back({f.name, f.help});
@@ -111,7 +111,7 @@ std::string data_words(const Request &r) {
     return program.task == "tokens" ? "Tiny Shakespeare, embedded" : "digits of 8 x 8 pixels, embedded";
 }
 
-/// Flags by which a plain start differs from the defaults that their help names: those of the preset.
+/// The values of flags that are not given, where they differ from the defaults in the table: those of the preset.
 using Defaults = std::map<std::string, std::string>;
 Defaults defaults_of(const Request &r, const std::string &preset) {
     Defaults defaults;
@@ -155,10 +155,10 @@ public:
                       ->type_name("[PASS]")
                       ->expected(0, 1);
             app_.add_option("--diff", request.diff,
-                            "what the lines in file B change beside those in file A, both as of --schedule, by kernel; "
-                            "nothing is compiled")
+                            "compare the steps of two files of schedule lines, A and B, kernel by kernel; nothing is "
+                            "compiled")
                 ->type_name("A B")
-                ->expected(0, 2)  // fewer are refused in words of our own
+                ->expected(0, 2)  // `check_diff` refuses fewer
                 ->allow_extra_args(false);
             app_.add_option("--html", html_, "a page of the step with pictures, which a browser opens")
                 ->type_name("FILE");
@@ -209,14 +209,14 @@ private:
             fail_usage("--diff compares two files of lines, kernel by kernel, and '{}' is none of them: leave it out",
                        request_.kernel);
         std::vector<std::string> files = request_.diff;
-        std::erase(files, "");  // as CLI11 has it, where there is none
+        std::erase(files, "");  // CLI11 gives an empty text if there is none
         if (files.size() == 2) return;
         fail_usage(
             "--diff compares two files of lines and was given {}: cryolite explain {} --diff A B; where one step "
             "is the program's own, `cryolite explain {} --ir lines > A` writes its lines",
             files.empty() ? "none" : fmt::format("one, {}", files[0]), request_.app, request_.app);
     }
-    /// What was meant by a word too many: a preset, or a flag.
+    /// What a word too many may have meant: a preset, or a flag.
     std::string meant(const std::string &extra) const {
         for (auto &[name, flags] : request_.program.description.presets)
             if (extra == name) return fmt::format(" (did you mean --preset {}?)", name);
@@ -230,8 +230,8 @@ private:
         const auto is_extra = [&](const Flag &f) { return (extra + "=").starts_with("--" + f.name + "="); };
         if (request_.command == Command::check &&
             std::ranges::any_of(all_flags(request_.program.description), is_extra))
-            fail_usage("{} says nothing to check, which compares gradients with finite differences and trains nothing: "
-                       "it takes the parameters of the model, and --data; see cryolite check {} --help",
+            fail_usage("{} is not a flag of check, which compares gradients with finite differences and trains "
+                       "nothing: it takes the parameters of the model, and --data; see cryolite check {} --help",
                        shown(extra), request_.app);
         fail_usage("{} is not a flag of cryolite {} {}{}; see cryolite {} {} --help", shown(extra),
                    text_of(request_.command).name, request_.app, meant(extra), text_of(request_.command).name,
@@ -246,8 +246,8 @@ std::vector<std::string> idle_flag_notes(const Request &request) {
     for (const auto &[name, given] : request.values.all())
         if (const Flag *flag = find_flag(name);
             given.origin == Origin::command_line && flag && !flag->says_something_to(request.command))
-            notes.push_back(fmt::format("note: --{} has no effect here: {} makes no run and evaluates nothing", name,
-                                        text_of(request.command).name));
+            notes.push_back(fmt::format("note: --{} has no effect here: it is for training runs, and {} makes none",
+                                        name, text_of(request.command).name));
     return notes;
 }
 

@@ -17,12 +17,12 @@ enum class Command : unsigned { train = 1, bench = 2, explain = 4, check = 8, co
 struct TrainSettings;
 
 struct FlagTraits {
-    unsigned commands = 127 - 8;  ///< to which it says something, all but check: their help has it
+    unsigned commands = 127 - 8;  ///< those that use it, and have it in their help; all but check
     bool in_file = true;          ///< may stand in a configuration file
     bool recorded = true;         ///< in the config.toml of a run
     bool of_optimizer = false;    ///< a preset's value is one for the program's own optimizer
-    bool of_text = false;         ///< says nothing to a model that does not read text
-    bool of_rows = false;         ///< says nothing to a model that does
+    bool of_text = false;         ///< has no effect on a model that does not read text
+    bool of_rows = false;         ///< has no effect on a model that does
 };
 
 struct Flag : Setting, FlagTraits {
@@ -30,19 +30,19 @@ struct Flag : Setting, FlagTraits {
     std::function<ValueRef(TrainSettings &)> value_of = {};
 
     bool says_something_to(Command command) const { return commands & static_cast<unsigned>(command); }
-    /// A flag of `train` that says nothing to bench and explain is let pass there, so that one file serves all.
+    /// All commands except check accept a flag that only `train` uses, so that one file serves all of them.
     bool taken_by(Command command) const {
         return says_something_to(command) || (command != Command::check && says_something_to(Command::train));
     }
 };
 
-/// All but those of the program: a row for each setting of a step (bundle/step_config.h) and of a run.
+/// All flags except those that a program adds: a row for each setting of a step (bundle/step_config.h) and of a run.
 const std::vector<Flag> &flag_table();
 const Flag *find_flag(const std::string &name);
-/// What stands between the texts of a list, for `read_config`: a comma, where no flag says otherwise.
+/// The character between the items of a list, for `read_config`: a comma, unless the flag says otherwise.
 char list_mark(const std::string &name);
 
-/// Of a parameter of the model, and of a number of its optimizers.
+/// The flag of a parameter of the model, and of a number of its optimizers.
 Flag param_flag(const ProgramDescription::Param &param);
 Flag number_flag(const ProgramDescription::Number &number);
 /// The table with what the program adds to it. Errors call the program `app`, as the user does.

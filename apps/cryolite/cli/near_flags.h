@@ -1,5 +1,5 @@
 #pragma once
-// Which flag somebody may have meant who wrote one that there is not.
+// Suggests flags in place of one that does not exist.
 
 #include <string>
 #include <vector>

@@ -34,7 +34,7 @@ Flag param_flag(const ProgramDescription::Param &p) {
 }
 
 Flag number_flag(const ProgramDescription::Number &n) {
-    const bool rate = n.name == "lr";  // a run may take another course
+    const bool rate = n.name == "lr";  // a resumed run may change it
     return {{.name = n.name,
              .value = rate ? "RATE" : "X",
              .group = "Step",
@@ -48,7 +48,7 @@ Flag number_flag(const ProgramDescription::Number &n) {
 
 namespace {
 
-/// Numbers that any of the optimizers has, each once: the program's own optimizer speaks first.
+/// Numbers that any of the optimizers has, each once. The program's own optimizer comes first, and its defaults count.
 std::vector<Flag> number_flags(const ProgramDescription &program) {
     std::vector<Flag> flags;
     auto add = [&](const ProgramDescription::Rule &rule, bool own) {

@@ -15,7 +15,7 @@ namespace {
     const std::string help = fmt::format("see cryolite {}--help", command.empty() ? "" : command + " ");
     // CLI11 says "--layers: 1 required N missing".
     if (dynamic_cast<const CLI::ArgumentMismatch *>(&error) && text.ends_with(" missing"))
-        fail_usage("{} is the last word and lacks its value, {}; {}", text.substr(0, text.find(':')),
+        fail_usage("{} is the last word: its value, {}, is missing; {}", text.substr(0, text.find(':')),
                    text.substr(0, text.size() - 8).substr(text.find("required ") + 9), help);
     fail_usage("{}; {}", text, help);
 }

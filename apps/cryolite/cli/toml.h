@@ -1,6 +1,6 @@
 #pragma once
-// toml++, whose tables of characters answer for each. For many that are not ASCII they call it unreachable that one of
-// them is asked about: undefined behaviour wherever such a character stands outside of a string.
+// toml++. Its tables of characters reach TOML_UNREACHABLE for many characters that are not ASCII, which is undefined
+// behaviour wherever such a character stands outside of a string. Here they return false instead.
 
 #include <cstdint>
 

@@ -17,7 +17,7 @@ struct Given {
     std::string text;
     Origin origin = Origin::command_line;
     std::string where = {};  ///< for messages: "preset nano", "my.toml, line 3"; empty: the command line
-    bool list = false;       ///< it was a list of texts, which are in `text` with what its flag has between them
+    bool list = false;       ///< it was a list: `text` has its items, with `list_mark` of the flag between them
 };
 
 /// Every reader checks the value and throws a UsageError that names the flag, the value, where it
@@ -40,7 +40,7 @@ public:
     void erase(const std::string &flag) { values_.erase(flag); }
 
     std::string text(const std::string &flag, const std::string &otherwise = "") const;
-    /// Puts the value there, if it was given.
+    /// Puts the value into `into`, if it was given.
     void read(const Setting &setting, ValueRef into) const;
 
     /// Throws: --flag is 'value' (where), expected `expected`.

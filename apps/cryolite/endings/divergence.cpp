@@ -11,8 +11,8 @@ namespace cryolite {
 
 namespace {
 
-/// The weights and state of the last checkpoint or, before there is one, of the beginning; false: not every process
-/// sees it.
+/// Restores the weights and state of the last checkpoint or, before there is one, of the run's beginning. False: not
+/// every process sees the checkpoint.
 bool go_back(const DivergedRun &r) {
     if (!r.last.step) return r.trainer.forget_steps(), begin_weights(r.trainer, r.settings, r.request), true;
     const fs::path path = checkpoint_path(r.folder, *r.last.step);
@@ -52,7 +52,7 @@ std::string first_not_finite(const DivergedRun &r) {
 
 void read_tensors(Trainer &trainer, const fs::path &checkpoint) {
     const fs::path state = checkpoint / "optimizer.safetensors";
-    trainer.check_state(state);  // or the weights would be another checkpoint's than the state
+    trainer.check_state(state);  // first: a later error would leave weights and state of different checkpoints
     trainer.load_parameters(checkpoint / "model.safetensors", [](const std::string &name) { return name; });
     trainer.read_state(state);
 }

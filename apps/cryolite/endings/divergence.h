@@ -1,5 +1,5 @@
 #pragma once
-// How a run ends whose values are no longer finite: which was the first, and where to go on.
+// Ends a run whose values are no longer finite: reports the first such value, and the checkpoint to go on from.
 
 #include <optional>
 
@@ -11,12 +11,12 @@ namespace cryolite {
 
 /// Where a run can go back to.
 struct LastCheckpoint {
-    std::optional<uint64_t> step;  ///< empty: none was written, so it is the run's beginning
-    std::optional<uint64_t> good;  ///< of the last one that no withheld update preceded
-    uint64_t position = 0;         ///< the next micro-batch, when it was written
+    std::optional<uint64_t> step;  ///< its step; empty: none was written, so the run goes back to its beginning
+    std::optional<uint64_t> good;  ///< the step of the last checkpoint that was not written after withheld updates
+    uint64_t position = 0;         ///< the index of the next micro-batch, when the checkpoint was written
 };
 
-/// A run that ends, as far as it must be known for that.
+/// What `end_diverged` has to know of the run.
 struct DivergedRun {
     Trainer &trainer;
     const RunData &data;
@@ -25,17 +25,18 @@ struct DivergedRun {
     Progress &progress;
     const fs::path &folder;
     const LastCheckpoint &last;
-    uint64_t step;            ///< at which it ends
-    bool evaluating = false;  ///< in the evaluation after that
-    uint64_t next = 0;        ///< micro-batch
-    std::string resume;       ///< the command line that goes on
+    uint64_t step;            ///< the step at which the run ends
+    bool evaluating = false;  ///< it ends in the evaluation after that step
+    uint64_t next = 0;        ///< the index of the next micro-batch
+    std::string resume;       ///< the command line that resumes the run
 };
 
-/// Throws: why it ends, the first value that was not finite where it is found, and how to go on after the checkpoint of
-/// step `from`. The steps since the last checkpoint are done again, so the trainer is of no other use afterwards.
+/// Throws an Error that says why the run ends, which value was the first that was not finite (if it is found), and how
+/// to go on from the checkpoint of step `from`. The search does the steps since the last checkpoint again, so the
+/// trainer must not be used afterwards.
 [[noreturn]] void end_diverged(const DivergedRun &run, const std::string &why, std::optional<uint64_t> from);
 
-/// The weights and the optimizer's state of a checkpoint.
+/// Loads the weights and the optimizer's state of a checkpoint.
 void read_tensors(Trainer &trainer, const fs::path &checkpoint);
 
 }  // namespace cryolite

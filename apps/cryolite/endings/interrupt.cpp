@@ -16,7 +16,7 @@ std::atomic<const char *> said = nullptr;
 void on_signal(int) {
     if (!deferred) _exit(interrupted_status);
     met = 1;
-    // Nothing else may print here; a line that cannot be written is not worth more.
+    // write() is safe in a signal handler, other ways to print are not. A line that cannot be written is given up.
     if (const char *words = said) [[maybe_unused]]
         const ssize_t n = write(STDERR_FILENO, words, std::strlen(words));
 }
@@ -26,7 +26,7 @@ void on_signal(int) {
 void watch_signals() {
     struct sigaction action = {};
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESETHAND | SA_RESTART;  // the second one is the system's
+    action.sa_flags = SA_RESETHAND | SA_RESTART;  // a second signal has the system's default action
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
@@ -34,7 +34,7 @@ void watch_signals() {
     struct sigaction before = {};
     sigaction(SIGHUP, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
-    // A reader of our output that goes away, and a file that grows too large, are noticed where we write.
+    // If the reader of our output goes away, or a file grows too large, the write fails, and its caller notices.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }

@@ -7,15 +7,15 @@ namespace cryolite {
 constexpr int interrupted_status = 130;
 
 /// From now on the first signal ends the process with status 130: there is nothing to save yet. A SIGHUP that is
-/// ignored at the start (nohup) stays ignored. SIGPIPE and SIGXFSZ are: whoever writes gets the error.
+/// ignored at the start (nohup) stays ignored. SIGPIPE and SIGXFSZ are ignored, so that the write returns the error.
 void watch_signals();
 /// From now on the first signal only sets a flag, which the training loop reads between steps, and prints `words` on
-/// stderr: a step may take minutes. A literal, or null to print nothing.
+/// stderr, as a step may take minutes. `words`: a string literal, or null to print nothing.
 void defer_signals(const char *words = nullptr);
-/// As after `watch_signals` again.
+/// From now on a signal ends the process again, as after `watch_signals`.
 void stop_deferring();
 bool interrupted();
-/// As a signal would: the loop ends after the current step. For when nobody reads our output.
+/// Does what a signal does: the loop ends after the current step. It is called when nobody reads our output any more.
 void interrupt();
 
 }  // namespace cryolite

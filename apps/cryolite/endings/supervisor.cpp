@@ -23,7 +23,7 @@ namespace {
 
 volatile std::sig_atomic_t child = 0, signalled = 0;
 
-/// The child has a group of its own, so that it gets each signal once, from here.
+/// The child has a process group of its own, so that it gets each signal once: from here, not from the terminal.
 void forward(int number) {
     signalled = number;
     if (child > 0) kill(child, number);
@@ -41,8 +41,8 @@ void forward_signals() {
 [[noreturn]] void become(const std::vector<std::string> &words, pid_t parent) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(1);  // it died before the line above
-    signal(SIGTTOU, SIG_IGN);           // it may write to the terminal
+    if (getppid() != parent) _exit(1);  // the parent died before prctl()
+    signal(SIGTTOU, SIG_IGN);           // a process in the background may write to the terminal, too
     const int empty = open("/dev/null", O_RDONLY);
     if (empty >= 0) dup2(empty, STDIN_FILENO);
     std::vector<char *> argv;
@@ -55,10 +55,10 @@ void forward_signals() {
     _exit(127);
 }
 
-/// Its status, as waitpid has it.
+/// Runs a command, and returns its status as waitpid gives it.
 int run_child(const std::vector<std::string> &words) {
     const pid_t parent = getpid();
-    sigset_t all, before;  // a signal meanwhile waits until it is known whom to hand it to
+    sigset_t all, before;  // a signal meanwhile waits until `child` says whom to hand it to
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
     const pid_t pid = fork();
@@ -130,7 +130,7 @@ private:
         all.insert(all.end(), {self.string(), "train"});
         all.insert(all.end(), arguments_.begin(), arguments_.end());
         all.insert(all.end(), {"--out", out_.string()});
-        // Under mpirun the processes are counted; a run's own file may name more than the one that is left.
+        // Under mpirun the processes are counted. If only one is left, the run's own file may still name more workers.
         if (s_.launch.empty() || workers == 1) all.insert(all.end(), {"--workers", std::to_string(workers)});
         if (resume) all.push_back("--resume");
         return all;

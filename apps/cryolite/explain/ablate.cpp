@@ -19,7 +19,7 @@ std::vector<std::string> joined(std::vector<std::string> a, const std::vector<st
     return a;
 }
 
-/// Every directive of a format, of which the first is separate updates.
+/// A variant for every directive. The first, with which the others are compared, has separate updates.
 AblationGroup directives(const std::string &format, const std::vector<std::string> &flags) {
     AblationGroup g{format, {}};
     for (const char *update : {"separate", "backward", "forward", "auto"})
@@ -33,7 +33,7 @@ AblationGroup directives(const std::string &format, const std::vector<std::strin
     return g;
 }
 
-/// What scaling the loss and withholding updates cost: a step without them, then the step.
+/// What scaling the loss and withholding updates cost: a step without them, then one with them.
 AblationGroup checks(const std::string &format, std::vector<std::string> flags, const std::string &update) {
     flags = joined(flags, {"--update", update});
     AblationGroup g{format, {}};
@@ -106,7 +106,8 @@ private:
     }
 };
 
-/// Rounds in turn, so that what else the machine does meets all variants; the one before them is not timed.
+/// The variants take turns in each round, so that other load on the machine meets all of them. The first round is not
+/// timed.
 void run_group(const std::vector<std::string> &arguments, const AblationGroup &g, const std::string &rows,
                uint64_t rounds, Progress &progress) {
     constexpr int steps = 3;
@@ -143,7 +144,7 @@ void run_group(const std::vector<std::string> &arguments, const AblationGroup &g
 int run_ablation(const std::vector<std::string> &arguments) {
     const Request request = read_request(Command::bench, arguments);
     const TrainSettings s = understand(request);
-    if (!s.trace.empty()) fail_usage("--trace and --ablate: choose one, as many programs take turns there");
+    if (!s.trace.empty()) fail_usage("--trace and --ablate: choose one, as --ablate runs many programs in turn");
     Progress progress;
     defer_signals();
     if (s.precision == "tf32") fail_usage("--ablate --precision tf32: directives are compared in fp32, bf16 and fp16");

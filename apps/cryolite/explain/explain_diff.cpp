@@ -53,7 +53,7 @@ json json_of(const KernelWork &w) {
             {"roof_s", w.roof_seconds}, {"seconds", w.seconds}, {"measured_calls", w.measured}};
 }
 
-/// How many kernels of a plan have no compiled code, whose inner loops could be read.
+/// How many kernels of a plan have no compiled code in the cache, so that their inner loops cannot be read.
 int64_t never_compiled(const Plan &plan, const Cache &cache) {
     std::error_code ignored;
     return std::ranges::count_if(plan.kernels, [&](const PlanKernel &k) {
@@ -84,7 +84,7 @@ StepDifference difference_of(const Plan &before, const Plan &after, int accumula
     for (const Plan *plan : {&before, &after}) model.learn(*plan, step_calls(*plan, accumulate));
     ByKernel a = work_of(before, accumulate, roof, model), b = work_of(after, accumulate, roof, model);
     StepDifference d{.rows = {}, .before = total(a), .after = total(b)};
-    for (const auto &[name, w] : b) a.try_emplace(name);  // those of either
+    for (const auto &[name, w] : b) a.try_emplace(name);  // kernels of either step
     for (const auto &[name, w] : a)
         if (!(w == b[name])) d.rows.push_back({name, w, b[name]});
     std::ranges::stable_sort(d.rows, std::ranges::greater{},
@@ -103,8 +103,8 @@ std::string text_of(const StepDifference &d) {
 
 int explain_difference(TrainSettings s, const Request &request, const std::vector<std::string> &files) {
     if (s.device != "cpu")
-        fail_usage("--diff compares times, and nothing is known of how fast --device {} is; without --device it "
-                   "compares steps of the CPU",
+        fail_usage("--diff compares predicted times, but there is no prediction for --device {}: leave --device out to "
+                   "compare steps on the CPU",
                    s.device);
     s.tuned = "none";
     std::vector<Plan> plans;
@@ -137,8 +137,8 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
                human_bytes(uint64_t(memory_b)), text_of(d));
     for (size_t i = 0; i < plans.size(); i++)
         if (const int64_t count = never_compiled(plans[i], cache))
-            fmt::print("{} kernels of {} were never compiled here: their inner loops are not told apart before "
-                       "`cryolite explain {} --schedule {}` compiles them\n",
+            fmt::print("{} kernels of {} were never compiled here: their predicted times ignore their inner loops "
+                       "until `cryolite explain {} --schedule {}` compiles them\n",
                        count, files[i], request.app, files[i]);
     return 0;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// cryolite explain APP --diff A.schedule B.schedule: what the lines of one file buy beside those of another.
+// cryolite explain APP --diff A.schedule B.schedule: how a step with the lines of A differs from one with those of B.
 
 #include <map>
 #include <set>
@@ -11,31 +11,31 @@ namespace cryolite {
 
 /// What equal kernels of equal blocks do in one step.
 struct KernelWork {
-    int calls = 0, measured = 0;  ///< measured: of the calls, those whose time was, the others' being predicted
+    int calls = 0, measured = 0;  ///< measured: how many of the calls have a measured time; the others' is predicted
     double flops = 0, bytes = 0;
-    double roof_seconds = 0;       ///< that the machine's roofline allows
-    double seconds = 0;            ///< that they take, by the cost model
-    std::set<std::string> keys{};  ///< of their code
+    double roof_seconds = 0;       ///< the least that the machine's roofline allows
+    double seconds = 0;            ///< by the cost model
+    std::set<std::string> keys{};  ///< as `cost_key` gives them
 
     void add(const KernelWork &w);
     bool operator==(const KernelWork &) const = default;
 };
 
-/// Two steps by kernel.
+/// Two steps, compared by kernel.
 struct StepDifference {
     struct Row {
         std::string name;
         KernelWork before, after;
     };
-    std::vector<Row> rows;  ///< of kernels that differ, those whose time does most first
+    std::vector<Row> rows;  ///< of kernels that differ, the largest change of time first
     KernelWork before, after;
 };
 
-/// By a cost model that learns from what was measured of either.
+/// Compares two steps, by a cost model that learns from the measured kernels of both.
 StepDifference difference_of(const Plan &before, const Plan &after, int accumulate, const Roof &roof,
                              const CostModel::Measured &measured, const CostModel::Limit &limit = {});
 
-/// As a table, in which a predicted time has a tilde.
+/// The difference as a table, in which a predicted time has a tilde.
 std::string text_of(const StepDifference &d);
 
 /// Prints both steps by kernel: bytes, and the time that was measured on this machine or that the cost model predicts;

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-/// A part goes from its worker to the others, or a sum from worker to worker; equal parts are on their way together.
+/// What a worker sends at least: of a reduce-scatter or an all-gather all equal parts but one, else the whole array.
 double sent_bytes(const Exchange::Part &p, int workers) {
     const bool together = p.kind == TransferKind::reduce_scatter || p.kind == TransferKind::all_gather;
     return double(p.bytes) * (together ? double(workers - 1) / workers : 1);
@@ -29,7 +29,7 @@ json exchange_json(const Plan &plan, const std::vector<PlanCall> &calls, const E
         parts.push_back({{"kind", name_of(p.kind)}, {"of", b.name}, {"role", role_name(b.role)}, {"bytes", p.bytes}});
         all += sent_bytes(p, plan.workers);
     }
-    double kernels = 0;  // of a worker: what is for one of them counts as its part of all
+    double kernels = 0;  // calls of a worker: a call that one worker alone makes counts as 1 / workers
     for (size_t i = e.after; i < e.before; i++) {
         const double times = calls[i].kernel < 0 ? 0 : calls[i].worker < 0 ? 1 : 1.0 / plan.workers;
         kernels += times, flops += times * calls[i].flops;

@@ -7,12 +7,12 @@
 
 namespace cryolite {
 
-/// By plan, in the order of their stream: {"step": [{"parts": [{"kind", "of", "role", "bytes"}, ...], "bytes",
-/// "sent_bytes", "after", "before", "meanwhile", "flops_meanwhile"}, ...]}. `bytes`: of the arrays; `sent_bytes`: what
-/// each worker sends of them at least; `after`, `before`: names of calls; `meanwhile`: how many kernel calls of a
-/// worker lie between. Empty where workers share a memory.
+/// The exchanges by plan, in the order of their stream: {"step": [{"parts": [{"kind", "of", "role", "bytes"}, ...],
+/// "bytes", "sent_bytes", "after", "before", "meanwhile", "flops_meanwhile"}, ...]}. `bytes`: of the arrays;
+/// `sent_bytes`: what each worker sends of them at least; `after`, `before`: names of calls; `meanwhile`: how many
+/// kernel calls of a worker lie between. Empty where workers share a memory.
 nlohmann::json exchanges_json(const Plan &plan);
-/// Those of equal blocks in one line.
+/// Prints them; those of equal blocks are one line.
 void print_exchanges(const Plan &plan);
 
 }  // namespace cryolite

@@ -1,5 +1,5 @@
 #pragma once
-// In what each value of a step is stored, and why.
+// In which number format each value of a step is stored, and why.
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace cryolite {
 
 /// Of values between kernels and of parameters: [{"name", "role", "type", "why"}, ...]; empty where all is fp32.
 nlohmann::json formats_json(const Plan &plan);
-/// For people: equal values of equal blocks in one line. Empty, where all is fp32.
+/// The same for people: equal values of equal blocks are one line. Empty where all is fp32.
 std::string formats_text(const Plan &plan);
 
 }  // namespace cryolite

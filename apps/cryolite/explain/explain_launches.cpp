@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-/// On PATH, or where the CUDA Toolkit puts it. Empty: nowhere.
+/// The path of ptxas, which is on PATH or where the CUDA Toolkit puts it. Empty: it is not found.
 std::string find_ptxas() {
     const char *path = std::getenv("PATH"), *home = std::getenv("CUDA_HOME");
     std::istringstream folders(fmt::format("{}:{}/bin:/usr/local/cuda/bin", path ? path : "", home ? home : ""));
@@ -27,7 +27,7 @@ std::string find_ptxas() {
     return "";
 }
 
-/// The number before these words, 0 where they are not there.
+/// The number before `words` in `text`; 0 if `text` does not contain them.
 int number_before(const std::string &text, const std::string &words) {
     const size_t at = text.find(words);
     if (at == std::string::npos) return 0;
@@ -78,7 +78,7 @@ const std::vector<LaunchReport::Judged> &LaunchReport::judged(int kernel) {
     return at->second;
 }
 
-/// "ptxas info    : Compiling entry function 'ENTRY' for 'sm_80'", then what it takes.
+/// Reads what ptxas prints: "ptxas info    : Compiling entry function 'ENTRY' for 'sm_80'", then registers and spills.
 void LaunchReport::ask_ptxas(std::vector<Judged> &launches) const {
     const TemporaryFolder folder(fs::temp_directory_path() / "cryolite-launches");
     const fs::path file = folder.path() / "kernel.ptx";

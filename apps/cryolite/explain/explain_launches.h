@@ -15,12 +15,12 @@ public:
     /// `target`: "sm_80", the GPU that is judged.
     LaunchReport(const Bundle &bundle, const std::string &target);
 
-    /// Of a pass: of all its calls, without products of a library.
+    /// How many launches all calls of a pass make, without products that a library computes.
     int launches(const std::string &pass) const;
     /// A line for each launch of a kernel.
     std::vector<std::string> lines(int kernel);
     nlohmann::json to_json(int kernel);
-    /// What the lines mean, and where registers are from.
+    /// Explains the lines, and says where the numbers of registers come from.
     std::string legend() const;
 
 private:
@@ -31,7 +31,7 @@ private:
     const Bundle &bundle_;
     const std::string target_;
     int capability_;
-    std::string ptxas_;                         ///< empty: it is not here
+    std::string ptxas_;                         ///< its path; empty: it is not found
     std::map<int, std::vector<Judged>> known_;  ///< by kernel
 
     const std::vector<Judged> &judged(int kernel);

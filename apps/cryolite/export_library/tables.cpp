@@ -15,11 +15,11 @@ namespace {
 
 constexpr int most_arguments = 64, most_dimensions = 8, most_scalars = 4096;  // internal.h.in
 constexpr int64_t alignment = 64;
-/// Those that library.c.in runs.
+/// The plans that library.c.in runs.
 constexpr const char *plan_names[] = {entry::forward,  entry::step,    entry::first,    entry::accumulate,
                                       entry::evaluate, entry::predict, entry::deferred, entry::flush};
 
-/// Every buffer's place in the memory of an instance: what is not in the arena one after the other, then the arena.
+/// Every buffer's offset in the memory of an instance: first the buffers outside the arena, then the arena.
 std::vector<int64_t> places(const Plan &p, int64_t &bytes) {
     std::vector<int64_t> at(p.buffers.size());
     bytes = 0;
@@ -39,7 +39,7 @@ std::vector<int64_t> places(const Plan &p, int64_t &bytes) {
     return at;
 }
 
-/// halide_type_code_t and bits.
+/// A type's halide_type_code_t and number of bits.
 std::pair<int, int> type_of(const std::string &name) {
     const size_t digits = name.find_first_of("0123456789");
     const std::map<std::string, int> codes = {{"int", 0}, {"uint", 1}, {"float", 2}, {"bfloat", 4}};
@@ -99,7 +99,7 @@ private:
         for (const PlanKernel &k : p.kernels) symbols.insert(k.symbol);
         for (const std::string &symbol : symbols) add("int {}_argv(void **argv);\n", symbol);
         std::string arguments, calls;
-        std::map<std::string, std::pair<int, int>> begins;  // of a plan's calls, and how many
+        std::map<std::string, std::pair<int, int>> begins;  // a plan's first call, and how many it has
         int argument = 0, call = 0;
         for (const auto &[name, list] : p.plans) {
             begins[name] = {call, int(list.size())};
@@ -230,16 +230,16 @@ void check_exportable(const Plan &p) {
     for (const auto &[name, calls] : p.plans)
         if (std::ranges::count(plan_names, name) == 0) fail("a library does not know the plan '{}' of a step", name);
     if (p.buffers[size_t(p.find(Role::input, "targets"))].type != "int32")
-        fail_usage("the model predicts numbers: a library takes ids as targets");
+        fail_usage("the model predicts numbers, but a library takes only ids as targets");
     if (p.scalar_values.size() > most_scalars || p.find(Role::scalars) < 0 ||
         p.buffers[size_t(p.find(Role::scalars))].elements() > most_scalars)
         fail_usage("the step has more numbers for updates than a library keeps ({})", most_scalars);
     for (const PlanIds &ids : p.ids)
         if (ids.mean_weight >= 0)
-            fail_usage("rows count differently in '{}': a library has means over all rows only", ids.loss);
+            fail_usage("the rows of '{}' have different weights, but a library has only means over all rows", ids.loss);
     if (p.find(Role::input, "mode") >= 0)
-        fail_usage("layers of the model have to be told whether they train, which a library does not do: leave out "
-                   "dropout and batch norm");
+        fail_usage("layers of the model differ between training and evaluation, which a library cannot tell them: "
+                   "leave out dropout and batch norm");
     for (const PlanBuffer &b : p.buffers)
         if ((b.role == Role::parameter || b.role == Role::state) && b.shape.size() > 4)
             fail_usage("'{}' has {} dimensions: a library knows tensors of at most 4", b.name, b.shape.size());

@@ -9,7 +9,7 @@
 
 namespace cryolite {
 
-/// What beside its plan a library's code for one target is made of.
+/// What a library's code for one target is made of, beside the plan.
 struct VariantFacts {
     std::string name;                   ///< of the target: avx2
     int input_classes = 0;              ///< ids of the input are below it; 0: its inputs are numbers
@@ -18,16 +18,16 @@ struct VariantFacts {
     std::vector<std::string> features;  ///< of the processor, by the names of __builtin_cpu_supports
 };
 
-/// Throws UsageError for a step that the library cannot run, naming the flag that makes one it can. Its kernels need
-/// not be compiled.
+/// Throws UsageError for a step that the library cannot run; the message names what to change. The kernels need not be
+/// compiled yet.
 void check_exportable(const Plan &plan);
-/// The same of a step's compiled kernels.
+/// The same for a step's compiled kernels.
 void check_kernels(const Plan &plan);
 
-/// "arm_64_linux"
+/// "arm-64-linux" -> "arm_64_linux"
 std::string c_name(std::string name);
 
-/// tables_avx2.c
+/// The text of a source file such as tables_avx2.c.
 std::string variant_tables(const Plan &plan, const VariantFacts &facts);
 
 }  // namespace cryolite

@@ -55,7 +55,8 @@ void Toolchain::link_kernels(const Plan &plan, const Cache &cache, const fs::pat
     std::vector<std::string> link = {"ld.lld", "-r", "-o", object};
     link.insert(link.end(), objects.begin(), objects.end());
     run(link, "lld");
-    // Functions that several kernels bring along may use any instruction of theirs: no other target's kernels see them.
+    // Several kernels bring the same helper functions, compiled for their target. These become local, so that kernels
+    // of another target do not call them.
     show_only("cryolite_*_argv", object, object);
 }
 

@@ -12,17 +12,17 @@ namespace cryolite {
 /// This machine's tools, or Debian's that cross compile.
 class Toolchain {
 public:
-    /// For a machine as `uname -m` calls it. Errors: its compiler or the C library is not here (names the packages).
+    /// For a machine as `uname -m` calls it. Errors: its compiler or the C library is missing; names the packages.
     explicit Toolchain(const std::string &machine);
 
-    /// "CC = ..." of a Makefile; empty: make's own will do.
+    /// Lines "CC = ..." for a Makefile; empty: make's defaults are right.
     std::string make_variables() const;
     /// Whether a source of C99 compiles, with the headers beside it.
     bool accepts(const fs::path &source) const;
-    /// The kernels of a plan as one object that shows nothing but them.
+    /// Links the kernels of a plan into one object, in which only they are global symbols.
     void link_kernels(const Plan &plan, const Cache &cache, const fs::path &object) const;
-    /// FOLDER/libNAME.a and libNAME.so of FOLDER/src: one object of which all but the library's own functions are
-    /// local, so that several libraries go into one program.
+    /// Builds FOLDER/libNAME.a and libNAME.so from FOLDER/src. In their one object only the library's own functions are
+    /// global symbols, so that several libraries can be linked into one program.
     void build_library(const fs::path &folder, const std::string &name) const;
 
 private:

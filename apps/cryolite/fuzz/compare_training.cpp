@@ -19,7 +19,8 @@ double relative(double difference, double scale) {
     return std::isfinite(d) ? d : difference == 0 ? 0 : INFINITY;
 }
 
-/// |(a - from) - (b - from)| over |b - from|, of which float32 keeps no more than it does of the numbers themselves.
+/// |(a - from) - (b - from)| / |b - from|, in norms. As float32 rounds a small change of a large number, a share of |b|
+/// is added to the divisor.
 double distance_of_change(const json &from, const json &a, const json &b) {
     double difference = 0, change = 0, size = 0;
     for (size_t i = 0; i < b.size(); i++) {
@@ -33,7 +34,7 @@ double distance_of_change(const json &from, const json &a, const json &b) {
 }  // namespace
 
 FuzzDistance distance_of(const json &trained, const json &reference, const StepConfig &step) {
-    // Of gradients that are small beside others, this share of the largest is kept exactly enough to be compared.
+    // Gradients below this share of the largest are not exact enough to count in full.
     const double kept = step.precision != "fp32" ? 0.05 : 2e-3, rounding = kept / 100;
     FuzzDistance d;
     auto loss = [&](const json &a, const json &b) {
@@ -41,8 +42,8 @@ FuzzDistance distance_of(const json &trained, const json &reference, const StepC
     };
     json ours = trained.at("losses"), theirs = reference.at("losses");
     ours.push_back(trained.at("evaluation")), theirs.push_back(reference.at("evaluation"));
-    // Training that diverges multiplies what was rounded, and leaves the range of float32 or of 16 bits: from there on
-    // its numbers say nothing of the compiler.
+    // Training that diverges amplifies rounding errors, and leaves the range of float32 or of 16 bits: from there on
+    // its numbers say nothing about the compiler.
     const double most = (step.precision == "fp32" ? 1e6 : 2) * (std::abs(number(theirs.at(0))) + 1e-3);
     for (size_t s = 0; s < theirs.size() && !d.diverged; s++) {
         d.diverged = !(std::abs(number(theirs.at(s))) <= most);

@@ -1,5 +1,5 @@
 #pragma once
-// Whether what was trained is what should have been.
+// Compares a training with its reference.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -7,17 +7,17 @@
 
 namespace cryolite {
 
-/// How far two trainings are apart: `losses` relative to the loss, `weights` of the parameter that is furthest off, as
-/// |difference of what was trained| / |what was trained|, in norms. Infinite where a number is not finite.
+/// How far two trainings are apart. `losses`: relative to the loss; `weights`: of the parameter that is furthest off,
+/// |difference of the changes by training| / |change by training|, in norms. Infinite where a number is not finite.
 struct FuzzDistance {
     double losses = 0, weights = 0;
     std::string parameter{};
     bool diverged = false;  ///< the reference's loss grows beyond a bound: only losses before it are compared
 };
 
-/// Answers of `train_case`, and of the reference that began with its initial parameters. A parameter whose gradient
-/// is small beside the largest counts less, as that gradient's rounding is of the size of the larger ones; where it is
-/// rounding alone, not at all: rules that divide by the gradient's size make anything of it.
+/// Compares the answer of `train_case` with that of the reference, which began with the same parameters. A parameter
+/// whose gradient is small beside the largest one counts less, as its rounding errors come from larger ones. If the
+/// gradient is rounding alone, the parameter does not count: a rule that divides by the gradient's size enlarges it.
 FuzzDistance distance_of(const nlohmann::json &trained, const nlohmann::json &reference, const StepConfig &step);
 
 /// What counts as too far, for a format: a wiring mistake is off by whole terms, which rounding and another order of

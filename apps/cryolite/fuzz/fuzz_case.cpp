@@ -60,7 +60,7 @@ void read_word(FuzzCase &c, const std::string &name, const std::string &value) {
                shown(name));
 }
 
-/// What a case is drawn from: its numbers in order.
+/// The random numbers of a case, in order.
 class Draws {
 public:
     Draws(uint64_t seed, const std::string &stream) : rng(seed, stream) {}
@@ -101,8 +101,8 @@ FuzzCase read_fuzz_case(const std::string &text) {
         read_word(c, word.substr(0, equals), equals == std::string::npos ? "" : word.substr(equals + 1));
     }
     if (c.micro_batch() < 1 || c.examples % (c.step.accumulate * c.step.workers))
-        fail_usage("{} examples are not whole micro-batches of {} workers, {} of them", c.examples, c.step.workers,
-                   c.step.accumulate);
+        fail_usage("{} examples cannot be divided among {} workers in {} equal micro-batches", c.examples,
+                   c.step.workers, c.step.accumulate);
     return c;
 }
 
@@ -129,7 +129,7 @@ FuzzCase draw_variant(const FuzzCase &model, uint64_t seed, uint64_t n) {
     FuzzCase c = model;
     c.step.update = d.of<const char *>({"separate", "backward", "forward", "auto"});
     c.step.precision = d.of({"fp32", "fp32", "fp32", "fp32", "bf16", "fp16"});
-    if (c.step.precision == "fp16") c.step.loss_scale = 256;  // of which no gradient of three steps overflows
+    if (c.step.precision == "fp16") c.step.loss_scale = 256;  // with which no gradient overflows in three steps
     c.step.head_rows = c.kind == 1 ? d.of({-1, -1, 0, 32}) : -1;
     if (d.below(6) == 5) c.step.group = "none";
     c.step.workers = d.of({1, 1, 1, 2});

@@ -1,6 +1,6 @@
 #pragma once
-// One random program: the choices that its model and its schedule are made of, its sizes, and how its step is asked
-// for.
+// One random program: the choices that its model and its schedule are made of, its sizes, and the settings of its
+// step.
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cryolite {
 
-/// Groups of numbers from 0 to 255, of which the program bin/fuzz_model makes a model (generators/fuzz).
+/// Groups of numbers from 0 to 255, from which the program bin/fuzz_model makes a model (generators/fuzz).
 using FuzzChoices = std::vector<std::vector<int>>;
 
 struct FuzzCase {
@@ -26,16 +26,16 @@ struct FuzzCase {
     bool operator==(const FuzzCase &) const = default;
 };
 
-/// "choices=1.0/3.2 examples=2 update=backward": what differs from the simplest.
+/// "choices=1.0/3.2 examples=2 update=backward": all that differs from the simplest case.
 std::string text_of(const FuzzCase &c);
 /// Errors: no such setting, a value that it cannot have, examples that micro-batches and workers cannot share.
 FuzzCase read_fuzz_case(const std::string &text);
 /// "1.0.3/4.2"
 std::string choices_text(const FuzzChoices &choices);
 
-/// Model number `n` of this seed, with all that decides on what it is trained to, whatever the variant.
+/// Model number `n` of this seed, with the settings that decide what its training computes: all variants share them.
 FuzzCase draw_model(uint64_t seed, uint64_t n);
-/// The same model, where and in which format its step is computed, and by whose lines.
+/// Variant number `n` of a model: it has placements, formats, micro-batches, workers and lines of its own.
 FuzzCase draw_variant(const FuzzCase &model, uint64_t seed, uint64_t n);
 
 }  // namespace cryolite

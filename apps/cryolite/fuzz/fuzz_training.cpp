@@ -14,7 +14,7 @@ namespace {
 
 constexpr int steps = 3;
 
-/// Part `n` of a batch: so many examples of each list.
+/// Part `n` of a batch: the examples of one micro-batch over all workers.
 Batch part_of(const json &batch, const FuzzCase &c, size_t n) {
     const size_t examples = size_t(c.micro_batch() * c.step.workers), parts = size_t(c.examples) / examples;
     auto part = [&](const char *name, auto &into) {

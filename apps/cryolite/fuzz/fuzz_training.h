@@ -1,5 +1,5 @@
 #pragma once
-// What a bundle's steps come to, in a process of their own: a wrong kernel may do anything.
+// Trains a bundle. This runs in a child process, as a wrong kernel may crash.
 
 #include <filesystem>
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace cryolite {
 
-/// The numbers of a case's batches, one for each of its steps, and of its optimizer, as JSON: what `train_case` and the
-/// reference (PROGRAM --reference) are given.
+/// The batches of a case, one for each step, and the scalars of its optimizer, as JSON: the input of `train_case` and
+/// of the reference (PROGRAM --reference).
 std::string job_of(const FuzzCase &c);
 
-/// Trains a bundle with it: {"losses": [...], "evaluation": L, "initial": {...}, "parameters": {...}, "bytes": N,
-/// "arena": N}, numbers innermost first, null where one is not finite.
+/// Trains the bundle of a case. Returns {"losses": [...], "evaluation": L, "initial": {...}, "parameters": {...},
+/// "bytes": N, "arena": N}, numbers innermost first, null where one is not finite.
 std::string train_case(const std::filesystem::path &bundle, const FuzzCase &c);
 
 }  // namespace cryolite

@@ -13,9 +13,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double trial_limit = 900;  // seconds for one program: they take some, and many on a busy machine
+constexpr double trial_limit = 900;  // seconds for a child: few are usual, but a busy machine takes many
 
-/// A reason without the names in it: "'' reads it too".
+/// A reason without the names in it: "'...' reads it too, in another kernel, so it must be stored".
 std::string reason_in(const std::string &words) {
     static const std::regex names("'[^']*'"), numbers("[0-9]+");
     const size_t from = words.find(" is refused: ");
@@ -42,7 +42,7 @@ std::vector<std::string> FuzzTrials::model_arguments(const FuzzCase &c, int batc
     return argv;
 }
 
-/// What went wrong, or the empty string; lines that are refused are left out.
+/// Compiles a case, and leaves out lines that are refused. Returns what went wrong; empty: nothing.
 std::string FuzzTrials::compile(FuzzCase &c, const fs::path &bundle, int64_t budget) {
     for (;;) {
         fs::remove_all(bundle);
@@ -62,7 +62,7 @@ std::string FuzzTrials::compile(FuzzCase &c, const fs::path &bundle, int64_t bud
     }
 }
 
-/// Whether the words refuse a line or a budget, which then goes.
+/// Whether a message refuses a line or a budget. If so, this is taken out of the case.
 bool FuzzTrials::refuse(FuzzCase &c, int64_t &budget, const std::string &words) {
     static const std::regex line("line ([0-9]+): s\\(");
     std::smatch found;
@@ -72,7 +72,7 @@ bool FuzzTrials::refuse(FuzzCase &c, int64_t &budget, const std::string &words) 
         if (std::ranges::count(c.without, number)) return false;
         c.without.push_back(number);
     } else if (words.find("the step schedule fuses") != std::string::npos && c.without.size() < 255) {
-        c.without.clear();  // of several lines together: without any of them
+        c.without.clear();  // several lines together are refused: all lines go
         for (int n = 1; n <= 255; n++) c.without.push_back(n);
     } else if (words.find("does not fit into") != std::string::npos && budget) {
         c.memory = 0, budget = 0;
@@ -83,7 +83,7 @@ bool FuzzTrials::refuse(FuzzCase &c, int64_t &budget, const std::string &words) 
     return true;
 }
 
-/// Bytes: those of the step without a budget, which is compiled for it, less a share of its activations.
+/// The budget in bytes: the memory of the step without a budget, which is run first, less a share of its activations.
 int64_t FuzzTrials::budget_of(const FuzzCase &c) {
     if (!c.memory) return 0;
     FuzzCase whole = c;

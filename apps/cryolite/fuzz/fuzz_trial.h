@@ -1,5 +1,5 @@
 #pragma once
-// One case from its choices to a verdict: compiled, trained, compared with its reference.
+// Judges a case: compiles it, trains it, and compares it with its reference.
 
 #include <map>
 
@@ -12,7 +12,7 @@ struct FuzzVerdict {
     std::string finding;  ///< what is wrong, in words; empty: nothing
     FuzzCase made = {};   ///< the case without the lines that were refused, and without a budget that cannot be met
     FuzzDistance distance = {};
-    int64_t bytes = 0, arena = 0;  ///< of all of its memory, of its activations
+    int64_t bytes = 0, arena = 0;  ///< bytes: of all of its memory; arena: of its activations
 };
 
 class FuzzTrials {
@@ -21,7 +21,7 @@ public:
     FuzzTrials(fs::path folder, fs::path self, fs::path program)
         : folder_(std::move(folder)), self_(std::move(self)), program_(std::move(program)) {}
 
-    /// Errors: Interrupted; what keeps any case from being tried, such as a full disk.
+    /// Judges a case. Errors: Interrupted; what keeps any case from being tried, such as a full disk.
     FuzzVerdict run(FuzzCase c);
     /// The case as a program in C++.
     std::string program_of(const FuzzCase &c) const;
@@ -34,8 +34,8 @@ public:
 private:
     const fs::path folder_, self_, program_;
     std::map<std::string, int> refused_;
-    std::map<std::string, std::string> references_;              ///< by what they were asked
-    std::map<std::string, std::pair<int64_t, int64_t>> memory_;  ///< by model: of a step without a budget, its arena
+    std::map<std::string, std::string> references_;              ///< answers, by arguments and input
+    std::map<std::string, std::pair<int64_t, int64_t>> memory_;  ///< by case: of a step without a budget, of its arena
 
     std::vector<std::string> model_arguments(const FuzzCase &c, int batch) const;
     std::string compile(FuzzCase &c, const fs::path &bundle, int64_t budget);

@@ -45,10 +45,10 @@ private:
         FuzzCase c = now;
         c.memory = 0;
         any |= take(c);
-        c = now, c.without.clear();  // then lines go with the numbers that make them
+        c = now, c.without.clear();  // with all lines: they go later, with the numbers that make them
         return take(c) || any;
     }
-    /// Layers: several at once first, the first group stays.
+    /// Leaves out layers, several at once first. The first group stays.
     bool groups() {
         bool any = false;
         for (size_t count = now.choices.size(); count >= 1; count /= 2)
@@ -79,7 +79,7 @@ private:
             }
         return any;
     }
-    /// Numbers, of which 0 is the simplest and none is the shortest.
+    /// Makes the lists of numbers shorter, and the numbers smaller.
     bool choices() {
         bool any = false;
         for (size_t g = 0; g < now.choices.size(); g++) {

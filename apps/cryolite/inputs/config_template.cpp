@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Of "$width" the name, of {"$tied": {...}} too; empty: the form is another one.
+/// The parameter that a form stands for: width for "$width", tied for {"$tied": {...}}; empty: it is another form.
 std::string param_in(const json &form) {
     const std::string text = form.is_string()                       ? form.get<std::string>()
                              : form.is_object() && form.size() == 1 ? form.begin().key()
@@ -26,7 +26,7 @@ bool lists(const std::vector<std::string> &keys, const std::string &key) {
     return std::ranges::find(keys, key) != keys.end();
 }
 
-/// Of a file, so it may be long.
+/// A value as text for a message; cut, as a file's values may be long.
 std::string brief(const json &value) {
     std::string text = value.dump(-1, ' ', true);
     if (constexpr size_t most = 80; text.size() > most) text = text.substr(0, most) + " ...";
@@ -54,7 +54,7 @@ json filled(const json &form, const ModelParams &params, const json &end_of_text
     return j;
 }
 
-/// Reads a file by the form that is written, the other way round.
+/// Reads parameters from a file, by the form in which `filled` writes it.
 class Reading {
 public:
     Reading(const ProgramDescription &program, const std::string &origin) : program_(program), origin_(origin) {}
@@ -66,11 +66,11 @@ public:
             if (const auto form = forms.find(key); form != forms.end())
                 match(*form, value, within + key);
             else if (!value.is_null())
-                fail("{}: it is not known what \"{}\" (here {}) does to a model's numbers. If it does nothing, take it "
-                     "out of a copy of the file; or name the file of the weights, and give sizes as flags",
+                fail("{}: the key \"{}\" (here {}) is not known. If it does not change what the model computes, remove "
+                     "it from a copy of the file; else name the file of the weights, and give sizes as flags",
                      origin_, within + key, brief(value));
     }
-    /// Those that no key has said.
+    /// Sets the parameters that no key has decided to the values that they then have.
     void rest(const std::map<std::string, std::string> &otherwise) {
         for (const auto &[name, text] : otherwise) {
             const auto other = text.starts_with("$") ? params.find(text.substr(1)) : params.end();
@@ -78,7 +78,7 @@ public:
             params[name] = other == params.end() ? text : other->second;
         }
     }
-    /// Values that have to be quotients of parameters.
+    /// Checks the values that have to be quotients of parameters.
     void check_quotients() const {
         for (const auto &[at, value, of] : quotients_) {
             const size_t slash = of.find("/$");
@@ -109,7 +109,7 @@ private:
 
     void match(const json &form, const json &value, const std::string &at) {
         const bool choice = form.is_object() && !param_in(form).empty();
-        if (form == "$end_of_text" || (value.is_null() && !choice)) return;  // a null says nothing
+        if (form == "$end_of_text" || (value.is_null() && !choice)) return;  // a null decides nothing
         if (const std::string name = param_in(form); !name.empty())
             return form.is_object()                       ? choose(name, form.begin().value(), value, at)
                    : name.find("/$") != std::string::npos ? quotients_.push_back({at, value, "$" + name})
@@ -153,7 +153,7 @@ private:
     }
     void keep(const std::string &name, const std::string &text, const std::string &at) {
         if (const auto [before, fresh] = params.emplace(name, text); !fresh && before->second != text)
-            fail("{}: \"{}\" makes --{} {}, and another key {}", origin_, at, name, text, before->second);
+            fail("{}: \"{}\" sets --{} to {}, but another key sets it to {}", origin_, at, name, text, before->second);
     }
 };
 
@@ -181,7 +181,7 @@ ModelParams params_of_config(const ProgramDescription &program, const json &file
     for (const auto &[key, form] : written.items())
         if (const std::string name = param_in(form);
             !name.empty() && !lists(config.kept, key) && !lists(config.ignored, key) && !reading.params.contains(name))
-            fail("{}: \"{}\" is missing, which says --{}", origin, key, name);
+            fail("{}: \"{}\" is missing, but --{} is read from it", origin, key, name);
     reading.check_quotients();
     return reading.params;
 }

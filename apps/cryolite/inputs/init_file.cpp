@@ -29,7 +29,7 @@ struct Rename {
             if (!part.empty()) list.push_back(part);
         return list;
     }
-    /// Everywhere in the name.
+    /// Replaces the parts everywhere in the name. Returns whether there were any.
     bool apply(Parts &name) const {
         bool any = false;
         for (auto at = name.begin(); (at = std::search(at, name.end(), from.begin(), from.end())) != name.end();) {
@@ -47,7 +47,7 @@ std::vector<Rename> renames_of(const TrainSettings &s) {
     return renames;
 }
 
-/// Names of tensors in the file, and what they are called here.
+/// Finds the model's names of the tensors in the file.
 class Names {
 public:
     Names(const TrainSettings &s, const Request &r)
@@ -67,7 +67,7 @@ public:
         const bool ignored = std::ranges::any_of(weights_.ignored, [&](auto &end) { return own.ends_with(end); });
         return ignored || (repeat() && weights_.repeats.contains(own)) ? "" : own;
     }
-    /// Whether some tensors have to be equal to others.
+    /// Whether the model uses one tensor for several, so that some tensors of the file have to be equal to others.
     bool repeat() const {
         const auto at = settings_.params.find(weights_.repeats_where);
         return at == settings_.params.end() || at->second == "true";
@@ -75,7 +75,7 @@ public:
     void check_used(const TensorFiles &files) const {
         for (const Rename &r : renames_)
             if (std::ranges::none_of(files.tensors(), [&](const TensorFiles::Tensor &t) { return used(r, t.name()); }))
-                fail_usage("--rename {}: no tensor of {} has {} in its name, between dots; its first is {}", r.text,
+                fail_usage("--rename {}: no tensor name in {} has the part {} between dots; the first is {}", r.text,
                            files.path().string(), fmt::join(r.from, "."),
                            files.tensors().empty() ? "none" : files.tensors()[0].name());
     }
@@ -85,7 +85,7 @@ private:
     const TrainSettings &settings_;
     const std::vector<Rename> renames_;
 
-    /// After those before it.
+    /// Whether a --rename changes a name, after the ones before it have.
     bool used(const Rename &wanted, const std::string &name) const {
         Parts parts = Rename::parts(name);
         for (const Rename &r : renames_)
@@ -94,7 +94,7 @@ private:
     }
 };
 
-/// What there is to read, by the names of the model.
+/// The tensors of --init, by the model's names.
 struct InitFile {
     const WeightFiles &weights;
     const TrainSettings &settings;
@@ -121,7 +121,7 @@ struct InitFile {
             const std::optional<int64_t> found = extent(e);
             if (e.decides || !found || *found == settings.param(e.param, 0)) continue;
             const TensorEntry &entry = *find(e.tensor)->entry;
-            fail_usage("--init: {}: tensor '{}' has shape {}: its model has --{} {}, this one {}",
+            fail_usage("--init: {}: tensor '{}' has shape {}, for --{} {}, but this model has {}: give the same value",
                        settings.init.string(), entry.name, shape_text(entry.shape), e.param, *found,
                        settings.param(e.param, 0));
         }
@@ -135,18 +135,18 @@ struct InitFile {
             };
             const int count = settings.param(n.param, 0);
             if (there(0) && (!there(count - 1) || there(count)))
-                fail_usage("--init: {}: its model has not the {} {} of this one; give its own number with --{}",
+                fail_usage("--init: {}: it does not have {} {}, as this model does: give its own number with --{}",
                            settings.init.string(), count, n.param, n.param);
         }
     }
-    /// One that only repeats another one would be lost if it did not.
+    /// A tensor that repeats another one is not read, so it must not differ from that.
     void check_repeats() const {
         for (const auto &[name, of] : weights.repeats) {
             const TensorFiles::Tensor *one = find(name), *other = find(of);
             if (!names.repeat() || !one || !other) continue;
             if (one->entry->shape != other->entry->shape || values(*one) != values(*other))
-                fail_usage("--init: {}: {} is not {}: this model uses one tensor for both", settings.init.string(),
-                           name, of);
+                fail_usage("--init: {}: {} and {} differ, but this model uses one tensor for both",
+                           settings.init.string(), name, of);
         }
     }
 
@@ -158,7 +158,7 @@ private:
     }
 };
 
-/// A file that does not fit is a flag that does not.
+/// Does `work`; its errors become usage errors of --init.
 template <typename Work> void about_init(const Work &work) {
     try {
         work();

@@ -12,17 +12,17 @@ namespace cryolite {
 /// Throws UsageError for a --rename that is not OLD=NEW, or that has no --init.
 void check_renames(const TrainSettings &settings);
 
-/// A parameter of the model that the file decides, as the size of a vocabulary; nothing: there is no file, or it does
-/// not say. Errors: it is no safetensors file.
+/// A parameter of the model that the file decides, such as the size of the vocabulary; nothing: there is no file, or it
+/// does not decide it. Errors: it is no safetensors file.
 std::optional<int> param_of_init(const TrainSettings &settings, const Request &request, const std::string &param);
 
-/// What the header of --init shows to be of another model, before anything is compiled.
+/// Throws UsageError if the tensors of --init are those of another model, before anything is compiled.
 void check_init(const TrainSettings &settings, const Request &request);
 
-/// Weights of --init, or drawn from the seed.
+/// Loads the weights of --init, or draws them from the seed.
 void begin_weights(Trainer &trainer, const TrainSettings &settings, const Request &request);
 
-/// The tensors that files of other programs, and so a run's, have of a parameter; none: it is whole.
+/// The tensors into which files of other programs, and so a run's, split a parameter; empty: they do not split it.
 std::vector<TensorPart> file_parts(const std::string &parameter, const WeightFiles &weights,
                                    const TrainSettings &settings);
 

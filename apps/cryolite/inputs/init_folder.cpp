@@ -23,8 +23,8 @@ bool same_value(const std::string &a, const std::string &b) {
 
 void give_params(Request &r, const fs::path &config, bool preset_chosen) {
     if (!is_there(config))
-        fail_usage("--init: {} is not there, which says how large the model is: name the file of the weights instead, "
-                   "and give sizes as flags",
+        fail_usage("--init: {} does not exist, but the model's sizes are read from it: name the file of the weights "
+                   "instead of the folder, and give the sizes as flags",
                    config.string());
     const nlohmann::json file = nlohmann::json::parse(read_file(config), nullptr, false);
     for (const auto &[name, text] : params_of_config(r.program.description, file, config.string())) {
@@ -32,7 +32,7 @@ void give_params(Request &r, const fs::path &config, bool preset_chosen) {
         const bool asked = at != r.values.all().end() && (at->second.origin != Origin::preset || preset_chosen);
         if (asked && !same_value(at->second.text, text)) {
             const Given &given = at->second;
-            fail_usage("--{} is {}{}, but --init has a model of {} ({}): leave {} out", name, shown(given.text),
+            fail_usage("--{} is {}{}, but the model of --init has {} ({}): leave {} out", name, shown(given.text),
                        given.where.empty() ? "" : fmt::format(" ({})", given.where), text, config.string(),
                        given.origin == Origin::preset ? "--preset" : "it");
         }

@@ -1,5 +1,5 @@
 #pragma once
-// Micro-batches at random, for timing: the values do not matter, only that every run has the same.
+// Random micro-batches, for timing: the values do not matter, but every run has the same.
 
 #include <memory>
 
@@ -8,7 +8,8 @@
 
 namespace cryolite {
 
-/// Of the extents that the plan reads, for all of its workers, below its number of classes.
+/// Micro-batches with the extents that the plan reads, for all of its workers. Tokens and labels are below its number
+/// of classes.
 std::unique_ptr<BatchSource> random_batches(const Plan &plan, uint64_t seed);
 
 }  // namespace cryolite

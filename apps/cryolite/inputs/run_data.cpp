@@ -25,7 +25,7 @@ namespace cryolite {
 fs::path source_path(const std::string &path) {
     const char *root = std::getenv("CRYOLITE_ROOT");
     std::error_code ignored;
-    fs::path file = build_folder() / path;  // an installation has it beside its programs
+    fs::path file = build_folder() / path;  // an installation has the file beside its programs
     if ((root && *root) || !fs::exists(file, ignored))
         file = fs::path(root && *root ? root : CRYOLITE_SOURCE_DIR) / path;
     if (!fs::exists(file, ignored))
@@ -47,7 +47,7 @@ void set_positions(TrainSettings &s, const Request &r) {
     if (!s.params.count("positions")) return;
     const int context = s.param("context", 1);
     if (!r.values.chosen("positions")) {
-        // A preset that does not say has as many as its context.
+        // A preset that does not set the positions has as many as its context.
         const int preset = std::max(preset_number(r, "positions"), preset_number(r, "context"));
         s.params["positions"] = std::to_string(param_of_init(s, r, "positions").value_or(std::max(context, preset)));
     }
@@ -67,7 +67,7 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
                    vocab, r.values.of_init("vocab") ? " in --init" : "", tokens, whose);
 }
 
-/// The one of --tokenizer; null: the characters of the text.
+/// The tokenizer of --tokenizer; null: the tokens are the characters of the text.
 std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s) {
     if (s.tokenizer == "char") return nullptr;
     if (s.tokenizer != "gpt2") return tokenizer_of_file(s.tokenizer_file());
@@ -134,7 +134,7 @@ RunData open_text(TrainSettings &s, const Request &r) {
 }
 
 constexpr int fashion_mnist_classes = 10;
-/// Where Debian's package has it.
+/// The folder of Debian's package.
 fs::path fashion_mnist() {
     const fs::path folder = "/usr/share/datasets/fashion-mnist";
     if (!is_idx_folder(folder))
@@ -144,7 +144,7 @@ fs::path fashion_mnist() {
     return folder;
 }
 
-/// What is trained on where nothing is named.
+/// The data that is trained on without --data.
 fs::path own_data(const TrainSettings &s, const Request &r) {
     if (s.text) return source_path("apps/gpt/data/tinyshakespeare.txt");
     return r.program.description.data == "fashion-mnist" ? fashion_mnist()
@@ -154,9 +154,8 @@ fs::path own_data(const TrainSettings &s, const Request &r) {
 RunData open_checked(TrainSettings &s, const Request &r) {
     const bool embedded = s.data.empty();
     if (embedded && s.numbers_wanted)
-        fail_usage("{} predicts numbers, and no data with such are embedded: name a table with --data FILE.csv, whose "
-                   "last {} the "
-                   "target{}",
+        fail_usage("{} predicts numbers, for which no data are embedded: name a table with --data FILE.csv, whose last "
+                   "{} the target{}",
                    r.app,
                    s.param("outputs", 1) == 1 ? "column is" : fmt::format("{} columns are", s.param("outputs", 1)),
                    s.param("outputs", 1) == 1 ? "" : "s");
@@ -193,7 +192,7 @@ RunData open_data(TrainSettings &settings, const Request &request) {
     } catch (const Error &e) {  // a file that the user named is not what it should be
         throw UsageError(e.what());
     }
-    // A step to look at needs no data that fit.
+    // Without --data, only training needs data that fit the model.
     const bool looks = settings.data.empty() && request.command != Command::train;
     if (data.rows.rows() > 0 && !looks) check_columns(data, settings, request);
     if (!data.warning.empty() && known_processes().rank() == 0) tell("warning: {}: {}", data.name, data.warning);

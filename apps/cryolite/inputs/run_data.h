@@ -12,17 +12,17 @@ namespace cryolite {
 
 struct RunData {
     std::string about;                           ///< one line for people
-    std::string warning;                         ///< what is odd about it, which `open_data` says; empty: nothing
+    std::string warning;                         ///< what is odd about the data; `open_data` prints it
     std::string name;                            ///< of the data file, or "random tokens"
     std::string digest;                          ///< SHA-256: a resumed run must see the same
     std::shared_ptr<const Tokenizer> tokenizer;  ///< null: tokens without a text, or a table
-    bool sample = false;                         ///< a text: some can be generated at the end
+    bool sample = false;                         ///< it is a text: a sample is generated at the end
     TokenStream train, validation;               ///< of text models
     Table rows, held_out;                        ///< of models of tables
     float scale = 1;                             ///< features are multiplied by it
 
     bool has_validation() const { return !validation.empty() || held_out.rows() > 0; }
-    /// The micro-batches of the run; `model` has the extents.
+    /// The micro-batches of the run; `settings` has the extents.
     std::unique_ptr<BatchSource> source(const TrainSettings &settings) const;
 };
 
@@ -32,14 +32,14 @@ struct RunData {
 /// those that the model reads, or predicts.
 RunData open_data(TrainSettings &settings, const Request &request);
 
-/// For who shows or compiles a step and trains nothing: sets the same parameters, and reads data only where these
-/// decide one of them.
+/// For commands that show or compile a step and train nothing: sets the same parameters, and reads data only if a
+/// parameter depends on them.
 RunData data_of_step(TrainSettings &settings, const Request &request);
 
-/// For bench without --data: sets the same parameters; tokens or rows at random.
+/// For commands that time steps, without --data: sets the same parameters. The tokens or rows are random.
 RunData random_data(TrainSettings &settings, const Request &request);
 
-/// A file of the checkout: embedded data. Errors: it is not there.
+/// A file of the checkout or the installation, such as embedded data. Errors: it is not there.
 fs::path source_path(const std::string &path);
 
 }  // namespace cryolite

@@ -22,22 +22,21 @@ std::string ranges_in_words(const std::vector<int> &numbers) {
     for (size_t i = 0, end; i < numbers.size(); i = end) {
         if (ranges++ == most_named) return words + ", ...";
         for (end = i + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;) end++;
-        if (end - i == 2) end = i + 1;  // two are named
+        if (end - i == 2) end = i + 1;  // two numbers are named one by one
         words += fmt::format("{}{}", i ? ", " : "", numbers[i]);
         if (end - i > 1) words += fmt::format(" to {}", numbers[end - 1]);
     }
     return words;
 }
 
-/// A model has an output for each label up to the largest, though nothing is learned of one that no row has.
+/// A warning of labels that no row has: a model has an output for each label up to the largest, also for these.
 std::string absent_labels_in_words(const Table &table) {
     const std::vector<int> absent = absent_labels(table);
     if (absent.empty()) return "";
     const int largest = std::ranges::max(table.labels);
     const auto rows = std::ranges::count(table.labels, largest);
-    return fmt::format("label{} not occur, though the largest is {}, in {}: nothing is learned of an output without "
-                       "rows. Number the labels "
-                       "from 0 without gaps, or mend what is no label",
+    return fmt::format("label{} not occur, though the largest is {}, in {}: an output without rows learns nothing. "
+                       "Number the labels from 0 without gaps, or correct what is no label",
                        absent.size() == 1 ? fmt::format(" {} does", absent[0])
                                           : fmt::format("s {} do", ranges_in_words(absent)),
                        largest, rows == 1 ? "1 row" : fmt::format("{} rows", rows));
@@ -65,7 +64,7 @@ std::string header_in_words(const Table &table) {
                        list(table.columns, all));
 }
 
-/// Both files have their columns in one order, as far as their headers say it.
+/// Throws UsageError if the headers say that the files have other columns, or in another order.
 void check_names(const Table &train, const Table &validation, const TrainSettings &s) {
     if (train.names.empty() || validation.names.empty()) return;
     for (size_t k = 0; k < train.names.size(); k++)
@@ -124,7 +123,8 @@ void check_columns(const RunData &d, const TrainSettings &s, const Request &r) {
     const ProgramDescription model = described(r.program, bundle_request(s), Cache(s.cache));
     const Table &rows = d.rows;
     if (rows.targets > 0 && int64_t(rows.targets) != model.outputs)
-        fail_usage("the model predicts {} numbers for a row, and has no parameter 'outputs' that says so",
+        fail_usage("the model predicts {} numbers for a row, but has no parameter 'outputs', by which --data is read: "
+                   "add a GeneratorParam 'outputs' to it",
                    model.outputs);
     if (int64_t(rows.columns) == model.columns) return;
     const bool given = !s.data.empty(), images = rows.width > 0;
@@ -133,7 +133,7 @@ void check_columns(const RunData &d, const TrainSettings &s, const Request &r) {
     if (s.params.count(param) && rows.width == rows.height)
         next += fmt::format(", or give --{} {}", param, images ? rows.width : rows.columns);
     fail_usage("{} has {}, the model reads {}: {}",
-               given ? d.name : fmt::format("no --data is given, and {}, which is trained on then,", d.name),
+               given ? d.name : fmt::format("no --data is given, and {}, its default,", d.name),
                images ? fmt::format("images of {} x {}, {} pixels", rows.width, rows.height, rows.columns)
                       : fmt::format("{} features in a row", rows.columns),
                model.columns, next);

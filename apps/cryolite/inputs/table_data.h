@@ -5,14 +5,14 @@
 
 namespace cryolite {
 
-/// The table --data, a part of it held out, or that of --val. Sets `classes`, where it was not given.
+/// Opens the table --data. A part of it is held out, or the table --val. Sets `classes`, if it was not given.
 RunData open_table(TrainSettings &settings, const Request &request);
 
-/// A folder of images: it has those that are held out, too.
+/// Opens a folder of images, which has those that are held out, too.
 RunData open_images(TrainSettings &settings, const Request &request);
 
-/// Throws UsageError where rows are not as wide as the model reads or predicts them. That depends on its parameters:
-/// the program says it, before anything is compiled.
+/// Throws UsageError if rows do not have as many features as the model reads, or targets as it predicts. These depend
+/// on its parameters, so the program is asked for them, before anything is compiled.
 void check_columns(const RunData &data, const TrainSettings &settings, const Request &request);
 
 }  // namespace cryolite

@@ -59,7 +59,7 @@ struct Peers::Peer {
         buffer.erase(0, at + 1);
         return line;
     }
-    /// Of a process that has closed its stdout.
+    /// How a process has ended that has closed its stdout.
     std::string how_it_went() {
         int status = 0;
         const bool killed = ::waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
@@ -79,7 +79,7 @@ void run_or_fail(std::vector<std::string> argv, const std::string &what) {
     if (!r.ok()) fail("{}: {}: {}", what, how_it_ended(r), last_lines(r.errors.empty() ? r.output : r.errors, 600));
 }
 
-/// torch.compile builds C++ against Python's headers, which Debian packs apart.
+/// torch.compile builds C++ against Python's headers, which Debian has in a package of their own.
 void python_headers(const std::string &python, Progress &progress) {
     const char *found = "import os, sys, sysconfig\n"
                         "sys.exit(not os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')))";
@@ -93,7 +93,7 @@ void python_headers(const std::string &python, Progress &progress) {
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
-        progress.say(fmt::format("torch.compile cannot be had here: it needs Python.h, and {}", e.what()));
+        progress.say(fmt::format("torch.compile cannot be used here: it needs Python.h, and {}", e.what()));
     }
 }
 
@@ -142,8 +142,8 @@ Peers::Peers(const TrainSettings &s, const std::string &script, int threads, Pro
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
-        missing_ = fmt::format("PyTorch cannot be had here: {}. CRYOLITE_PEERS_PYTHON may name a "
-                               "Python that has torch",
+        missing_ = fmt::format("PyTorch cannot be used here: {}. To use one that is installed, name its Python in "
+                               "CRYOLITE_PEERS_PYTHON",
                                e.what());
     }
 }
@@ -189,7 +189,7 @@ void Peers::lose(const Peer &peer) {
 void Peers::round(uint64_t steps) {
     for (auto &peer : peers_) {
         if (!peer->error.empty()) continue;
-        ::usleep(200'000);  // threads that still spin after the work before come to rest
+        ::usleep(200'000);  // until threads that still spin after the last work come to rest
         const std::string order = fmt::format("{}\n", steps);
         const bool sent = ::write(peer->in, order.data(), order.size()) == ssize_t(order.size());
         const std::string answer = sent ? peer->line(3600) : "";

@@ -19,16 +19,15 @@ struct PeerResult {
 
 class Peers {
 public:
-    /// Starts them: in the interpreter of CRYOLITE_PEERS_PYTHON, else in the environment .peers of
-    /// the checkout, which is installed now where it is missing. Where that fails, `missing` says
-    /// why.
+    /// Starts the peers: with the interpreter of CRYOLITE_PEERS_PYTHON, or else in the environment .peers
+    /// of the checkout, which is installed now if it is missing. If that fails, `missing` says why.
     Peers(const TrainSettings &settings, const std::string &script, int threads, Progress &progress);
     ~Peers();
 
-    /// Every peer in turn does so many steps.
+    /// Every peer in turn does `steps` steps.
     void round(uint64_t steps);
     std::vector<PeerResult> results() const;
-    /// Words about what could not be had; empty: all ran.
+    /// Which peers could not run, and why; empty: all ran.
     const std::string &missing() const { return missing_; }
 
 private:

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 
-# Huge pages and no give-and-take with the system: 1.1 to 2 times faster steps than with the allocator as it
-# comes. glibc reads this at its start only.
+# With huge pages, and without memory that goes back to the system after each step, steps are faster than with the
+# allocator's defaults. glibc reads this at its start only.
 TUNED = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592",
     "THP_MEM_ALLOC_ENABLE": "1",
@@ -25,8 +25,8 @@ OWN_FOLDER = "CRYOLITE_PEER_FOLDER"
 
 
 def avx512_of_mkl():
-    """MKL asks who made the processor, and takes AVX2 on AMD's: 130 to 200 GFLOP/s of 500 on two Zen 5 cores, where its
-    AVX-512 reaches 400 to 470. Returns what has it told that it may."""
+    """On AMD's processors MKL takes its AVX2 code even if they have AVX-512, with which it is far faster. Returns the
+    variables of an environment in which it takes AVX-512."""
     with open("/proc/cpuinfo") as file:
         about = file.read()
     if "AuthenticAMD" not in about or "avx512f" not in about:
@@ -43,13 +43,14 @@ def begin_tuned():
     if "cuda" not in sys.argv and os.environ.get("THP_MEM_ALLOC_ENABLE") != "1":
         os.execve(sys.executable, [sys.executable, "-W", "ignore", *sys.argv],
                   {**os.environ, **TUNED, **avx512_of_mkl()})
-    if OWN_FOLDER in os.environ:  # loaded, and not for the compilers that this process may start
+    if OWN_FOLDER in os.environ:  # it is loaded now; compilers that this process starts must not load it
         del os.environ["LD_PRELOAD"]
         shutil.rmtree(os.environ.pop(OWN_FOLDER))
 
 
 def arguments(**model):
-    """The model's own parameters, by their defaults, and those of every step; a false or true is a word."""
+    """Reads the arguments of every step, and the model's own, which are given with their defaults. The value of a bool
+    is the word false or true."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", choices=("eager", "compile", "backward"), default="eager")
     step = dict(batch=4, threads=2, lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip=0.0)
@@ -112,10 +113,10 @@ def token_batch(a):
 
 
 def run(a, make_model, make_batch=token_batch):
-    """Steps of `make_model(a)`, which returns the loss of what `make_batch(a)` returns."""
+    """Runs steps of the module `make_model(a)`, which returns the loss of a batch that `make_batch(a)` makes."""
     import torch
 
-    # Where memory does not suffice for all, this process is the one to go.
+    # If memory runs out, the system is to end this process first.
     with open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
     torch.set_num_threads(a.threads)
@@ -156,7 +157,7 @@ def run(a, make_model, make_batch=token_batch):
     print(json.dumps({"ready": "torch " + torch.__version__}), flush=True)
     for line in sys.stdin:
         times = []
-        whole_step()  # what the others did meanwhile has emptied the caches
+        whole_step()  # not timed, as the steps of the others have emptied the caches
         for _ in range(int(line)):
             start = time.perf_counter()
             whole_step()

@@ -1,7 +1,7 @@
 """The training step of tests/programs/recurrent.cpp in PyTorch: torch_peer.py says how it runs.
 
-h(t) = a(t) h(t - 1) + b(t) is a scan. PyTorch has none with a gradient, so both forms that people write are timed, forward and
-backward, and the faster one is taken: a loop over the places, and the parallel prefix by doubling.
+h(t) = a(t) h(t - 1) + b(t) is a scan. PyTorch has none with a gradient, so both usual forms are timed, forward and backward, and
+the faster one is taken: a loop over the positions, and the parallel prefix by doubling.
 """
 import time
 
@@ -23,7 +23,7 @@ def loop(a, b):
 
 
 def doubling(a, b):
-    """After step k each place holds what its last 2^k places make of it."""
+    """After step k each position has the result of the scan over its last 2^k positions."""
     far = 1
     while far < a.shape[1]:
         b = b + a * F.pad(b, (0, 0, far, 0))[:, : b.shape[1]]
@@ -33,7 +33,7 @@ def doubling(a, b):
 
 
 def seconds(form):
-    """Of the fastest of some runs, forward and backward; compiled where the step will be."""
+    """Seconds of the fastest of some runs, forward and backward; compiled if the step is."""
     run = torch.compile(form) if A.mode == "compile" else form
     a, b = (torch.rand(A.batch, A.context, A.width, requires_grad=True) for _ in range(2))
     times = []

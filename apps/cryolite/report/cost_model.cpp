@@ -17,14 +17,14 @@ std::string cost_key(const PlanKernel &kernel) {
         key += " " + a.type;
         for (int extent : a.extents) key += fmt::format(":{}", extent);
     }
-    if (const auto &w = d.product.window)  // arrays of these extents may be of several
+    if (const auto &w = d.product.window)  // several windows have arrays of these extents
         key += fmt::format(" window {}:{}:{}:{}:{}", w->size, w->stride, w->padding, w->dilation, w->groups);
     return key;
 }
 
-/// The most alike first; a likeness counts where all of its names are known. A kernel of two stages is not like one of
-/// them: an update takes a thousandth of the gradient that a line brings into its loops. Stages run in another pass,
-/// too, as that gradient does then.
+/// Sets of names that similar kernels share, the most similar first. A set counts only if all of its names are known: a
+/// kernel of a gradient and an update takes much longer than that of the update alone. The names of stages leave out
+/// the pass, as a line that fuses stages may move one of them into another pass.
 std::vector<std::set<std::string>> CostModel::likenesses(const Plan &plan, const PlanCall &call) const {
     const PlanKernel &k = plan.kernels[size_t(call.kernel)];
     std::set<std::string> stages;
@@ -55,7 +55,7 @@ void CostModel::learn(const Plan &plan, const std::vector<const PlanCall *> &cal
     }
 }
 
-/// Seconds of a kernel that was never timed, as near to its roofline as those alike are to theirs; 0: there are none.
+/// Predicts a kernel's seconds: as near to its roofline as the kernels of `alike` are to theirs; 0: there are none.
 double CostModel::as_alike(const Work &w, const std::vector<const Share *> &alike) const {
     double roof = 0, limited = 0, seconds = 0;
     const std::optional<double> limit = limit_ ? limit_(w.symbol) : std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// What a step's calls take: as they were measured on this machine, or else as the roofline predicts.
+// How long a step's calls take: as measured on this machine, or else as the roofline predicts.
 
 #include <functional>
 #include <map>
@@ -11,7 +11,8 @@
 
 namespace cryolite {
 
-/// By which a kernel's measured time is known: its compiled code, or the dialect that computes it and on what.
+/// The key of a kernel's measured time: the symbol of its compiled code, or the dialect that computes it with the types
+/// and extents of its arguments.
 std::string cost_key(const PlanKernel &kernel);
 
 /// Seconds of a call.
@@ -31,12 +32,12 @@ public:
     explicit CostModel(const Roof &roof, Measured measured = {}, Limit limit = {})
         : roof_(roof), measured_(std::move(measured)), limit_(std::move(limit)) {}
 
-    /// Which share of the roofline measured kernels of a plan reach.
+    /// Learns which share of the roofline the measured kernels of a plan reach.
     void learn(const Plan &plan, const std::vector<const PlanCall *> &calls);
-    /// A kernel that was never timed takes the roofline's time over the share that those most like it reach: of the
-    /// same name, else those that hold its stages, of the same layer and form, of the same pass and bound, or
-    /// all. Where none was timed, it takes the roofline's time. Where its inner loops' limit and theirs are known, each
-    /// has its own roofline, whose peak is that limit's.
+    /// The measured time, or else a prediction: the roofline's time over the share of it that the most similar measured
+    /// kernels reach. These have the same name, or else the same stages, the same layer and form, the same pass and
+    /// bound, or they are all kernels. If none was timed, the prediction is the roofline's time. If the limits of the
+    /// inner loops of all these kernels are known, each kernel has its own roofline, with its limit as the peak.
     CallCost cost(const Plan &plan, const PlanCall &call) const;
 
 private:
@@ -52,7 +53,7 @@ private:
     Roof roof_;
     Measured measured_;
     Limit limit_;
-    std::map<std::string, Share> shares_;  ///< by how kernels are alike
+    std::map<std::string, Share> shares_;  ///< by the names that `likenesses` gives
 
     std::vector<std::set<std::string>> likenesses(const Plan &plan, const PlanCall &call) const;
     std::optional<double> measured(const Plan &plan, const PlanCall &call) const;

@@ -13,13 +13,12 @@ namespace cryolite {
 
 namespace {
 
-/// JSON has no word for what is not a number: nothing that is one reaches this by accident, as the
-/// training loop stops there, so null says it plainly.
+/// JSON has no word for a number that is not finite, so null stands for it. The training loop stops at such a loss.
 std::string number(double value, int digits) {
     return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
-/// Their field, after a comma; empty: there are none.
+/// The field "losses", after a comma; empty: there are none.
 std::string losses_field(const std::vector<std::pair<std::string, double>> &list) {
     std::string losses;
     for (auto &[name, loss] : list)
@@ -72,7 +71,7 @@ std::string peer_json(const std::string &name, double best_s, double median_s, d
 }
 
 void print_line(const std::string &json) {
-    static bool cut = false;  // what was written last ends within a line
+    static bool cut = false;  // the last write ended within a line
     if (known_processes().rank() > 0) return;
     const StreamResult r = write_stream(STDOUT_FILENO, (cut ? "\n" : "") + json + "\n");
     if (r.error == 0 || r.written > 0) cut = r.error != 0;

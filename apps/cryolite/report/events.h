@@ -16,7 +16,7 @@ struct StepEvent {
     uint64_t step = 0;  ///< from 1
     double loss = 0;    ///< mean over micro-batches, before the update
     double tok_s = 0, step_s = 0, lr = 0;
-    uint64_t withheld = 0;  ///< updates in a row, up to this step's, that a gradient was not finite for
+    uint64_t withheld = 0;  ///< updates in a row, up to this step's, withheld because a gradient was not finite
     std::vector<std::pair<std::string, double>> losses =
         {};                 ///< those that the loss is made of, where these are several, and the model's metrics
     double loss_scale = 0;  ///< of the next step; 0: the loss is not scaled
@@ -31,14 +31,14 @@ struct EvalEvent {
         {};                    ///< 1 - sum of squared errors / that of the mean's; none where all targets are equal
     bool of_averages = false;  ///< of the weights' averages, not of the weights
     int classes = 0;           ///< of `confusion`
-    std::vector<uint64_t> confusion = {};  ///< of classifiers: rows by label and answer, for a picture; of no line
+    std::vector<uint64_t> confusion = {};  ///< of classifiers: rows by label and answer, for a picture; not in the line
     std::vector<std::pair<std::string, double>> losses = {};  ///< as a step's: with the model's metrics
 };
 /// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987"; empty: it has no such metric.
 std::string metric_words(const EvalEvent &e);
 
-/// How often the host waited for all that it had started, or for the step before, from the third step on: the first
-/// two load and capture.
+/// Counts how often the host waited for the device, from the third step on. The first two steps load kernels and
+/// capture graphs, and wait for that.
 struct HostWaits {
     std::optional<uint64_t> count = std::nullopt;
 
@@ -72,8 +72,8 @@ struct NoReader : Error {
     using Error::Error;
 };
 
-/// One line to stdout, at once, from rank 0 alone. Errors: NoReader, or what else failed (a full disk): the line may
-/// then be there in part, and the next one begins on a line of its own.
+/// Writes one line to stdout, at once, from rank 0 alone. Errors: NoReader, or another Error, as on a full disk. Then a
+/// part of the line may be there, and the next one begins on a line of its own.
 void print_line(const std::string &json);
 
 }  // namespace cryolite

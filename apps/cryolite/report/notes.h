@@ -49,9 +49,9 @@ inline std::string maker_of_output(const Plan &plan) {
     return "";
 }
 
-/// What is odd about a model that makes another number of scores than there are tokens, or classes: `known` of them, as
-/// the data or the tokenizer say. Fewer are refused with the program's own words where a loss reads them; here it is a
-/// warning, as a vocabulary may be padded. Empty: nothing is odd, or nothing is known.
+/// A warning, if a model's output has another number of scores than there are tokens or classes. `known`: how many of
+/// these the data or the tokenizer have. It is no error, as a vocabulary may be padded, and as the program itself
+/// refuses too few scores where a loss reads them. Empty: the numbers are equal, or not known.
 inline std::string scores_warning(const Plan &plan, int known, const std::string &things) {
     if (known <= 0 || plan.output < 0 || plan.buffers[size_t(plan.output)].shape.empty()) return "";
     const int made = plan.buffers[size_t(plan.output)].shape[0];

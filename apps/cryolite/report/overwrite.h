@@ -1,5 +1,5 @@
 #pragma once
-// Files that a flag names and a command writes whole, such as pages: whether something else would be lost.
+// Checks that a file which a command is to write, such as a page, would not replace something else.
 
 #include <string>
 #include <string_view>
@@ -8,8 +8,9 @@
 
 namespace cryolite {
 
-/// Throws UsageError where `file`, which `flag` names, is there and is not empty, and does not begin with `heading`, as
-/// all that is written there does; `what` it would be: "page of Cryolite". Before the work whose result it is to hold.
+/// Throws UsageError if `file`, which `flag` names, exists, is not empty, and does not begin with `heading`, as all
+/// files of its kind do. `what`: the kind, such as "page of Cryolite". It is called before the work whose result the
+/// file will hold.
 void check_overwrite(const std::string &flag, const fs::path &file, std::string_view heading, const std::string &what);
 
 }  // namespace cryolite

@@ -30,17 +30,17 @@ public:
     Progress(const Progress &) = delete;
 
     void say(const std::string &line);
-    /// Live at each call; else a line for each tenth of the kernels, at least 5 seconds after the last one, and at the
-    /// end.
+    /// On a terminal it shows every call. Elsewhere it prints a line for each tenth of the kernels, at least 5 seconds
+    /// after the last one, and at the end.
     void compiling(int done, int total, int cached);
-    /// What comes before compiling, in words.
+    /// Says in words what is done before compiling.
     void preparing(const std::string &words);
 
-    /// A live line only: what is going on for a while.
+    /// Shows what goes on for a while, on a terminal only.
     void busy(const std::string &line) {
         if (live_) show_live(line);
     }
-    /// Takes the live line away, before something else is written to the terminal.
+    /// Removes the live line, before something else is written to the terminal.
     void clear();
 
     struct Step {
@@ -50,15 +50,15 @@ public:
         double left_s = 0;         ///< until the end
         const char *unit = "tok";  ///< of what tok_s counts
     };
-    /// Shows the step, or not, when another was shown just before.
+    /// Shows the step, unless another was shown just before.
     void step(const Step &s);
 
 private:
     using Clock = std::chrono::steady_clock;
     bool live_ = false, dirty_ = false;
-    const bool silent_;  ///< another process of the run speaks
+    const bool silent_;  ///< another process of the run prints
     Clock::time_point shown_{};
-    int tenths_ = -1;  ///< of the kernels, as they were shown
+    int tenths_ = -1;  ///< of the kernels, in the last line
 
     void show_live(const std::string &line);
 };

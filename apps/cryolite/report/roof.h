@@ -6,13 +6,13 @@
 
 namespace cryolite {
 
-/// What the machine can do: 1e9 operations and bytes a second.
+/// What the machine can do: `peak` in 1e9 FLOP/s, `bandwidth` in 1e9 bytes/s.
 struct Roof {
     double peak = 0, bandwidth = 0;
 
-    /// The least time a call can take, and whether computing or memory decides that.
+    /// The least seconds that a call can take. `bound` says whether computing or memory decides that.
     double seconds(const PlanCall &c) const { return seconds(c.flops, c.bytes, 1); }
-    /// With a share of the peak.
+    /// The same, if only a share of the peak can be reached.
     double seconds(double flops, int64_t bytes, double share) const {
         return std::max(flops / (share * peak * 1e9), double(bytes) / (bandwidth * 1e9));
     }

@@ -46,10 +46,9 @@ void check_names(const TrainSettings &s) {
     auto check = [](const std::string &whose, const fs::path &name) {
         const std::string text = name.empty() ? "" : fs::absolute(name).string();
         if (first_not_utf8(text) != std::string::npos)
-            fail_usage(
-                "{}: the name {} is not UTF-8, which config.toml has to be: the run could not go on by it; rename the "
-                "file or its folder",
-                whose, shown(text, 400));
+            fail_usage("{}: the name {} is not UTF-8, so config.toml, which --resume reads, cannot hold it: rename the "
+                       "file or its folder",
+                       whose, shown(text, 400));
     };
     check("APP", is_path(s.app) ? s.app : "");
     for_each_setting(s, [&](const Flag &flag, ValueRef value) {

@@ -31,7 +31,8 @@ std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped 
     try {
         const json j = json::parse(read_file(file));
         if (j.at("format") != run_state_format)
-            fail("{} is of another release ({})", file.string(), j.at("format").dump());
+            fail("{} is of another release of Cryolite ({}): resume with that release", file.string(),
+                 j.at("format").dump());
         p.position = j.at("position");
         p.withheld = j.value("withheld", uint64_t{0});
         if (p.withheld == 0)
@@ -56,7 +57,8 @@ struct Change {
     OnResume on_resume;
 };
 
-/// Of a flag that a checkpoint does not have: a setting of a step is newer than it, which was made with its default.
+/// The value of a flag that a checkpoint does not have. A setting of a step is newer than the checkpoint, which was
+/// therefore made with the setting's default.
 std::string text_before(const Flag &flag, const std::string &now) {
     StepConfig plain;
     const StepSetting *row = find_by_key(flag.key());
@@ -99,8 +101,8 @@ void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &
                    data.name, s.out.string());
     const fs::path vocabulary = s.out / "vocab.json";
     if (data.tokenizer && is_there(vocabulary) && read_file(vocabulary) != data.tokenizer->to_json() + "\n")
-        fail_usage("the tokenizer is not the one that the run in {} was trained with, which its vocab.json has: give "
-                   "the --tokenizer of then, or another --out",
+        fail_usage("the tokenizer is not the one that the run in {} was trained with (its vocab.json): give the same "
+                   "--tokenizer, or another --out",
                    s.out.string());
 }
 

@@ -15,13 +15,13 @@ constexpr const char *run_state_format = "cryolite run 1";
 /// Where a run goes on.
 struct ResumePoint {
     Checkpoint checkpoint;
-    uint64_t position = 0;                        ///< the next micro-batch
-    uint64_t withheld = 0;                        ///< updates in a row, up to this step's
-    std::optional<uint64_t> good;                 ///< step of the last checkpoint at which none was
-    bool evaluate = false;                        ///< an evaluation belongs after this step, and was cut short
+    uint64_t position = 0;                        ///< the index of the next micro-batch
+    uint64_t withheld = 0;                        ///< updates withheld in a row, up to this step's
+    std::optional<uint64_t> good;                 ///< step of the last checkpoint with `withheld` 0
+    bool evaluate = false;                        ///< an evaluation is due after this step, and was not finished
     std::string data, program;                    ///< digests
     std::map<std::string, std::string> settings;  ///< as `flags_of` has them
-    std::vector<std::string> metrics;             ///< lines that metrics.jsonl did not take before the checkpoint
+    std::vector<std::string> metrics;             ///< lines that could not be written before the checkpoint
 };
 
 /// Whether this is the folder of a run: its config.toml is one that a run wrote, or there are checkpoints beside it.
@@ -29,18 +29,18 @@ bool is_run(const fs::path &folder);
 
 using Skipped = std::function<void(const Checkpoint &, const std::string &why)>;
 
-/// The newest checkpoint of a run that is whole; `skipped` hears of each that is not. Nothing: the run has none yet.
-/// Errors: it has some and none is whole, which names each; one cannot be read, be it whole or not.
+/// The newest checkpoint of a run that is whole; `skipped` is called with each newer one that is not. Nothing: the run
+/// has no checkpoint yet. Errors: it has some and none is whole (names each); a checkpoint cannot be read.
 std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped &skipped);
 
-/// What is said where the run has none: a resume begins at step 0, and what that replaces.
+/// The warning if a run has no checkpoint: that the resume begins at step 0, and what that replaces.
 std::string no_checkpoint_words(const fs::path &run);
 
 /// Throws UsageError naming the first flag that a resume may not change (OnResume) and whose value is not the one that
 /// the run was made with.
 void check_same(const TrainSettings &settings, const RunData &data, const ResumePoint &point);
 
-/// Those that it may change and has: "--lr 0.001 -> 0.0003", by flag.
+/// The flags that the resume changes, each as "--lr 0.001 -> 0.0003", by flag.
 std::map<std::string, std::string> changed_flags(const TrainSettings &settings, const ResumePoint &point);
 
 }  // namespace cryolite

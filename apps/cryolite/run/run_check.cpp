@@ -17,7 +17,7 @@ namespace cryolite {
 
 namespace {
 
-/// What a reader finds wrong. A file that cannot be read now is no mistake of the run.
+/// The mistake that `read` finds; empty: none. A file that is there and cannot be read is an error, no mistake.
 std::string mistake_of(const std::function<void()> &read) {
     try {
         read();
@@ -30,7 +30,7 @@ std::string mistake_of(const std::function<void()> &read) {
     return "";
 }
 
-/// Another process holds the folder: what it is writing now is half there.
+/// Whether another process holds the folder: then files may be half written.
 bool in_use(const fs::path &folder) {
     const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) fail_file("open", folder, errno);
@@ -51,7 +51,7 @@ std::vector<std::string> leftovers(const fs::path &folder, const std::string &sh
     return found;
 }
 
-/// Steps 1 ... `last` are in metrics.jsonl, each once and in order. More may follow, of steps after the checkpoint.
+/// What is wrong with metrics.jsonl. It has to have steps 1 ... `last`, each once and in order; later ones may follow.
 std::string metrics_mistake(const fs::path &file, uint64_t last) {
     if (!is_there(file)) return "metrics.jsonl is missing";
     const std::string text = read_file(file);

@@ -12,7 +12,7 @@ namespace cryolite {
 struct RunCheck {
     std::vector<std::string>
         mistakes;  ///< what is missing, damaged or not the newest checkpoint's; empty: the run is whole
-    std::optional<Checkpoint> newest;  ///< that is whole
+    std::optional<Checkpoint> newest;  ///< the newest one that is whole
     size_t checkpoints = 0;            ///< all that are there
 };
 

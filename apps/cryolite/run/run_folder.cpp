@@ -23,7 +23,7 @@ namespace {
 /// Makes the folder that a run's folder is to be in, where it is missing.
 void make_parent(const fs::path &path) {
     const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
-    fs::path there = parent;  // the nearest folder that exists decides
+    fs::path there = parent;  // the nearest folder that exists, for the message
     for (std::error_code ignored; !there.empty() && !fs::exists(there, ignored);) there = there.parent_path();
     if (there.empty()) there = ".";
     std::error_code error;
@@ -36,7 +36,7 @@ void make_parent(const fs::path &path) {
         sync_path(made.has_parent_path() ? made.parent_path() : ".");
 }
 
-/// The names in a folder, but what a process that was killed there left.
+/// The names in a folder, without what killed processes left.
 std::vector<std::string> names_in(const fs::path &folder) {
     std::vector<std::string> names;
     std::error_code error;
@@ -47,7 +47,7 @@ std::vector<std::string> names_in(const fs::path &folder) {
     return names;
 }
 
-/// --resume goes on with a run, or begins one where nothing is.
+/// Throws UsageError unless --resume can go on with a run in the folder, or begin one as it is empty.
 void check_resumable(const fs::path &path) {
     const std::vector<std::string> names = names_in(path);
     if (names.empty() || is_run(path) || !list_checkpoints(path).empty()) return;
@@ -104,7 +104,7 @@ void RunFolder::hold(const TrainSettings &s) {
     configured_ = true;
 }
 
-/// A new folder gets its name when its config.toml is in it: it says whose it is from the first moment on.
+/// A new folder gets its name only when its config.toml is in it, so that it is always known for a run's.
 void RunFolder::make(const TrainSettings &s) {
     make_parent(path_);
     TemporaryFolder folder(path_);
@@ -138,7 +138,7 @@ void RunFolder::begin(const TrainSettings &s, const RunData &data, const std::op
     remove_checkpoint_leftovers(path_);
     update("config.toml", config_toml(s));
     if (data.tokenizer) update("vocab.json", data.tokenizer->to_json() + "\n");
-    // What transformers opens a run with: of a model that it has saved, what it had beside the weights.
+    // With tokenizer.json and the config.json that came with the weights, transformers can open the run.
     if (fs::path(s.tokenizer).is_absolute()) update("tokenizer.json", read_file(s.tokenizer_file()));
     const fs::path config = point ? point->checkpoint.path / "config.json" : fs::path();
     begun_ = point && is_there(config) ? read_file(config) : config_of_init(s);
@@ -151,7 +151,7 @@ void RunFolder::begin(const TrainSettings &s, const RunData &data, const std::op
     sync_path(path_);
 }
 
-/// The folder is still to be synced.
+/// Writes a file, if its text is another one. The caller has to sync the folder.
 void RunFolder::update(const char *name, const std::string &text) const {
     if (const fs::path path = path_ / name; !is_there(path) || read_file(path) != text)
         write_file_atomic(path, text, 0644, FolderSync::later);
@@ -255,7 +255,7 @@ void RunFolder::settle(const Checkpoint &written, int keep) {
         sync_path(path_);
         if (!unsynced_.empty()) fail("{}", unsynced_);
     } catch (const Error &e) {
-        fail("{}\n{} is whole, but the files beside it are not its yet: --resume makes them so", e.what(),
+        fail("{}\n{} is whole, but its copies in the run's folder are not up to date: --resume updates them", e.what(),
              written.path.string());
     }
 }

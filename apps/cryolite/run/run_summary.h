@@ -29,7 +29,7 @@ struct RunSummary {
 RunSummary summarize_run(const fs::path &folder);
 
 /// Adds the losses of metrics.jsonl, a JSON object a line, to `losses`, and its rates, in tokens a second, to `rates`.
-/// How many lines are no JSON object.
+/// Returns how many lines are no JSON object.
 uint64_t read_losses(const std::string &metrics, LossPlot &losses, std::vector<double> *rates = nullptr);
 
 }  // namespace cryolite

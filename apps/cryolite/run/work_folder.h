@@ -1,5 +1,5 @@
 #pragma once
-// A folder for what a command makes on its way.
+// A temporary folder of a command.
 
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 namespace cryolite {
 
-/// A new folder that is gone with this.
+/// A new folder, which is removed with this object.
 class WorkFolder {
 public:
     /// Errors: it cannot be made.

@@ -1,4 +1,4 @@
-// --dialect auto: what computes each product, measured once on this machine.
+// --dialect auto: which dialect computes each product, as measured once on this machine.
 
 #include "apps/cryolite/session/dialects.h"
 
@@ -19,9 +19,9 @@ namespace cryolite {
 
 namespace {
 
-constexpr double worth_it = 1.03;  // a difference below that is the measurement's
+constexpr double worth_it = 1.03;  // a smaller difference may be an error of the measurement
 
-/// The kernel of a plan by itself, on arrays of its own.
+/// Times a kernel of a plan, alone and on arrays of its own, as Halide and as another dialect compute it.
 class Trial {
 public:
     Trial(const Bundle &bundle, int kernel, const PlanKernel::Dialect &d, const Dialect &dialect, Device &device)
@@ -55,7 +55,7 @@ public:
     struct Seconds {
         double halide = 1e30, other = 1e30;
     };
-    /// The best of several, in turn, so that what else the machine does meets both.
+    /// The best times of several runs. Both run in turn, so that other load on the machine meets both.
     Seconds run() {
         constexpr int least = 7, most = 60;
         constexpr double enough = 0.4;
@@ -64,7 +64,7 @@ public:
         for (int round = 0; round < most && (round < least || spent < enough); round++) {
             const double h = once(compiled_, compiled_argv_), o = once(run_ready, ready_argv_);
             spent += h + o;
-            if (round == 0) continue;  // memory is touched for the first time
+            if (round == 0) continue;  // it touches memory for the first time
             best.halide = std::min(best.halide, h), best.other = std::min(best.other, o);
         }
         return best;
@@ -96,7 +96,7 @@ private:
 std::map<std::string, DialectChoice> faster_dialects(const Bundle &bundle, const Cache &cache, int threads,
                                                      Progress &progress) {
     std::map<std::string, DialectChoice> choices;
-    std::unique_ptr<Tuning> tuning;  // only where there is something to know
+    std::unique_ptr<Tuning> tuning;  // opened only if it is needed
     std::unique_ptr<Device> device;
     int measured = 0, all = 0;
     for (const PlanKernel &k : bundle.plan.kernels) all += !k.symbol.empty() && !k.dialects.empty();

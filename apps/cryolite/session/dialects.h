@@ -6,8 +6,8 @@
 
 namespace cryolite {
 
-/// For every product that another dialect may compute, the faster of both on this machine with so many threads, by
-/// symbol, from the cache's records or measured now.
+/// For every product that another dialect can compute, by symbol: the fastest dialect on this machine with `threads`
+/// threads, from the cache's records or measured now.
 std::map<std::string, DialectChoice> faster_dialects(const Bundle &bundle, const Cache &cache, int threads,
                                                      Progress &progress);
 

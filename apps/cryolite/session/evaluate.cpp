@@ -11,7 +11,7 @@ namespace cryolite {
 
 namespace {
 
-/// What is counted beside the loss.
+/// What is measured beside the loss: correct answers, or errors of predicted numbers.
 class Metric {
 public:
     explicit Metric(Trainer &trainer, bool of_text) : trainer_(trainer), of_text_(of_text) {}
@@ -56,7 +56,7 @@ private:
                 confusion_.resize(classes * classes), confusion_[label * classes + answer]++;
         }
     }
-    /// Welford's algorithm: sums of squares of large targets would lose what is asked for.
+    /// Welford's algorithm, as in a plain sum of squares of large targets the variance is lost to rounding.
     void add_errors(std::span<const float> output, const Batch &batch) {
         const auto outputs = size_t(trainer_.classes());
         rows_.resize(outputs), mean_.resize(outputs);
@@ -69,14 +69,14 @@ private:
     }
 };
 
-/// Over `parts`: Windows or Rows.
+/// Evaluates all of `parts`: Windows or Rows.
 template <typename Parts>
 std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool text, const std::function<bool()> &stop) {
     EvalEvent e;
     Batch batch;
     double total = 0;
     std::vector<double> terms;
-    // Rows that count differently do so in the mean over all of them.
+    // If rows have different weights, the mean is over all rows of the split, so they are counted first.
     RowWeights weights(trainer.plan());
     for (size_t i = 0; weights.differ() && i < parts.batches(); i++) {
         const int rows = parts.fill(i, batch);

@@ -56,7 +56,7 @@ std::string flags_of(const FittingWay &way, const TrainSettings &s) {
     return flags.substr(1);
 }
 
-/// What would help that no other word of the refusal names.
+/// What else would help, beside what the refusal has named. `asked`: the program was asked for its advice.
 std::string other_help(const TrainSettings &s, bool asked) {
     std::vector<std::string> help;
     if (s.param("batch", 1) > s.batch_parts())
@@ -77,8 +77,7 @@ std::string refusal(const MemoryNeed &need, const Bound &bound, const TrainSetti
         help = fmt::format("it takes {} and fits with {}; or ", human_bytes(uint64_t(bound.whole(fit->advice->bytes))),
                            flags_of(*fit->advice, s));
     else if (fit)
-        help = fmt::format("with updates beside their gradients and all rematerialised that can be, it takes {} still; "
-                           "{}",
+        help = fmt::format("with --update backward and everything recomputed that can be, it still takes {}; {}",
                            human_bytes(uint64_t(bound.whole(fit->least))), help);
     return fmt::format("this run takes {}, and {}:{}\n{}{}", human_bytes(uint64_t(need.bytes())), bound.words(),
                        need.table(), help, other_help(s, fit));
@@ -103,7 +102,7 @@ std::optional<FittingWay> fitting_way(TrainSettings &s, const Request &request, 
     StepFit fit;
     try {
         fit = fit_step(request.program, wanted,
-                       // What follows from the memory of a worker may not decide over bits.
+                       // With --deterministic, the memory of a machine must not change the bits.
                        {bound.room(), staging, bound.replicas, s.update == "auto" && !s.deterministic,
                         s.recompute == "auto" && !s.deterministic});
     } catch (const Interrupted &) {

@@ -13,14 +13,14 @@
 
 namespace cryolite {
 
-/// The files of a bundle, compiled now or found in the cache: of another processor, too. Ctrl-C ends the compiler
+/// The files of a bundle, compiled now or found in the cache. It may be for another processor. Ctrl-C ends the compiler
 /// first, and what it half wrote is removed; signals stay deferred.
 BundleResult compile_bundle(const BundleRequest &wanted, const Request &request, const Cache &cache,
                             Progress &progress);
 
-/// The bundle of these settings, compiled now or found in the cache, with the compile event.
-/// `trains`: with what fits into memory (memory_choice.h) and with what the plan lacks, for people. `emit` gets the
-/// event where there is --json.
+/// The bundle of these settings, compiled now or found in the cache. `trains`: chooses what fits into memory
+/// (memory_choice.h), and prints which layers have no loop schedule. `emit`: gets the compile event, if --json is
+/// given.
 using Emit = std::function<void(const std::string &json)>;
 std::shared_ptr<const Bundle> open_bundle(TrainSettings &settings, const Request &request, Progress &progress,
                                           bool trains = true, const Emit &emit = print_line);
@@ -32,15 +32,15 @@ struct Session {
     int workers = 1;  ///< in all processes
     int threads = 1;  ///< of each
 
-    /// Files of its trainer have parameters as `weights` says.
+    /// `weights`: how files of other programs, and so this trainer's, split parameters.
     Session(std::shared_ptr<const Bundle> bundle, const TrainSettings &settings, const WeightFiles &weights);
-    /// After a failure of several workers nothing is given back: a worker that hangs, or a message of another process,
-    /// may still write there. The process ends.
+    /// After a failure of several workers it frees nothing: a worker that hangs, or a message of another process, may
+    /// still write there. The process ends.
     ~Session();
     int own_threads() const { return threads * int(devices.size()); }
     /// "2 workers of 1 thread"
     std::string threads_in_words() const;
-    /// The roof of all workers in the format of a run's products, in 1e9 operations per second.
+    /// The peak of all workers in the format of a run's products, in 1e9 FLOP/s; 0: not known, of a GPU.
     double measure_peak(const TrainSettings &settings) const;
 };
 
@@ -53,7 +53,7 @@ std::unique_ptr<Session> open_session(TrainSettings &settings, const Request &re
 /// a file, FILE and FILE.rank1, ... Errors: as `Trace`.
 std::unique_ptr<Trace> begin_trace(const TrainSettings &settings);
 
-/// FLOPs of a step of the model, of all workers: what a fraction of the machine's peak is of.
+/// FLOPs of a step over all workers, without what is rematerialised: for the fraction of the machine's peak.
 double step_flops(const Plan &plan, int accumulate);
 
 /// What a step of all workers does.
@@ -72,8 +72,8 @@ public:
     void add(double seconds) { seconds_.push_back(seconds); }
     bool empty() const { return seconds_.empty(); }
     size_t count() const { return seconds_.size(); }
-    /// Without the first two, in which memory is touched for the first time, where there are more
-    /// than four.
+    /// The best and the median time. If there are more than four steps, the first two do not count, as they touch
+    /// memory for the first time.
     double best() const;
     double median() const;
     double recent() const;  ///< median of the last few
@@ -89,13 +89,13 @@ DoneEvent done_event(const StepTimes &times, double first_step_s, const StepWork
 /// Seconds since the script began (CRYOLITE_START), or since this process did.
 double since_start();
 
-/// The roof of this machine in the format of a run's products, in 1e9 operations per second.
+/// The peak of this machine in the format of a run's products, in 1e9 FLOP/s.
 double measure_peak(const TrainSettings &settings, int threads);
 
 /// Threads of each worker, on the cores of this process.
 int threads_of_worker(const TrainSettings &settings, const std::vector<int> &cores);
 
-/// What the program is asked for.
+/// What the generator program is asked for.
 BundleRequest bundle_request(const TrainSettings &settings);
 
 }  // namespace cryolite

@@ -56,14 +56,14 @@ void read_params(TrainSettings &s, const Values &values, const ProgramDescriptio
                    s.param("batch", 1), s.param("context", 1), rows, most);
 }
 
-/// A preset's numbers are those of the program's own optimizer.
+/// Whether a given value counts. A preset's numbers are for the program's own optimizer.
 bool uses(const Flag &flag, const Request &r, const std::string &optimizer) {
     if (r.values.chosen(flag.name)) return true;
     if (!r.values.given(flag.name) || (r.command == Command::bench && !flag.in_bench)) return false;
     return !flag.of_optimizer || optimizer == r.program.description.optimizer;
 }
 
-/// All that is kept in a member of the settings.
+/// Reads all flags whose values are members of the settings.
 void read_members(TrainSettings &s, const Request &r) {
     s.optimizer = r.program.description.optimizer;
     s.rate.steps = r.command == Command::bench ? 20 : 1000;
@@ -77,7 +77,7 @@ void read_members(TrainSettings &s, const Request &r) {
     }
 }
 
-/// Those of the optimizer, which says what each may be.
+/// Reads the numbers of the optimizer, which says what each may be.
 void read_numbers(TrainSettings &s, const Request &r) {
     const ProgramDescription &program = r.program.description;
     const ProgramDescription::Rule *rule = program.rule(s.optimizer);
@@ -85,7 +85,7 @@ void read_numbers(TrainSettings &s, const Request &r) {
         for (const ProgramDescription::Number &n : other.numbers) {
             const auto at = r.values.all().find(n.name);
             if (at == r.values.all().end() || (rule && rule->find(n.name))) continue;
-            // Of a preset, which is for the program's own optimizer, and of a run, whose optimizer may not change.
+            // A preset is for the program's own optimizer. Of a resumed run, the changed optimizer is refused later.
             if (at->second.origin == Origin::preset || at->second.origin == Origin::resumed) continue;
             const std::string where = at->second.where.empty() ? "" : fmt::format(" ({})", at->second.where);
             fail_usage("--{} was given{}, but the optimizer {} has no such number; leave it out", n.name, where,
@@ -99,7 +99,7 @@ void read_numbers(TrainSettings &s, const Request &r) {
     }
 }
 
-/// The last rate of a run is the tenth of its first one, where nothing is said, and never above it.
+/// Without --min-lr, the last rate of a run is a tenth of --lr. It is never above --lr.
 void bound_rate(TrainSettings &s, const Values &v) {
     if (std::isnan(s.rate.low)) s.rate.low = s.rate.high / 10;
     if (!(s.rate.low > s.rate.high)) return;
@@ -109,7 +109,7 @@ void bound_rate(TrainSettings &s, const Values &v) {
     s.rate.low = s.rate.high;
 }
 
-/// A file by its whole path, as a run keeps it.
+/// Makes the path of a tokenizer's file absolute, as a run keeps it.
 void set_tokenizer(TrainSettings &s, const Values &v) {
     if (s.tokenizer == "char" || s.tokenizer == "gpt2") return;
     if (!s.tokenizer.ends_with(".json"))
@@ -118,16 +118,16 @@ void set_tokenizer(TrainSettings &s, const Values &v) {
     s.tokenizer = fs::absolute(s.tokenizer).string();
 }
 
-/// What follows from --recompute.
+/// Sets the memory budget, if --recompute is a number of bytes.
 void set_budget(TrainSettings &s) {
     if (s.recompute != "auto" && s.recompute != "none") s.budget = bytes_of(s.recompute).value();
 }
 
 }  // namespace
 
-/// What they say the program judges.
+/// What the lines say is checked by the program.
 void read_lines(TrainSettings &s, const char *flag) {
-    constexpr size_t most = 1 << 16;  // of an argument of a program
+    constexpr size_t most = 1 << 16;  // the lines are an argument of the program
     if (s.schedule.empty()) return;
     try {
         s.lines = read_file(s.schedule);
@@ -146,15 +146,15 @@ void read_lines(TrainSettings &s, const char *flag) {
 
 namespace {
 
-/// A run that goes on keeps what it began with, and one of a time without `tune` began with none. What was found is for
-/// this processor.
+/// The default of --tuned. A resumed run keeps the lines that it began with; if it recorded none, it has none. Lines
+/// that a search found are for this processor.
 void set_tuned(TrainSettings &s, const Request &r) {
     const bool looks = r.command != Command::check && r.command != Command::tune && !s.resume;
     const bool here = targets_of(s.target)->front()->name == "host";
     if (!r.values.given("tuned")) s.tuned = looks && here && !s.deterministic ? "auto" : "none";
 }
 
-/// What is named has to be there before anything is compiled.
+/// The target, the dialect and the device that are named have to be available before anything is compiled.
 void check_machine(const TrainSettings &s, Command command) {
     if (const std::string why = why_not(s); !why.empty()) fail_usage("{}", why);
     if (find_dialect(s.dialect) && !load_dialect(s.dialect))
@@ -195,24 +195,24 @@ void check_workers(const TrainSettings &s) {
                    workers, s.text ? "sequences" : "rows");
 }
 
-/// What --deterministic cuts a batch into, whatever the number of workers: each has equally many of the parts.
+/// Sets how many parts --deterministic cuts a batch into, whatever the number of workers. Each worker has equally many.
 void set_parts(TrainSettings &s) {
     if (!s.deterministic) return;
     if (!s.params.count("batch"))
-        fail_usage("--deterministic: the model has no parameter 'batch', of whose parts gradients are added in a tree");
+        fail_usage("--deterministic cuts the batch into parts, but the model has no parameter 'batch': leave it out");
     const int batch = s.param("batch", 1);
     s.parts = std::gcd(batch, most_batch_parts);
     if (s.parts % s.workers == 0) return;
-    fail_usage("--deterministic cuts --batch {} into {} parts, a power of two, and {} workers cannot have equally many "
-               "of them: use {} workers at most, a power of two, or a --batch that more powers of two divide",
+    fail_usage("--deterministic cuts --batch {} into {} parts, a power of two, which {} workers cannot share "
+               "equally: use a power of two of workers, {} at most, or a --batch that a larger power of two divides",
                batch, s.parts, s.workers, s.parts);
 }
 
 void check_run(const TrainSettings &s, const Values &v) {
     if (!s.launch.empty() && s.launch.find("{workers}") == std::string::npos)
-        v.refuse("launch", "a command with {workers} for their number, such as \"mpirun -n {workers}\"");
+        v.refuse("launch", "a command with {workers} in place of their number, such as \"mpirun -n {workers}\"");
     if (known_processes().size() > 1 && (s.restarts > 0 || !s.launch.empty()))
-        fail_usage("--restarts and --launch start the processes themselves: without mpirun before them, cryolite train "
+        fail_usage("--restarts and --launch start the processes themselves: leave out mpirun, and run cryolite train "
                    "--workers {} --restarts N --launch \"mpirun -n {{workers}}\"",
                    known_processes().size());
     if (s.sequential && !s.text) fail_usage("--order sequential is for tokens; this model reads the rows of a table");

@@ -24,14 +24,14 @@ struct TrainSettings : StepConfig {
     std::map<std::string, double> numbers;  ///< the optimizer's others: weight-decay, beta1, ...
     std::string memory_note;             ///< what was chosen for memory, or why nothing fits; empty: it fits as it is
     int threads = 0;                     ///< of each worker; 0: all cores, divided among workers
-    int restarts = 0;                    ///< after failures
+    int restarts = 0;                    ///< how often the run is started again after failures
     std::string launch;                  ///< what starts the workers as processes, with {workers} for their number
     double patience = default_patience;  ///< seconds that a worker may give no sign of life
     uint64_t seed = 1;
     fs::path data, validation, init, schedule, out, cache, trace;
     std::string tokenizer = "char", rename = "none";
-    int shift = 0;      ///< of images that are trained on, in pixels
-    bool flip = false;  ///< of half of them
+    int shift = 0;      ///< how far training images are moved at most, in pixels
+    bool flip = false;  ///< half of the training images are mirrored
     bool sequential = false, resume = false, json = false;
     uint64_t checkpoint_every = 500, eval_every = 250;
     bool evaluate_ema = false, save_ema = false;
@@ -46,7 +46,7 @@ struct TrainSettings : StepConfig {
     uint64_t steps() const { return rate.steps; }
     /// A parameter of the model as a number; `otherwise` where the model has none of this name.
     int param(const std::string &name, int otherwise) const;
-    /// A file's tokenizer: where a run goes on and it is gone, the run's own copy.
+    /// The tokenizer's file or, if a run is resumed and the file is gone, the run's own copy.
     fs::path tokenizer_file() const;
 };
 
@@ -54,13 +54,13 @@ struct TrainSettings : StepConfig {
 /// text of lines.
 void read_lines(TrainSettings &settings, const char *flag = "--schedule");
 
-/// Throws UsageError for every value that cannot be.
+/// The settings that a request means. Throws UsageError for a value that is not possible.
 TrainSettings understand(const Request &request);
 
 /// Throws UsageError for a file whose name config.toml cannot hold, because it is not UTF-8.
 void check_names(const TrainSettings &settings);
 
-/// The first line of every `config_toml`: by it the folder of a run is known for one.
+/// The first line of every `config_toml`, by which the folder of a run is recognised.
 constexpr std::string_view config_heading =
     "# What this run was made with; cryolite train --config FILE does it again.";
 
@@ -71,7 +71,7 @@ std::string config_toml(const TrainSettings &settings);
 /// the optimizer's numbers.
 void for_each_setting(const TrainSettings &settings, const std::function<void(const Flag &, ValueRef)> &visit);
 
-/// What a run is made with, but for its data: flag -> value as text.
+/// What a run is made with, except its data: flag -> value as text.
 std::map<std::string, std::string> flags_of(const TrainSettings &settings);
 
 }  // namespace cryolite

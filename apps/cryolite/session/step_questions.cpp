@@ -15,15 +15,15 @@ using nlohmann::json;
 
 namespace {
 
-/// A program that refuses says why itself.
+/// If a program refused its step, throws its own message.
 void throw_refusal(const ProcessResult &r) {
     if (r.signal || r.limit || r.errors.empty()) return;
     if (r.status == 2) throw UsageError(last_words(r));
     if (r.status == 1) throw Error(last_words(r));
 }
 
-/// What a program that was asked of its step wrote; `argv`: what it is asked. `shows`: what it wrote before it refused
-/// the step is printed.
+/// Runs a program with a question about its step, `argv`, and returns what it wrote. `shows`: what it wrote before it
+/// refused the step is printed.
 ProcessResult ask_of_step(const Program &program, const BundleRequest &request, std::vector<std::string> argv,
                           bool shows = false) {
     if (program.path.empty())
@@ -99,7 +99,7 @@ StepFit fit_step(const Program &program, const BundleRequest &request, const Fit
     options.on_line = [&](std::string_view line) {
         const json j = json::parse(line, nullptr, false);
         const bool known = j.is_object() && (j.contains("fit") || j.contains("phase"));
-        if (!known) tell("{}", line);  // a word of the user's own program
+        if (!known) tell("{}", line);  // the user's own program printed it
         if (known && j.contains("fit")) answer = j["fit"];
         return known;
     };

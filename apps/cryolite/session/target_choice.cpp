@@ -16,7 +16,7 @@ std::string this_machine() {
 }
 
 const std::vector<std::string> &processor_features() {
-    // The system's name, where it is another one.
+    // The second name is the system's, if that is another one.
     static constexpr std::pair<const char *, const char *> known[] = {{"avx", ""},
                                                                       {"f16c", ""},
                                                                       {"fma", ""},
@@ -57,11 +57,11 @@ void check_target(const TrainSettings &s, Command command) {
         fail_usage("--target {}: only export takes several, into one library; name one", s.target);
     for (const TargetLine *t : targets)
         if (targets.size() > 1 && (t->machine.empty() || t->machine != targets[0]->machine))
-            fail_usage("--target {}: {} and {} are not for one machine: a library has several targets of one", s.target,
-                       targets[0]->name, t->name);
+            fail_usage("--target {}: {} and {} are for different machines, but the targets of a library are for one",
+                       s.target, targets[0]->name, t->name);
     if (command == Command::exports || command == Command::compile) return;
     if (const std::string why = what_lacks_here(*targets[0]); !why.empty())
-        fail_usage("--target {}: {}; compile and export take it", s.target, why);
+        fail_usage("--target {}: {}; only compile and export can use it here", s.target, why);
 }
 
 }  // namespace cryolite

@@ -6,13 +6,13 @@
 
 namespace cryolite {
 
-/// As `uname -m` has it.
+/// The name of this machine, as `uname -m` prints it.
 std::string this_machine();
 
-/// Of what targets' kernels may use, what this processor has, by the names of gcc's __builtin_cpu_supports.
+/// Of the features that kernels of a target may use, those of this processor, as gcc's __builtin_cpu_supports has them.
 const std::vector<std::string> &processor_features();
 
-/// What kernels for the target need and this machine has not; empty: they run here.
+/// What kernels for the target need and this machine does not have; empty: they run here.
 std::string what_lacks_here(const TargetLine &target);
 
 /// Throws UsageError for a --target that the command cannot take.

@@ -31,13 +31,13 @@ std::string step_digest(const TrainSettings &s, const Request &request, const Ca
 
 namespace {
 
-/// Lines that were found for the step as another --clip makes it are no lines of this one.
+/// Says so if a search found lines for the same step with or without clipping, which are not lines of this one.
 void say_of_other_clip(TrainSettings other, const SearchRecords &records, const Request &request, const Cache &cache,
                        Progress &progress) {
     const bool clips = other.clips();
     other.clip = clips ? 0 : 1;
     if (const auto found = records.choice(step_digest(other, request, cache)); found && !found->lines.empty())
-        progress.say(fmt::format("tuned: none; `cryolite tune` found lines for this step {} clipping, which {} takes",
+        progress.say(fmt::format("tuned: none; `cryolite tune` found lines for this step {} clipping: {} uses them",
                                  clips ? "without" : "with", clips ? "--clip 0" : "--clip 1"));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What `tune` found for a step, and how a step is known by.
+// What `tune` found for a step, and the digest by which a step is known.
 
 #include "apps/cryolite/report/progress.h"
 #include "apps/cryolite/session/settings.h"
@@ -15,8 +15,8 @@ SearchMachine search_machine(int threads);
 /// find: a program that is compiled again keeps its choice.
 std::string step_digest(const TrainSettings &settings, const Request &request, const Cache &cache);
 
-/// Where --tuned is auto: the lines that were found for this step with so many threads, with a word; none where there
-/// are none. Processes of one run take what rank 0 finds.
+/// If --tuned is auto, sets it to the lines that were found for this step with `threads` threads, and says so; if there
+/// are none, sets it to none. Processes of one run take what rank 0 finds.
 void take_tuned_lines(TrainSettings &settings, const Request &request, const Cache &cache, int threads,
                       Progress &progress);
 

@@ -37,7 +37,8 @@ CallTimes call_times(Measurer &measurer, const std::string &line) {
     return all;
 }
 
-/// A ratio that is known to one percent, or as well as nine processes tell it: in each, the arrays lie elsewhere.
+/// Times the step with and without a line, in several processes, as the arrays lie elsewhere in each: until the ratio
+/// is known to one percent, or in nine processes.
 Timing step_timing(Measurer &measurer, const std::string &line, const std::function<double()> &seconds_left) {
     constexpr size_t least = 3, most = 9;
     Timing all;
@@ -48,7 +49,7 @@ Timing step_timing(Measurer &measurer, const std::string &line, const std::funct
         if (!t.refused.empty() || t.busy) return t;
         ratios.push_back(t.ratio()), within += t.noise;
         const double n = double(ratios.size()), middle = median(ratios);
-        double between = 0;  // two standard deviations of what the processes say
+        double between = 0;  // two standard deviations of the processes' ratios
         for (double r : ratios) between += (r - middle) * (r - middle);
         between = n > 1 ? 2 * std::sqrt(between / (n - 1)) : 0;
         all = t, all.after = all.before * middle;
@@ -58,8 +59,8 @@ Timing step_timing(Measurer &measurer, const std::string &line, const std::funct
     return all;
 }
 
-/// Lines that give a kernel the least or the greatest value of one number of its loops. Of kernels whose part of the
-/// step is so small that no such line could count there are none.
+/// Lines that give a kernel the least or the greatest value of one number of its loops. A kernel whose part of the step
+/// is so small that no such line could count has none.
 std::vector<std::string> lines_of_loops(Measurer &measurer) {
     std::vector<std::string> lines;
     const std::vector<SearchKernel> all = measurer.kernels("");
@@ -95,7 +96,7 @@ ModelCheck check_model(Measurer &measurer, SearchRecords &records, int lines,
     const double half = 0.5 * seconds_left();  // the other half is for timing
     for (const std::string &line : lines_of_loops(measurer)) {
         if (seconds_left() <= half) break;
-        const StepKernels with = measurer.step(line);  // compiled: the bound of its inner loops is known
+        const StepKernels with = measurer.step(line);  // compiles it, so that the limit of its inner loops is known
         propose(line, with.refused, with.list);
     }
     std::ranges::stable_sort(list, std::ranges::greater{}, [](const CheckedLine &l) { return std::abs(l.model - 1); });

@@ -1,5 +1,5 @@
 #pragma once
-// What a search has found so far, in the cache as soon as it is confirmed: a kill loses nothing of it.
+// Writes what a search finds to the cache as soon as it is confirmed, so that a kill loses nothing of it.
 
 #include <functional>
 
@@ -7,7 +7,7 @@
 
 namespace cryolite {
 
-/// What a search from scratch begins with.
+/// The lines that a search from scratch begins with.
 extern const std::string scratch_lines;
 
 /// Whether a search found anything.
@@ -15,23 +15,24 @@ bool has_lines(const SearchChoice &c);
 
 class KeptChoice {
 public:
-    /// `step`: by which records know it.
+    /// `step`: the digest by which the records know the step.
     KeptChoice(SearchRecords &records, std::string step, bool same_bits);
 
-    /// Keeps it, unless an earlier search's choice gained more. Errors: those of SearchRecords::choose.
+    /// Keeps `c`, unless an earlier search's choice gained more. Errors: those of SearchRecords::choose.
     void so_far(const SearchChoice &c);
-    /// At the end. An earlier search's choice stays where this one found nothing, or `beats` says that it is not faster
-    /// than the earlier one. Whether the earlier one stays. Errors: those of SearchRecords::choose.
+    /// Keeps `c` at the end of the search, unless an earlier search's choice stays: it does if this search found
+    /// nothing, or if `beats` says that `c` is not faster. Returns whether the earlier choice stays. Errors: those of
+    /// SearchRecords::choose.
     bool end(const SearchChoice &c, const std::function<bool(const SearchChoice &earlier)> &beats);
 
 private:
     SearchRecords &records_;
     const std::string step_;
-    std::optional<SearchChoice> earlier_;  ///< what this search may not lose
+    std::optional<SearchChoice> earlier_;  ///< an earlier search's choice, which this search must not lose
     bool written_ = false;
 };
 
-/// Whether c gains more than another, each beside the shipped step as it was timed then.
+/// Whether `c` gains more than `other`, each beside the shipped step as its own search timed it.
 bool gains_more(const SearchChoice &c, const SearchChoice &other);
 
 }  // namespace cryolite

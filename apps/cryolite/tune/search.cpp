@@ -10,7 +10,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr double worth = 0.01;  // a gain below that is the measurement's
+constexpr double worth = 0.01;  // a smaller gain may be an error of the measurement
 
 std::optional<double> find(const CallTimes &times, const std::string &kernel) {
     const auto at = times.seconds.find(kernel);
@@ -94,7 +94,7 @@ const SearchResult &Search::run() {
     return result_;
 }
 
-/// The step as it is best now.
+/// Times the kernels of the best step so far, and lists those with numbers.
 void Search::look() {
     const std::string lines = joined(result_.lines);
     if (const std::string why = learn(lines, step_); !why.empty()) fail("the step could not be timed: {}", why);
@@ -102,7 +102,8 @@ void Search::look() {
     std::ranges::stable_sort(kernels_, std::ranges::greater{}, &SearchKernel::share);
 }
 
-/// The kernels of a step, those that were never timed being timed now. Returns why the step cannot be had.
+/// Finds the kernels of a step, and times those that were never timed. Returns why the step is refused; empty: it is
+/// not.
 std::string Search::learn(const std::string &lines, std::vector<StepKernel> &kernels) {
     StepKernels found = measurer_.step(lines);
     if (!found.refused.empty()) return found.refused;

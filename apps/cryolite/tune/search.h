@@ -21,39 +21,39 @@ struct LoopNumber {
     bool same_order = true;  ///< other values add in the same order
 };
 
-/// Of any kernel: automatic loops instead of written ones (docs/tune.md).
+/// The name of the number that chooses automatic loops instead of written ones (docs/tune.md).
 inline const std::string automatic_number = "automatic";
 
 using LoopNumbers = std::map<std::string, int>;
 /// "columns=48 rows=4"
 std::string text_of(const LoopNumbers &numbers);
 
-/// A kernel of a step, with all stages whose loops it is.
+/// A kernel of a step, with the anchor stages of all its calls.
 struct SearchKernel {
-    std::string name;  ///< in the plan, of the first
+    std::string name;  ///< the first of its names in the plan
     std::string symbol, algorithm;
     std::vector<std::string> loops_of;  ///< "h.0.mlp.c_fc, forward"
     std::vector<LoopNumber> numbers{};
     double share = 0;     ///< of the step's time
-    double roof = 0;      ///< its part of what the machine's roofline allows
-    std::string lines{};  ///< of the search, that the step has which it is of
+    double roof = 0;      ///< the roofline's time as part of the kernel's time
+    std::string lines{};  ///< the search's lines in the step that it is a kernel of
 };
-/// What a kernel is known by, whatever its loops.
+/// What identifies a kernel whatever loops it has.
 std::string name_of(const SearchKernel &kernel);
 
 /// A kernel as a step calls it.
 struct StepKernel {
-    std::string key;       ///< by which its time is known
-    int calls = 0;         ///< of a step
+    std::string key;       ///< the key of its measured time
+    int calls = 0;         ///< in one step
     double predicted = 0;  ///< seconds of a call, by the cost model
     bool operator==(const StepKernel &other) const { return key == other.key && calls == other.calls; }
 };
 
-/// A line that a step could have beside those that it has.
+/// A line that could be added to the lines of a step.
 struct LineMove {
     std::string line;
-    std::string refused{};              ///< by which rule of legality
-    std::vector<StepKernel> kernels{};  ///< of the step with it, sorted by their keys
+    std::string refused{};              ///< by which rule of legality; empty: it is legal
+    std::vector<StepKernel> kernels{};  ///< of the step with the line, sorted by their keys
 };
 
 /// The kernels of a step, sorted by their keys.
@@ -65,24 +65,24 @@ struct StepKernels {
 /// Seconds of a call of each kernel of a step, by its key.
 struct CallTimes {
     std::map<std::string, double> seconds{};
-    std::string refused{};  ///< why it cannot be run; none of both: the machine is too busy
+    std::string refused{};  ///< why the step cannot be run; if this is empty, too, the machine is too busy
 };
 
-/// The lines that give a kernel such numbers. Stages whose names differ in a block's number are one line, with a star,
-/// unless another kernel of `all` has such a stage.
+/// The lines that set `numbers` for a kernel. Stages whose names differ only in a block's number share a line, with a
+/// star for the number, unless the star would also match a stage of another kernel in `all` with one of the numbers.
 std::vector<std::string> loop_lines(const SearchKernel &kernel, const LoopNumbers &numbers,
                                     const std::vector<SearchKernel> &all);
 
-/// A candidate that is compiled.
+/// A candidate, after it was compiled.
 struct MadeKernel {
     std::string folder;  ///< of its library
     std::string symbol;
-    std::string refused;      ///< why there is none
+    std::string refused;      ///< why it was refused; empty: it was not
     std::string unsure = {};  ///< why it was not compared with the unscheduled kernel
     double limit = 0;         ///< share of the peak that its inner loops allow; 0: not known
 };
 
-/// Times of a candidate and of what it is to beat, run in turn.
+/// Times of a candidate (`after`) and of what it has to beat (`before`), which run in turn.
 struct Timing {
     double before = 0, after = 0;  ///< seconds
     double noise = 0;              ///< of after / before
@@ -93,51 +93,51 @@ struct Timing {
     double ratio() const { return before > 0 ? after / before : 0; }
 };
 
-/// The one in the middle, or the upper one of two; 0 of none.
+/// The median; if the count is even, the upper one of the two in the middle; 0 of an empty list.
 double median(std::vector<double> list);
 
-/// Compiles and times in processes of their own: whatever a candidate does, it ends in a `refused`. `lines`: those that
-/// the search has found.
+/// Compiles and times candidates in child processes, so that a candidate that crashes ends in a `refused`. `lines`: the
+/// lines that the search has found, joined by "; ".
 class Measurer {
 public:
     virtual ~Measurer() = default;
-    /// Those of the step that have numbers.
+    /// The kernels of the step that have numbers.
     virtual std::vector<SearchKernel> kernels(const std::string &lines) = 0;
-    /// All of the step.
+    /// All kernels of the step.
     virtual StepKernels step(const std::string &lines) = 0;
-    /// What legality says of lines that the step could have beside these, `without` some: as many as it judges in so
-    /// many seconds.
+    /// Lines that could be added to `lines`, each with whether it is legal, except those in `without`: as many as can
+    /// be judged in `seconds`.
     virtual std::vector<LineMove> moves(const std::string &lines, const std::set<std::string> &without,
                                         double seconds) = 0;
-    /// Each call measures.
+    /// Times the step's kernels. Each call measures anew.
     virtual CallTimes time_calls(const std::string &lines) = 0;
-    /// `made` is told of each as soon as it is known, by its place in `numbers`.
+    /// Compiles candidates. `made` is called for each as soon as its result is known, with its index in `numbers`.
     using Made = std::function<void(size_t, const MadeKernel &)>;
     virtual std::vector<MadeKernel> make(const SearchKernel &kernel, const std::vector<std::string> &numbers,
                                          const Made &made) = 0;
     virtual Timing time_kernel(const SearchKernel &kernel, const MadeKernel &before, const MadeKernel &after) = 0;
-    /// Whole steps with these lines and with those.
+    /// Times whole steps with the lines `before` and with the lines `after`.
     virtual Timing time_step(const std::string &before, const std::string &after) = 0;
 };
 
-/// What is told of a search while it goes on.
+/// What a search tells while it goes on: of a candidate that was tried, a kernel that was searched, or a line.
 struct SearchNews {
     enum What { of_candidate, of_kernel, of_line } what = of_candidate;
     std::string of{};         ///< the kernel, or the line
     std::string candidate{};  ///< the numbers
     double share = 0, ratio = 0;
-    /// Of a line: the step's time as the sum of its kernels', before those were timed. Of numbers: the kernel's time,
-    /// by the limit of its inner loops; 0: not known.
+    /// `ratio` as it was predicted; 0: not known. Of a line: from the sum of the times of the step's kernels, before
+    /// the new ones were timed. Of numbers: from what the inner loops of the kernel allow.
     double predicted = 0;
-    double roof = 0, roof_now = 0;  ///< of the kernel: as it was shipped, and as it is best
+    double roof = 0, roof_now = 0;  ///< SearchKernel::roof before the search of its loops, and with the best ones
     double step = 1;                ///< the step's time with all that was taken, as part of the shipped one's
     std::string refused{};
     std::string unsure{};  ///< why it was compared with the shipped kernel alone, not with the unscheduled one
     bool known = false;    ///< it was measured by an earlier search
     bool taken = false;
-    int tried = 0, refusals = 0;  ///< of this kernel, so far; of a line: of all lines
-    int left = 0;                 ///< candidates: of this kernel; once it is searched, and of a line: of the search
-    int kept = 0;                 ///< of all lines, so far
+    int tried = 0, refusals = 0;  ///< so far: of this kernel or, if this is of a line, of all lines
+    int left = 0;                 ///< candidates left: of this kernel; after it, or of a line: of the search
+    int kept = 0;                 ///< of all lines of the step schedule, so far
 };
 
 struct SearchResult {
@@ -145,39 +145,39 @@ struct SearchResult {
     int candidates = 0, refused = 0, known = 0;
     int unsure = 0;  ///< of the candidates: compared with the shipped kernel alone
     int lines_tried = 0, lines_refused = 0, lines_kept = 0;  ///< of the candidates: lines of the step schedule
-    double step = 1;                                         ///< as SearchNews has it
+    double step = 1;                                         ///< SearchNews::step
 };
 
 struct SearchOptions {
     bool same_bits = false;
-    bool from_scratch = false;  ///< no kernel has loops but automatic ones
-    std::string step;           ///< by which records know it: SearchRecords::choose
+    bool from_scratch = false;  ///< kernels have automatic loops only
+    std::string step;           ///< the digest by which the records know the step: SearchRecords::choose
     std::function<double()> seconds_left = {};
-    std::function<bool()> stopped = {};  ///< by Ctrl-C
+    std::function<bool()> stopped = {};  ///< whether Ctrl-C was pressed
     std::function<void(const SearchNews &)> tell = {};
-    std::function<void(const SearchResult &)> keep = {};  ///< what is best so far, as soon as more is confirmed
+    std::function<void(const SearchResult &)> keep = {};  ///< is given the best so far whenever a gain is confirmed
 };
 
 /// "a; b"
 std::string joined(const std::vector<std::string> &lines);
 
-/// Keeps the times of kernels of a step that were never timed. What its others took when they were timed tells how fast
-/// the machine is meanwhile.
+/// Keeps the times of those kernels of a step that were never timed before. The other kernels' times, now and when they
+/// were kept, tell whether the machine is faster or slower now, and the new times are corrected for that.
 void remember_times(SearchRecords &records, const std::vector<StepKernel> &kernels, const CallTimes &times);
-/// Of a step: the times that are kept, or else those that are predicted.
+/// Seconds of a step: the sum of its kernels' kept times, or else of their predicted ones.
 double seconds_of(const SearchRecords &records, const std::vector<StepKernel> &kernels);
 
 class Search {
 public:
     Search(Measurer &measurer, SearchRecords &records, SearchOptions options);
 
-    /// What promises most for its time is next: the loops of a kernel, far from its roofline, or a line, by the sum of
-    /// the times of the kernels that the step has with it. Those times are measured once; what wins by them is
-    /// confirmed as a whole step. A line that was taken makes others legal, and kernels whose loops are searched.
-    /// Automatic loops instead of written ones come last, as they take long to compile. Ends early, with what is best
-    /// so far, when no time is left or it is stopped.
+    /// Tries next what promises the largest gain for its time: the loops of a kernel that is far from its roofline, or
+    /// a line, judged by the sum of the times of the step's kernels with it. Each kernel is timed once; a line that
+    /// wins by these times is confirmed by timing whole steps. A line that was taken may make other lines legal, and
+    /// bring new kernels, whose loops are searched. Automatic loops instead of written ones come last, as they take
+    /// long to compile. Ends early, with the best so far, when no time is left or the search is stopped.
     const SearchResult &run();
-    /// So far.
+    /// The result so far.
     const SearchResult &result() const { return result_; }
 
 private:
@@ -186,30 +186,30 @@ private:
         MadeKernel made{};
         CandidateRecord record{};
     };
-    /// A legal line that was not tried yet.
+    /// A legal line that waits to be tried.
     struct Open {
         std::string line;
-        double predicted = 0;     ///< of the step's time
-        bool with_loops = false;  ///< it lost, but the loops of its kernels may turn that
+        double predicted = 0;     ///< the step's time with it, as part of the time without
+        bool with_loops = false;  ///< it lost alone, but may win once the loops of its kernels are searched
         double promise = 0;
     };
     /// Loops of a kernel, and the lines that give it them.
     struct Loops {
         LoopNumbers numbers{};
         std::vector<std::string> lines{};
-        double ratio = 1;      ///< of its time before
-        std::string unsure{};  ///< as MadeKernel has it
+        double ratio = 1;      ///< the kernel's time as part of its time before
+        std::string unsure{};  ///< MadeKernel::unsure
     };
 
     Measurer &measurer_;
     SearchRecords &records_;
     SearchOptions options_;
     SearchResult result_;
-    std::vector<StepKernel> step_;       ///< of the step as it is best
-    std::vector<SearchKernel> kernels_;  ///< those of it that have numbers
+    std::vector<StepKernel> step_;       ///< the kernels of the best step so far
+    std::vector<SearchKernel> kernels_;  ///< those of its kernels that have numbers
     std::vector<Open> open_;
-    std::set<std::string> tried_, searched_;  ///< lines; kernels
-    std::map<std::string, Loops> found_;      ///< that were taken, by kernel
+    std::set<std::string> tried_, searched_;  ///< lines that were tried; kernels whose loops were searched
+    std::map<std::string, Loops> found_;      ///< loops that were taken, by kernel
 
     bool over() const;
     int candidates_left() const;
@@ -250,7 +250,7 @@ private:
     std::vector<SearchKernel> new_ones(std::vector<SearchKernel> kernels) const;
 };
 
-/// What a measurement says, as it is kept.
+/// A measurement as a record to keep.
 CandidateRecord record_of(const Timing &t);
 
 }  // namespace cryolite

@@ -8,9 +8,9 @@ namespace cryolite {
 
 namespace {
 
-constexpr double candidates_of_line = 4;  // as many of loops take as long: its kernels are compiled, and the step timed
-constexpr double share_of_time = 0.2;     // of what is left, at most, for judging which lines are legal
-constexpr double near = 1.05;             // a step that takes longer than that is not turned by loops
+constexpr double candidates_of_line = 4;  // in candidates of loops: its kernels are compiled, and the step is timed
+constexpr double share_of_time = 0.2;     // of the time left, at most, to judge which lines are legal
+constexpr double near = 1.05;             // if the step with a line takes longer, no loops are searched for it
 
 std::vector<std::string> beside(std::vector<std::string> lines, const std::string &line) {
     lines.push_back(line);
@@ -19,9 +19,9 @@ std::vector<std::string> beside(std::vector<std::string> lines, const std::strin
 
 }  // namespace
 
-/// What legality lets through, in the order of what it came to for this step on other machines, or else of the cost
-/// model. A line that changes no kernel is none. Those that wait already change about as much whatever was taken
-/// meanwhile.
+/// Adds legal lines to those that wait. Their order is that of their ratios for this step on other machines, or else of
+/// the cost model. A line that changes no kernel is left out. Lines that wait already keep their promise: they change
+/// the step by about as much, whatever was taken meanwhile.
 void Search::propose() {
     const double now = seconds_of(step_);
     std::set<std::string> without = tried_;
@@ -39,7 +39,8 @@ void Search::propose() {
     }
 }
 
-/// By its kernels beside the step as it is best; none where the machine was too busy to time them.
+/// Judges lines by the sum of their kernels' times, beside the best step so far; none if the machine was too busy to
+/// time them.
 std::optional<CandidateRecord> Search::by_kernels(const std::vector<std::string> &lines) {
     std::vector<StepKernel> kernels;
     const std::string refused = learn(joined(lines), kernels);
@@ -60,7 +61,7 @@ void Search::line(const Open &o) {
     if (!taken && r && r->refused.empty() && r->ratio < near && !over()) may_turn(o, lines, r->ratio);
 }
 
-/// The loops of the kernels that it makes are searched before it is judged again.
+/// Searches the loops of the kernels that the line brings, and judges it again with them.
 void Search::line_with_loops(const Open &o) {
     const std::vector<std::string> with_line = beside(result_.lines, o.line);
     const CandidateKey key{"step", options_.step + " " + joined(result_.lines), o.line + " with loops"};
@@ -85,14 +86,14 @@ void Search::line_with_loops(const Open &o) {
     for (const SearchKernel &k : kernels) searched_.insert(name_of(k));
 }
 
-/// What does not lose by its kernels, each of which was timed once, is confirmed as a whole step, and has to win there.
-/// Whether it was taken.
+/// If the step with the line is faster by its kernels' times, each measured once, it is timed as a whole, and has to
+/// win there. Returns whether the line was taken.
 bool Search::judge(const Open &o, const std::vector<std::string> &lines, std::optional<CandidateRecord> r,
                    const CandidateKey &key, bool known) {
     SearchNews news{.what = SearchNews::of_line, .of = o.line, .predicted = o.predicted, .known = known};
     bool kept = r && !known;
     const bool may_win = r && (known ? wins(*r) : r->refused.empty() && r->ratio < 1);
-    if (may_win && !options_.stopped()) {  // out of time or not: what was found by then is worth the seconds
+    if (may_win && !options_.stopped()) {  // even when no time is left: what was found is worth the seconds
         r = confirm(lines);
         kept = r.has_value();
         news.taken = r && wins(*r);
@@ -110,7 +111,7 @@ bool Search::judge(const Open &o, const std::vector<std::string> &lines, std::op
     return news.taken;
 }
 
-/// Whole steps, timed twice; none where the machine was too busy to tell.
+/// Times whole steps, and again if they win; none if the machine was too busy to tell.
 std::optional<CandidateRecord> Search::confirm(const std::vector<std::string> &lines) {
     CandidateRecord r;
     for (int time = 0; time < 2; time++) {
@@ -122,7 +123,7 @@ std::optional<CandidateRecord> Search::confirm(const std::vector<std::string> &l
     return r;
 }
 
-/// Where the loops of its kernels promise more than it lost, they are searched, in their turn.
+/// If the loops of its kernels promise more than the line lost, it waits again, to be tried with a search of those.
 void Search::may_turn(const Open &o, const std::vector<std::string> &lines, double ratio) {
     double gain = 0, candidates = candidates_of_line;
     for (const SearchKernel &k : new_ones(measurer_.kernels(joined(lines)))) {
@@ -133,7 +134,7 @@ void Search::may_turn(const Open &o, const std::vector<std::string> &lines, doub
         open_.push_back({o.line, o.predicted, true, (1 - turned) / candidates});
 }
 
-/// Of kernels those that the step as it is best has not.
+/// Those of `kernels` that the best step so far does not have.
 std::vector<SearchKernel> Search::new_ones(std::vector<SearchKernel> kernels) const {
     std::erase_if(kernels, [&](const SearchKernel &k) {
         return std::ranges::find(step_, k.symbol, &StepKernel::key) != step_.end();

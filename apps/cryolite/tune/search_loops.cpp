@@ -11,14 +11,14 @@ namespace cryolite {
 
 namespace {
 
-/// How many others there are, one number changed at a time.
+/// How many candidates there are that change one number.
 int candidates_of(std::span<const LoopNumber> numbers) {
     int count = 0;
     for (const LoopNumber &n : numbers) count += int(n.legal.size()) - 1;
     return count;
 }
 
-/// By what their inner loops allow; 0: that is not known.
+/// The ratio of their times, predicted from what their inner loops allow; 0: that is not known.
 double predicted_ratio(const MadeKernel &before, const MadeKernel &after) {
     return before.limit > 0 && after.limit > 0 ? before.limit / after.limit : 0;
 }
@@ -29,7 +29,7 @@ std::string name_of(const SearchKernel &k) { return k.algorithm + " " + k.loops_
 
 std::vector<std::string> loop_lines(const SearchKernel &kernel, const LoopNumbers &numbers,
                                     const std::vector<SearchKernel> &all) {
-    std::set<std::string> of_others;  // that have one of these numbers
+    std::set<std::string> of_others;  // stages of other kernels that have one of these numbers
     for (const SearchKernel &k : all)
         if (k.symbol != kernel.symbol &&
             std::ranges::any_of(k.numbers, [&](const LoopNumber &n) { return numbers.count(n.name) > 0; }))
@@ -44,7 +44,7 @@ std::vector<std::string> loop_lines(const SearchKernel &kernel, const LoopNumber
     return lines;
 }
 
-/// The one that promises most of those that were not searched; null: there is none.
+/// Of the kernels that were not searched yet, the one that promises most; null: there is none.
 const SearchKernel *Search::next_kernel() const {
     const SearchKernel *best = nullptr;
     for (const SearchKernel &k : kernels_)
@@ -52,7 +52,7 @@ const SearchKernel *Search::next_kernel() const {
     return best;
 }
 
-/// Of kernels that were not searched, and lines that wait.
+/// The candidates of kernels that were not searched yet, and the lines that wait.
 int Search::candidates_left() const {
     int count = int(open_.size());
     for (const SearchKernel &k : kernels_)
@@ -60,17 +60,17 @@ int Search::candidates_left() const {
     return count;
 }
 
-/// What its loops may gain of the step, expected to be half of the time that its roofline does not explain.
+/// The expected gain by other loops: half of the time that the kernel takes beyond its roofline.
 Search::Outlook Search::outlook(const SearchKernel &k) const {
     return {0.5 * k.share * std::clamp(1 - k.roof, 0.0, 1.0), candidates_of(numbers_of(k, options_.from_scratch))};
 }
-/// The same of a single candidate.
+/// The expected gain for each candidate that has to be tried.
 double Search::promise(const SearchKernel &k) const {
     const Outlook o = outlook(k);
     return o.gain / std::max(1, o.candidates);
 }
 
-/// Those of the loops that were written; or the one that names automatic loops instead.
+/// The numbers of the written loops or, if `automatic`, the number that chooses automatic loops instead.
 std::vector<LoopNumber> Search::numbers_of(const SearchKernel &k, bool automatic) const {
     std::vector<LoopNumber> numbers = k.numbers;
     std::erase_if(numbers, [&](const LoopNumber &n) {
@@ -79,7 +79,7 @@ std::vector<LoopNumber> Search::numbers_of(const SearchKernel &k, bool automatic
     return numbers;
 }
 
-/// Those that the search has found, or else that lines of the program or of a file give it.
+/// The numbers that the search has found for the kernel, or else those that lines of the program or of a file set.
 LoopNumbers Search::numbers_now(const SearchKernel &k) const {
     if (const auto at = found_.find(name_of(k)); at != found_.end()) return at->second.numbers;
     LoopNumbers numbers;
@@ -88,8 +88,8 @@ LoopNumbers Search::numbers_now(const SearchKernel &k) const {
     return numbers;
 }
 
-/// All that differ from it in this number. Rows belong to a width of tiles: they are as usual with another, but where
-/// a line gives them. What a line gives is usual again by saying so.
+/// All candidates that differ from `from` in the number `of`. The best rows depend on the columns: with other columns,
+/// rows are as usual, unless a line sets them. To make a number usual that a line sets, the candidate has to name it.
 std::vector<LoopNumbers> Search::neighbours(const SearchKernel &k, const LoopNumbers &from,
                                             const LoopNumber &of) const {
     std::vector<LoopNumbers> list;
@@ -130,7 +130,7 @@ void Search::kernel(const SearchKernel &k, const std::vector<LoopNumber> &number
     if (news.taken) learn(joined(result_.lines), step_);
 }
 
-/// From what it has now. In the news: why it cannot be compiled as it is.
+/// Searches from the numbers that the kernel has now. `news.refused`: why it cannot be compiled with these.
 Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNumber> &numbers, SearchNews &news) {
     Loops best{.numbers = numbers_now(k)};
     std::vector<MadeKernel> now = measurer_.make(k, {text_of(best.numbers)}, [](size_t, const MadeKernel &) {});
@@ -158,8 +158,8 @@ Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNu
     return best;
 }
 
-/// Those that won elsewhere come first, those that were refused there last; of others those whose inner loops allow
-/// most. Time may be out before all are tried.
+/// Sorts by the ratios on other machines, or else by those that the inner loops predict; those that were refused
+/// elsewhere come last. The time may end before all are tried.
 void Search::sort_by_promise(const SearchKernel &k, const MadeKernel &incumbent, std::vector<Trial> &trials) const {
     std::map<std::string, double> rank;
     for (const Trial &t : trials) {
@@ -179,10 +179,10 @@ std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKern
     for (const LoopNumbers &n : candidates) {
         const std::optional<CandidateRecord> known = records_.find(key(n));
         trials.push_back({n, {}, known.value_or(CandidateRecord{})});
-        // One that may win is compiled in any case: it is timed again.
+        // A known winner is compiled, too, as it is timed again.
         if (!known || wins(*known)) unknown.push_back(text_of(n));
     }
-    // What is refused is kept before the others are timed.
+    // Refusals are recorded before the other candidates are timed.
     const auto keep_refused = [&](size_t i, const MadeKernel &m) {
         if (!m.refused.empty())
             records_.remember({k.algorithm, incumbent.symbol, unknown.at(i)}, {.ratio = 0, .refused = m.refused});
@@ -200,7 +200,7 @@ std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKern
         news.predicted = predicted_ratio(incumbent, t.made);
         if (!news.known) {
             Timing timing{.before = 1, .after = 1, .same_bits = true, .refused = t.made.refused};
-            if (t.made.refused.empty() && t.made.symbol != incumbent.symbol)  // else its number changes nothing here
+            if (t.made.refused.empty() && t.made.symbol != incumbent.symbol)  // else the number changes nothing here
                 timing = measurer_.time_kernel(k, incumbent, t.made);
             t.record = record_of(timing);
             if (!timing.busy) records_.remember(key(t.numbers), t.record);
@@ -218,14 +218,14 @@ std::vector<Search::Trial> Search::try_all(const SearchKernel &k, const MadeKern
     return trials;
 }
 
-/// A second time, by a measurement of its own.
+/// Whether it wins in a second measurement, too.
 bool Search::wins_again(const SearchKernel &k, const MadeKernel &incumbent, const Trial &t) {
     const CandidateRecord again = record_of(measurer_.time_kernel(k, incumbent, t.made));
     if (!again.refused.empty()) records_.remember({k.algorithm, incumbent.symbol, text_of(t.numbers)}, again);
     return wins(again);
 }
 
-/// What is faster by itself is kept where the whole step is not slower with it.
+/// Takes loops that are faster in their kernel, unless the whole step is slower with them. Returns whether it did.
 bool Search::take_loops(const Loops &loops, const Loops &instead_of) {
     std::vector<std::string> with = result_.lines;
     std::erase_if(with, [&](const std::string &line) { return std::ranges::count(instead_of.lines, line) > 0; });

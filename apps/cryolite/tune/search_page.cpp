@@ -25,7 +25,7 @@ public:
 
 private:
     const SearchReport &r_;
-    double end_ = 1e-3;  ///< of the search, in seconds
+    double end_ = 1e-3;  ///< of the search, in seconds since it began
 
     static std::string words_of(const SearchNews &n) { return n.candidate.empty() ? n.of : n.of + ": " + n.candidate; }
     static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
@@ -42,7 +42,7 @@ private:
                lines + "</pre>\n";
     }
 
-    /// The step's time over that of the search, and a mark for each candidate.
+    /// The step's time as a curve over the time of the search, and a mark for each candidate.
     std::string curve() const {
         constexpr double left = 70, right = svg_width - 20, top = 20, bottom = svg_height - 62;
         double least = 1;
@@ -51,7 +51,7 @@ private:
         const auto x = [&](double s) { return left + s / end_ * (right - left); };
         const auto y = [&](double step) { return bottom - (step - low) / (high - low) * (bottom - top); };
         std::string svg = svg_begin("the step's time over the search"), path = fmt::format("M{} {:.1f}", left, y(1));
-        const double ms = 1e3 * r_.before.seconds, distance = ms * (high - low) / 4;  // of two lines of the grid
+        const double ms = 1e3 * r_.before.seconds, distance = ms * (high - low) / 4;  // between two lines of the grid
         const int decimals = distance > 0 ? std::clamp(int(std::ceil(-std::log10(distance))) + 1, 2, 9) : 2;
         for (int k = 0; k <= 4; k++) {
             const double step = low + (high - low) * k / 4, s = end_ * k / 4;
@@ -162,7 +162,7 @@ private:
                                    "</table></div>\n");
     }
 
-    /// Kernels too large or slow for the unscheduled one beside them.
+    /// Kernels that were too large or too slow to be compared with their unscheduled pipeline.
     std::string unsure() const {
         std::map<std::string, std::string> why;
         for (const auto &[seconds, n] : r_.moments)

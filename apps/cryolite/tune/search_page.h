@@ -5,11 +5,11 @@
 
 namespace cryolite {
 
-/// Kernels of equal blocks, over a step.
+/// The time of a kernel in a step, added up over equal blocks.
 struct KernelTime {
     std::string name;
     double seconds = 0;
-    double roof_seconds = 0;  ///< that the machine's roofline allows
+    double roof_seconds = 0;  ///< the least that the machine's roofline allows
 };
 
 /// A step by its kernels.
@@ -30,7 +30,7 @@ struct SearchReport {
     std::string not_taken;           ///< why what was found is not taken; empty: it is
 };
 
-/// One file, as `html_page` says.
+/// The page as one file: see `html_page`.
 std::string search_page(const SearchReport &report);
 
 }  // namespace cryolite

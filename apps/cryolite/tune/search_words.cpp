@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Of the whole step, in percent.
+/// How much faster the whole step is, in percent.
 double gain(const SearchNews &n) { return n.step > 0 ? 100 / n.step - 100 : 0; }
 
 std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }

@@ -13,11 +13,11 @@ namespace cryolite::compiler {
 
 namespace {
 
-// Of the machine, only the ratio of the two matters: a core with vector units of 512 bits, and its share of DRAM.
+// Only the ratio of the two matters. They are those of a core with 512-bit vectors and its share of DRAM's bandwidth.
 constexpr double flops_per_second = 100e9, bytes_per_second = 15e9;
 
-/// A call and, where it adds what is never stored, the calls that compute that, and those whose results are parts of
-/// its own.
+/// A call that may be rematerialised, with the calls that go with it: those that compute a sum's unstored terms, and
+/// those whose results are views of its result.
 struct Candidate {
     std::vector<CallId> calls;
     double seconds = 0, seconds_per_byte = 0;
@@ -37,7 +37,7 @@ std::vector<CallId> sources(const StepProgram &p, CallId call) {
     return list;
 }
 
-/// With a sum goes what it adds, where that is never stored. With a value go its views, which keep it.
+/// A sum's terms go with it where they are never stored. A value's views go with it, since they would keep it stored.
 Candidate candidate(const StepProgram &p, CallId c) {
     Candidate it{{c}};
     for (CallId from : sources(p, c))
@@ -50,7 +50,7 @@ Candidate candidate(const StepProgram &p, CallId c) {
     return it;
 }
 
-/// Of two sums of a residual stream that follow each other the cheaper one may go: what is materialised again begins at
+/// Of two consecutive sums of a residual stream only the cheaper one may be rematerialised. So recomputation begins at
 /// a sum nearby, not at the model's input.
 void keep_every_other_sum(const StepProgram &p, std::vector<Candidate> &list) {
     auto reads = [&](CallId c, CallId of) {
@@ -68,8 +68,8 @@ void keep_every_other_sum(const StepProgram &p, std::vector<Candidate> &list) {
     });
 }
 
-/// The calls whose outputs wait for the backward pass, cheapest first; among equals, the earliest of the model, which
-/// would wait longest.
+/// The calls whose outputs are stored for the backward pass, those that cost least time for their bytes first. Among
+/// equals the earliest in the model is first, because its output is stored longest.
 std::vector<Candidate> candidates(const StepProgram &p) {
     std::set<ValueId> read;
     for (OpId id : ops_of(p, p.backward_entry()))
@@ -79,7 +79,7 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     for (CallId c : p.calls.ids()) {
         const ValueId v = p.calls[c].output;
         if (p.is_result(v) || !read.count(v) || !p.values[v].stored || needed.count(v)) continue;
-        if (p.chunks.calls.count(c)) continue;  // gone after each block as it is
+        if (p.chunks.calls.count(c)) continue;  // a chunk's output is not kept for the backward pass anyway
         list.push_back(candidate(p, c));
     }
     std::ranges::stable_sort(list, {}, &Candidate::seconds_per_byte);
@@ -87,7 +87,7 @@ std::vector<Candidate> candidates(const StepProgram &p) {
     return list;
 }
 
-/// A step that fits, and the time that it is predicted to take more than one without a limit.
+/// Options with which the step fits, and the predicted time that it takes beyond a step without a limit.
 struct Fit {
     StepOptions options;
     double seconds = 0;
@@ -98,10 +98,9 @@ public:
     Planner(StepProgram &p, int64_t bytes, const Lower &lower) : p(p), bytes(bytes), lower(lower), usual(p.chunks) {}
 
     std::optional<Fit> best;
-    int64_t least = std::numeric_limits<int64_t>::max();  ///< of all that were tried
+    int64_t least = std::numeric_limits<int64_t>::max();  ///< the fewest bytes of all steps that were tried
 
-    /// With the head in blocks of other rows; nothing where a line of the schedule says which,
-    /// or does not go with blocks.
+    /// Tries the head in chunks of `head_rows` rows. Does nothing where a line of the schedule rules such chunks out.
     void with_head(StepOptions options, int head_rows) {
         options.head_rows = head_rows, options.remat.clear();
         try {
@@ -112,12 +111,12 @@ public:
         const bool cheap = !best || more_blocks() < best->seconds;
         if (cheap && tried.insert(p.chunks.rows).second) search(options);
     }
-    /// As few values materialised again as will do.
+    /// Looks for the fewest candidates, in their order, that have to be rematerialised for the step to fit.
     void search(StepOptions options) {
         const std::vector<Candidate> list = candidates(p);
         const double blocks = more_blocks();
         if (step_bytes(p) <= bytes) return keep(options, blocks);
-        double again = 0;  // seconds
+        double again = 0;  // seconds of rematerialisation
         auto first = [&](size_t n) {
             options.remat.clear(), again = 0;
             for (size_t i = 0; i < n; i++) {
@@ -126,7 +125,7 @@ public:
             }
         };
         auto fit = [&](size_t n) { return first(n), with(options); };
-        // More of them is not always less: what is rematerialised lives beside what it is built from.
+        // More candidates do not always need fewer bytes: a rematerialised value lives beside those it is made of.
         size_t low = 0, high = list.size();
         bool fits = fit(high);
         while (low + 1 < high) {
@@ -156,10 +155,10 @@ private:
     void keep(const StepOptions &options, double time) {
         if (!best || time < best->seconds) best = {options, time};
     }
-    /// Of blocks beyond the usual: each reads and writes the gradients of the head once more. It reads the weight
-    /// again, too, but beside its multiply-adds.
+    /// Seconds that chunks beyond the usual number take. Each reads and writes the gradients of the head once more. It
+    /// also reads the weight again, but while it multiplies.
     double more_blocks() const {
-        // head and loss of each
+        // two calls a chunk: head and loss
         auto blocks = [](const ir::ChunkedHead &b) { return b.rows ? int(b.calls.size()) / 2 : 1; };
         double moved = 0;
         for (ParamId w : p.chunks.head ? p.layers[p.chunks.head].parameters : std::vector<ParamId>())

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Elements of the largest array that goes to or comes from a file.
+/// Elements of the largest array that is written to a file or read from one.
 int64_t largest_tensor(const StepProgram &p) {
     int64_t most = 0;
     for (const ir::Value &v : p.values)
@@ -25,8 +25,8 @@ int64_t largest_tensor(const StepProgram &p) {
 struct Way {
     StepOptions options;
     int64_t budget = 0, bytes = 0;
-    int64_t step = 0, arena = 0;  ///< bytes of all workers' step, and of the activations of one
-    int head_rows = 0;            ///< of the blocks that came of it
+    int64_t step = 0, arena = 0;  ///< bytes of the step of all workers, and of one worker's activations
+    int head_rows = 0;            ///< rows of the head's chunks in the lowered step
 
     json to_json() const {
         return {{"update", options.update}, {"budget", budget}, {"head_rows", options.head_rows}, {"bytes", bytes}};
@@ -60,7 +60,7 @@ private:
     Way asked;
     int64_t least = std::numeric_limits<int64_t>::max();
 
-    /// In one process of several, optimizer state is that of its own parameters.
+    /// Bytes by role. One process of several holds the optimizer state of its own share of the parameters alone.
     std::map<ir::Role, int64_t> roles(const StepProgram &p) const {
         std::map<ir::Role, int64_t> bytes = memory_by_role(p, room.replicas);
         if (room.replicas < p.workers) bytes[ir::Role::state] /= p.workers;
@@ -73,7 +73,7 @@ private:
         least = std::min(least, way.bytes);
     }
 
-    /// Updates beside their gradients first, which costs little time; then as much rematerialised as need be.
+    /// First tries updates inside the kernels of their gradients, which costs little time. Then rematerialises.
     std::optional<Way> search(bool update, bool recompute) {
         Way way = asked;
         if (update && asked.options.update != "backward") {
@@ -85,9 +85,9 @@ private:
         }
         return recompute && !asked.budget ? rematerialised(way) : std::nullopt;
     }
-    /// The chunks of the head's rows stay what they are: no order of additions depends on the memory there is.
+    /// Keeps the chunks of the head's rows, so that no order of additions depends on the memory that is free.
     std::optional<Way> rematerialised(Way way) {
-        // A budget is of all workers together; one that nothing fits into tells the least.
+        // A budget counts all workers together. The error of one that nothing fits into has the fewest bytes.
         const int workers = asked.options.workers;
         const int64_t activations = room.bytes - (way.bytes - room.replicas * way.arena);
         const int64_t budget = way.step - workers * way.arena + activations / room.replicas * workers;

@@ -8,7 +8,7 @@ namespace cryolite::compiler {
 
 namespace {
 
-// Extents are ints, but their product may leave 64 bits: counted in doubles, whose error does not matter here.
+// Extents are ints, but their product may overflow 64 bits. So it is a double, whose rounding does not matter here.
 double elements(const Shape &s) {
     double n = 1;
     for (int e : s.extents()) n *= e;
@@ -32,7 +32,7 @@ void check_size(const StepProgram &p, const std::vector<std::string> &names, dou
     double parameters = 0, kept = 0, activation = 0;
     for (const ir::Value &b : p.values) {
         const double n = elements(b.shape), bytes = n * b.type.bytes();
-        // Kernels index elements with 32 bits; a panel may add some to the outermost extent.
+        // Kernels index elements with 32 bits; panels may pad an extent, which adds some elements.
         if (n >= double((int64_t{1} << 31) - (1 << 20)))
             throw UsageError(fmt::format("'{}' has {:.3g} elements ({}), but a kernel's array has less than 2^31; {}",
                                          b.name, n, b.shape.str(), smaller(names)));
@@ -41,8 +41,9 @@ void check_size(const StepProgram &p, const std::vector<std::string> &names, dou
         if (b.role == ir::Role::activation) activation = std::max(activation, bytes);
     }
     if (kept + activation > memory)
-        throw UsageError(fmt::format("a step of {:.3g} parameters needs {} at least, {} are here; {}", parameters,
-                                     bytes_text(kept + activation), bytes_text(memory), smaller(names)));
+        throw UsageError(
+            fmt::format("a step of {:.3g} parameters needs at least {} of memory, and {} are available; {}", parameters,
+                        bytes_text(kept + activation), bytes_text(memory), smaller(names)));
 }
 
 double machine_memory() {

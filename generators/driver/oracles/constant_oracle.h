@@ -4,7 +4,7 @@
 
 namespace cryolite::compiler {
 
-/// Runs the layer in a child process, in float64, and rounds once.
+/// Computes a layer of constants in a child process, in float64, and rounds each result to float32 once.
 ConstantOracle constants_by_running(int time_limit);
 
 }  // namespace cryolite::compiler

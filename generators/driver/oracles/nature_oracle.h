@@ -4,10 +4,10 @@
 
 namespace cryolite::compiler {
 
-/// Builds each operation's algorithm in a child process, as no Func exists in this one. What does not build has no
-/// answer: who asks for its reads says why.
+/// Builds each operation's algorithm in a child process, since this process builds no Func. An operation that cannot be
+/// built has no answer; the error is reported where its reads are asked for.
 NatureOracle natures_by_building(int jobs, int time_limit);
-/// The same, of whole layers.
+/// The same for the products that whole layers compute.
 ProductOracle products_by_building(int jobs, int time_limit);
 
 }  // namespace cryolite::compiler

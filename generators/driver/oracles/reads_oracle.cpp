@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// To start and end a child costs more than to read most operations.
+/// A child reads several operations, since starting and ending it takes longer than reading most operations.
 constexpr int most_in_a_child = 32;
 
 class Oracle {
@@ -28,7 +28,7 @@ public:
         // A child that failed did so at one of its operations, which is found by reading each of them alone.
         const int each = std::clamp(int(all.size()) / std::max(1, jobs), 1, most_in_a_child);
         std::vector<int> again = read(all, each, jobs, std::max(1, time_limit / 4));
-        // One after the other in the order of the step, so that of several mistakes the same is named every time.
+        // One after the other in the order of the step, so that of several errors the same is reported every time.
         std::ranges::sort(again, {}, [&](int i) { return ops[size_t(i)]; });
         read(again, 1, 1, time_limit);
         return answers;
@@ -43,7 +43,8 @@ private:
 
     ir::Kernel alone(int i) const { return {.name = p.ops[ops[size_t(i)]].name, .ops = {ops[size_t(i)]}}; }
 
-    /// Reads those in the list, so many to a child; those whose child failed.
+    /// Reads the operations in the list, up to `most` in each child. Returns those whose child failed; where `most` is
+    /// 1, throws the child's error instead.
     std::vector<int> read(const std::vector<int> &list, int most, int jobs, int limit) {
         std::vector<int> failed;
         auto begin = [&](int slice) { return list.begin() + slice * most; };

@@ -4,8 +4,8 @@
 
 namespace cryolite::compiler {
 
-/// Says what operations read by building each alone, as its algorithm is: in children, `jobs` at a time, each within
-/// `time_limit` seconds. Errors: of several operations that cannot be built, the first of the step.
+/// Finds what operations read by building each alone, without a loop schedule: in children, `jobs` at a time, each
+/// within `time_limit` seconds. Errors: an operation cannot be built; of several, the first of the step is named.
 ReadsOracle reads_by_building(const Machine &m, int jobs, int time_limit);
 
 }  // namespace cryolite::compiler

@@ -13,7 +13,7 @@ public:
     ChooseLines(Step &step, const std::function<StepProgram()> &lower)
         : step(step), lower(lower), own(step.placements.size()) {}
 
-    /// What shares a kernel makes other fusions possible, so that it ends when there is nothing new.
+    /// A fusion may make others possible, so this repeats until there is nothing new to propose.
     void run() {
         for (StepProgram p = lower(); propose(p);) {
             p = lower();
@@ -24,14 +24,14 @@ public:
 private:
     Step &step;
     const std::function<StepProgram()> &lower;
-    const size_t own;  ///< the program's lines come first, and win
+    const size_t own;  ///< number of the program's lines, which come first and are kept
     std::set<std::string> tried;
 
     const Placement *placement(const Stage &stage) const {
         const auto at = std::ranges::find_if(step.placements, [&](auto &line) { return line.first.meets(stage); });
         return at == step.placements.end() ? nullptr : &at->second;
     }
-    /// Whether the program wants it in a kernel of its own.
+    /// Whether a line wants the stage in a kernel of its own.
     bool stands_alone(const Stage &stage) const {
         const Placement *said = placement(stage);
         return said && said->how == Placement::root;
@@ -44,7 +44,7 @@ private:
         }
         return any;
     }
-    /// A stage has one line; "with" may be that of either.
+    /// Adds a line, unless the stage has one. A `compute_with` line may belong to either of its two stages.
     bool add(Stage stage, Placement place, int64_t bytes) {
         if (stands_alone(stage) || stands_alone(place.target)) return false;
         if (placement(stage) && place.how == Placement::with) std::swap(stage, place.target);
@@ -63,7 +63,7 @@ private:
             if (i < own || placed(i)) kept.push_back(step.placements[i]);
         step.placements = kept;
     }
-    static constexpr int64_t least_bytes = 4096;  ///< a page: less than that is in the caches
+    static constexpr int64_t least_bytes = 4096;  ///< a page: smaller arrays stay in the caches
 };
 
 }  // namespace

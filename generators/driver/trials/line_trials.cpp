@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view nearest = "the nearest legal line is ";
 
-/// The line that a refusal ends with; empty: it names none, or more memory than is allowed.
+/// The nearest legal line, with which a refusal ends; empty: it names none, or only a larger budget of memory.
 std::string nearest_line(const std::string &refused) {
     const size_t at = refused.rfind(nearest);
     if (at == std::string::npos) return "";
@@ -22,14 +22,14 @@ std::string nearest_line(const std::string &refused) {
     return text.starts_with("s.budget(") ? "" : text.substr(0, text.find_first_of("\n;"));
 }
 
-/// Without where the line is written, and the line.
+/// A refusal without its beginning: the line, and where it is written.
 std::string reason(const std::string &refused) {
     constexpr std::string_view words = " is refused: ";
     const size_t at = refused.find(words);
     return at == std::string::npos ? refused : refused.substr(at + words.size());
 }
 
-/// What is thrown, as words; empty: nothing is.
+/// The message of what `act` throws; empty: it throws nothing.
 std::string why_not(const std::function<void()> &act) {
     try {
         act();

@@ -12,10 +12,10 @@
 
 namespace cryolite::compiler {
 
-/// Tries what `moves_of` has of a step, but for the lines of `request`, {"without": ["s(act).compute_root()", ...]},
-/// and the nearest legal line that a refusal names. Tells as each is judged: {"line": text, "bytes": that
-/// it may save, "plan": file}, the plan written to FOLDER, or {"line": text, "bytes": ..., "refused": by which rule}.
-/// `plan_with` makes the plan of the step with a line, and throws what refuses it.
+/// Tries the lines that `moves_of` finds for a step, and the nearest legal lines that refusals name. `request` says
+/// which lines to leave out: {"without": ["s(act).compute_root()", ...]}. Calls `tell` when a line is judged, with
+/// {"line": text, "bytes": that it may save, "plan": the plan's file in `folder`} or {"line": text, "bytes": ...,
+/// "refused": the reason}. `plan_with` makes the plan of the step with a line, or throws why the line is refused.
 void try_lines(StepProgram &p, const std::string &request,
                const std::function<Plan(const std::string &line)> &plan_with, const std::string &folder,
                const std::function<void(const nlohmann::json &)> &tell);

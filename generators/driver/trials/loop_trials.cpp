@@ -32,14 +32,14 @@ std::map<std::string, int> read_numbers(const std::string &text) {
         const char *last = text.data() + end;
         if (is == std::string::npos || is > end || std::from_chars(text.data() + is + 1, last, value).ptr != last ||
             is + 1 == end)
-            fail("'{}' are no numbers of loops, expected NAME=VALUE NAME=VALUE", text);
+            fail("'{}' is not a list of numbers of loops, expected NAME=VALUE NAME=VALUE", text);
         numbers[text.substr(at, is - at)] = value;
         at = end + 1;
     }
     return numbers;
 }
 
-/// In a child: the numbers of the kernel become these, and it has no others that lines gave it.
+/// Runs in a child: replaces the numbers that lines gave to the kernel's loops by the numbers in `text`.
 void give(Step &step, const StepProgram &p, const ir::Kernel &k, const std::string &text) {
     const ir::Op &op = p.ops[k.anchor ? k.anchor : k.ops[0]];
     const auto call = ir::call_of(op);
@@ -75,7 +75,7 @@ void compare(const Expected &expected, const StepProgram &p, const ir::Kernel &k
     hold_against(expected, built, trial);
 }
 
-/// With its loops, which compute what they should: of automatic ones, the first that do.
+/// The kernel with its loop schedule, compared with `expected`. Of automatic loops, takes the first that agree with it.
 BuiltKernel scheduled_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const Step &step,
                              const Expected &expected) {
     std::string refused;
@@ -84,7 +84,7 @@ BuiltKernel scheduled_kernel(const StepProgram &p, const ir::Kernel &k, const Ma
         for (auto &[name, given] : built.group.tunables.given)
             if (std::ranges::find(built.group.tunables.declared, name, &Tunable::name) ==
                 built.group.tunables.declared.end())
-                fail("its loops have no number '{}' then", name);
+                fail("with these numbers its loops have no number '{}'", name);
         if (built.automatic_keys.empty()) return compare(expected, p, k, built, m), built;
         if (way == int(built.automatic_keys.size())) fail("no automatic loops serve it:{}", refused);
         try {
@@ -153,7 +153,7 @@ std::string loops_json(const StepProgram &p, const CompileReport &compiled) {
 
 namespace {
 
-/// What the kernel comes to without loops, of a child that runs it.
+/// The results of the kernel without a loop schedule, computed in a child.
 json expected_in_child(const StepProgram &p, const ir::Kernel &k, const Machine &m, const CompileOptions &how) {
     json found;
     share_jit_runtime();
@@ -175,8 +175,8 @@ json expected_in_child(const StepProgram &p, const ir::Kernel &k, const Machine 
     return found;
 }
 
-/// The same, kept in `file` for the next candidates of a kernel of this algorithm: it may take longer than they do. A
-/// file that cannot be read or written costs that time again.
+/// The same, kept in `file` for later candidates of a kernel of this algorithm, since it may take longer than they do.
+/// Where the file cannot be read or written, the results are computed again.
 json kept_expected(const std::string &file, const std::string &algorithm, const std::function<json()> &make) {
     if (std::ifstream in(file, std::ios::binary); !file.empty() && in) {
         const std::string bytes{std::istreambuf_iterator<char>(in), {}};
@@ -205,7 +205,7 @@ void try_loops(const StepProgram &p, Step &step, const Machine &m, const Compile
         fmt::print("{}\n", line.dump(-1, ' ', false, json::error_handler_t::replace));
         fflush(stdout);
     };
-    // The extents of arguments do not depend on loops: those of the kernel as it is serve for all.
+    // The extents of arguments do not depend on loops, so the same expected results serve for all candidates.
     const json kept = kept_expected(asked.value("expected", ""), asked.value("algorithm", ""),
                                     [&] { return expected_in_child(p, k, m, how); });
     Expected expected;

@@ -11,7 +11,7 @@ using namespace Halide;
 
 namespace {
 
-/// What a call of `f` computes, written out.
+/// The value of a call of `f`, with the call's arguments in place of f's variables.
 Expr written_out(const Internal::Call &call, const Func &f) {
     std::map<std::string, Expr> args;
     for (size_t d = 0; d < call.args.size(); d++) args[f.args()[d].name()] = call.args[d];
@@ -20,7 +20,7 @@ Expr written_out(const Internal::Call &call, const Func &f) {
 
 bool uses(const Expr &e, const std::string &variable) { return Internal::expr_uses_var(e, variable); }
 
-/// Whether the element after one at an even place `k` is stored, be it padding: a panel holds both.
+/// Whether the element after one at an even index `k` is stored, be it as padding: a panel of even width holds both.
 bool next_is_stored(Expr e, const std::string &k) {
     const auto *call = e.as<Internal::Call>();
     while (call && call->call_type == Internal::Call::Halide) {
@@ -37,7 +37,8 @@ bool next_is_stored(Expr e, const std::string &k) {
     });
 }
 
-/// factor(p, x, k): the terms 2 k + p of a factor, `wide` in float32; past the last one, zero, or a panel's padding.
+/// A Func (p, x, k) of the terms 2 k + p of a factor, in float32 if `wide`. A term past the last is zero, or the
+/// padding of a panel.
 Func pairs(const std::string &name, const Expr &factor, const std::string &of, const std::string &k, int terms,
            const HalfFuncs &halves, const Type &to, bool wide) {
     Func f(name);

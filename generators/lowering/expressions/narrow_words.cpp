@@ -11,7 +11,7 @@ using namespace Halide::Internal;
 
 Expr words(uint32_t value, int lanes) { return make_const(UInt(32, lanes), value); }
 
-/// The float32 of a bf16, whose upper half it is.
+/// The float32 of a bf16. The bf16 is the float32's upper half.
 Expr of_bfloat16(const Expr &word) {
     const int lanes = word.type().lanes();
     return reinterpret(Float(32, lanes), cast(UInt(32, lanes), word) << 16);
@@ -24,7 +24,8 @@ Expr to_bfloat16(const Expr &x) {
     return cast(UInt(16, lanes), (bits + words(0x7fff, lanes) + ((bits >> 16) & 1)) >> 16);
 }
 
-/// The float32 of an fp16: its exponent is biased by 112 less. No step has a denormal float32, which devices flush.
+/// The float32 of an fp16, whose exponent has a bias that is smaller by 112. No intermediate value is a denormal
+/// float32, since devices flush those to zero.
 Expr of_float16(const Expr &word) {
     const int lanes = word.type().lanes();
     const Expr bits = cast(UInt(32, lanes), word), magnitude = bits & words(0x7fff, lanes), moved = magnitude << 13;
@@ -35,7 +36,7 @@ Expr of_float16(const Expr &word) {
     return reinterpret(Float(32, lanes), usual | ((bits & words(0x8000, lanes)) << 16));
 }
 
-/// The nearest fp16, ties to even: infinite from 65520, and below 2^-14 a multiple of 2^-24, to which the addition of
+/// The nearest fp16, ties to even. From 65520 on it is infinite. Below 2^-14 it is a multiple of 2^-24, to which adding
 /// 1/2 rounds.
 Expr to_float16(const Expr &x) {
     const int lanes = x.type().lanes();
@@ -99,10 +100,11 @@ private:
                                     op->value_index, op->image, op->param);
     }
 
-    /// Nothing is computed in 16 bits: layers compute in float32.
+    /// Refuses arithmetic in 16 bits. Layers compute in float32.
     template <typename Op> Expr no_arithmetic(const Op *op) {
         if (narrow(op->a.type()))
-            fail("a kernel computes in a type of 16 bits ({}), which devices only store",
+            fail("a kernel computes in a 16-bit type ({}), which kernels of a device only load and store: cast to "
+                 "float32 before computing",
                  op->a.type().is_bfloat() ? "bf16" : "fp16");
         return IRMutator::visit(op);
     }

@@ -4,8 +4,8 @@
 
 namespace cryolite::compiler {
 
-/// A lowering pass for devices: arrays of 16 bits are words there, and conversions are written out in integers.
-/// Halide's code for GPUs has no bfloat16, and OpenCL has float16 only where an extension of it is.
+/// Adds a lowering pass for devices: arrays of bfloat16 become arrays of 16-bit integers, and conversions become
+/// integer operations. Halide's code for GPUs has no bfloat16, and OpenCL has float16 only as an extension.
 void bfloat16_as_words(Halide::Pipeline &p);
 void narrow_as_words(Halide::Pipeline &p);  ///< float16, too
 

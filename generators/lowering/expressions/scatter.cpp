@@ -37,7 +37,7 @@ private:
 Func scatter_into_storage(const Func &f, const Layout &layout, std::vector<Var> v, bool accumulate) {
     Func out("scattered");
     std::vector<Expr> at = layout.to_storage(f.update_args(0));
-    // A pure variable of the update must have the name that its place has in the pure definition.
+    // A pure variable of the update must have the name that its dimension has in the pure definition.
     for (size_t d = 0; d < at.size(); d++)
         if (const auto *pure = at[d].as<Internal::Variable>()) v[d] = Var(pure->name);
     out(v) = accumulate ? undef(f.type()) : cast(f.type(), 0);
@@ -54,14 +54,14 @@ Func scatter_into_panels(const Func &f, const Layout &layout, std::vector<Var> v
     std::vector<Expr> at = f.update_args(0);
     Expr row = renamed(at[size_t(layout.dim)]);
     out(v) = start;
-    // The other dimensions are pure: they keep the names that they have in the update.
+    // The other dimensions are pure. Their variables get the names that they have in the storage.
     for (size_t d = 0, place = 1; d < at.size(); d++)
         if (int(d) != layout.dim) at[d] = v[place++];
     Expr value = f.update_value(0);
     for (size_t d = 0; d < at.size(); d++)
         if (int(d) != layout.dim)
             value = Internal::substitute(f.update_args(0)[d].as<Internal::Variable>()->name, at[d], value);
-    // Few panels have rows at all: a question of the panel, which loops over its tiles leave outside.
+    // Few panels have any rows. This test depends on the panel alone, so it stays outside of the loops over its tiles.
     Func any("any_row");
     any(v.back()) = cast<bool>(false);
     RDom k(old.min, old.extent, "k");

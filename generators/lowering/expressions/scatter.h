@@ -8,16 +8,16 @@
 
 namespace cryolite::compiler {
 
-/// Whether `f` is one sum, over one variable, that adds at a computed place of one dimension: that of the layout's
-/// panels. What adds at places in another way is a Func like any other.
+/// Whether `f` is zero plus one sum, over one variable, that adds at a computed index of one dimension. In a layout of
+/// panels this must be the panels' dimension. A Func that adds at computed indices in another way is no scatter.
 bool is_scatter(const Halide::Func &f, const Layout &layout);
 
-/// The same sum over storage indices `v`; `accumulate`: onto what the output holds, else onto zero.
+/// The same sum with storage indices `v`. With `accumulate` it is added to what the output holds, otherwise to zero.
 Halide::Func scatter_into_storage(const Halide::Func &f, const Layout &layout, std::vector<Halide::Var> v,
                                   bool accumulate);
 
-/// The same sum over storage `v` in panels of the dimension that the data index, onto `start`: "in_panel", each panel
-/// by itself from the rows that belong to it.
+/// The same sum with storage indices `v` in panels of the dimension that the data index, added to `start`. The Func is
+/// called "in_panel"; each panel is computed by itself, from the rows that belong to it.
 Halide::Func scatter_into_panels(const Halide::Func &f, const Layout &layout, std::vector<Halide::Var> v,
                                  const Halide::Expr &start);
 

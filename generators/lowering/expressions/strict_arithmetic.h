@@ -4,8 +4,8 @@
 
 namespace cryolite::compiler {
 
-/// The same expression with sums and products that no compiler contracts or puts in another order. Quotients and roots
-/// stay free: exact ones take longer than streaming a parameter does.
+/// The same expression with sums and products that no compiler contracts or reorders. Quotients and roots are not made
+/// strict, because exact ones take longer than streaming a parameter does.
 Halide::Expr strict(const Halide::Expr &e);
 
 }  // namespace cryolite::compiler

@@ -23,7 +23,7 @@ HalfProducts half_products_on(const Machine &m) {
     return m.dot_products ? HalfProducts::dot_products : HalfProducts::pairs;
 }
 
-/// One pipeline of a kernel's outputs, with its arguments and what its loop schedule needs to know.
+/// Makes one pipeline of a kernel's outputs, with its arguments and the group that its loop schedule works on.
 class KernelBuilder {
 public:
     KernelBuilder(const StepProgram &p, const ir::Kernel &k, const Machine &m, bool bounds)
@@ -64,7 +64,7 @@ Func tuple_of(const std::vector<KernelOutput> &list) {
     return out;
 }
 
-/// Results of one shape are a Tuple, the stored stage; the others stand beside it.
+/// Results of the largest result's shape become one Tuple, the group's `out`. Each other result is a Func of its own.
 void KernelBuilder::gather_outputs() {
     Group &g = built.group;
     auto volume = [](const KernelOutput &o) { return Shape(o.extents).size(); };
@@ -114,7 +114,7 @@ void KernelBuilder::bind_arguments() {
     outs.insert(outs.end(), g.others.begin(), g.others.end());
     int o = 0;
     for (Func &f : outs) {
-        bool first = true;  // the buffers of a Tuple share the extents of its first
+        bool first = true;  // the buffers of a Tuple share the extents of its first buffer
         for (OutputImageParam &b : f.output_buffers()) {
             const KernelOutput &out = outputs.at(o++);
             int stride = 1;
@@ -139,13 +139,15 @@ void KernelBuilder::bind_arguments() {
                  "again; place it with compute_with, or at root",
                  k.name, b.name);
         if (ir::is<ir::NextState>(p.ops[k.ops[0]]) && ir::writes(p.ops[k.ops[0]], i.value))
-            fail("'{}' reads '{}', whose old value may be gone: next() reads a state by `old` alone", k.name, b.name);
+            fail("'{}' reads '{}', whose old value may already be overwritten: in next(), read a state only as its "
+                 "argument `old`",
+                 k.name, b.name);
         built.inputs.push_back(i.param);
         built.arguments.push_back({i.value, i.offset, halide_type(b.type), i.extents, false});
     }
     for (const KernelOutput &out : outputs)
         built.arguments.push_back({out.value, out.offset, halide_type(p.values[out.value].type), out.extents, true});
-    // One worker's part of a parameter, of its gradient and of its state.
+    // A worker's kernel works on the worker's shard of a parameter, of its gradient and of its state.
     const ir::Op &first = p.ops[k.ops[0]];
     if (const ir::Shard shard = ir::shard_of(first); shard.worker >= 0)
         for (KernelArgument &a : built.arguments)
@@ -157,7 +159,7 @@ bool KernelBuilder::stores_narrow() const {
                                [&](const KernelArgument &a) { return is_narrow(p.values[a.value].type); });
 }
 
-/// CUDA has float16, and only bfloat16 has to be words.
+/// Stores types that the device lacks as 16-bit integers. CUDA has float16, so that only bfloat16 has to be stored so.
 void KernelBuilder::keep_words(const Machine &m) {
     if (m.device == "cuda")
         built.group.passes["bfloat16_as_words 1"] = bfloat16_as_words;
@@ -201,8 +203,8 @@ std::string KernelBuilder::name_of(ValueId value) const {
     return "'" + v.name + "'";
 }
 
-/// Whose numbers a kernel's loops are: the layer of its anchor, or of its first operation; or the parameter that it is
-/// about, where it is of no layer.
+/// The owner of a kernel's loops, which lines name to give the loops numbers: the layer of its anchor, or of its first
+/// operation; of an update or a norm, the parameter.
 struct LoopOwner {
     const Layer *layer = nullptr;
     const Parameter *parameter = nullptr;
@@ -227,14 +229,15 @@ void give_numbers(Group &g, const LoopOwner &owner, const Step &step) {
             g.tunables.given[v.name] = {v.value, v.source};
 }
 
-/// 0: the loops that were written, or else the first automatic ones that compute what they should; n: the nth automatic
-/// ones alone.
+/// Declares the number `automatic` of a kernel's loops. 0: the written loops, or where there are none, the first
+/// automatic loops that compute the right results. n: the nth automatic loops alone.
 int automatic_number(Group &g, const Step &step) {
     const size_t ways = step.fallback_loops.size() + step.wider_loops.size();
     return g.tunables("automatic", 0, whole_numbers(1, int(ways)), Sums::other_order);
 }
 
-/// What lines ask for. With written loops the number comes last, after those of the loops.
+/// The number `automatic` that lines ask for. With written loops it is declared later, after the loops' own numbers,
+/// unless a line asks for automatic loops.
 int asked_automatic(Group &g, const Step &step, bool written) {
     const auto given = g.tunables.given.find("automatic");
     const bool asked = given != g.tunables.given.end() && given->second.value != 0;
@@ -263,7 +266,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
             built.loops = written->name;
             if (may_be_automatic(built.group, *p.schedule)) automatic_number(built.group, *p.schedule);
         } else {
-            // What an autoscheduler makes of an algorithm follows from its parameters.
+            // An autoscheduler's loops follow from the algorithm and from its parameters, so both make the key.
             const size_t ways = p.schedule->fallback_loops.size();
             built.first_automatic = std::max(0, way - 1);
             for (size_t i = size_t(built.first_automatic); i < (way ? size_t(way) : ways); i++)

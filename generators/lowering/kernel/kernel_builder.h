@@ -22,10 +22,10 @@ struct BuiltKernel {
     std::string loops;                      ///< name of the loop schedule that was applied
     std::string layer;                      ///< type of the layer that owns the loop nest, where one does
     std::string loops_of;   ///< what lines call its loops: "h.0.mlp.c_fc, d_parameter"; empty: no line can name them
-    std::string algorithm;  ///< digest of all that `key` is of but the schedule, where it was asked for
+    std::string algorithm;  ///< digest of the algorithm and the arguments alone, where it was asked for
     std::string key;        ///< digest of algorithm, schedule, arguments and target
-    /// Where nobody wrote loops, or a line's number `automatic` says so: the keys of the kernel with each of the step's
-    /// automatic ones that may serve, beginning with this one. The first key is `key`.
+    /// The keys of the kernel with each of the step's automatic loops that may serve, from `first_automatic` on. Empty
+    /// unless no loops are written, or a line's number `automatic` asks for automatic ones. The first key is `key`.
     std::vector<std::string> automatic_keys;
     int first_automatic = 0;
 };
@@ -34,13 +34,13 @@ struct BuildOptions {
     bool scheduled = true;  ///< false: the algorithm as it is, for comparison
     bool key = true;
     bool algorithm = false;
-    bool bounds = true;  ///< holds every index against the extents of its array: needed once for each key
+    bool bounds = true;  ///< checks every index against the extents of its array: needed once for each key
 };
 
-/// A kernel with automatic keys is left unscheduled: autoschedulers take seconds, keys milliseconds.
+/// Builds a kernel. One with automatic keys is left unscheduled: autoschedulers take seconds, keys milliseconds.
 BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options = {});
 
-/// Gives a kernel that has automatic keys the loops of the `way`th of them.
+/// Schedules a kernel that has automatic keys with the loops of its key `way`.
 void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way = 0);
 
 /// Compiles to an object file; the function is "cryolite_" + key.

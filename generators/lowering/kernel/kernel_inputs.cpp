@@ -62,14 +62,14 @@ Array KernelInputs::array(ValueId value, const std::string &name) {
 std::optional<Array> KernelInputs::compute_again(ValueId value) {
     const CallId c = p.values[value].producer;
     if (!c || p.layer(c).nature == Nature::anchor) return std::nullopt;
-    define_(again_.emplace_back(ir::again_here(p, k, c)));  // it reads what this kernel's pass has
+    define_(again_.emplace_back(ir::again_here(p, k, c)));  // it reads what this kernel's pass reads
     return arrays.at(value);
 }
 
 void KernelInputs::bind_parameters(CallId c) {
     for (ParamId id : p.layer(c).parameters) {
         const ir::Parameter &w = p.parameters[id];
-        // A layer whose products are of 16 bits reads the narrow weight; any other the whole one.
+        // A layer whose products are of 16 bits reads the narrow weight; any other layer reads the fp32 weight.
         bool whole = w.master && !p.layer(c).half_products;
         auto &known = whole ? masters_ : arrays;
         if (!known.count(w.value)) known.emplace(w.value, weight(id, whole));

@@ -26,9 +26,9 @@ public:
     /// `define` builds a forward operation in this kernel, for values that are not stored.
     KernelInputs(const StepProgram &p, const ir::Kernel &k, std::function<void(const ir::Op &)> define);
 
-    /// A Func over the stored elements of a value, `extents` being how this kernel sees them.
+    /// A Func over the stored elements of a value. This kernel sees them with these extents.
     Func image(ValueId value, const std::vector<int> &extents, const std::string &name);
-    /// The same of `count` elements from `offset` on.
+    /// The same for `count` elements from `offset` on.
     Func slice(ValueId value, int offset, int count, const std::string &name);
     /// What a layer reads: made in this kernel, stored before it, or rematerialised here.
     Array array(ValueId value, const std::string &name);
@@ -39,9 +39,9 @@ public:
 
     std::vector<Image> images;        ///< in the order they were first asked for
     std::map<ValueId, Array> arrays;  ///< as this kernel sees them
-    HalfFuncs halves;                 ///< of what is stored in 16 bits
+    HalfFuncs halves;                 ///< of the values that are stored in 16 bits
 
-    /// What others see of a result of this kernel: as it is stored.
+    /// A result of this kernel as its other operations see it: rounded to the type in which it is stored.
     Array kept(ValueId value, const Func &f, const Shape &shape);
 
 private:
@@ -50,7 +50,7 @@ private:
     std::function<void(const ir::Op &)> define_;
     std::map<ValueId, int> ranks_;
     std::map<std::pair<ValueId, int>, Func> storage_;  ///< by value and offset
-    std::map<ValueId, Array> masters_;                 ///< of weights kept in halves, put together
+    std::map<ValueId, Array> masters_;                 ///< of narrow weights: their fp32 values
     std::deque<ir::Op> again_;
 
     bool writes_here(ValueId value) const;

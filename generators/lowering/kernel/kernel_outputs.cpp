@@ -26,7 +26,7 @@ Expr at_storage(const Func &f, const ir::Value &b, const std::vector<Var> &v) {
 
 KernelOutputs::KernelOutputs(const StepProgram &p, const ir::Kernel &k, KernelValues &values)
     : p(p), k(k), values(values), in(values.in) {
-    if (p.joins_updates(k))  // the first one's loop is over the arrays of all
+    if (p.joins_updates(k))  // the loop of the first update runs over the joint arrays of all
         store(p.ops[k.ops[0]]);
     else
         for (OpId id : k.ops) store(p.ops[id]);
@@ -94,7 +94,7 @@ Expr KernelOutputs::whole_gradient(const ir::Update &u, const std::vector<int> &
     const ir::Parameter &w = p.parameters[u.w];
     if (in.arrays.count(w.gradient)) return gradient_in_update(u.w, extents, v);
     if (w.shares.empty()) return in.image(array(w.gradient), extents, "g")(as_exprs(v));
-    // As the runtime adds them: the first half of the workers plus the second one.
+    // The same order as the runtime's: the sum of the first half of the workers plus the sum of the second half.
     const std::function<Expr(size_t, size_t)> sum = [&](size_t first, size_t count) -> Expr {
         const size_t half = count / 2;
         if (count > 1) return sum(first, half) + sum(first + half, count - half);
@@ -104,9 +104,9 @@ Expr KernelOutputs::whole_gradient(const ir::Update &u, const std::vector<int> &
     return sum(0, w.shares.size());
 }
 
-/// Elements are stored one after the other, and Halide computes all of them first only where it sees one that reads
-/// another stored before it. It does not look into calls, as strict arithmetic is made of: said beside them it sees it,
-/// and simplification drops the words.
+/// The elements of a Tuple are stored one after the other. Halide computes all of them first only where it sees that
+/// one reads another that is stored before it. It does not look into calls, of which strict arithmetic is made. So a
+/// select beside the calls shows the read to Halide; simplification drops the select later.
 static void show_reads_of_stored(std::vector<Expr> &news, const FuncRef &old) {
     for (int j = 1; j < int(news.size()); j++)
         for (int i = 0; i < j; i++) {
@@ -135,7 +135,7 @@ void KernelOutputs::update(const ir::Op &op, const ir::Update &u) {
     Expr g = whole_gradient(u, extents, v);
     if (u.scaled) g *= scale_word(0);
     std::vector<Expr> news = rule(u, element, g);
-    // Withheld: every bit as it was.
+    // An update that is withheld leaves every bit as it was.
     for (int j = 0; p.guarded && j < int(news.size()); j++) news[j] = select(scale_word(1) > 0, news[j], element(j));
     if (w.master) {
         MasterExpr split = MasterExpr::split(news[0], halide_type(p.values[w.value].type));
@@ -171,7 +171,7 @@ std::vector<Expr> KernelOutputs::rule(const ir::Update &u, const Element &elemen
     for (Norm *n : o.norms()) n->now = norm_for_rule(u, n->of);
     std::vector<Expr> news = {o(element(0), g)};
     for (const State *state : o.states()) news.push_back(state->now);
-    // The same bits wherever the rule is placed: no multiply-add made here and not there.
+    // The rule gives the same bits wherever it is placed: no fused multiply-add in one place and not in another.
     for (Expr &e : news) e = strict(e);
     return news;
 }
@@ -179,7 +179,7 @@ std::vector<Expr> KernelOutputs::rule(const ir::Update &u, const Element &elemen
 void KernelOutputs::norm(const ir::Op &op, const ir::Norm &n) {
     if (n.ghost()) {
         const Func norm = values.ghost_norms.at(&op);
-        const bool bounded = std::holds_alternative<ir::CauchySchwarzBound>(n.how);  // of elements that are floats
+        const bool bounded = std::holds_alternative<ir::CauchySchwarzBound>(n.how);  // overflows as float32 elements do
         list.push_back({p.norms,
                         {1},
                         [norm, bounded](auto &v) -> Expr {
@@ -209,7 +209,7 @@ void KernelOutputs::norm(const ir::Op &op, const ir::Norm &n) {
     values.defined.push_back({&op, norm});
 }
 
-/// In place, element by element.
+/// The next states, in place and element by element.
 void KernelOutputs::next_state(const ir::Op &op, const ir::NextState &n) {
     const std::vector<int> &extents = p.parameters[n.states.front()].shape.extents();
     const std::vector<Var> v = storage_vars(int(extents.size()));
@@ -226,9 +226,9 @@ void KernelOutputs::next_state(const ir::Op &op, const ir::NextState &n) {
     for (const ir::Ref &r : op.writes) list.push_back({r.value, extents, nullptr, next, true});
 }
 
-/// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; guarded, also whether the norm is finite, and
-/// the updates done and withheld. Where the loss was scaled, so are gradients and norms: the factor takes that back,
-/// exactly, as the scale is a power of two.
+/// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ has it. Where updates may be withheld, also whether
+/// the norm is finite, and how many updates were done and withheld. Where the loss is scaled, gradients and norms are,
+/// too: the factor undoes that, exactly, since the scale is a power of two.
 void KernelOutputs::scale(const ir::GradientScale &s) {
     int n = p.gradient_norms;
     Func square("square"), scale("scale");
@@ -242,7 +242,7 @@ void KernelOutputs::scale(const ir::GradientScale &s) {
         list.push_back({p.scale, {1}, [scale](auto &v) -> Expr { return scale(v[0]); }});
         return;
     }
-    // Of bits as they are stored: the compiler takes what it has computed itself for finite.
+    // Tests the bits as they are stored, because the compiler assumes that all values which it computes are finite.
     Expr bits = reinterpret<uint64_t>(in.image(p.norms, {n}, "norms")(i));
     Func infinite("infinite"), next("next");
     infinite(u) += cast<int32_t>(((bits >> 52) & cast<uint64_t>(0x7ff)) == 0x7ff);
@@ -254,8 +254,8 @@ void KernelOutputs::scale(const ir::GradientScale &s) {
     for (ValueId v : {p.scale, p.count}) list.push_back({v, {2}, nullptr, next, true});
 }
 
-/// The scale backs off after an update that was withheld, and grows after so many in a row that were done; it stays
-/// where it and its inverse are finite.
+/// The scale shrinks after an update that was withheld, and grows after `loss_scale_interval` updates in a row that
+/// were done. It stays in a range in which it and its inverse are finite.
 void KernelOutputs::next_loss_scale(const ir::Op &op) {
     auto number = [&](const char *name) {
         const auto at = std::ranges::find(p.scalar_names, name);

@@ -9,12 +9,12 @@ struct KernelOutput {
     ValueId value;
     std::vector<int> extents;
     std::function<Expr(const std::vector<Halide::Var> &)> element;  ///< at storage indices
-    Func whole = {};                                                ///< where defined, the output itself
+    Func whole = {};                                                ///< where defined, the output, without `element`
     bool in_place = false;
     int offset = 0;  ///< elements
 };
 
-/// In the order of the kernel's operations.
+/// The outputs of a kernel, in the order of its operations.
 class KernelOutputs {
 public:
     KernelOutputs(const StepProgram &p, const ir::Kernel &k, KernelValues &values);
@@ -34,14 +34,14 @@ private:
     void next_state(const ir::Op &op, const ir::NextState &n);
     void scale(const ir::GradientScale &s);
     void next_loss_scale(const ir::Op &op);
-    /// Of a parameter, what this kernel has for an argument: that of all its parameters, where it updates several.
+    /// The value that this kernel has as an argument for `v`: the joint array, where it updates several parameters.
     ValueId array(ValueId v) const { return p.joins_updates(k) ? p.base(v) : v; }
     Expr whole_gradient(const ir::Update &u, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr gradient_in_update(ParamId w, const std::vector<int> &extents, const std::vector<Halide::Var> &v);
     Expr norm_for_rule(const ir::Update &u, Norm::Of of);
     template <typename Element> std::vector<Expr> rule(const ir::Update &u, const Element &element, const Expr &g);
-    /// Written by the norms' kernel: the factor of gradients, then, where updates may be withheld, whether all is
-    /// finite.
+    /// An element of the result of GradientScale. 0: the factor of gradients; 1: whether all of them are finite, where
+    /// updates may be withheld.
     Expr scale_word(int index) { return in.image(p.scale, p.values[p.scale].shape.extents(), "scale")(index); }
 };
 

@@ -12,7 +12,7 @@ using namespace Halide;
 
 namespace {
 
-/// A Func that leaves its pure definition undefined, writing a type of 16 bits.
+/// The same Func, whose pure definition is undefined, with results in a type of 16 bits.
 Func undefined_half(const Func &f, const Type &to) {
     Func g(base_name(f.name()));
     g(f.args()) = undef(to);
@@ -20,7 +20,7 @@ Func undefined_half(const Func &f, const Type &to) {
     return g;
 }
 
-/// A layer that is given a value twice makes a gradient of each, by the names of its inputs.
+/// Gives each input a name of its own: a layer that reads a value twice makes a gradient for each input, by its name.
 std::vector<Array> told_apart(std::vector<Array> x) {
     for (size_t k = 1; k < x.size(); k++) {
         const auto before = x.begin() + long(k);
@@ -50,7 +50,7 @@ Expr KernelValues::scalar(int index, ParamId of) {
     return in.slice(p.scalars, begin, int(p.scalar_names.size()), "scalars")(index);
 }
 
-/// But for updates and states, which are defined where they are stored.
+/// Defines the Func of an operation. Updates, states and norms of stored arrays are defined where they are stored.
 void KernelValues::define(const ir::Op &op) {
     auto *n = ir::as<ir::Norm>(op);
     if (auto *f = ir::as<ir::Forward>(op))
@@ -142,7 +142,7 @@ Factors KernelValues::factors(const ir::Op &op, ParamId w, const ir::Use &use) {
     return both;
 }
 
-/// As the product reads it.
+/// A factor as the product reads it: rounded to 16 bits.
 Func KernelValues::rounded_factor(const Func &f) const {
     Func g("factor");
     std::vector<Var> v = storage_vars(f.dimensions());
@@ -168,7 +168,7 @@ void KernelValues::ghost_norm(const ir::Op &op, const ir::Norm &n) {
 Array KernelValues::adjoint(ValueId given, ValueId out) {
     if (given != p.scalars) return in.array(given, "dy");
     Func dy("dy");
-    const int rank = in.rank(out);  // a pointwise layer sees the loss as its neighbours do
+    const int rank = in.rank(out);  // a pointwise layer sees the loss in as many dimensions as its neighbours do
     std::vector<Var> v = storage_vars(rank);
     v[0] = Var("u");
     dy(v) = p.loss_scaler ? cast<float>(scalar(1)) * in.image(p.loss_scaler.scale, {1}, "loss_scale")(0)

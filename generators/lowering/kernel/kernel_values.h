@@ -11,12 +11,12 @@ namespace cryolite::compiler {
 
 class KernelValues {
 public:
-    /// Names of Funcs and arguments depend on places in the kernel alone, so that equal kernels have equal keys.
+    /// Names of Funcs and arguments depend on positions in the kernel alone, so that equal kernels have equal keys.
     KernelValues(const StepProgram &p, const ir::Kernel &k, HalfProducts how = HalfProducts::dot_products);
 
     KernelInputs in;
     std::vector<std::pair<const ir::Op *, Func>> defined;  ///< in order
-    std::map<ParamId, Func> scattered;  ///< beside the product of a tied table, its embedding's gradient
+    std::map<ParamId, Func> scattered;  ///< of a tied table: its embedding's gradient, beside that of the product
     std::map<const ir::Op *, Func> ghost_norms;
 
     /// This kernel's operation of that kind on a parameter, null without one.
@@ -27,13 +27,13 @@ public:
     }
     /// What a call read and made, as this kernel sees it, with its parameters bound.
     ::cryolite::Call seen(const ir::Op &op, CallId c);
-    /// The scalars of a step, given at run time: those of all, or of the group that a parameter belongs to.
+    /// A scalar of the step, given at run time: that of all parameters, or of the group that a parameter belongs to.
     Expr scalar(int index, ParamId of = {});
 
 private:
     const StepProgram &p;
     const ir::Kernel &k;
-    const HalfProducts how;  ///< factors of 16 bits are multiplied
+    const HalfProducts how;  ///< how factors of 16 bits are multiplied
 
     void define(const ir::Op &op);
     void forward(const ir::Op &op, CallId c);

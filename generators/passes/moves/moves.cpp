@@ -20,7 +20,7 @@ public:
                 if (name != entry && ir::in_backward(p.ops[id]))
                     for (const ir::Ref &r : p.ops[id].reads) read_later[size_t(p.base(r.value).index)] = true;
     }
-    /// The latest first: what else a stage reads is there by then.
+    /// Proposes fusions with the latest operations first: all else that their readers read has been computed by then.
     void run() {
         for (OpId id : e.entry.ops | std::views::reverse)
             if (is_of_layer(id) && !p.ops[id].writes.empty()) with_readers(id, p.ops[id].writes[0].value);
@@ -32,7 +32,7 @@ private:
     std::vector<Move> &list;
     std::vector<bool> read_later;  ///< by value: in the backward pass of another entry
 
-    /// A value or an adjoint.
+    /// Whether an operation makes a value or an adjoint.
     bool is_of_layer(OpId id) const {
         const ir::Op &op = p.ops[id];
         auto *f = ir::as<ir::Forward>(op);
@@ -44,7 +44,7 @@ private:
         return std::ranges::all_of(p.kernels[k].ops,
                                    [&](OpId id) { return is_of_layer(id) && is_cheap(p.nature(p.ops[id])); });
     }
-    /// Whether the program has loops of its own for a kernel, which know what is in it.
+    /// Whether the program has written loops of its own for a kernel, which expect the operations that are in it now.
     bool has_own_loops(KernelId k) const {
         const OpId anchor = p.kernels[k].anchor;
         if (!anchor || !ir::call_of(p.ops[anchor])) return false;
@@ -55,13 +55,13 @@ private:
     bool has_layers_alone(KernelId k) const {
         return std::ranges::all_of(p.kernels[k].ops, [&](OpId id) { return is_of_layer(id); });
     }
-    /// Whether the reader's kernel may go into that of what it reads.
+    /// Whether the reader's kernel may go into the kernel of the writer.
     bool is_epilogue(OpId writer, OpId reader) const {
         const KernelId from = p.ops[writer].kernel, to = p.ops[reader].kernel;
         return is_pointwise(to) && has_layers_alone(from) && !has_own_loops(from);
     }
 
-    /// The readers in other kernels, one of each.
+    /// The readers in other kernels, one for each kernel.
     std::vector<OpId> readers_elsewhere(OpId id, ValueId v) const {
         std::vector<OpId> readers;
         std::set<KernelId> met = {p.ops[id].kernel};
@@ -69,7 +69,7 @@ private:
             if (met.insert(p.ops[r].kernel).second) readers.push_back(r);
         return readers;
     }
-    /// Lines know the layers between: what reads a part of a value does not read the value.
+    /// Whether a reader reads only parts of a value. No line can fuse the two: the layer that takes a part is between.
     bool reads_part(OpId reader, ValueId v) const {
         return std::ranges::find(p.ops[reader].reads, v, &ir::Ref::value) == p.ops[reader].reads.end();
     }
@@ -92,7 +92,7 @@ private:
                 list.push_back({{{*own, {Placement::at, *other}}}, 2 * value.bytes(), false});
         }
     }
-    /// A sum without a name is in the kernel of what it adds last, which has one.
+    /// No line can name this sum. But a line can name the operation of its kernel that makes one of its terms.
     void with_readers_of_sum(OpId sum, ValueId v, const std::vector<OpId> &readers) {
         if (!ir::is<ir::Forward>(p.ops[sum])) return;
         for (OpId maker : e.mates(sum)) {
@@ -104,7 +104,7 @@ private:
             return;
         }
     }
-    /// All readers come into its kernel, and it is never stored.
+    /// Proposes that all readers of a value go into its kernel, so that the value is never stored.
     void add_inside(const Stage &own, const std::vector<OpId> &readers, int64_t bytes) {
         Move m{.lines = {}, .bytes = bytes * (1 + int64_t(readers.size())), .is_epilogue = true};
         for (size_t i = 0; i + 1 < readers.size(); i++)

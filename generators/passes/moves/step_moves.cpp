@@ -31,7 +31,7 @@ private:
 
     void add(const std::string &line, int64_t bytes = 0) { list.push_back({line, bytes}); }
 
-    /// The same moves of several blocks are one, as a block's loops are those of the others.
+    /// Makes one move of the same moves of several blocks, since all blocks have the same loops.
     std::vector<StepMove> for_blocks() const {
         std::map<std::string, int> blocks;
         for (const StepMove &m : list)
@@ -58,7 +58,7 @@ private:
         }
         if (!p.schedule->chooses && all > 0) add("s.automatic()", all);
     }
-    /// What a line has placed with another stage.
+    /// Stages that a line has placed with another stage, each in a kernel of its own.
     void alone() {
         for (const ir::Line &l : p.lines) {
             const bool of_layer = l.stage.kind == ir::Stage::value || l.stage.kind == ir::Stage::adjoint;

@@ -85,7 +85,7 @@ private:
 Func by_row(const Func &f, const std::string &parameter, const Var &row) {
     ByRow rows(parameter, row);
     if (rows.depends(f.function())) return rows.of(f.function());
-    Func same(base_name(f.name()));  // of every row
+    Func same(base_name(f.name()));  // the same for every row
     std::vector<Var> args = f.args();
     const std::vector<Expr> at(args.begin(), args.end());
     args.push_back(row);

@@ -1,5 +1,5 @@
-// Updates that are placed at forward: they leave the step for the next forward pass ("deferred"), each before the first
-// use of its parameter; "flush" does them alone.
+// Updates that are placed at forward. They move from the step into the next forward pass (the entry "deferred"), each
+// before the first use of its parameter. The entry "flush" runs them alone.
 
 #include <algorithm>
 
@@ -62,7 +62,7 @@ void defer_updates(StepProgram &p, const Context &cx) {
         for (ParamId w : p.layer(*ir::call_of(p.ops[id])).parameters) take(w);
         deferred.ops.push_back(p.ops.add(p.ops[id]));
     }
-    // What the head alone uses, where its blocks come with the backward pass.
+    // The rest are parameters that only the head uses, where its chunks run in the backward pass.
     for (ParamId w : p.parameters.ids()) take(w);
     for (ir::Entry *e : {&deferred, &flush}) number_versions(p, *e);
     p.entries[entry::deferred] = deferred, p.entries[entry::flush] = flush;

@@ -11,7 +11,7 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// Whether a line is of one call of what another places whole.
+/// Whether one line places a single call of a layer, and the other line all calls of the same layer.
 bool places_call_of(const ir::Line &own, const ir::Line &all) {
     return !all.stage.call && own.stage.call && own.places() && own.stage.kind == all.stage.kind &&
            own.stage.layer == all.stage.layer;
@@ -56,11 +56,11 @@ private:
     StepProgram &p;
     EntryView e;
     std::vector<OpId> later;                    ///< by value: what reads it in the backward pass of another entry
-    std::vector<std::vector<CallId>> calls_of;  ///< by value: those that it is an input of
+    std::vector<std::vector<CallId>> calls_of;  ///< by value: the calls that read it
     std::map<CallId, std::vector<OpId>> gradients;
     std::vector<OpId> alone_by_line;
 
-    /// The operations of its stage, but for calls that have a line of their own.
+    /// The operations that a line places: those of its stage, except for calls that have a line of their own.
     std::vector<OpId> placed(const ir::Line &l) const {
         std::vector<OpId> list = e.named(l.stage);
         for (const ir::Line &own : p.lines)
@@ -68,12 +68,12 @@ private:
                 for (OpId id : e.named(own.stage)) std::erase(list, id);
         return list;
     }
-    /// Whether whoever reads a value computes it again.
+    /// Whether the readers of a value compute it again, because it is not stored.
     bool computed_again(ValueId v) const {
         const ir::Value &value = p.values[v];
         return !value.stored && value.producer && p.layer(value.producer).nature != Nature::anchor;
     }
-    /// Such a reader, of the value or of what it computes again from the value.
+    /// What reads a value in the backward pass of another entry, if only to compute an unstored value from it.
     OpId later_reader(ValueId v) const {
         if (const OpId r = later[size_t(p.base(v).index)]) return r;
         for (CallId c : calls_of[size_t(p.base(v).index)])
@@ -81,11 +81,11 @@ private:
                 if (const OpId r = later_reader(p.calls[c].output)) return r;
         return {};
     }
-    /// The same, where it cannot compute the value again: its layer is too expensive for that.
+    /// The same, if the value must be stored for that reader, because its layer is too expensive to compute again.
     OpId must_be_stored_for(OpId writer, ValueId v) const {
         return p.nature(p.ops[writer]) == Nature::anchor ? later_reader(v) : OpId();
     }
-    /// What the backward pass lacks to compute a value again.
+    /// Why the backward pass cannot compute a value again: it lacks an input of the value's call.
     Reason missing_source(OpId reader, ValueId v) const {
         for (ValueId x : p.calls[p.values[v].producer].inputs) {
             const ir::Value &source = p.values[x];
@@ -112,13 +112,13 @@ private:
             if (const OpId maker = only_for(p.operand(p.ops[s], v)); maker && see_alike(maker, s))
                 fuse_unstored(maker, s);
     }
-    /// An adjoint to which a pointwise layer adds, in the kernel of the other layer that read the same value.
+    /// An adjoint adds the adjoint that a pointwise layer makes of the same value: both go into one kernel.
     void fuse_addends(OpId s, const ir::InputGrad &g) {
-        if (p.layer(g.call).product) return;  // who else may compute products adds what is stored
+        if (p.layer(g.call).product) return;  // a dialect may compute the product, and adds only stored arrays
         for (const ValueId v : g.addends)
             if (const OpId maker = only_for(v); maker && see_alike(maker, s)) fuse_unstored(maker, s);
     }
-    /// The pointwise operation that makes a value, alone in its kernel, where one operation of this pass reads that.
+    /// The pointwise operation that makes a value, if it is alone in its kernel and the value has a single reader.
     OpId only_for(ValueId v) const {
         const OpId maker = p.base(v) == v ? e.writer(v) : OpId();
         const bool alone = maker && ir::call_of(p.ops[maker]) && p.nature(p.ops[maker]) == Nature::pointwise &&
@@ -155,17 +155,17 @@ private:
                 }
         earlier.push_back(s);
     }
-    /// False where neither reads the other: another call of the same layers.
+    /// Fuses two operations as a line asks. False where neither reads the other: they are of other calls of the layers.
     bool place(ir::Line &l, OpId s, OpId t) {
         if (s == t) refuse(l, rules::same_stage, ".compute_root()");
         const OpId sum = sum_between(t, s);
         const bool before = e.feeds(s, t);
         if (!before && !e.feeds(t, s) && !(sum && l.how == ir::Line::with)) return false;
-        // Materialised again, it may have readers in the backward pass: then it is stored, at root.
+        // A rematerialised value may have readers in several kernels: then it is stored, at root.
         if (auto *f = ir::as<ir::Forward>(p.ops[s]); l.how == ir::Line::at && f && f->when == ir::Forward::remat)
             for (OpId r : e.readers(p.ops[s].writes[0].value))
                 if (p.ops[r].kernel != p.ops[t].kernel) return true;
-        // What each has been fused with comes along.
+        // All operations that either has been fused with come along.
         const OpId first = before ? s : t, later = before ? t : s;
         const bool apart = p.ops[s].kernel != p.ops[t].kernel;
         if (apart && e.mate(first, Nature::anchor)) {
@@ -182,7 +182,7 @@ private:
         if (sum) leave_unstored(sum, s);
         return true;
     }
-    /// Of y + f(...), which no line can name: the addition in the kernel of f that another stage reads.
+    /// The addition of y + f(...), which no line can name, if it is in the kernel of f and another stage reads it.
     OpId sum_between(OpId f, OpId reader) const {
         for (OpId sum : e.mates(f))
             if (is_unnamed_sum(sum) && e.feeds(f, sum) && e.feeds(sum, reader)) return sum;
@@ -192,7 +192,7 @@ private:
         auto *f = ir::as<ir::Forward>(p.ops[id]);
         return f && p.is_sum(f->call) && p.graph.owns(p.source(f->call));
     }
-    /// A sum that nobody reads outside of its kernel.
+    /// Leaves a sum unstored, if nobody reads it outside of its kernel.
     void leave_unstored(OpId sum, OpId reader) {
         const ValueId v = p.ops[sum].writes[0].value;
         const bool here =
@@ -201,7 +201,7 @@ private:
         p.values[v].stored = false;
         p.ops[sum].placed = "at " + p.ops[reader].name;
     }
-    /// Whether one kernel can hold what two do.
+    /// Refuses a line where one kernel cannot do what the two kernels do.
     void check_fused(ir::Line &l, OpId s, OpId t) const {
         if (OpId other = e.between(p.ops[s].kernel, p.ops[t].kernel))
             refuse(l, {rules::between, p.ops[other].name}, ".compute_root()");
@@ -211,7 +211,7 @@ private:
             refuse(l, {rules::ranks_differ, d.op, d.value, d.here, d.there}, ".compute_root()");
         }
     }
-    /// What is never stored may have no reader outside its kernel, but those that can compute it again.
+    /// A value that is never stored may have no readers outside its kernel, except those that can compute it again.
     void not_stored(ir::Line &l, OpId s, OpId t, OpId first, OpId later) {
         // A product reads what comes before it many times, and cannot store it.
         const bool storable = e.mate(first, Nature::anchor) || !e.mate(later, Nature::anchor);
@@ -229,7 +229,7 @@ private:
     }
 };
 
-/// What stands by the stage within the target's layer: `n.rescaled`, where a line names a BatchNorm `n`.
+/// Names the layer within the target's that is next to the stage: `n.rescaled`, where a line names a BatchNorm `n`.
 std::string neighbour_within(StepProgram &p, const ir::Line &l) {
     if (l.target.kind != ir::Stage::value && l.target.kind != ir::Stage::adjoint) return "";
     const std::string within = p.layers[l.target.layer].path + ".";
@@ -269,7 +269,7 @@ void fuse(StepProgram &p, const Context &cx) {
         else if (std::ranges::any_of(p.lines, [&](const ir::Line &own) { return places_call_of(own, l); }))
             l.verdict = {.is = ir::Verdict::unneeded, .words = "its calls have lines of their own"};
         else if (l.how == ir::Line::root)
-            l.verdict = {.is = ir::Verdict::unneeded, .words = "it is nowhere else"};
+            l.verdict = {.is = ir::Verdict::unneeded, .words = "it has a kernel of its own without the line too"};
         else
             obey(l, [&] {
                 if (l.target.kind == ir::Stage::pass) refuse(l, rules::waits_for_pass, ".compute_root()");

@@ -1,7 +1,7 @@
 // Updates of several parameters in one kernel. On a GPU each kernel is a launch, which takes longer to start than the
 // update of a bias takes to run, so small parameters are updated together. Their arrays are parts of joint ones, in
 // which they lie side by side: the weights, their masters, their gradients, each state of the optimizer. The kernel
-// runs over the joint arrays; whoever reads or writes one parameter finds its part. Their norms are one, too.
+// runs over the joint arrays; other kernels read and write the parts of single parameters. Their norms become one, too.
 
 #include <algorithm>
 #include <tuple>
@@ -37,14 +37,14 @@ private:
     StepProgram &p;
     const Context &cx;
     EntryView e;
-    std::map<ParamId, OpId> updates;                  ///< of the entry; one of a parameter's, where it has shards
-    std::map<ParamId, ParamId> joined;                ///< into whose update a parameter's goes
-    std::map<ParamId, std::vector<ParamId>> members;  ///< by the parameter whose kernel it is, with that one
+    std::map<ParamId, OpId> updates;                  ///< a parameter's update in the entry; with shards, one of them
+    std::map<ParamId, ParamId> joined;                ///< the parameter whose update a parameter's update goes into
+    std::map<ParamId, std::vector<ParamId>> members;  ///< all parameters of a kernel, by the one whose kernel it was
 
     const ir::Value &value(ParamId w) const { return p.values[p.parameters[w].value]; }
     const std::string &path(ParamId w) const { return p.parameters[w].path; }
 
-    /// Why the update of a parameter is no loop over its elements alone, in this entry.
+    /// Why the update of a parameter cannot be joined: it is no loop over its elements alone, or not in this entry.
     Reason hindrance(ParamId w) const {
         if (p.parts) return {rules::sum_of_parts, p.parts};
         if (p.workers > 1) return {rules::sum_of_workers, p.workers};
@@ -53,7 +53,7 @@ private:
         if (e.mates(updates.at(w)).size() > 1) return {rules::updated_elsewhere, path(w), "with its gradient"};
         return {};
     }
-    /// What a kernel of several updates has once for all of them: the numbers of the rule, whether it decays, formats.
+    /// What all updates of one kernel must have in common: the numbers of the rule, whether it decays, and the formats.
     auto rule_of(ParamId w) const {
         const ir::Parameter &of = p.parameters[w];
         const ir::DataType master = of.master ? p.values[of.master].type : ir::DataType{};
@@ -100,7 +100,7 @@ private:
         members.erase(from), members[into] = list, joined[from] = into;
     }
 
-    /// Those that no line is about, into the last of their kind.
+    /// Joins the updates of small parameters that no line is about, each kind into the last of its kind.
     void take_small() {
         if (!cx.options.groups) return;
         std::map<decltype(rule_of({})), std::vector<ParamId>> kinds;
@@ -131,7 +131,8 @@ private:
         if (p.parameters[into].master) place("", [&](ParamId w) { return p.parameters[w].master; });
         join_norms(list);
     }
-    /// Elements of joint arrays that a parameter has: the next one begins where a kernel's array can, in each format.
+    /// Elements that a parameter takes of joint arrays. They are rounded up, so that in every format the next parameter
+    /// begins where a kernel's array can.
     int64_t room(ParamId w) const {
         const int64_t apart = cx.schedule.machine.alignment / ir::bfloat16.bytes();
         return (value(w).storage().size() + apart - 1) / apart * apart;
@@ -152,7 +153,7 @@ private:
             begin += room(w);
         }
     }
-    /// The squares of all their gradients are added at once; the other entries of the norms stay 0.
+    /// Adds the squares of all their gradients into the entry of the last parameter; the others' entries stay 0.
     void join_norms(const std::vector<ParamId> &list) {
         std::vector<OpId> norms;
         for (OpId id : e.entry.ops)

@@ -1,7 +1,7 @@
-// A reshape gives elements other extents, and a slice along the outermost dimension takes some that lie one after the
-// other: the result is a view, which shares the array of what it is taken from, and no kernel copies it. So do their
-// adjoints. The adjoints of slices that make up the whole of a value are written where they belong in its adjoint. What
-// cannot be a view stays a copy, and says why.
+// The result of a reshape, or of a slice along the outermost dimension, has elements that lie one after the other in
+// the operand. So it is a view, which shares the operand's array, and no kernel copies it. The same holds for their
+// adjoints. Where slices make up the whole of a value, their adjoints are written to their places in the value's
+// adjoint. A result that cannot be a view stays a copy, and says why.
 
 #include <algorithm>
 #include <optional>
@@ -16,12 +16,12 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// One that derives from a layer may compute another thing.
+/// A layer of exactly this type; null otherwise, as a derived layer may compute something else.
 template <typename L> const L *exactly(const Layer &layer) {
     return typeid(layer) == typeid(L) ? static_cast<const L *>(&layer) : nullptr;
 }
 
-/// The elements from one index of a dimension to the next, where those of one index lie one after the other.
+/// How many elements one index of a dimension has; none: they do not lie one after the other.
 std::optional<int64_t> elements_of_index(const Shape &whole, int dim) {
     int64_t inner = 1;
     for (int d = 0; d < whole.rank(); d++)
@@ -32,7 +32,7 @@ std::optional<int64_t> elements_of_index(const Shape &whole, int dim) {
     return inner;
 }
 
-/// How the result of a call and one of its inputs lie in each other, element by element.
+/// Whether a call's result is a contiguous part of one of its inputs, or the input a contiguous part of the result.
 struct Overlay {
     bool result_in_input, input_in_result;
     int64_t begin = 0;  ///< elements of the whole before the part
@@ -119,7 +119,7 @@ private:
         if (f && exactly<Slice>(p.source(f->call)) && !overlay(p, f->call, 0))
             keep(id, {rules::view_apart, p.values[p.calls[f->call].inputs[0]].name});
     }
-    /// What an operation would have its result be a part of.
+    /// The value that an operation's result could be a part of, and where it would begin there.
     std::optional<View> view_by(const ir::Op &op) const {
         if (auto *f = ir::as<ir::Forward>(op)) {
             const auto o = overlay(p, f->call, 0);
@@ -131,8 +131,8 @@ private:
         }
         return std::nullopt;
     }
-    /// Whether its kernel can do without it: others of the kernel then find its result as a part of an array that is
-    /// stored before the kernel begins.
+    /// Whether an operation's kernel can do without it: its other operations then read the result as a part of an array
+    /// that is stored before the kernel begins.
     bool can_leave(OpId id, const View &view) const {
         const auto &mates = p.kernels[p.ops[id].kernel].ops;
         if (mates.size() == 1) return true;
@@ -173,8 +173,8 @@ private:
         if (first % alignment) return {rules::view_begins, first, w.name, alignment};
         return {};
     }
-    /// A part that the backward pass reads keeps the whole until then. That is worth it where the whole is kept anyway,
-    /// or where such parts are all of it.
+    /// A part that the backward pass reads keeps the whole array alive until then. That is worth it where the whole is
+    /// kept anyway, or where such parts make up all of it.
     Reason why_short_lived(ValueId v, ValueId whole, const Views &parts) const {
         auto *f = ir::as<ir::Forward>(p.ops[writers[at(v)][0]]);
         const bool made_forward = f && f->when == ir::Forward::in_forward;
@@ -184,7 +184,7 @@ private:
             if (p.base(view.source) == whole && late[at(other)] && !why_apart(other, view)) kept += size(other);
         return kept < size(whole) ? Reason{rules::view_keeps, p.values[whole].name} : Reason{};
     }
-    /// `parts`: all values that could be parts of others, and are not all of them.
+    /// Makes a value a view, or notes why it is a copy. `parts`: all values that could be views of less than the whole.
     void place(ValueId v, const View &view, const Views &parts) {
         const ValueId whole = p.base(view.source);
         Reason why = why_apart(v, view);
@@ -196,7 +196,7 @@ private:
                 drop(id);
         if (!why) put(v, whole, p.values[view.source].begin + view.begin);
     }
-    /// Makes a value a part, and what is part of it.
+    /// Makes a value a part of another, together with the parts of that value.
     void put(ValueId part, ValueId whole, int64_t begin) {
         for (ValueId v : p.values.ids())
             if (p.values[v].part_of == part) become_part(p, v, whole, p.values[v].begin + begin);
@@ -206,15 +206,15 @@ private:
 
     /// An adjoint of a slice, and where it belongs in the adjoint of the whole.
     struct Piece {
-        OpId by;  ///< spreads it over the whole, and adds what came before
+        OpId by;  ///< the operation that copies it into an array of the whole's size, and adds the pieces before it
         ValueId array;
         int64_t begin;
     };
-    /// Whether nobody reads a value but this operation, and those that are gone.
+    /// Whether this operation is the only reader of a value, apart from operations that are gone.
     bool read_by_alone(ValueId v, OpId id) const {
         return std::ranges::all_of(readers[at(v)], [&](OpId r) { return r == id || gone.count(r); });
     }
-    /// What an operation spreads: an array of its own, that can be anywhere.
+    /// The piece that an operation copies, if nothing else reads the piece's array, so that it can be anywhere.
     std::optional<Piece> piece(OpId id) const {
         auto *g = ir::as<ir::InputGrad>(p.ops[id]);
         if (!g || g->addends.size() > 1 || p.kernels[p.ops[id].kernel].ops.size() > 1) return std::nullopt;
@@ -226,7 +226,7 @@ private:
         const bool own = size(array) == size(g->dy) && read_by_alone(array, id) && read_by_alone(g->dy, id);
         return own ? std::optional(Piece{id, array, o->begin}) : std::nullopt;
     }
-    /// The pieces that add up to an adjoint and do not overlap; none: it is no sum of such.
+    /// The pieces that add up to an adjoint and do not overlap; empty: it is no sum of such pieces.
     std::vector<Piece> pieces_of(ValueId whole) const {
         std::vector<Piece> list;
         for (ValueId sum = whole; sum;) {

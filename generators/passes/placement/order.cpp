@@ -48,13 +48,12 @@ private:
     std::vector<KernelId> kernels;  ///< in the order of their first operations
     std::vector<std::set<KernelId>> after;
     std::vector<int> waits;
-    std::vector<std::pair<double, int64_t>> weights_read;  ///< by place: bytes read so far by the pass back
+    std::vector<std::pair<double, int64_t>> weights_read;  ///< a place, and bytes that input gradients read up to it
 
     [[noreturn]] void fail_cycle() const {
         auto stuck = std::ranges::find_if(kernels, [&](KernelId k) { return waits[size_t(k.index)] > 0; });
-        fail("the step schedule fuses '{}' with stages that both precede and follow a kernel between them; compute one "
-             "of them at "
-             "root",
+        fail("the step schedule fuses '{}' into a kernel of which one stage must run before another kernel, and one "
+             "after it; place one of the two with compute_root()",
              p.ops[p.kernels[*stuck].ops[0]].name);
     }
     void add(const std::vector<OpId> &earlier, OpId later) {
@@ -63,8 +62,8 @@ private:
             if (const KernelId k = p.ops[s].kernel; k != t)
                 waits[size_t(t.index)] += after[size_t(k.index)].insert(t).second;
     }
-    /// What an operation reads comes before it; a state that it writes anew has been read by those that need the old
-    /// version.
+    /// An operation runs after the operations that write what it reads. One that writes a new version of a state runs
+    /// after all readers of the old version.
     void add_dependences() {
         // States that are parts of one array share no element.
         auto array = [&](ValueId v) { return p.values[v].is_state() ? v : p.base(v); };
@@ -88,10 +87,10 @@ private:
             weights_read.emplace_back(e.place(id), all);
         }
     }
-    /// Where a fused update made at `place` would like to run: when the passes back through later layers have read so
-    /// much that its weight, which all cores have just read, is in none of their caches. A core that writes what lies
-    /// in the cache of another waits for each line, and longest where they share none. A model that fits into caches
-    /// keeps its order.
+    /// The priority of a fused update whose operands are ready at `place`: after the gradients of other inputs have
+    /// read so much that its weight, which all cores have just read, is in no core's cache any more. A core that writes
+    /// a line which is in another core's cache has to wait for it, longest where the two share no cache. A model that
+    /// fits into caches keeps its order.
     double out_of_caches(double place) const {
         constexpr int64_t far = 64 << 20;
         if (weights_read.empty() || weights_read.back().second <= far) return place;
@@ -101,9 +100,9 @@ private:
             std::ranges::upper_bound(later, weights_read.end(), before + far, {}, &std::pair<double, int64_t>::second);
         return std::max(place, (enough == weights_read.end() ? weights_read.back() : *enough).first + 0.5);
     }
-    /// When a kernel would like to run, as a place in the entry: at that of its last operation; norms, fused updates of
-    /// small models and those of a worker's shard right after what they read was made, while that is in the cache.
-    /// Between GPUs a gradient is on its way then, and other kernels go on meanwhile.
+    /// The priority of a kernel, as a place in the entry: that of its last operation. Norms, fused updates of small
+    /// models and updates of a worker's shard have the place right after their operands are made, while those are in
+    /// the cache. Between GPUs a gradient is being transferred then, so other kernels run meanwhile.
     double priority(const std::vector<OpId> &list) const {
         const bool between_gpus = p.workers > 1 && p.schedule->machine.gpu();
         bool soon = false, in_product = false;

@@ -104,7 +104,8 @@ private:
             if (auto *g = ir::as<ir::ParamGrad>(p.ops[r]); g && g->w != w) return {rules::old_weight, p.ops[r].name};
         return {};
     }
-    /// Whether all is finite is met as clipping is: by norms, which tell it.
+    /// Why the norm of a gradient is not known in time, if that is needed: for clipping, for the rule, or to see
+    /// whether the gradient is finite, which its norm tells.
     Reason unknown_norm(bool factored) const {
         const bool sum = cx.options.accumulate;
         if (!cx.options.clip && p.guarded && (sum || !factored)) return rules::not_known_finite;
@@ -114,7 +115,7 @@ private:
         if (sum) return {rules::rule_takes_norm_of_sum, cx.optimizer.name()};
         return factored ? Reason() : Reason(rules::rule_takes_norm, cx.optimizer.name());
     }
-    /// Which dialect was asked for the product that makes the gradient, and can: its loops hold no update.
+    /// Whether the product that makes the gradient is computed by a dialect, whose loops hold no update.
     Reason made_elsewhere(ParamId w) {
         for (OpId g : of(w).gradients) {
             const ir::Kernel alone{.name = p.ops[g].name, .pass = "backward", .ops = {g}, .anchor = g};
@@ -128,7 +129,7 @@ private:
     Reason pays_not(ParamId w) {
         for (OpId g : of(w).gradients) {
             const Layer &layer = p.source(call(g));
-            if (layer.scatters()) continue;  // rides with the product of a tied table
+            if (layer.scatters()) continue;  // it is added in the kernel of the tied table's product
             const Shape &x = p.values[p.calls[call(g)].inputs[0]].shape;
             const int most = fused_update_rows(layer, cx.options.clip || cx.optimizer.takes(cryolite::Norm::gradient));
             const int rows = int(x.size() / x[0]);
@@ -154,7 +155,7 @@ void place_updates(StepProgram &p, const Context &cx) {
         if (l.places() && (l.stage.kind == ir::Stage::gradient || l.stage.kind == ir::Stage::next)) pass.apply(l);
 }
 
-/// Of the two ways to a norm keeps the one whose operand exists.
+/// A norm may be computed from the stored gradient or without it. Keeps the first if the gradient is stored.
 void select_norms(StepProgram &p, const Context &) {
     auto unwanted = [&](OpId id) {
         auto *n = ir::as<ir::Norm>(p.ops[id]);

@@ -1,5 +1,5 @@
-// Where activations are in one arena, and gradients that no other entry reads: what does not live at one time may share
-// its place.
+// Places activations, and gradients that no other entry reads, in one arena. Values that are not alive at the same time
+// may share a place.
 
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ struct Lives {
 };
 
 /// By value: whether it lives in the arena. A gradient does where one worker computes it anew in each step, within one
-/// entry. What pads a layout is written once, so a padded gradient has memory of its own.
+/// entry. The padding of a layout is written only once, so a padded gradient has memory of its own.
 std::vector<bool> of_arena(const StepProgram &p) {
     std::vector<bool> of_arena(size_t(p.values.size()));
     std::vector<int> entries(of_arena.size());
@@ -63,7 +63,8 @@ std::vector<bool> of_arena(const StepProgram &p) {
     return of_arena;
 }
 
-/// Every entry but those that hold the forward pass begins after it. Gradients can be read when their entry has ended.
+/// The lives of all values. An entry that does not hold the forward pass runs after it, so its time line begins with
+/// that pass. Gradients can still be read when their entry has ended.
 std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched) {
     std::vector<Lives> lives(size_t(p.values.size()));
     const std::vector<bool> in_arena = of_arena(p);
@@ -139,7 +140,7 @@ int64_t step_bytes(const StepProgram &p) {
     return all;
 }
 
-/// From what operations read and write; the driver plans once more when it knows what compiled kernels do.
+/// Plans from what operations read and write. The driver plans again when it knows what compiled kernels really do.
 void plan_memory(StepProgram &p, const Context &) {
     std::vector<std::vector<ValueId>> touched;
     for (const ir::Kernel &k : p.kernels) {

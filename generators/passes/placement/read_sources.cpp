@@ -1,5 +1,5 @@
-// A cheap value that is never stored is computed again in each kernel that reads it: such an operation reads what that
-// takes. The pass `fuse` leaves none unstored whose sources are gone by then.
+// A cheap value that is never stored is computed again in each kernel that reads it. So its readers also read the
+// inputs of that computation. The pass `fuse` leaves no value unstored whose inputs are gone by then.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// The call that whoever reads a value computes for itself; none: the value is stored, or too expensive for that.
+/// The call that the readers of a value compute for themselves; none: the value is stored, or too expensive for that.
 CallId computed_by_readers(const StepProgram &p, ValueId v) {
     const ir::Value &value = p.values[v];
     if (value.stored || value.role != ir::Role::activation || !value.producer) return {};

@@ -9,7 +9,7 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// In the order of the backward pass, of one entry.
+/// Adds the operations that compute values again to one entry, in the order of its backward pass.
 class Rematerialise {
 public:
     Rematerialise(StepProgram &p, const Context &cx, std::vector<ValueId> &order, const std::vector<OpId> &forward_ops)
@@ -20,7 +20,7 @@ public:
                 for (ValueId v : c.inputs) on_path[size_t(p.base(v).index)] = on_path[size_t(v.index)] = true;
     }
     void run(ir::Entry &e) {
-        int next = p.calls.size() - 1;  // calls after it have been met
+        int next = p.calls.size() - 1;  // the backward pass has reached all calls after this one
         for (OpId id : e.ops) {
             const int c = call_behind(p.ops[id]);
             for (; c >= 0 && next > c; next--) offer(CallId(next));
@@ -34,7 +34,7 @@ public:
 private:
     StepProgram &p;
     const Context &cx;
-    std::vector<ValueId> &order;           ///< of arrays, as they are first written
+    std::vector<ValueId> &order;           ///< arrays, in the order in which they are first written
     const std::vector<OpId> &forward_ops;  ///< by call
     std::vector<bool> on_path;             ///< by value: whether the loss depends on it
     std::vector<OpId> ops;
@@ -45,7 +45,7 @@ private:
         if (auto *s = ir::as<ir::AddAdjoints>(op)) return p.values[s->of].producer.index;
         return ir::call_of(op).value_or(CallId()).index;
     }
-    /// All that the gradients of a call may read.
+    /// Rematerialises all that the gradients of a call may read.
     void offer(CallId c) {
         if (!on_path[size_t(p.calls[c].output.index)]) return;
         for (ValueId v : p.calls[c].inputs) remat(v);
@@ -80,7 +80,7 @@ private:
     }
 };
 
-/// Those of micro-batches, in the order in which a step runs them.
+/// The entries of micro-batches, in the order in which a step runs them.
 std::vector<ir::Entry *> training_entries(StepProgram &p) {
     std::vector<ir::Entry *> list;
     for (auto &[name, entry] : p.entries)
@@ -126,7 +126,7 @@ void rematerialise(StepProgram &p, const Context &cx) {
     for (auto &[name, entry] : p.entries) number_versions(p, entry);
 }
 
-/// A value that is materialised again though nobody reads it, as gradients are offered more than they read.
+/// Drops rematerialised values that nobody reads. There are some because gradients are offered more than they read.
 void drop_dead(StepProgram &p, const Context &) {
     for (auto &[name, entry] : p.entries) {
         std::set<ValueId> read;

@@ -25,8 +25,7 @@ bool is_call_of(const StepProgram &p, const ir::Stage &words, CallId c) {
     return p.calls[c].layer == words.layer && (!words.call || p.number_of(c).first == words.call);
 }
 
-/// Whether the words of a line mean an operation: a value is also materialised again,
-/// an adjoint is made by who reads the value.
+/// Whether a line's stage means an operation. A value may be rematerialised, too; its adjoint is made by its reader.
 bool means(const StepProgram &p, const ir::Stage &words, const ir::Op &op) {
     if (words.kind == ir::Stage::gradient) return ir::is<ir::ParamGrad>(op) && ir::parameter_of(op) == words.parameter;
     if (words.kind == ir::Stage::value) {
@@ -40,7 +39,7 @@ bool means(const StepProgram &p, const ir::Stage &words, const ir::Op &op) {
     });
 }
 
-/// The word of a layer that works element by element; empty: dialects have none.
+/// The name that dialects have for a layer that works element by element; empty: they have none.
 std::string op_of(const ir::Layer &layer) {
     static const std::map<std::string, std::string> ops = {
         {"Relu", "relu"}, {"Gelu", "gelu_tanh"}, {"GeluExact", "gelu_erf"}};
@@ -76,7 +75,7 @@ public:
         q.stores = stored(now);
         if (q.form == Product::forward && layer.bias)
             q.then.push_back({"bias", bias(p.parameters[layer.bias].value), -1});
-        // The product's own value is that with its bias and what is added: the last step of those stores it.
+        // The anchor's own value includes the bias and the addends, so the last step of these stores it.
         add(ir::addends_of(anchor));
         if (!q.then.empty()) q.then.back().stores = q.stores, q.stores = -1;
         follow();
@@ -96,13 +95,13 @@ private:
     std::optional<std::string> factors, result;
     std::set<OpId> taken;
 
-    /// A window that only sees its own place sees rows.
+    /// A convolution whose window sees only its own place is a matrix product of rows.
     void convolution(const ir::Layer::Window &w, const Shape &x, const Shape &y) {
         if (w.size == 1 && w.stride == 1 && w.padding == 0 && w.groups == 1) return;
         q.rows = int(y.size() / y[0]);
         q.window = {x[3], x[1], x[2], w.size, w.stride, w.padding, w.dilation, w.groups};
     }
-    /// What all of some values are elements of.
+    /// Adds a value's element type to the known ones: one type, or several joined by "and".
     void note(std::optional<std::string> &known, ValueId v) const {
         const std::string type = p.values[v].type.str();
         known = !known || *known == type ? type : *known + " and " + type;
@@ -115,10 +114,11 @@ private:
     int bias(ValueId v) { return note(result, v), v.index; }
     /// A value that is stored before the kernel begins.
     int whole(ValueId v) const {
-        if (!p.values[v].stored) fail("'{}' is computed in its loops, which then have a prologue", p.values[v].name);
+        if (!p.values[v].stored)
+            fail("'{}' is computed in its loops, and a dialect reads only stored arrays", p.values[v].name);
         for (OpId id : k.ops)
             if (ir::writes(p.ops[id], v))
-                fail("'{}' is computed in its loops, which then have a prologue", p.ops[id].name);
+                fail("'{}' is computed in its loops, and a dialect reads only stored arrays", p.ops[id].name);
         return v.index;
     }
     int factor(ValueId v) { return note(factors, v), whole(v); }
@@ -126,7 +126,7 @@ private:
     void add(std::span<const ValueId> values) {
         for (ValueId v : values) q.then.push_back({"add", beside(v), -1});
     }
-    /// Each operation of the kernel that takes the value so far, element by element.
+    /// Takes the operations of the kernel that follow the value so far, element by element, one after the other.
     void follow() {
         for (bool more = true; more;) {
             more = false;
@@ -159,7 +159,7 @@ private:
     }
 };
 
-/// A line that names a dialect, and the products that it means.
+/// Checks a line that names a dialect for each of the products that it means.
 void check_line(StepProgram &p, ir::Line &l) {
     const std::string nearest = ".dialect(halide)";
     for (const ir::Kernel &k : p.kernels)
@@ -177,7 +177,7 @@ void check_line(StepProgram &p, ir::Line &l) {
     if (!l.open()) return;
     if (const ir::Stage *none = without_adjoint(p, l))
         excuse(l, *none);
-    else if (l.dialect_name == "halide")  // as the nearest legal line of what is refused here
+    else if (l.dialect_name == "halide")  // legal, since refusals here name it as the nearest legal line
         l.verdict = {.is = ir::Verdict::unneeded, .words = rules::not_in_step.words};
     else
         obey(l, [&] { refuse(l, rules::not_in_step, nearest); });
@@ -206,7 +206,8 @@ void select(StepProgram &p, const StepOptions &options, ir::Kernel &k) {
 }  // namespace
 
 Product product_of(const StepProgram &p, const ir::Kernel &k) {
-    if (!k.anchor || !is_product(p, p.ops[k.anchor])) fail("it is no product");
+    if (!k.anchor || !is_product(p, p.ops[k.anchor]))
+        fail("it is not known to be a matrix product or a convolution, and a dialect computes only those");
     for (OpId id : k.ops)
         if (ir::is<ir::Update>(p.ops[id])) fail("an update is in its loops");
     return Reader(p, k).read();

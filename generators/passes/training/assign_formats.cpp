@@ -1,5 +1,5 @@
-// Which arrays of a step are bf16 or fp16: from the model's format and the cast table's lines of the layers around
-// each.
+// Which arrays of a step are bf16 or fp16. This follows from the model's format and from the cast table's rows for the
+// layers that make and read an array.
 
 #include <algorithm>
 
@@ -62,7 +62,7 @@ private:
         value.format_why = fmt::format("{} makes it, and all that read it take {}",
                                        p.layer(p.values[p.base(v)].producer).casts_why, name);
     }
-    /// What libraries of GPUs add to a product has the format that they store the product in.
+    /// Makes the bias of a narrow product narrow, since libraries of GPUs add a bias in the format of the result.
     void assign_biases() {
         for (const ir::Call &c : p.calls)
             for (ParamId id : p.layers[c.layer].parameters) {
@@ -87,10 +87,10 @@ private:
 
 }  // namespace
 
-/// A value is narrow where the layer that makes it may store it so and all that read it read it so; its adjoint where
-/// it has one reader: sums of several are fp32. Results of the model are fp32.
-/// A weight whose factors products round is narrow, with a master beside it.
-/// With it is, on a GPU, the bias of a product that is stored in 16 bits.
+/// A value is narrow (bf16 or fp16) where the layer that makes it may store it so and all layers that read it read it
+/// so. Its adjoint is narrow where the value has one reader: sums of several adjoints are fp32. Results of the model
+/// are fp32. A weight is narrow, with a master beside it, where products that read it round their factors. On a GPU,
+/// the bias of a product that is stored narrow is narrow, too.
 void assign_formats(StepProgram &p, const Context &cx) {
     if (p.format != fp32) AssignFormats(p).run(cx.schedule.machine.gpu());
 }

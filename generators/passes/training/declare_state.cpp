@@ -1,5 +1,5 @@
 // The arrays that outlive a step: parameters in the layouts that the schedule chooses, their gradients, the optimizer's
-// state; and the numbers that a step is given and tells.
+// state; and the scalars that a step reads and reports.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// Of a table whose rows are looked up. Errors: a row of it would lie in several panels.
+/// Checks the layout of a table whose rows are looked up. Errors: a row of it would lie in several panels.
 void check_rows(const StepProgram &p, ParamId id, const Layout &layout) {
     if (layout.row_major() || layout.dim != 0 || p.parameters[id].shape.rank() != 2) return;
     for (CallId c : p.calls.ids()) {
@@ -46,8 +46,8 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
     if (w.trained()) {
         w.gradient = add(w.path, ir::Role::gradient);
         for (const State *s : cx.optimizer.states()) w.states.push_back(add(w.path + "." + s->name, ir::Role::state));
-        // A norm of the sum has to be known first, and the update reads what was stored for that. A GPU does not see
-        // the gradients of others.
+        // Updates add the workers' gradients where they can read them. Where a norm of the sum must be known first, the
+        // sum is stored for that, and the update reads it. A GPU cannot read the gradients of other GPUs.
         const bool seen = p.workers > 1 && !p.parts && !cx.takes_norms(p) && !cx.schedule.machine.gpu();
         for (int worker = 0; seen && worker < p.workers; worker++)
             w.shares.push_back(add(w.path, ir::Role::share, ir::float32, worker));
@@ -57,13 +57,13 @@ void declare(StepProgram &p, const Context &cx, ParamId id) {
         const int64_t each = layout.storage(w.shape).size() * ir::float32.bytes();
         p.spared.state_bytes += each * int64_t(cx.optimizer.states().size()), p.spared.gradient_bytes += each;
     }
-    // It keeps all bits of a weight that is read in 16 of them.
+    // The master keeps all bits of a weight of which products read 16 bits.
     const MasterKind master = w.narrow ? row_of(p.format).master : MasterKind::none;
     if (master == MasterKind::low_half) w.master = add(w.path + ".master_low", ir::Role::master_low, ir::uint16);
     if (master == MasterKind::whole) w.master = add(w.path + ".master", ir::Role::master, ir::float32);
 }
 
-/// Where adjoints are too small for the format.
+/// Adds the scale of the loss and its counters, for formats in which adjoints would be too small.
 void declare_loss_scaler(StepProgram &p) {
     auto add = [&](const char *name, ir::DataType type) {
         return p.values.add({.name = name, .role = ir::Role::loss_scaler, .type = type, .shape = {1}});
@@ -74,7 +74,7 @@ void declare_loss_scaler(StepProgram &p) {
 void declare_scalars(StepProgram &p, const Context &cx) {
     p.scalar_names = {"step", "loss_scale", "clip"};
     p.scalar_values = {1, 1, 0};
-    // Without the check for overflow nothing would lower it.
+    // Without the check for overflow nothing would lower the scale.
     const bool scaled = p.guarded && row_of(p.format).scales_loss;
     if (scaled)
         for (const LossScaleNumber &n : loss_scale_numbers)

@@ -9,7 +9,8 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// By value: whether it is made of numbers, and of a parameter that is trained, or would be were none frozen.
+/// By value: whether it has floating-point elements and depends on a trained parameter. `none_frozen`: takes frozen
+/// parameters for trained ones.
 std::vector<bool> trains(const StepProgram &p, bool none_frozen = false) {
     std::vector<bool> list(size_t(p.values.size()));
     for (CallId id : p.calls.ids()) {
@@ -38,12 +39,12 @@ public:
 
 private:
     StepProgram &p;
-    const std::vector<bool> &trains;  ///< by value: whether a parameter that is trained depends on its adjoint
+    const std::vector<bool> &trains;  ///< by value: whether the gradient of a trained parameter depends on its adjoint
     const std::string entry;
-    const bool accumulate;                            ///< onto what earlier micro-batches have left
-    std::map<ValueId, std::vector<ValueId>> pending;  ///< what adds up to the adjoint of a value
-    std::map<ValueId, ValueId> whole_adjoint;  ///< of a value: the array whose parts are the adjoints of its parts
-    std::set<CallId> made;                     ///< calls of blocks whose outputs are there
+    const bool accumulate;                            ///< gradients are added to those of earlier micro-batches
+    std::map<ValueId, std::vector<ValueId>> pending;  ///< by value: the arrays that add up to its adjoint
+    std::map<ValueId, ValueId> whole_adjoint;  ///< by value: the array whose parts are the adjoints of its parts
+    std::set<CallId> made;                     ///< calls of chunks that have been added
     std::set<ParamId> used;
 
     void backward(CallId c) {
@@ -57,7 +58,7 @@ private:
         for (ParamId w : p.layers[call.layer].parameters)
             if (p.parameters[w].trained()) param_grad(c, w, dy);
     }
-    /// A call of a block, and what it reads of the same block, where the backward pass first needs it.
+    /// Adds a call of a chunk, and before it the chunk's calls that it reads, where the backward pass first needs it.
     void forward_block(CallId c) {
         if (!p.chunks.calls.count(c) || !made.insert(c).second) return;
         for (ValueId v : p.calls[c].inputs)
@@ -86,7 +87,8 @@ private:
         pending[p.base(v)] = {p.base(dx)};
         add_op(p, entry, op);
     }
-    /// Of a part of a value: that part of the value's adjoint. Its parts have one reader each, and it has no other.
+    /// A new array for a value's adjoint. That of a part of a value is the same part of the whole's adjoint: each part
+    /// has one reader, and the whole has no other.
     ValueId adjoint_array(const std::string &name, ValueId v) {
         const ValueId whole = p.values[v].part_of;
         auto add = [&](const std::string &name, ValueId of) {
@@ -100,14 +102,14 @@ private:
         become_part(p, part, whole_adjoint[whole], p.values[v].begin);
         return part;
     }
-    /// A layer's calls each go on from what the call before made of its states: all at the place of the first, which
-    /// the backward pass meets last.
+    /// Adds the next states of a layer, of all its calls at once: each call goes on from the states that the call
+    /// before has made. They come at the first call, which the backward pass reaches last.
     void next_states(CallId first) {
         const LayerId layer = p.calls[first].layer;
         auto has_state = [&](ParamId w) { return p.parameters[w].state; };
         if (std::ranges::none_of(p.layers[layer].parameters, has_state)) return;
         if (p.parts)
-            fail("[{}] {} keeps in training what it has seen, and with --deterministic several see parts of a batch: "
+            fail("[{}] {} updates a state from the whole batch, and --deterministic computes a batch in parts: "
                  "leave --deterministic out, or use a layer without a state, as GroupNorm",
                  p.layers[layer].path, p.layers[layer].kind);
         std::vector<CallId> calls;
@@ -116,7 +118,7 @@ private:
         if (calls.front() != first) return;
         for (CallId c : calls) next_states_of(c);
     }
-    /// Those of one shape together, as they follow from the same sums.
+    /// States of one shape are computed together, because they follow from the same sums.
     void next_states_of(CallId c) {
         std::map<std::vector<int>, std::vector<ParamId>> of_shape;
         for (ParamId w : p.layer(c).parameters)
@@ -137,7 +139,7 @@ private:
     }
 };
 
-/// By value: whether the loss is made of it.
+/// By value: whether the loss depends on it.
 std::vector<bool> reaches_loss(const StepProgram &p) {
     std::vector<bool> list(size_t(p.values.size()));
     list[size_t(p.loss.index)] = true;
@@ -165,7 +167,7 @@ void check_used(const StepProgram &p, const std::vector<bool> &counts) {
                  p.parameters[w].path);
 }
 
-/// What frozen parameters spare: their own gradients, and adjoints that only these needed.
+/// Counts what frozen parameters save: their own gradients, and adjoints that only those would need.
 void count_spared(StepProgram &p, const std::vector<bool> &now, const std::vector<bool> &counts) {
     const std::vector<bool> otherwise = trains(p, true);
     std::set<LayerId> with_adjoint;
@@ -191,7 +193,7 @@ void differentiate(StepProgram &p, const Context &cx) {
     if (cx.options.accumulate || p.parts) Differentiate(p, now, entry::first, false).run();
     if (cx.options.accumulate) Differentiate(p, now, entry::accumulate, true).run();
     if (p.parts)
-        // The updates alone, once the gradients of all parts are added.
+        // The step has only the updates, and runs once the gradients of all parts are added.
         p.entries[entry::step].mode = ir::Entry::training;
     else
         Differentiate(p, now, entry::step, cx.options.accumulate).run();

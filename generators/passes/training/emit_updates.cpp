@@ -33,13 +33,13 @@ private:
                 .kind = ir::Norm{w, how},
                 .writes = {{p.norms}}};
     }
-    /// Of the stored gradient, and without it where its layers write it as outer products:
-    /// `select_norms` keeps one way.
+    /// Adds the norm of the stored gradient, and the norm without it where its layers write it as outer products.
+    /// `select_norms` keeps one of the two.
     void gradient_norms(ParamId w) {
         add(norm(w, "", ir::OfGradient{}));
         if (!cx.options.accumulate && p.workers == 1 && !p.parts) ghost_norms(w);
     }
-    /// One for each two calls that use the parameter.
+    /// Adds a norm for each pair of calls that use the parameter.
     void ghost_norms(ParamId w) {
         std::vector<ir::Use> uses;
         int products = 0;
@@ -49,7 +49,7 @@ private:
                 products += !p.layer(g->call).scatters;
                 uses.push_back({g->call, g->dy});
             }
-        if (products > 1) return;  // it is their sum, and stored
+        if (products > 1) return;  // the gradient is their sum, which is stored
         const bool bounded =
             !cx.options.clip && !cx.optimizer.takes(cryolite::Norm::gradient);  // only whether all is finite counts
         for (size_t a = 0; a < uses.size(); a++)
@@ -60,8 +60,8 @@ private:
                 add(op);
             }
     }
-    /// Of inner products of rows with rows; a factor of one-hot rows has none. Equal calls need half of the pairs, a
-    /// bound each row with itself.
+    /// Operations for the inner products of rows with rows; a factor of one-hot rows needs none. A call with itself
+    /// needs half of the pairs of rows, a bound each row with itself alone.
     double gram_flops(CallId a, CallId b, bool bounded) const {
         const Shape &y = p.values[p.layer(b).scatters ? p.calls[b].output : p.calls[a].output].shape;
         const bool one_hot = p.layer(a).scatters || p.layer(b).scatters;
@@ -76,7 +76,7 @@ private:
         if (p.guarded) op.writes.push_back({p.count});
         add(op);
     }
-    /// After all that has read the scale of this step, which is in its gradients.
+    /// Comes after all that reads the scale of this step, which is a factor of its gradients.
     void next_loss_scale() {
         const auto &[scale, good_steps, low_steps] = p.loss_scaler;
         add({.name = "next(loss_scale)", .kind = ir::NextLossScale{}, .writes = {{scale}, {good_steps}, {low_steps}}});

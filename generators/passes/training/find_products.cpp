@@ -1,6 +1,6 @@
-// A layer that computes y = W x + b, whoever wrote it and in what words, is a matrix product: it gets Linear's
-// algorithm, and with it its loops, layout, dialects and norms. One that says of itself that it is a product, and is
-// none, is refused. Convolutions are known by their class: nothing finds out that another layer is one.
+// A layer that computes y = W x + b, in whatever way it is written, is a matrix product: it gets Linear's algorithm,
+// and with it Linear's loops, layout, dialects and norms. A layer that declares a product but computes something else
+// is refused. Convolutions are known by their class: a layer of another class is never recognised as one.
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ public:
         ask();
         for (const auto &[layer, list] : calls) {
             const std::optional<ComputedProduct> &found = known.at(signature(list[0]));
-            if (!found) continue;  // it cannot be built: who builds its kernel says why
+            if (!found) continue;  // it cannot be built; building its kernel reports the error
             if (found->holds)
                 become(list, *found);
             else if (p.layers[layer].product)
@@ -39,7 +39,8 @@ private:
     std::map<std::string, std::optional<ComputedProduct>> here, &known;
     std::map<LayerId, std::vector<CallId>> calls;
 
-    /// A layer of one input with a matrix, that no loops are written for, or that says it is a product.
+    /// Whether to ask about a layer: it has one input and a matrix, and either no loops are written for it, or it
+    /// declares a product.
     bool concerns(CallId c) const {
         const Layer &l = p.source(c);
         if (dynamic_cast<const ProductOf *>(&l) || typeid(l) == typeid(Linear) || typeid(l) == typeid(TiedHead))

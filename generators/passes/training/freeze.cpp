@@ -15,7 +15,7 @@ namespace cryolite::compiler {
 namespace {
 
 void freeze_one(StepProgram &p, ParamId w, const std::string &source) {
-    if (!p.parameters[w].trained()) return;  // a layer's state is not, either
+    if (!p.parameters[w].trained()) return;  // frozen already, or a layer's state
     p.parameters[w].frozen = source;
     ir::Line line{.how = ir::Line::freeze, .source = source};
     line.stage = {.kind = ir::Stage::next, .parameter = w, .text = p.parameters[w].path};

@@ -1,5 +1,5 @@
-// Parameters whose rate or decay differs from the others': each group has a copy of a step's scalars of its own, which
-// the same kernels of updates read.
+// Groups of parameters with a rate or decay of their own. Each group has its own copy of the step's scalars, which the
+// same update kernels read.
 
 #include <algorithm>
 #include <tuple>

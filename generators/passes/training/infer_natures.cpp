@@ -1,5 +1,5 @@
-// What layers say of themselves with nature() is held against what they compute; a layer that says nothing, and for
-// which no loops are written, is taken for what it computes.
+// Compares what layers declare by nature() with what they compute. A layer that declares nothing, and for which no
+// loops are written, gets the nature of what it computes.
 
 #include <algorithm>
 
@@ -30,14 +30,15 @@ private:
     std::map<std::string, std::optional<ComputedNature>> here, &known;
     struct Result {
         OpId op;
-        std::string signature;  ///< equal for those of which one answer holds
+        std::string signature;  ///< equal for results that have the same answer
     };
-    std::map<LayerId, std::vector<Result>> results;  ///< each layer's that count
+    std::map<LayerId, std::vector<Result>> results;  ///< by layer: the results to ask about
 
     bool says_nothing(const ir::Layer &l) const {
         return l.nature == Nature::anchor && !l.product && !has_loops(l.kind, cx.schedule.machine);
     }
-    /// A layer that says what it is says it of its result; one that is to be recognised, of its gradients too.
+    /// Whether to ask about an operation. A layer that declares its nature declares it for its result. Of a layer that
+    /// declares nothing, the gradients of its inputs count, too.
     bool concerns(OpId id) const {
         const auto call = ir::call_of(p.ops[id]);
         if (!call) return false;
@@ -56,7 +57,7 @@ private:
     }
     void ask() {
         std::set<std::string> unknown;
-        std::vector<const Result *> first;  // of those that are alike
+        std::vector<const Result *> first;  // the first result of each signature
         std::vector<OpId> asked;
         for (const auto &[layer, list] : results)
             for (const Result &r : list)
@@ -81,7 +82,7 @@ private:
             if (!c || c->is_declared_only || c->nature == Nature::anchor) return;
             if (c->nature == Nature::rowwise) all = Nature::rowwise;
         }
-        // The loops of a kernel without an anchor are not the layer's.
+        // A pointwise layer anchors no kernel, so the program's own loops for it would not be used.
         if (all == Nature::rowwise || !has_own_loops(list[0].op)) l.nature = all;
     }
     bool has_own_loops(OpId id) const {

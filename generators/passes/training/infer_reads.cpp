@@ -8,8 +8,9 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// Operations with equal signatures read the same places of what they are offered: they ask one layer for the same, of
-/// the same shapes and formats. The layer itself counts, not its type: what it reads may follow from its data members.
+/// Operations with equal signatures read the same ones, by position, of the values that they are offered: they ask one
+/// layer for the same, with the same shapes and formats. The layer itself counts, not its type, because what it reads
+/// may follow from its data members.
 class Signature {
 public:
     Signature(const StepProgram &p, const ir::Op &op) : p(p), op(op) {
@@ -29,7 +30,7 @@ private:
     const ir::Op &op;
 
     void format(ValueId v) { text += fmt::format(" {}", p.values[v].type.bits); }
-    /// Of one in 16 bits the rest may be read, too.
+    /// Of a parameter in 16 bits, the master may be read, too.
     void parameter(ParamId w) {
         const ir::Parameter &of = p.parameters[w];
         text += fmt::format(" {}{}{}", of.name, of.shape.str(), of.master ? " and its master" : "");
@@ -70,7 +71,7 @@ void infer_reads(StepProgram &p, const Context &cx) {
     for (const ir::Op &op : p.ops) signatures.push_back(Signature(p, op).text);
     std::map<std::string, std::vector<bool>> here, &known = cx.known ? cx.known->reads : here;
     std::set<std::string> unknown;
-    std::vector<OpId> asked;  // the first of those that are alike
+    std::vector<OpId> asked;  // the first operation of each signature
     for (OpId id : p.ops.ids())
         if (const std::string &text = signatures[size_t(id.index)]; !known.count(text) && unknown.insert(text).second)
             asked.push_back(id);
@@ -85,9 +86,9 @@ void infer_reads(StepProgram &p, const Context &cx) {
         std::vector<ir::Ref> kept;
         for (size_t i = 0; i < reads.size(); i++)
             if (reads[i]) kept.push_back(op.reads[i]);
-        // What it adds to is read in place, as an output.
+        // The array that a gradient is added to is read in place, as an output.
         if (auto *g = ir::as<ir::ParamGrad>(op); g && g->accumulate) kept.push_back(op.reads.back());
-        // Its own share among those of the workers.
+        // An update that adds the gradients of all workers reads its own worker's, too.
         if (auto *u = ir::as<ir::Update>(op); u && !p.parameters[u->w].shares.empty())
             kept.push_back({p.parameters[u->w].gradient});
         op.reads = kept;

@@ -1,5 +1,4 @@
-// With several workers each updates its shards of the parameters, and takes the norms of these;
-// and every norm gets its slot.
+// With several workers, each updates its shards of the parameters and computes their norms. Every norm gets its slot.
 
 #include <algorithm>
 
@@ -10,14 +9,15 @@ namespace cryolite::compiler {
 namespace {
 
 constexpr int64_t worth = 8192;    // elements of a shard: about a microsecond of adding
-constexpr int64_t alignment = 64;  // of kernels' arguments, in elements of 2 bytes at least
+constexpr int64_t alignment = 64;  // of kernels' arguments, in elements, which have 2 bytes or more
 
-/// A large parameter in equal shards, a small one, which is not worth as many messages, whole to whoever has least.
-/// Where a batch has parts, there are as many shards: whoever has one, it is the same, and so is its norm.
+/// Cuts a large parameter into equal shards. A small one is not worth so many messages: it goes whole to the worker
+/// that has least. Where a batch has parts, there are as many shards as parts, so that the shards and their norms are
+/// the same for any number of workers.
 void divide(StepProgram &p) {
     const int pieces = p.parts ? p.parts : p.workers;
     std::vector<int64_t> load(size_t(p.workers));
-    for (ParamId id : p.trained()) {  // as the trace met them: the same in every process
+    for (ParamId id : p.trained()) {  // in the order of the trace, which is the same in every process
         ir::Parameter &w = p.parameters[id];
         const int64_t n = p.values[w.value].storage().size();
         const int64_t each = (n / pieces + alignment - 1) / alignment * alignment;
@@ -41,7 +41,7 @@ void set_shard(ir::Op &op, const ir::Shard &shard) {
     if (auto *u = ir::as<ir::Update>(op)) u->shard = shard;
 }
 
-/// Norms and updates once for each shard.
+/// Makes a norm and an update for each shard.
 void shard(StepProgram &p) {
     std::vector<OpId> ops;
     for (OpId id : p.entries.at(entry::step).ops) {
@@ -58,7 +58,7 @@ void shard(StepProgram &p) {
     p.entries.at(entry::step).ops = ops;
 }
 
-/// Places in the array of norms, those of gradients first.
+/// Gives each norm its entry in the array of norms. Norms of gradients come first.
 void number_norms(StepProgram &p, const Machine &m) {
     if (m.gpu()) p.norms_apart = m.alignment / ir::float64.bytes();
     int slots = 0;

@@ -1,6 +1,6 @@
-// What need not be computed, on the graph of calls, before there are adjoints, which follow from what is left:
-// equal calls are made once; what the model writes with operators and does nothing, or undoes what one before did, is
-// taken out; and what is made of constants becomes one. The gradient of a call made once is that of all of its uses.
+// Takes out what need not be computed. It works on the graph of calls, before there are adjoints, which follow from
+// what is left. Equal calls are made once. Operators that do nothing, or undo an operator before them, are taken out.
+// Operators on constants become constants. The gradient of a call that is made once is the gradient of all of its uses.
 
 #include <cmath>
 
@@ -24,7 +24,7 @@ public:
         read_before = readers();
     }
 
-    /// Whether anything has changed. Then `now` gives the number that each value has.
+    /// Returns whether anything has changed. Then `now` has the new number of each value.
     bool run() {
         merge_constants();
         for (int c = 0; c < int(g.calls().size()); c++) simplify(c);
@@ -39,7 +39,7 @@ private:
     StepProgram &p;
     const Context &cx;
     Graph &g;
-    std::vector<int> instead;      ///< by value: as Graph::drop has it
+    std::vector<int> instead;      ///< by value: the value that replaces it, or -1, as Graph::drop takes them
     std::vector<int> read_before;  ///< by value: how often, before any change
     std::map<std::string, int> made;
     bool changed = false;
@@ -54,7 +54,7 @@ private:
     const Graph::Value &value(int v) const { return g.values()[size_t(v)]; }
     /// Results of the model stay: the runtime reads them.
     bool is_result(int v) const { return v == p.loss.index || v == p.output.index; }
-    /// The call that makes a value with an operator of the model's, of this type; null: another does.
+    /// The operator of the model that makes a value, if it is of this type; null otherwise.
     template <typename L> const L *maker(int v) const {
         const int c = value(v).producer;
         return c >= 0 && g.owns(*call(c).layer) ? dynamic_cast<const L *>(call(c).layer) : nullptr;
@@ -94,7 +94,7 @@ private:
         redo(c, g.own(std::make_unique<L>(std::forward<Given>(given)...)), {from});
     }
 
-    /// A reshape of a reshape, a permutation of a permutation, a factor of a multiple: one of what is before both.
+    /// Joins a reshape of a reshape, a permutation of a permutation, or a factor of a multiple into one operator.
     void join_with_source(int c) {
         const int out = call(c).output, x = call(c).inputs.at(0);
         if (maker<Reshape>(out) && maker<Reshape>(x))
@@ -119,7 +119,8 @@ private:
                              (permute && std::ranges::is_sorted(permute->order)) || (times && times->k == 1);
         return same_shape && nothing ? x : -1;
     }
-    /// What an operator makes of constants is one; but for a larger one, which is soon made and long in a plan.
+    /// Folds an operator on constants into a constant. One that is larger than its operands stays, because it is quick
+    /// to compute but long in a plan.
     bool fold(int c) {
         const Graph::Call &it = call(c);
         const bool constant = std::ranges::all_of(it.inputs, [&](int v) { return is_constant(v); });
@@ -146,8 +147,8 @@ private:
         return known->second;
     }
     /// What equal calls have in common: the layer, or of operators what they compute, and what they read. Empty: the
-    /// call is equal to none, as one with a state, of which each call makes the next, and one that asks for the mode of
-    /// the run, which may draw at random.
+    /// call equals no other. This holds for a layer with a state, which each call changes, and for one that reads the
+    /// mode of the run, since it may draw random numbers.
     std::string key_of(int c) const {
         const Graph::Call &it = call(c);
         if (std::ranges::any_of(it.inputs, [&](int v) { return g.is_mode(v); })) return "";
@@ -159,7 +160,8 @@ private:
         return fmt::format("{} of {}", layer, fmt::join(it.inputs, " "));
     }
 
-    /// What was read before, and is no longer. What nobody has ever read is the model's mistake, and stays to be named.
+    /// Drops what was read before and no longer is. What nothing has ever read is a mistake in the model: it stays, so
+    /// that an error can name it.
     void drop_unread() {
         std::vector<int> count = readers();
         for (const Graph::Ids &ids : g.ids())

@@ -1,5 +1,5 @@
-// With several workers: a gradient is summed over them as soon as it is whole, shard by shard,
-// unless its update adds them.
+// With several workers, a gradient is summed over them as soon as it is complete, shard by shard, unless its update
+// adds the workers' gradients.
 
 #include <algorithm>
 
@@ -29,7 +29,7 @@ void sum_over_workers(StepProgram &p, const Context &) {
         return;
     }
     ir::Entry &step = p.entries.at(entry::step);
-    std::map<KernelId, std::set<ParamId>> whole;  // after which kernel which gradients are
+    std::map<KernelId, std::set<ParamId>> whole;  // by kernel: the gradients that are complete after it
     std::map<ParamId, KernelId> last;
     for (KernelId k : step.kernels)
         for (OpId id : p.kernels[k].ops)

@@ -16,8 +16,7 @@ namespace {
 int last(const Shape &s) { return s[s.rank() - 1]; }
 
 /// y = sum over rows r of weight(r) l(r), where l(r) is what a mean over rows makes of row r alone. Its inputs are
-/// those of the mean, then the weights. Sums are of doubles: however many rows there are,
-/// what is rounded is the losses of rows.
+/// those of the mean, then the weights. The sum is in double, so that only the rows' losses are rounded to float.
 struct WeightedRows : Layer {
     WeightedRows(Layer &mean, int inputs, int examples, const Casts &casts)
         : Layer(mean.path), mean(mean), inputs(inputs), examples(examples) {
@@ -39,7 +38,8 @@ struct WeightedRows : Layer {
         index.back() = row;
         const Array &weights = x.back();
         const int rows = last(x[0].shape), of_targets = weights.extent(0);
-        // Where a loss has other rows than the targets, it has as many of each example; or rows of several targets.
+        // A loss may have another number of rows than there are targets. Then each row has several targets, or each
+        // example has equally many rows.
         const Expr at_target = rows == of_targets       ? Expr(row)
                                : of_targets % rows == 0 ? row * (of_targets / rows)
                                                         : row / (rows / examples) * (of_targets / examples);
@@ -77,7 +77,9 @@ public:
         p.evaluation.hindrance = hindrance(p.loss);
         if (const std::string &why = p.evaluation.hindrance; !why.empty()) {
             if (p.chunks.rows)
-                fail("the head and its loss are in blocks of rows, of which no loss can be evaluated: {}", why);
+                fail("the head and its loss are computed in blocks of rows, and a loss cannot be evaluated from these: "
+                     "{}",
+                     why);
             return;
         }
         const int first = p.calls.size();
@@ -103,13 +105,13 @@ private:
             if (p.values[v].role == ir::Role::input && p.traced_name(v) == name) return v.index;
         fail("the model has no input '{}'", name);
     }
-    /// An input of which the call sees a block of rows; -1: it sees all rows.
+    /// An input of which the call sees a chunk of rows; -1: it sees all rows.
     int part(const ir::Call &c) const {
         const auto at = std::ranges::find_if(c.inputs, [&](ValueId v) { return bool(p.values[v].part_of); });
         return at == c.inputs.end() ? -1 : int(at - c.inputs.begin());
     }
 
-    /// Why the loss of some examples cannot be taken from what makes this number; empty: it can.
+    /// Why this number cannot be computed for some of the examples alone; empty: it can.
     std::string hindrance(ValueId value) const {
         const CallId id = p.values[value].producer;
         if (!id) return "it is an input of the model";
@@ -137,7 +139,7 @@ private:
         return "";
     }
 
-    /// The same number, of the rows that count.
+    /// The same number for only those rows that count.
     int weighted(ValueId value) {
         if (auto known = made.find(value); known != made.end()) return known->second;
         const CallId c = p.values[value].producer;
@@ -163,14 +165,14 @@ private:
     Tensor of_numbers(CallId id) {
         std::vector<Tensor> read;
         for (ValueId v : p.calls[id].inputs) read.push_back(g.tensor(weighted(v)));
-        // The mean of blocks is a sum now: the weights of rows are those of the whole.
+        // The mean of the chunks becomes a sum, because the weights of rows are those of the whole batch.
         if (dynamic_cast<const WeightedSum *>(&p.source(id)))
             return g.call(g.own(std::make_unique<WeightedSum>(std::vector<double>(read.size(), 1.0))), read);
         return g.call(p.source(id), read);
     }
 
-    /// After the forward pass. Each block's loss comes right after its head,
-    /// so that one block's logits exist at a time.
+    /// Puts the new calls into the entry `evaluate`. A chunk's loss comes right after its head, so that one chunk's
+    /// logits exist at a time.
     void place(int first) {
         ir::Entry &evaluate = p.entries[entry::evaluate];
         evaluate.mode = ir::Entry::evaluation, evaluate.results = {p.loss, p.evaluation.loss};

@@ -4,7 +4,7 @@
 
 namespace cryolite::compiler {
 
-/// y = sum over k of weight[k] x_k, of numbers: the losses of blocks of rows as one.
+/// y = sum over k of weights[k] x_k, of single numbers. It makes one loss from those of chunks of rows.
 struct WeightedSum : Layer {
     std::vector<double> weights;
 

@@ -15,12 +15,12 @@ struct alignas(64) Count {
     std::atomic<uint64_t> n{0};
 };
 
-/// A sum or a result, as all workers see it.
+/// A declared operation, as all workers see it.
 struct Shared {
     int owner = 0;
     size_t count = 0;                   ///< elements of a share
     std::vector<const float *> shares;  ///< by worker
-    std::unique_ptr<Count[]> offered;   ///< by worker: times
+    std::unique_ptr<Count[]> offered;   ///< by worker: how many times
     Count published;
 };
 
@@ -28,7 +28,7 @@ struct Group {
     std::deque<Shared> shared;
     std::deque<Signs> signs;  ///< by worker
     std::atomic<bool> broken{false}, updating{false};
-    std::optional<Watch> watch;  ///< the first to end
+    std::optional<Watch> watch;  ///< the last member, so that it is destroyed first
 };
 
 class LocalCollective : public HostCollective {
@@ -45,7 +45,8 @@ public:
             s.offered = std::make_unique<Count[]>(size_t(workers));
         }
         Shared &s = at(number);
-        if (s.owner != owner || s.count != share.size()) fail("worker {} declares another step than worker 0", worker);
+        if (s.owner != owner || s.count != share.size())
+            fail("worker {} runs another step than worker 0: give all workers the same bundle", worker);
         s.shares[size_t(worker)] = share.data();
         return number;
     }
@@ -66,14 +67,14 @@ public:
                s.offered[size_t(worker)].n.load(std::memory_order_relaxed);
     }
 
-    // The trainer of this process has them all.
+    // Nothing to do: the workers are threads, and the trainer of their process has all values.
     void all_gather(std::span<double>) override {}
 
     void give_up() override { group_->broken = true; }
     bool broken() const override { return group_->broken || watch.any_lost(); }
 
-    // These two and `broken` are sequentially consistent: either the update sees that a worker is lost, or whoever
-    // saves after that sees the update.
+    // These two and `broken` are sequentially consistent: either `begin_update` sees that a worker is lost, or
+    // `settled`, which is asked after the loss, sees the update.
     bool begin_update() override {
         group_->updating = true;
         return !broken();

@@ -107,7 +107,7 @@ private:
     int tag_ = 0, largest_tag_ = 32767;
 
     Shared &at(int number) { return shared_[size_t(number)]; }
-    /// Whether all messages of this run have arrived or are sent; asking moves them on.
+    /// Whether all messages of this run have been sent and received. MPI_Testall also makes progress on them.
     static bool done(Shared &s) {
         if (s.requests.empty()) return true;
         int all = 0;

@@ -7,11 +7,10 @@
 
 namespace cryolite {
 
-constexpr size_t largest_message = size_t(1) << 30;  // counts are ints
+constexpr size_t largest_message = size_t(1) << 30;  // MPI counts are ints
 
-/// The end of a rank, which is one worker. Shares and results go from rank to rank by messages of their own, in any
-/// order and while kernels run; owners add the shares in the order of the ranks,
-/// which no reduction of MPI's own promises.
+/// The collective's end of a rank, which is one worker. Shares and results are separate messages between ranks, sent in
+/// any order and while kernels run. Owners add the shares in a fixed order, which MPI's own reductions do not promise.
 std::unique_ptr<HostCollective> mpi_collective(Ranks &ranks);
 
 }  // namespace cryolite

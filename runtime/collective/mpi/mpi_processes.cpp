@@ -45,10 +45,10 @@ public:
             }
         ranks_.wait(requests);
     }
-    /// Ranks of this host that mpirun has not bound apart divide their cores in order.
+    /// Ranks of this host that mpirun has bound to the same cores divide these in rank order.
     std::vector<int> cores(std::vector<int> usable) override {
         struct Place {
-            int first;  ///< rank on its host
+            int first;  ///< the first rank on its host
             cpu_set_t cores;
         };
         std::vector<Place> all(static_cast<size_t>(size()));
@@ -81,8 +81,8 @@ public:
 private:
     Ranks ranks_;
     int first_on_host_ = 0;  ///< the first rank on this one's host
-    int on_host_ = 1;        ///< ranks there
-    int place_on_host_ = 0;  ///< this one among them
+    int on_host_ = 1;        ///< ranks on this host
+    int place_on_host_ = 0;  ///< index of this one among them
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ void Ranks::set_patience(double seconds) {
     watch_->set_patience(seconds);
 }
 
-/// By the watch's thread, and at the end. A word that is not gone yet says the same as another one would.
+/// Called by the watch's thread, and at the end. While a message is not sent yet, another would say the same.
 void Ranks::say(Peer &peer, const int &word) {
     int gone = 1;
     if (peer.said != MPI_REQUEST_NULL) MPI_Test(&peer.said, &gone, MPI_STATUS_IGNORE);
@@ -78,7 +78,7 @@ bool Ranks::alive(int r) {
     if (signs.given())
         for (Peer &p : peers_)
             if (&p != &peers_[size_t(rank)]) say(p, word);
-    return true;  // the others notice it
+    return true;  // the other ranks notice when this one gives no signs
 }
 
 void Ranks::take_leave() {
@@ -88,7 +88,8 @@ void Ranks::take_leave() {
     const auto wait_for = [&](const Peer &peer, auto done) {
         for (; !done(); usleep(200)) {
             if (Clock::now() < limit) continue;
-            tell("cryolite: {} does not take its leave within {:g} s (--patience)", peer.name, patience_);
+            tell("cryolite: {} did not end within {:g} s of this rank (--patience): stopping all ranks", peer.name,
+                 patience_);
             abort(1);
         }
     };

@@ -1,5 +1,5 @@
 #pragma once
-// This process among the ranks of MPI. No wait here is MPI's own, which would last for ever where a rank is lost.
+// This process as a rank of MPI. `wait` polls: MPI's own waits would last for ever where a rank is lost.
 
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
@@ -13,13 +13,14 @@
 
 namespace cryolite {
 
-/// Every rank tells all others some times in `patience` that it lives, as long as it gives signs of life itself, and
-/// listens to them: by messages of their own, sent and received by the thread of the watch.
+/// A rank that gives signs of life tells all others so, several times in each `patience`, and listens to them. The
+/// watch's thread sends and receives these messages.
 class Ranks {
 public:
-    /// Begins MPI. Errors: it does not let several threads call it.
+    /// Initialises MPI. Errors: the library does not support MPI_THREAD_MULTIPLE.
     Ranks();
-    /// Takes leave of the others and ends MPI. A rank that does not take leave ends all.
+    /// Tells the others that this rank leaves, waits until they leave too, and ends MPI. Aborts the run where one does
+    /// not.
     ~Ranks();
     Ranks(const Ranks &) = delete;
 
@@ -28,8 +29,8 @@ public:
     const Watch &watch() const { return *watch_; }
     void set_patience(double seconds);
 
-    /// Waits until all are done, first with an eye on every moment, later without keeping a core busy.
-    /// Errors: LostWorker.
+    /// Waits until all requests are done, at first in a busy loop, later without keeping a core busy. Errors:
+    /// LostWorker.
     void wait(std::span<MPI_Request> requests) const;
     void wait(MPI_Request request) const { wait({&request, 1}); }
     [[noreturn]] void abort(int status) const;
@@ -39,13 +40,13 @@ private:
     struct Peer {
         std::string name;
         MPI_Request said = MPI_REQUEST_NULL, heard = MPI_REQUEST_NULL;
-        int word = living;  ///< that was heard
+        int word = living;  ///< the last message received
         bool left = false;
     };
     std::vector<Peer> peers_;
     MPI_Comm comm_ = MPI_COMM_NULL;
     double patience_ = default_patience;
-    std::atomic<bool> quiet_{false};  ///< a rank is lost: who gives up must not be sent anything meanwhile
+    std::atomic<bool> quiet_{false};  ///< a rank is lost: ranks that give up must get no more messages
     std::optional<Watch> watch_;
 
     void name_peers();

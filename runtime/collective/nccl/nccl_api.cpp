@@ -11,10 +11,10 @@ namespace cryolite {
 
 namespace {
 
-constexpr int oldest_nccl = 21300;  // the first that tells its last error
+constexpr int oldest_nccl = 21300;  // the first with ncclGetLastError
 constexpr const char *without_nccl = "or use one worker";
 
-/// It stays, as its threads do.
+/// The library is never unloaded, because its threads stay.
 void *open_nccl(std::string &name) {
     if (const char *given = std::getenv("CRYOLITE_NCCL"); given && *given) {
         if (void *library = dlopen((name = given).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;

@@ -1,6 +1,6 @@
 #pragma once
-// The functions of NCCL that are called, looked up when several workers have GPUs: no header of it is needed to build,
-// and no library of it to start. tests/runtime/test_nccl.cpp holds the numbers against nccl.h where that is found.
+// The NCCL functions that are called, looked up once several workers have GPUs: building needs no header of NCCL, and
+// starting no library. tests/runtime/test_nccl.cpp compares the constants with nccl.h where that is found.
 
 #include <cstddef>
 #include <string>
@@ -31,15 +31,15 @@ struct NcclApi {
     Code (*begin_group)();
     Code (*end_group)();
 
-    // Numbers of NCCL's header.
+    // Constants of NCCL's header.
     static constexpr Code success = 0, in_progress = 7;
     static constexpr int bytes = 1, float32 = 7;  ///< types of elements
     static constexpr int sum = 0;
 
-    /// The library, and what CRYOLITE_NCCL names instead of it. Errors: there is none, or it is older than 2.13: what
-    /// to install.
+    /// Loads libnccl.so.2, or the library that CRYOLITE_NCCL names. Errors: there is none, or it is older than 2.13;
+    /// the message says what to install.
     static NcclApi load();
-    /// Errors: what failed, and the library's words. `comm`: null where there is none yet.
+    /// Throws where `code` is an error: what failed, and the library's message. `comm`: null where there is none yet.
     void check(Code code, const std::string &what, Object comm = nullptr) const;
 };
 

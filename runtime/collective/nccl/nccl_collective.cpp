@@ -18,7 +18,7 @@ public:
                    std::string name, std::function<void()> enter)
         : DeviceCollective(beside->worker, beside->workers, beside->signs, beside->watch), library_(std::move(api)),
           api_(*library_), comm_(comm), beside_(std::move(beside)), name_(std::move(name)), enter_(std::move(enter)) {}
-    /// The graphs of transfers are gone by now: NCCL waits for that, whether a group of workers ends or is given up.
+    /// The graphs with transfers are destroyed by now: NCCL waits for that, in ncclCommDestroy and in ncclCommAbort.
     ~NcclCollective() override {
         try {
             if (comm_ && broken()) give_up_transfers();
@@ -31,7 +31,7 @@ public:
     }
 
     void put(std::span<const Transfer> transfers, void *stream) override {
-        if (!comm_) fail("{} has given its GPU's part up", name_);
+        if (!comm_) fail("{} has left NCCL's group of GPUs, as a worker failed before", name_);
         api_.check(api_.begin_group(), "beginning a group of transfers", comm_);
         NcclApi::Code code = NcclApi::success;
         for (const Transfer &t : transfers)
@@ -57,8 +57,8 @@ public:
     void give_up() override { beside_->give_up(); }
     bool broken() const override { return beside_->broken(); }
 
-    // Each GPU has the optimizer state of its own shards alone, and goes on when the host has. Without one there
-    // is nothing to save.
+    // Each GPU holds the optimizer state of its own shards only, and runs asynchronously to the host. When a worker is
+    // lost, there is no whole state to save.
     bool begin_update() override { return !broken(); }
     void settle() override {}
     bool settled() const override { return false; }
@@ -73,8 +73,8 @@ private:
     std::thread giving_up_;
     std::future<void> given_up_;
 
-    /// The GPU's streams go on without them. NCCL tells its kernels at once, but returns only when no graph holds a
-    /// transfer of this group any more, and the graphs of a step live longer than who asks: so a thread calls it.
+    /// Lets the GPU's streams go on without the transfers. ncclCommAbort stops NCCL's kernels at once, but returns only
+    /// when the graphs that hold transfers are destroyed. They outlive this call, so a thread makes it.
     void give_up_transfers() {
         if (!comm_) return;
         std::packaged_task<void()> task([library = library_, comm = comm_, enter = enter_] {
@@ -106,7 +106,7 @@ private:
     }
 };
 
-/// On a thread of its own, which is left behind where a worker is lost: NCCL waits for all of them, for ever.
+/// Joins on a thread of its own, which is abandoned where a worker is lost: NCCL waits for all workers, for ever.
 std::vector<NcclApi::Object> join_workers(const std::shared_ptr<const NcclApi> &library, const NcclApi::Id &id,
                                           const Collective &first, size_t here, const std::function<void(int)> &enter) {
     const int workers = first.workers, begin = first.worker;

@@ -1,7 +1,7 @@
-// What kernels of the CPU need of Halide's runtime, in place of Halide's own: parallel loops run on the scheduler of
-// the user context, temporaries come from its pools. Kernels find these in the process, and so does what a bundle
-// brings of Halide's runtime for a device, where they are weak: there is one error handler. Whoever links this
-// library exports them.
+// The functions of Halide's runtime that CPU kernels need, in place of Halide's own: parallel loops run on the
+// scheduler of the user context, temporaries come from its pools. Kernels find them in the process. So does the part of
+// Halide's runtime that a bundle brings for a device, where they are weak: there is one error handler. Programs that
+// link this library export them.
 
 #include <HalideRuntime.h>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t alignment = 128, slack = 64;  // a vector may read past the end of a temporary
 SerialOrder serial_order = SerialOrder::forwards;
 
-/// About 0.62 of the count, without a common factor: 0, s, 2 s ... modulo the count are all iterations.
+/// About 5/8 of the count, and coprime to it: 0, s, 2 s, ... modulo the count are all iterations.
 int64_t stride_of(int64_t count) {
     int64_t stride = std::max<int64_t>(1, count * 5 / 8);
     while (std::gcd(stride, count) != 1) stride++;

@@ -11,10 +11,10 @@ namespace cryolite {
 
 namespace {
 
-/// A kernel's tile may read so many bytes past the end of an array: four vectors. What comes of them is dropped.
+/// A kernel's tile may read this many bytes past the end of an array: four vectors. Nothing uses these values.
 constexpr size_t read_past_end = 256;
 constexpr size_t line = 64, huge = size_t{2} << 20;
-constexpr size_t largest_shared = size_t{64} << 20;  ///< a block of several arrays
+constexpr size_t largest_shared = size_t{64} << 20;  ///< a block for several arrays
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
@@ -38,7 +38,7 @@ DeviceMemory HostMemory::allocate(size_t bytes, const std::string &what) {
     const size_t keep = round_up(bytes + read_past_end, line);
     uintptr_t block = newest_;
     if (!block || blocks_.at(block).used + keep > blocks_.at(block).bytes) {
-        // Blocks grow with what they are for: a small model takes no large ones.
+        // Blocks grow with the memory that is taken already: a small model takes no large ones.
         const size_t least = round_up(keep, huge), usual = round_up(std::min(total_ / 4, largest_shared), huge);
         block = map(std::max(least, usual));
         if (!block) block = map(least);

@@ -8,8 +8,8 @@
 
 namespace cryolite {
 
-/// Lays arrays one behind the other in blocks of huge pages, so that arrays below the size of such a page lie in them,
-/// too. Their distances are no power of two: elements of one index in several arrays are in other sets of a cache.
+/// Places arrays one after another in blocks of huge pages, so that arrays smaller than such a page are in one, too.
+/// Their distances are no powers of two, so equal indices of several arrays fall into different sets of a cache.
 class HostMemory {
 public:
     HostMemory() = default;
@@ -18,13 +18,13 @@ public:
 
     /// Zeroed, aligned to 64 bytes. Errors: how much was asked for and is not there.
     DeviceMemory allocate(size_t bytes, const std::string &what);
-    /// A block goes back with the last of its arrays.
+    /// A block is unmapped when the last of its arrays is released.
     void release(DeviceMemory &memory);
 
 private:
     struct Block {
         size_t bytes = 0, used = 0;
-        int arrays = 0;  ///< that were not released
+        int arrays = 0;  ///< that are not released yet
     };
     std::map<uintptr_t, Block> blocks_;
     uintptr_t newest_ = 0;  ///< the block that small arrays are taken from

@@ -22,16 +22,16 @@ struct Ticket {
 
 /// One thread opens loop after loop; any thread claims iterations.
 ///
-/// A thread reads the ticket, then the fields, then raises the ticket from the value that it saw. What it claims is of
-/// the loop whose fields it read, by the C++ memory model and so on every processor:
+/// A thread reads the ticket, then the fields, then raises the ticket from the value that it saw. Its claim is always
+/// of the loop whose fields it read. The C++ memory model guarantees this, on every processor:
 /// - The fields are not older than the ticket. The ticket was read by acquire from the store of `open`, which comes
 ///   after those of the fields, or from a claim after it, which continues that store's release sequence.
 /// - The fields are not newer. Every store of a field is a release that comes after the store of the closed ticket, and
-///   fields are read by acquire. To whoever reads a newer field the closed ticket has happened before. Its own claim
-///   must read the last value of the ticket, which is then not the one that it saw: the claim fails.
+///   fields are read by acquire. So the closed ticket happens before the read of a newer field. The reader's claim must
+///   see the last value of the ticket, which is not the one that it read before: the claim fails.
 /// - A ticket does not have one value twice while a thread claims. Its number of the loop repeats after 2^23 loops, and
 ///   no thread is in a claim when a scheduler's run ends.
-/// - A closed ticket is claimed as often as the longest loop has iterations: it lets nobody in.
+/// - A closed ticket shows at least as many claims as any loop has iterations, so nobody can claim from it.
 /// - `open` comes after all iterations of the loop before have ended, so nobody still has one of them.
 /// tests/runtime/test_loop_model tries the orders that the model allows. `Atomic`: std::atomic, or that test's own.
 template <template <class> class Atomic> struct alignas(64) BasicLoop {
@@ -43,7 +43,7 @@ template <template <class> class Atomic> struct alignas(64) BasicLoop {
         uint8_t *closure = nullptr;
     };
 
-    /// `call`: which call of the plan it belongs to. By the thread that has all of its loops, one after the other.
+    /// Opens the next loop; only the thread that owns it does. `call`: index of the loop's call in the plan.
     void open(halide_task_t task, int first, int count, uint8_t *closure, int call) {
         finished.store(0, std::memory_order_relaxed);
         code.store(0, std::memory_order_relaxed);
@@ -56,7 +56,7 @@ template <template <class> class Atomic> struct alignas(64) BasicLoop {
         call_.store(call, std::memory_order_relaxed);
         ticket_.store(closed.opened().value, std::memory_order_release);
     }
-    /// Whether an iteration seems to be left; which call it is of.
+    /// Whether an iteration seems to be left.
     bool is_open() const {
         return Ticket{ticket_.load(std::memory_order_relaxed)}.claimed() < count_.load(std::memory_order_relaxed);
     }
@@ -81,7 +81,7 @@ private:
 
 public:
     alignas(64) Atomic<int> finished{0};  ///< iterations that have ended
-    Atomic<int> code{0};                  ///< of one that failed
+    Atomic<int> code{0};                  ///< of an iteration that failed
 };
 
 using Loop = BasicLoop<std::atomic>;

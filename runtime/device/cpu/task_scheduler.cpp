@@ -13,7 +13,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr int begun = -1, asked = -2;  // in place of the number of needs
+constexpr int begun = -1, asked = -2;  // in `waits_`, in place of a number of needs; asked: a thread asks the gate
 
 thread_local int own_index = 0, own_call = 0;
 thread_local int calls_in = 0;              // calls that this thread is in
@@ -28,9 +28,8 @@ void pause() {
 #endif
 }
 
-/// work(t) on every thread t of a scheduler. They are OpenMP's, which keeps them from one run to the next.
-/// ThreadSanitizer does not see how its library begins and ends a region,
-/// so there they are threads whose begin and end it sees.
+/// Runs work(t) on every thread t of a scheduler. The threads are OpenMP's, which keeps them between runs.
+/// ThreadSanitizer does not see where an OpenMP region begins and ends, so its builds start and join std::threads.
 template <class Work> void on_threads(int threads, const Work &work) {
 #if defined(__SANITIZE_THREAD__)
     std::vector<std::thread> others;
@@ -45,7 +44,7 @@ template <class Work> void on_threads(int threads, const Work &work) {
 
 }  // namespace
 
-/// Spins for some microseconds, then lets others have the core; counts the time.
+/// Spins for some microseconds, then yields the core; adds up the time.
 class TaskScheduler::Wait {
 public:
     explicit Wait(Diary &diary) : diary_(diary) {}
@@ -83,7 +82,7 @@ TaskScheduler::TaskScheduler(int threads, std::vector<int> cores)
     : threads(threads), pools(size_t(threads)), loops_(new Loop[size_t(threads * most_calls)]),
       diaries_(new Diary[size_t(threads)]), cores_(std::move(cores)), pinned_(size_t(threads)) {}
 
-/// The calling thread stays on its core. Where the system refuses, it goes where the system likes.
+/// Pins the calling thread to its core. Where the system refuses, the thread stays unpinned.
 void TaskScheduler::pin(int index) {
     if (pinned_[size_t(index)]) return;
     pinned_[size_t(index)] = true;
@@ -176,7 +175,7 @@ template <class Done> void TaskScheduler::work_until(Done done) {
     }
 }
 
-/// The earliest call that waits for nothing, now begun; -1: there is none.
+/// Claims the earliest call that waits for nothing; -1: there is none.
 int TaskScheduler::begin_call() {
     const int all = int(calls_.size());
     int first = first_.load(std::memory_order_relaxed);
@@ -193,7 +192,7 @@ int TaskScheduler::begin_call() {
     return -1;
 }
 
-/// Whether the gate of a call that this thread has claimed lets it begin; where not, the claim is given back.
+/// Whether the gate of a call that this thread has claimed lets it begin; if not, the claim is given back.
 bool TaskScheduler::ask(size_t call) {
     const Gate gate = calls_[call].gate();
     waits_[call].store(gate == Gate::open ? begun : 0, std::memory_order_release);
@@ -221,7 +220,7 @@ void TaskScheduler::lead(int call) {
     done_.fetch_add(1, std::memory_order_release);
 }
 
-/// An iteration of the open loop of the earliest call.
+/// Claims an iteration of the open loop of the earliest call.
 TaskScheduler::Iteration TaskScheduler::claim_any() {
     for (;;) {
         Loop *best = nullptr;
@@ -239,10 +238,10 @@ TaskScheduler::Iteration TaskScheduler::claim_any() {
 
 void TaskScheduler::run(const Iteration &i) {
     in_loop = true;
-    const int call = i.loop->call();  // before it may be another's
+    const int call = i.loop->call();  // read first: after the last iteration the loop may be opened for another call
     const auto began = tracing() ? TraceClock::now() : TraceClock::time_point();
     const int code = i.claimed.task(this, i.claimed.index, i.claimed.closure);
-    if (call != own_call && tracing()) [[unlikely]]  // a thread that leads a call is in its span
+    if (call != own_call && tracing()) [[unlikely]]  // the thread that runs the call has a span already
         trace_since("loop", calls_[size_t(call)].name, began, true);
     if (code) i.loop->code.store(code, std::memory_order_relaxed);
     in_loop = false;

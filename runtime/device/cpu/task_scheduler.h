@@ -38,48 +38,48 @@ private:
     size_t bytes_ = 0;
 };
 
-/// One parallel region for a whole plan, without barriers. A thread that has nothing to do takes an iteration of the
-/// earliest loop that is open; where none is, it begins the earliest call whose needs are done, also while the last
-/// iterations of its own loop run elsewhere. So the update of one layer fills the ends of the next one's loops, and a
-/// thread that the system has put aside holds up only those who need its result. Half of the threads take a loop's
-/// iterations from its begin, the others from its end: rows and panels that kernels share meet the same half of the
-/// threads again, whose caches have them. A call whose gate is closed is passed over and asked again: one worker does
-/// not stand still where another is late. Who runs what changes no value.
+/// Runs a whole plan in one parallel region, without barriers. A thread with nothing to do takes an iteration of the
+/// open loop of the earliest call. Where no loop is open, it begins the earliest call that waits for nothing. It also
+/// does so while the last iterations of its own loop run elsewhere. So the update of one layer fills the ends of the
+/// next layer's loops, and a thread that the system preempts holds up only those that need its result. Half of the
+/// threads take a loop's iterations from its begin, the others from its end: rows and panels that several kernels share
+/// stay in the caches of one half. A call with a closed gate is passed over and asked again, so a worker does not idle
+/// where another is late. Which thread runs what changes no value.
 class TaskScheduler {
 public:
-    /// `cores`: by thread, where it stays from its first run on; empty: where the system puts it.
+    /// `cores`: by thread, the core to which it is pinned from its first run on; empty: threads are not pinned.
     explicit TaskScheduler(int threads, std::vector<int> cores = {});
     TaskScheduler(const TaskScheduler &) = delete;
 
     /// Runs every call once, each after those it waits for. The first call that failed, or {-1, 0}.
     CallFailure run(std::span<const KernelCall> calls);
-    /// Iterations first ... first + count - 1 of a loop; the first code that is not 0.
+    /// Runs iterations first ... first + count - 1 of a loop. Returns 0, or the code of an iteration that failed.
     int loop(halide_task_t task, int first, int count, uint8_t *closure);
-    /// Seconds that threads have waited for each other in `run`, added over threads.
+    /// Seconds that threads have waited for each other in `run`, summed over threads.
     double idle_seconds() const;
-    /// Whether a thread has ended a call or an iteration since this was asked last, or all of them wait. By one thread.
+    /// Whether a thread has ended a call or an iteration since the last call, or all threads wait. Asked by one thread.
     bool works();
 
     const int threads;
     std::vector<Pool> pools;  ///< one for each thread, so that no lock is needed
-    /// A kernel fails, on any thread: its message, the last of which is kept.
+    /// Keeps the message of a kernel that fails, on any thread. `error` has the last one.
     void note_error(const char *message);
     std::string error() const;
 
 private:
-    /// What a thread writes down of itself.
+    /// What a thread records of its own work.
     struct alignas(64) Diary {
         std::atomic<int64_t> idle{0};   ///< nanoseconds
         std::atomic<uint64_t> done{0};  ///< calls and iterations
         std::atomic<bool> waiting{false};
     };
 
-    static constexpr int most_calls = 2;  ///< that a thread is in: one while it waits for a loop of the other
+    static constexpr int most_calls = 2;  ///< that a thread may be in: one more while it waits for a loop of the first
     std::unique_ptr<Loop[]> loops_;       ///< by thread and call
     std::unique_ptr<Diary[]> diaries_;    ///< by thread
-    uint64_t done_before_ = 0;            ///< by all threads, when `works` was asked last
+    uint64_t done_before_ = 0;            ///< the sum over threads when `works` was last called
     std::span<const KernelCall> calls_;
-    std::vector<std::atomic<int>> waits_;  ///< by call: needs that are not done; begun, or its gate being asked
+    std::vector<std::atomic<int>> waits_;  ///< by call: how many needs are not done; or `begun`, or `asked`
     std::atomic<int> first_{0};            ///< all calls before it have begun
     alignas(64) std::atomic<int> done_{0};
     std::atomic<int> failed_{-1}, failed_code_{0};

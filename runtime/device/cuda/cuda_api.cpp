@@ -12,7 +12,7 @@ namespace {
 
 constexpr int least_version = 11040;
 
-/// The driver's library; it stays, as contexts and their memory do.
+/// The driver's library. It is never unloaded, because contexts and their memory stay.
 class Driver {
 public:
     Driver() {
@@ -29,7 +29,7 @@ public:
         if (!f && missing_.empty()) missing_ = name;
         return *this;
     }
-    /// An old driver lacks functions: its version says more than their names.
+    /// Checks the version first: it explains an old driver better than the name of a missing function.
     void check(const CudaApi &api) const {
         int version = 0;
         if (api.driver_version && api.driver_version(&version) == 0 && version < least_version)

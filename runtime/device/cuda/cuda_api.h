@@ -1,6 +1,6 @@
 #pragma once
-// The functions of CUDA's driver that are called, looked up when the device is asked for: no header of CUDA's is needed
-// to build, and no library of it to start.
+// The functions of CUDA's driver that are called, looked up when the device is created: building needs no header of
+// CUDA, and starting no library.
 
 #include <cstddef>
 #include <cstdint>
@@ -57,22 +57,22 @@ struct CudaApi {
     Code (*error_name)(Code code, const char **name);
     Code (*error_words)(Code code, const char **words);
 
-    // Numbers of CUDA's header.
+    // Constants of CUDA's header.
     static constexpr Code out_of_memory = 2, no_device = 100, not_ready = 600;
     static constexpr int capability_major = 75, capability_minor = 76;  ///< attributes of a device
     static constexpr unsigned stream_apart = 1;                         ///< not ordered with the default stream
     static constexpr unsigned event_with_time = 0, event_without_time = 2;
     static constexpr int capture_relaxed = 2;   ///< the calls may allocate
-    static constexpr int option_registers = 0;  ///< that a thread may have at most
+    static constexpr int option_registers = 0;  ///< the most registers of a thread
     static constexpr int option_error_log = 5, option_error_log_bytes = 6;
-    static constexpr int most_threads = 0;  ///< attribute of a function: of a block
+    static constexpr int most_threads = 0;  ///< attribute of a function: the most threads of a block
 
-    /// The driver, and what CRYOLITE_CUDA_DRIVER names instead of it. Errors: there is none, or it is older than CUDA
-    /// 11.4, the first with all of these functions: what to install.
+    /// Loads the driver's library, or the one that CRYOLITE_CUDA_DRIVER names. Errors: there is none, or it is older
+    /// than CUDA 11.4, the first with all of these functions; the message says what to install.
     static CudaApi load();
     /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory"
     std::string words(Code code) const;
-    /// Errors: what failed, and the driver's words.
+    /// Throws where `code` is an error: what failed, and the driver's message.
     void check(Code code, const std::string &what) const;
 };
 

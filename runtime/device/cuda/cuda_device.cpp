@@ -11,7 +11,7 @@ namespace cryolite {
 
 namespace {
 
-/// The launches of some calls, from their second run on.
+/// The graph of a list of calls, captured in their second run.
 struct Graph : Replay {
     explicit Graph(const CudaApi &api) : api(api) {}
     ~Graph() override {
@@ -23,7 +23,7 @@ struct Graph : Replay {
     CudaApi::Object executable = nullptr;
 };
 
-/// Events order it with the stream of the kernels; what is captured of one is captured of the other.
+/// Events order it with the kernels' stream, so that a capture of that stream captures this one, too.
 class CudaSideStream : public SideStream {
 public:
     CudaSideStream(const CudaApi &api, const Gpu &gpu, CudaApi::Object kernels)
@@ -43,7 +43,7 @@ private:
     const Gpu &gpu_;
     const CudaApi::Object kernels_;
     const Stream stream_;
-    std::vector<CudaApi::Object> events_;  ///< the first is of kernels
+    std::vector<CudaApi::Object> events_;  ///< the first marks kernels, the others transfers
 
     void link(size_t event, CudaApi::Object stream) {
         if (events_.size() <= event) events_.resize(event + 1);
@@ -96,7 +96,7 @@ public:
         if (!m.address) return;
         gpu_.enter();
         wait_.settle(stream_.stream);
-        staging_.forget();  // whoever gives memory back reads no more of it
+        staging_.forget();  // downloads of released memory are not wanted any more
         api_.free(address_of(m));
         m = {};
     }
@@ -152,7 +152,7 @@ public:
     CallFailure run(std::span<const KernelCall> calls, Replay *replay) override {
         gpu_.use();
         auto *graph = static_cast<Graph *>(replay);
-        if (!graph || !graph->has_run) {  // loads their PTX and takes their temporaries, which no graph may
+        if (!graph || !graph->has_run) {  // the first run loads PTX and allocates temporaries, which no capture may
             if (graph)
                 if (const CallFailure failure = prepare(calls); failure.call >= 0) return failure;
             const CallFailure failure = start(calls);
@@ -216,7 +216,7 @@ private:
         CallFailure failure;
         try {
             failure = start(calls);
-        } catch (...) {  // or the stream would capture for ever
+        } catch (...) {  // or the stream would go on capturing
             if (api_.end_capture(stream_.stream, &captured) == 0 && captured) api_.destroy_graph(captured);
             throw;
         }

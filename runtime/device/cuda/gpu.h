@@ -7,7 +7,7 @@
 
 namespace cryolite {
 
-/// A GPU with its context, which is the one that other libraries of this process use too.
+/// A GPU with its primary context, which other libraries of this process use, too.
 class Gpu {
 public:
     Gpu(const CudaApi &api, const GpuChoice &choice) : api_(api) {
@@ -40,7 +40,7 @@ public:
     ~Gpu() { api_.release_context(device_); }
     Gpu(const Gpu &) = delete;
 
-    /// Every thread that calls the driver has the context first.
+    /// Makes the context current on the calling thread; each thread does so before it calls the driver.
     CudaApi::Code enter() const { return api_.set_current(context_); }
     void use() const { api_.check(enter(), "entering the context"); }
 

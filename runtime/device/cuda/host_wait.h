@@ -1,5 +1,5 @@
 #pragma once
-// How the host waits for a GPU: as the driver does, or, where the GPU may wait for other workers, looking after them.
+// How the host waits for a GPU: in the driver, or, where the GPU may wait for other workers, by polling.
 
 #include <atomic>
 #include <functional>
@@ -17,20 +17,20 @@ public:
     }
     HostWait(const HostWait &) = delete;
 
-    std::function<void()> watch;  ///< as Device::use_watch has it
+    std::function<void()> watch;  ///< as in Device::use_watch
 
-    /// Until the event is reached. Throws what the watch throws.
+    /// Waits until the event is reached. Throws what the watch throws.
     CudaApi::Code event(CudaApi::Object event);
-    /// Until nothing is left to do in the stream.
+    /// Waits until the stream has nothing left to do. Throws what the watch throws.
     CudaApi::Code stream(CudaApi::Object stream);
-    /// As `stream`, of one whose memory is given back: whatever the watch says is known already.
+    /// As `stream`, before memory is released: drops what the watch throws, which is known already.
     void settle(CudaApi::Object stream);
 
-    /// How often `stream` was asked for.
+    /// How often `stream` was called.
     uint64_t waits() const { return waits_; }
-    /// The host does something for the GPU, or waits for it.
+    /// A sign of life: the host does something for the GPU, or waits for it.
     void sign() { signs_.fetch_add(1, std::memory_order_relaxed); }
-    /// Whether it has since this was asked last. By one thread.
+    /// Whether there was a sign since the last call. Asked by one thread.
     bool works() {
         const uint64_t now = signs_.load(std::memory_order_relaxed);
         return std::exchange(seen_, now) != now;

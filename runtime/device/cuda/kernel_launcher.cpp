@@ -11,7 +11,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr int failure = -1;  // of a function of ours, as kernels return it
+constexpr int failure = -1;  // what our functions return to kernels on an error
 
 KernelLauncher &launcher_of(void *context) {
     return *static_cast<KernelLauncher *>(static_cast<TaskScheduler *>(context));
@@ -30,8 +30,8 @@ const halide_device_interface_t *KernelLauncher::interface_of_bundles() {
     using Interface = const halide_device_interface_t *();
     auto *found = reinterpret_cast<Interface *>(dlsym(RTLD_DEFAULT, "halide_cuda_device_interface"));
     if (!found)
-        fail("--device cuda: what kernels need of Halide's runtime is not loaded: open a bundle that was compiled with "
-             "--device cuda before the device");
+        fail("--device cuda: Halide's runtime for CUDA is not loaded: open a bundle that was compiled with --device "
+             "cuda before you make the device");
     return found();
 }
 
@@ -45,8 +45,8 @@ int KernelLauncher::begin(const char *ptx) {
     return 0;
 }
 
-/// Halide's PTX does not say how large its blocks are, so the driver would give a thread more registers than a block of
-/// so many threads can have. Registers are given to four warps at a time, by eights.
+/// Halide's PTX does not declare the size of its blocks, so the driver would give a thread more registers than a block
+/// of this size can have. Registers are allocated for four warps at a time, in eights for each thread.
 int KernelLauncher::most_registers(int threads) {
     constexpr int all = 65536, most = 255, together = 128;
     const int each = all / ((threads + together - 1) / together * together);
@@ -76,7 +76,7 @@ int KernelLauncher::find(Module &m, const std::string &entry) {
     CudaApi::Object function = nullptr;
     if (const int code = api_.get_function(&function, m.module, entry.c_str()))
         return failed(code, fmt::format("looking for {} in the kernel's PTX", entry));
-    int threads = 0;  // asking has the driver load it now, which may wait for the GPU, and not when it is launched
+    int threads = 0;  // asking makes the driver load the function now, not at its launch: loading may wait for the GPU
     if (const int code = api_.function_attribute(&threads, CudaApi::most_threads, function))
         return failed(code, fmt::format("asking for the blocks of {}", entry));
     if (threads >= m.threads) return m.functions[entry] = function, 0;
@@ -96,7 +96,7 @@ int KernelLauncher::load() {
 
 int KernelLauncher::launch(const char *entry, const Size &blocks, const Size &threads, int shared_bytes, size_t sizes[],
                            void *arguments[], const int8_t is_buffer[]) {
-    constexpr int most_shared = 48 << 10;  // of a block, for which nothing has to be asked
+    constexpr int most_shared = 48 << 10;  // of a block, without opting in to more
     if (shared_bytes > most_shared) {
         note_error(fmt::format("{} takes {} bytes of a block's shared memory, of which there are {}", entry,
                                shared_bytes, most_shared)
@@ -174,7 +174,7 @@ int halide_cuda_run(void *context, void *, const char *entry, int blocks_x, int 
 
 void halide_cuda_finalize_kernels(void *, void *) {}
 
-// Halide's header has not these two: its generic functions call them for a temporary.
+// Halide's headers do not declare these two, which its generic functions call for a temporary.
 extern "C" {
 int halide_cuda_device_malloc(void *context, halide_buffer_t *temporary) {
     return launcher_of(context).take(*temporary);

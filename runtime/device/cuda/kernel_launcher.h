@@ -1,6 +1,6 @@
 #pragma once
-// What kernels call of Halide's runtime for CUDA, in place of Halide's own: launches go to a stream of ours, and memory
-// that a kernel takes for itself stays, so that a graph of launches may name it. docs/decisions.md says why.
+// The functions of Halide's CUDA runtime that kernels call, in place of Halide's own. Launches go to our stream, and a
+// kernel's temporary memory is kept, so that a graph of launches may refer to it. docs/decisions.md says why.
 
 #include <HalideRuntimeCuda.h>
 
@@ -15,27 +15,27 @@
 
 namespace cryolite {
 
-/// The user context of kernels. Its errors are those of the scheduler: `note_error` has words, functions return a code.
+/// The user context of kernels. On an error, functions return a code and pass the message to `note_error`.
 class KernelLauncher : public TaskScheduler {
 public:
-    /// `interface`: what Halide's generic functions know the device by.
+    /// `interface`: by which Halide's generic functions know the device.
     KernelLauncher(const CudaApi &api, CudaApi::Object stream, const halide_device_interface_t *interface)
         : TaskScheduler(1), api_(api), stream_(stream), interface_(interface) {}
     ~KernelLauncher();
     KernelLauncher(const KernelLauncher &) = delete;
 
     const halide_device_interface_t *interface() const { return interface_; }
-    /// Of a bundle that is open. Errors: none is.
+    /// The interface that an open bundle has brought. Errors: no bundle is open.
     static const halide_device_interface_t *interface_of_bundles();
-    /// What a thread is given at most, where the largest block of a kernel has so many threads.
+    /// The most registers of a thread, where the kernel's largest block has this many threads.
     static int most_registers(int threads);
-    /// The PTX of the kernel that begins; it is loaded at its first launch.
+    /// A kernel with this PTX begins; the PTX is loaded at its first launch.
     int begin(const char *ptx);
-    /// While it lives a kernel launches nothing: it is found out what it launches, and in which blocks; the memory that
-    /// it takes for itself is there then.
+    /// While it lives, a kernel that is called launches nothing. What it would launch, and in which blocks, is
+    /// recorded, and its temporary memory is allocated.
     class Rehearsal {
     public:
-        /// `launches`, where given, gets what is launched.
+        /// `launches`, where given, gets each launch.
         explicit Rehearsal(KernelLauncher &launcher, std::vector<KernelLaunch> *launches = nullptr)
             : launcher_(launcher) {
             launcher_.rehearses_ = true, launcher_.launches_ = launches;
@@ -46,14 +46,14 @@ public:
     private:
         KernelLauncher &launcher_;
     };
-    /// Loads what the kernel that has run last launches.
+    /// Loads the code that the kernel called last launches.
     int load();
     struct Size {
         int x, y, z;
     };
     int launch(const char *entry, const Size &blocks, const Size &threads, int shared_bytes, size_t sizes[],
                void *arguments[], const int8_t is_buffer[]);
-    /// Memory for a temporary of a kernel: what is free, or more; it is given back, never freed before the end.
+    /// Memory for a kernel's temporary: a free block, or a new one. `give` makes it free again; it stays allocated.
     int take(halide_buffer_t &temporary);
     void give(halide_buffer_t &temporary);
 
@@ -65,15 +65,15 @@ private:
     };
     struct Module {
         CudaApi::Object module = nullptr;                  ///< null: not loaded
-        int threads = 0, loaded_for = 0;                   ///< of its largest block: known, and when it was loaded
-        std::map<std::string, CudaApi::Object> functions;  ///< by entry; null: not looked for
+        int threads = 0, loaded_for = 0;                   ///< of its largest block: known now, and when it was loaded
+        std::map<std::string, CudaApi::Object> functions;  ///< by entry; null: not looked up
     };
     const CudaApi &api_;
     const CudaApi::Object stream_;
     const halide_device_interface_t *const interface_;
     std::map<std::string, Module> modules_;               ///< by PTX
-    std::pair<const std::string, Module> *of_ = nullptr;  ///< the one of the kernel that runs
-    std::list<CudaApi::Object> replaced_;                 ///< modules that graphs may still name
+    std::pair<const std::string, Module> *of_ = nullptr;  ///< that of the kernel that runs
+    std::list<CudaApi::Object> replaced_;                 ///< modules that graphs may still use
     std::list<Block> blocks_;
     bool rehearses_ = false;
     std::vector<KernelLaunch> *launches_ = nullptr;

@@ -11,7 +11,7 @@ namespace cryolite {
 
 namespace {
 
-/// Nothing is called of it but what temporaries take.
+/// A driver without a GPU: only the functions that temporaries need are called.
 CudaApi without_gpu() {
     CudaApi api{};
     api.allocate = [](CudaApi::Address *memory, size_t) { return *memory = 512, 0; };
@@ -68,19 +68,19 @@ std::vector<KernelLaunch> launches_of(int (*kernel)(void **), const std::vector<
 }
 
 Occupancy occupancy(const KernelLaunch &launch, int registers, int capability) {
-    // Of a multiprocessor, as NVIDIA's guide lists them by capability.
+    // Limits of a multiprocessor by compute capability, from NVIDIA's CUDA programming guide.
     const bool small = capability % 10 != 0;
     constexpr int all_registers = 65536;
     const int most_warps = small ? 48 : 64, most_blocks = small ? 16 : 32;
     const int shared = (small ? 100 : capability >= 90 ? 228 : 164) << 10;
     auto up = [](int n, int unit) { return (n + unit - 1) / unit * unit; };
     const int warps = up(launch.threads_of_block(), 32) / 32;
-    const int of_warp = up(32 * std::max(registers, 1), 256);  // registers are given out by 256
+    const int of_warp = up(32 * std::max(registers, 1), 256);  // registers are allocated by 256
     const std::pair<int, const char *> limits[] = {
         {most_warps / warps, "warps"},
         {most_blocks, "blocks"},
-        {all_registers / of_warp / 4 * 4 / warps, "registers"},              // to four warps at a time
-        {shared / (up(launch.shared_bytes, 128) + 1024), "shared memory"}};  // each block has 1 KiB beside its own
+        {all_registers / of_warp / 4 * 4 / warps, "registers"},              // for four warps at a time
+        {shared / (up(launch.shared_bytes, 128) + 1024), "shared memory"}};  // CUDA takes 1 KiB of each block
     const auto least = std::ranges::min_element(limits, {}, &std::pair<int, const char *>::first);
     return {least->first, least->first * warps, most_warps, least->second};
 }

@@ -14,7 +14,7 @@ namespace cryolite {
 bool NvtxRange::built() { return true; }
 
 NvtxRange::NvtxRange(std::string_view name) : begun_(!name.empty()) {
-    static thread_local std::string text;  // the library reads to a zero
+    static thread_local std::string text;  // the library needs a terminating zero
     if (begun_) nvtxRangePushA(text.assign(name).c_str());
 }
 NvtxRange::~NvtxRange() {

@@ -8,7 +8,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr size_t largest = size_t(4) << 20;      // weights are not worth a copy
+constexpr size_t largest = size_t(4) << 20;      // weights are too large to stage
 constexpr size_t most_bytes = size_t(64) << 20;  // bytes of all places
 
 }  // namespace
@@ -42,7 +42,7 @@ CudaApi::Object CudaStaging::new_event() {
 
 bool CudaStaging::is_free(const Place &p) const { return !p.to && api_.is_done(p.done) == 0; }
 
-/// A place that the GPU has left: those of one step serve the step after the next. Null: there would be too many.
+/// A place that the GPU has left; those of one step serve the step after the next. Null: it would be too much memory.
 CudaStaging::Place *CudaStaging::take(size_t bytes, bool upload, bool always) {
     if (bytes > largest && !always) return nullptr;
     for (Place &p : places_)

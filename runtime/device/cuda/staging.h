@@ -1,7 +1,7 @@
 #pragma once
-// Copies between the host and a GPU that nobody waits for. What is uploaded goes through pinned memory and a place on
-// the GPU on a stream of its own, so that a batch arrives while the step before it still computes; the compute stream
-// then takes it from that place, in the order of its calls.
+// Copies between the host and a GPU for which nobody waits. An upload goes through pinned memory to a place on the GPU,
+// on a stream of its own, so that a batch arrives while the step before it still computes. The compute stream then
+// copies it from that place, in the order of its calls.
 
 #include <cstdint>
 #include <list>
@@ -16,18 +16,17 @@ public:
     ~CudaStaging();
     CudaStaging(const CudaStaging &) = delete;
 
-    /// False: it is too much to be kept aside, and nothing was done. `always`: nothing is, but where the GPU has no
-    /// memory left.
+    /// False: it is too large to stage, and nothing was done. `always`: false only where the GPU has no memory left.
     bool upload(CudaApi::Address to, const void *from, size_t bytes, bool always = false);
-    /// `to` has it after `deliver` of a mark that came later. False: as above.
+    /// `to` is filled by `await` of a later mark, or by `all_done`. False: as above.
     bool download(void *to, CudaApi::Address from, size_t bytes);
     /// A point after all that was started so far on the compute stream.
     uint64_t mark();
-    /// Waits, where it is not done yet, for what was started before the mark, and hands out what was downloaded.
+    /// Waits for what was started before the mark, where it is not done yet, and delivers what was downloaded.
     void await(uint64_t mark);
-    /// The compute stream has nothing left to do.
+    /// Called when the compute stream has nothing left to do: delivers all downloads.
     void all_done();
-    /// What was downloaded and is not handed out yet has no place any more.
+    /// Drops downloads that are not delivered yet.
     void forget();
     /// How often `await` has waited.
     uint64_t waits() const { return waits_; }
@@ -41,7 +40,7 @@ private:
         bool upload = true;
         void *to = nullptr;  ///< of a download that is not delivered
         size_t wanted = 0;   ///< bytes of it
-        uint64_t mark = 0;   ///< the first after it
+        uint64_t mark = 0;   ///< of a download: the first mark after it
     };
     struct Mark {
         uint64_t number;

@@ -1,5 +1,5 @@
 #pragma once
-// The compute stream of a GPU as libraries use it: what they put there can be timed, what they keep is given back.
+// The compute stream of a GPU as libraries use it: it times what they put there, and holds what they keep.
 
 #include <array>
 #include <map>
@@ -11,7 +11,7 @@ namespace cryolite {
 
 class TimedStream : public GpuStream {
 public:
-    /// `enter` makes the GPU's context that of the calling thread.
+    /// `enter` makes the GPU's context current on the calling thread.
     TimedStream(const CudaApi &api, CudaApi::Object stream, HostWait &wait, std::string gpu,
                 std::function<void()> enter)
         : api_(api), stream_(stream), wait_(wait), gpu_(std::move(gpu)), enter_(std::move(enter)) {
@@ -27,10 +27,10 @@ public:
     std::string find(const std::string &library, const std::string &operation) override;
     void keep(const std::string &library, const std::string &operation, const std::string &algorithm,
               double seconds) override;
-    /// Gives back what is kept, while the context is there.
+    /// Releases what is kept, while the context still exists.
     void forget();
 
-    std::shared_ptr<AlgorithmRecords> records;  ///< null: algorithms are known to this process alone
+    std::shared_ptr<AlgorithmRecords> records;  ///< null: algorithms are remembered in this process only
 
 private:
     const CudaApi &api_;

@@ -51,9 +51,8 @@ HalideOpenCl HalideOpenCl::find() {
           found(h.crop, "halide_device_crop") && found(h.release_crop, "halide_device_release_crop") &&
           found(h.acquire_context, "halide_acquire_cl_context") &&
           found(h.release_context, "halide_release_cl_context")))
-        fail(
-            "--device opencl: Halide's runtime for OpenCL is not loaded: open a bundle that was compiled with --device "
-            "opencl before the device");
+        fail("--device opencl: Halide's runtime for OpenCL is not loaded: open a bundle that was compiled with "
+             "--device opencl before you make the device");
     return h;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Functions that are looked up when the device is asked for: the few of OpenCL that are called beside those that
-// Halide's runtime calls, and of Halide's runtime those that are called beside the kernels.
+// Functions that are looked up when the device is created: those of OpenCL and of Halide's runtime that the device
+// calls itself.
 
 #include <HalideRuntimeOpenCL.h>
 
@@ -31,7 +31,7 @@ struct OpenClApi {
     static OpenClApi load();
 };
 
-/// What the bundle of kernels for OpenCL has brought of Halide's runtime.
+/// The functions of Halide's runtime that a bundle for OpenCL brings.
 struct HalideOpenCl {
     decltype(&halide_opencl_device_interface) device_interface;
     decltype(&halide_opencl_get_cl_mem) memory;
@@ -39,7 +39,7 @@ struct HalideOpenCl {
     decltype(&halide_device_free) free;
     decltype(&halide_device_crop) crop;
     decltype(&halide_device_release_crop) release_crop;
-    // Halide's runtime has them; its header has not.
+    // Halide's runtime has these two; its headers do not declare them.
     int (*acquire_context)(void *user_context, void **context, void **queue, bool create);
     int (*release_context)(void *user_context);
 

@@ -11,7 +11,7 @@ namespace cryolite {
 
 namespace {
 
-/// Memory of the device as Halide's runtime knows it: elements of 8 bytes, of which arguments are parts.
+/// Device memory as a buffer of Halide's runtime, with elements of 8 bytes; arguments are crops of it.
 struct Block {
     halide_dimension_t extent;
     halide_buffer_t buffer = {};
@@ -28,8 +28,8 @@ struct Block {
 
 Block &block_of(const DeviceMemory &m) { return *static_cast<Block *>(m.address); }
 
-/// What the host has given away until the device has read it: a place for each upload since the last `finish`, kept, so
-/// that the uploads of one step find those of the step before.
+/// Copies of uploads until the device has read them, one for each upload since the last `finish`. Their memory is kept,
+/// so that the uploads of the next step reuse it.
 class Staging {
 public:
     const void *keep(const void *from, size_t bytes) {
@@ -84,7 +84,7 @@ public:
     }
 
     void upload(const DeviceMemory &to, size_t offset, const void *from, size_t bytes) override {
-        constexpr size_t large = size_t(16) << 20;  // weights: not worth a copy
+        constexpr size_t large = size_t(16) << 20;  // weights are too large to copy
         const bool wait = bytes > large;
         check(cl_.write(queue_, cl_memory(to), wait, offset, bytes, wait ? from : staging_.keep(from, bytes), 0,
                         nullptr, nullptr),
@@ -128,7 +128,7 @@ private:
     OpenClApi cl_;
     HalideOpenCl halide_;
     const halide_device_interface_t *interface_;
-    TaskScheduler scheduler_{1};  ///< the thread that launches: its temporaries, and what goes wrong
+    TaskScheduler scheduler_{1};  ///< for the thread that launches: its temporaries and error messages
     Staging staging_;
     void *queue_ = nullptr;
     std::string device_name_;

@@ -5,8 +5,8 @@
 namespace cryolite {
 
 /// The first OpenCL device (Halide's HL_OCL_PLATFORM_NAME and HL_OCL_DEVICE_TYPE name another). Kernels and copies are
-/// put into one queue, in order; only `finish` waits for it. The bundle of its kernels is opened before: it brings
-/// Halide's runtime for OpenCL. Errors: what to install where there is none.
+/// put into one queue, in order; `finish` and large uploads wait for it. Open a bundle of its kernels before: that
+/// loads Halide's runtime for OpenCL. Errors: there is none; the message says what to install.
 std::unique_ptr<Device> make_opencl_device();
 
 }  // namespace cryolite

@@ -24,7 +24,7 @@ int publish(void **argv) {
 }
 int nothing(void **) { return 0; }
 
-/// Whether it is more than a word to other workers.
+/// Whether the call does more than signal other workers or wait for them.
 bool computes(int (*function)(void **)) { return function != offer && function != publish && function != nothing; }
 
 std::function<Gate()> when(bool (HostCollective::*ready)(int), const End &end) {
@@ -33,7 +33,7 @@ std::function<Gate()> when(bool (HostCollective::*ready)(int), const End &end) {
     };
 }
 
-/// Of a call that changes what a checkpoint holds: opens as `otherwise` does, unless a worker has failed.
+/// The gate of a call that changes what a checkpoint holds: as `otherwise`, but broken once a worker has failed.
 std::function<Gate()> update_when(Collective *collective, std::function<Gate()> otherwise) {
     return [collective, otherwise = std::move(otherwise)] {
         const Gate gate = otherwise ? otherwise() : Gate::open;
@@ -44,9 +44,9 @@ std::function<Gate()> update_when(Collective *collective, std::function<Gate()> 
 }  // namespace
 
 /// A call waits for the earlier ones that write what it touches, or touch what it writes. Buffers of the arena may
-/// share memory, so places are compared, not buffers. A call for one worker is several here: every worker offers, when
-/// it has done what the call would wait for; the owner, when all have, runs it and publishes; the others, when they see
-/// that, go on with what waits for it.
+/// share memory, so memory ranges are compared, not buffers. A call that runs on one worker becomes several calls.
+/// Every worker offers, once the calls before it are done. The owner runs it once all have offered, and publishes. The
+/// others then go on with the calls that wait for it.
 void Executor::order(Line &line) const {
     std::vector<std::vector<Touched>> touched;
     for (const Line::Call &c : line.calls) touched.push_back(touched_by(plan(), *c.plan));
@@ -64,7 +64,7 @@ void Executor::order(Line &line) const {
         line.ready[size_t(earlier)].next.push_back(later), line.ready[size_t(later)].waits++;
     };
     struct Place {
-        int first, run = -1, done;  ///< in `ready`; run: -1, it runs elsewhere
+        int first, run = -1, done;  ///< indices in `ready`; run is -1 where another worker runs the call
     };
     std::vector<Place> places;
     auto end = line.ends.begin();
@@ -89,12 +89,12 @@ void Executor::order(Line &line) const {
             }
             at.done = add_ready(int(later), nothing, e.argv, when(&HostCollective::published, e));
             after(last, at.done);
-            if (at.run >= 0) at.done = at.run;  // what is sent may be read here meanwhile
+            if (at.run >= 0) at.done = at.run;  // the owner may read the result while it is sent
         }
         for (size_t earlier = 0; earlier < later; earlier++) {
             if (!conflict(touched[earlier], touched[later])) continue;
             const int done = places[earlier].done;
-            // What one worker does one after the other, the others need not wait for in between.
+            // Two calls of the same worker are ordered on that worker only: the others do not wait between them.
             const bool same = c.shared >= 0 && c.plan->worker == line.calls[earlier].plan->worker;
             if (!same)
                 after(done, at.first);

@@ -1,5 +1,5 @@
-// The calls of a plan for a device of a worker's own, which runs them in their order: between them, what puts transfers
-// into its other stream, and what has kernels wait for them.
+// Orders the calls of a plan where each worker has its own device, which runs them in plan order. Between them are
+// calls that put transfers into the side stream, and calls that make kernels wait for transfers.
 
 #include "runtime/exec/executor.h"
 
@@ -49,7 +49,7 @@ void Executor::order_between(Line &line, const std::vector<Exchange> &between) {
                     {p.kind, p.owner, device_.address(bound({p.buffer, p.begin}, "uint8")), size_t(p.bytes)});
             add(i - 1, put_transfers, t.argv);
         }
-        for (size_t e = begun; e-- > 0;)  // with the last one, all before it have ended
+        for (size_t e = begun; e-- > 0;)  // waiting for the last one is enough: all before it have ended then
             if (between[e].before == i) {
                 add(std::min(i, calls - 1), wait_for_transfers, line.turns[e].argv);
                 break;

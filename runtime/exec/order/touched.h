@@ -1,6 +1,6 @@
 #pragma once
-// Which memory of a worker a call of a plan reads and writes, by the plan alone: calls that touch the same keep their
-// order.
+// The memory of a worker that a call reads and writes, known from the plan alone. Calls that touch the same memory keep
+// their order.
 
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace cryolite {
 
 struct Touched {
-    int memory;          ///< a buffer; -1: the arena, whose buffers may share it
+    int memory;          ///< index of a buffer; -1: the arena, whose buffers may share memory
     int64_t begin, end;  ///< bytes of it
     bool written;
 
@@ -18,7 +18,7 @@ struct Touched {
     }
 };
 
-/// Of a call's arguments and its workspace. The gradient of another worker counts as that of this one.
+/// The memory of a call's arguments and workspace. Another worker's gradient counts as this worker's own.
 std::vector<Touched> touched_by(const Plan &plan, const PlanCall &call);
 
 bool conflict(const std::vector<Touched> &a, const std::vector<Touched> &b);

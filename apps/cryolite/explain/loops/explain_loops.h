@@ -17,7 +17,7 @@ public:
     explicit LoopReport(const fs::path &library);
     /// A kernel's loops, the first time it is asked for: their listing, multiply-adds, spills, share of the port limit.
     void print(const std::string &symbol);
-    /// The same; null where the tools are missing.
+    /// The same as JSON, each time; null where the tools are missing.
     nlohmann::json to_json(const std::string &symbol);
 
 private:

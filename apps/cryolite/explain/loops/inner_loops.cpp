@@ -57,7 +57,7 @@ bool multiplies_and_adds(std::string_view code) {
 
 bool is_scalar(std::string_view name) { return name.ends_with("ss") || name.ends_with("sd"); }
 
-/// An operand in memory at a fixed distance from the stack's or the frame's register.
+/// Whether an operand is in memory at a fixed distance from the stack pointer or the frame pointer.
 bool fixed_on_stack(std::string_view operand, bool rbp_is_frame) {
     const size_t open = operand.find('(');
     if (open == std::string_view::npos) return false;
@@ -90,7 +90,7 @@ std::vector<SumLoop> ListingReader::loops() {
     return std::move(found_);
 }
 
-/// Loops are jumps back; innermost ones hold no other.
+/// A loop is a jump back; an innermost loop holds no other.
 void ListingReader::end_function() {
     std::map<unsigned long, size_t> at;
     for (size_t i = 0; i < code_.size(); i++) at[code_[i].address] = i;
@@ -123,7 +123,7 @@ void ListingReader::examine(size_t begin, size_t end, bool rbp_is_frame) {
         if (multiplies_and_adds(text)) {
             loop.fmas.push_back(text);
             loop.scalar += is_scalar(mnemonic(text));
-            // Nothing in this iteration has made the value that it adds to.
+            // The sum comes from the iteration before, as nothing in this one has written it.
             carries |= result >= 0 && !written[result];
         }
         if (result >= 0) written[result] = true;

@@ -1,5 +1,5 @@
 #pragma once
-// The inner loops of compiled kernels as llvm-objdump lists them: speed without a clock (llvm_mca.h predicts it).
+// The inner loops of compiled kernels, as llvm-objdump lists them; llvm_tools.h predicts their speed.
 
 #include <string>
 #include <string_view>

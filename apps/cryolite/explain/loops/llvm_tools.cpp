@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int oldest = 19, newest = 30;  // older ones lack models of processors of these days, or have them in parts
+constexpr int oldest = 19, newest = 30;  // older ones lack models of current processors, or parts of them
 constexpr double time_limit = 120;
 constexpr int iterations = 32;  // of a simulated loop, so that its beginning hardly counts
 

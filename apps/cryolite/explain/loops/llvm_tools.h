@@ -15,19 +15,19 @@ struct LlvmTools {
     std::string objdump, mca;
 };
 
-/// The newest on PATH that knows the processors of these days; none: `install_llvm_tools` says what helps.
+/// The newest version on PATH, if it knows current processors; none: `install_llvm_tools` says what to install.
 std::optional<LlvmTools> find_llvm_tools();
 extern const char *const install_llvm_tools;
 
 /// The sum loops of all functions of an object file or a shared library. Errors: llvm-objdump's own words.
 std::vector<SumLoop> sum_loops(const LlvmTools &tools, const fs::path &object);
 
-/// What llvm-mca makes of a loop: cycles of an iteration where only the processor's ports and its width count.
+/// What llvm-mca predicts for a loop: cycles of one iteration, if only the processor's ports and its width limit it.
 struct LoopSpeed {
     std::string processor;  ///< as LLVM calls it
     double cycles = 0;      ///< of the whole loop
     double fma_cycles = 0;  ///< of its multiply-adds alone: no schedule is faster
-    double run_cycles = 0;  ///< of the whole loop where sums wait for the sums before them, too
+    double run_cycles = 0;  ///< of the whole loop, if sums wait for the sums before them, too
     double share() const { return fma_cycles / cycles; }
 };
 

@@ -11,7 +11,7 @@ std::optional<double> PortLimit::operator()(const std::string &symbol) const {
     return at->second;
 }
 
-/// A kernel that the tools cannot read orders nothing: it is timed all the same.
+/// If the tools cannot read a kernel, there is no limit, and no error: the limit only decides what is tried first.
 std::optional<double> PortLimit::read(const std::string &symbol) const {
     const fs::path object = cache_->kernel(symbol);
     std::error_code error;

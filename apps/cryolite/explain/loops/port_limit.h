@@ -1,5 +1,5 @@
 #pragma once
-// What the inner loops of a compiled kernel allow it, without a clock.
+// How fast the inner loops of a compiled kernel can be, without running it.
 
 #include <map>
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace cryolite {
 
-/// By llvm-mca: which share of a core's multiply-adds the main loops of a kernel reach, were all that they load in the
-/// first cache. Kernels are asked for by symbol.
+/// Predicts by llvm-mca which share of a core's peak of multiply-adds the main loops of a kernel reach, if all that
+/// they load is in the L1 cache. A kernel is given by its symbol.
 class PortLimit {
 public:
     /// The cache has to outlive it.
     explicit PortLimit(const Cache &cache) : cache_(&cache), tools_(find_llvm_tools()) {}
-    /// Nothing where the tools or the kernel are missing, or it has no loop that sums products.
+    /// Nothing if the tools or the kernel are missing, or if the kernel has no loop that sums products.
     std::optional<double> operator()(const std::string &symbol) const;
 
 private:

@@ -21,11 +21,11 @@ namespace {
 
 std::string text_in(const json &j, const char *key) { return j.contains(key) ? j.at(key).get<std::string>() : ""; }
 
-/// Lines of a table: the calls of an entry that have one kernel in equal blocks.
+/// A line of a table: the calls of an entry that run the same kernel in equal blocks.
 struct Row {
     KernelLine line;
     const json *call;
-    bool of_blocks = false;  ///< several, whose numbers are left out
+    bool of_blocks = false;  ///< it stands for several blocks, whose numbers are left out
 };
 
 std::string key_of(const json &call) {
@@ -52,11 +52,11 @@ public:
 
 private:
     const json &step_;
-    double seconds_ = 0;  ///< of a step, were every call as fast as the machine
+    double seconds_ = 0;  ///< of a step, if every call ran at the roofline
 
-    /// Of a device it is not known how fast it is: no roofline, no shares.
+    /// False for a device, whose speed is not known: then there is no roofline, and there are no shares.
     bool has_roof() const { return step_.contains("peak_gflops"); }
-    /// Whether the backward pass is not in the plan "step", but in "first", for each part of the batch.
+    /// Whether the backward pass runs for each part of the batch: it is then in the plan "first" instead of "step".
     bool in_parts() const { return step_.value("parts", 0) > 0; }
 
     std::vector<Row> rows_of(const std::string &entry) const {
@@ -157,7 +157,7 @@ private:
                            100 * l.share, by, 100 * l.share / most, by);
     }
 
-    /// What one kernel computes, where each of it is, and why.
+    /// The stages that a kernel computes, where each is computed, and why.
     static std::string stages(const json &call, bool of_blocks) {
         std::string out;
         const auto shown = [&](const std::string &text) { return svg_text(of_blocks ? without_numbers(text) : text); };
@@ -200,7 +200,7 @@ private:
                table + "</table></div>\n";
     }
 
-    /// Of each kernel once.
+    /// The inner loops of every kernel, each kernel once.
     std::string loops() const {
         std::string out;
         std::vector<std::string> seen;

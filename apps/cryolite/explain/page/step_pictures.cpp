@@ -19,7 +19,7 @@ std::vector<double> decades(double a, double b) {
     return list;
 }
 
-/// One place of a plane with two logarithmic axes.
+/// Two logarithmic axes, which map values to places in the picture.
 struct LogAxes {
     double left = 62, right = svg_width - 20, top = 16, bottom = svg_height - 44;
     double low_x, high_x, low_y, high_y;
@@ -43,7 +43,7 @@ struct Place {
     double x = 0, y = 0;
 };
 
-/// Where the number of a circle has room: on it, else beside it, where no other number is.
+/// Where the number of a circle has room: on the circle, or else near it, where no other number is.
 Place free_place(Place circle, const std::vector<Place> &taken, const LogAxes &axes) {
     constexpr double width = 20, height = 16, turn = 0.7853981633974483;  // an eighth of a circle
     for (double distance = 0; distance < 200; distance += 12)

@@ -13,11 +13,11 @@ struct KernelLine {
     std::string name;
     double flops = 0, bytes = 0;  ///< of one call
     int calls = 0;
-    double share = 0;  ///< of the step, were every call as fast as the machine
+    double share = 0;  ///< of the step's time, if every call ran at the roofline
     bool by_memory = false;
     double seconds = 0;  ///< of one call, as it was timed on this machine; 0: it was not
 
-    /// FLOP/s beside what the machine's roof allows; 0 where it was not timed.
+    /// Its speed as a fraction of what the machine's roof allows; 0 where it was not timed.
     double share_of_roof(double peak, double bandwidth) const;
 };
 

@@ -8,7 +8,7 @@ namespace cryolite {
 
 /// Parameters that are trained at rates or decays of their own: their settings and names.
 nlohmann::json group_json(const Plan &plan, const PlanGroup &group);
-/// The same for people; nothing where there are none.
+/// Prints all groups for people; nothing where there are none.
 void print_groups(const Plan &plan);
 
 }  // namespace cryolite

@@ -27,7 +27,7 @@ std::string blocks_in_words(const std::vector<std::string> &names) {
 std::vector<MergedRow> merged_rows(const std::vector<BlockRow> &rows) {
     std::vector<MergedRow> merged;
     std::vector<std::vector<std::string>> names;
-    std::map<std::string, int> kinds;  // of rows, by the name that they share
+    std::map<std::string, int> kinds;  // how many merged rows share a name
     for (size_t i = 0; i < rows.size(); i++) {
         const std::string all = without_numbers(rows[i].name), columns = without_numbers(rows[i].columns);
         const auto at = std::ranges::find_if(merged, [&](const MergedRow &m) {

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of a table that are equal for several blocks of a model, as one.
+// Merges rows of a table that are equal for several blocks of a model.
 
 #include <string>
 #include <vector>
@@ -7,8 +7,8 @@
 namespace cryolite {
 
 struct MergedRow {
-    size_t first;      ///< of the rows that it stands for
-    std::string name;  ///< its own, of one row; of several with a star for the block, and which blocks where not all
+    size_t first;      ///< the index of the first row that it stands for
+    std::string name;  ///< of several rows: with a star for the block, and which blocks, if other rows share the name
     int count = 1;
 };
 
@@ -17,7 +17,7 @@ struct BlockRow {
     std::string columns;  ///< all else that the row shows: only rows that are equal in it are merged
 };
 
-/// In the order of the first of each.
+/// The merged rows, in the order of the first row of each.
 std::vector<MergedRow> merged_rows(const std::vector<BlockRow> &rows);
 
 }  // namespace cryolite
