@@ -314,8 +314,9 @@ private:
         }
         need(')');
         need(')');
-        for (const LineNames::Found &f : found(named))
-            of_this_line([&] { step_.layout(*f.stage.parameter, how == "panels" ? panels(width, dim) : row_major()); });
+        Layout layout = row_major();
+        if (how == "panels") of_this_line([&] { layout = panels(width, dim); });
+        for (const LineNames::Found &f : found(named)) step_.layout(*f.stage.parameter, layout, place(begin_));
     }
 };
 

@@ -122,7 +122,7 @@ bool Step::empty() const {
            loop_values.empty() && texts.empty() && bytes_allowed == 0;
 }
 
-void Step::layout(const Parameter &w, Layout l) {
+void Step::layout(const Parameter &w, Layout l, const std::string &source) {
     constexpr int64_t most = (int64_t{1} << 31) - (1 << 20);  // kernels index elements with 32 bits
     const Shape &shape = w.shape();
     const int last = shape.rank() - 1, dim = last < 0 ? 0 : std::clamp(l.dim, 0, last);
@@ -141,9 +141,9 @@ void Step::layout(const Parameter &w, Layout l) {
         why = fmt::format("a panel has at most {} elements", widest_panel), width = std::min(shape[dim], widest_panel);
     const std::string nearest = last < 0 ? "row_major()" : fmt::format("panels({}, {})", width, dim);
     if (!why.empty())
-        fail("s.layout({}, panels({}, {})) is refused: {}; the nearest legal line is s.layout({}, {})", w.path(),
-             l.panel, l.dim, why, w.path(), nearest);
-    layouts[&w] = l;
+        fail("{}: s.layout({}, panels({}, {})) is refused: {}; the nearest legal line is s.layout({}, {})", source,
+             w.path(), l.panel, l.dim, why, w.path(), nearest);
+    layouts[&w] = {l, source};
 }
 
 }  // namespace cryolite

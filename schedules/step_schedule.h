@@ -129,7 +129,11 @@ public:
     void budget(double bytes) { bytes_allowed = int64_t(bytes); }
     /// Storage of a parameter, its gradient and its optimizer state. Errors: panels of a dimension that the parameter
     /// does not have, or so wide that no kernel can have them.
-    void layout(const Parameter &w, Layout l);
+    void layout(const Parameter &w, Layout l, std::source_location where = std::source_location::current()) {
+        layout(w, l, place_of(where));
+    }
+    /// The same, of a line that is written elsewhere.
+    void layout(const Parameter &w, Layout l, const std::string &source);
     /// The loop schedule of kernels of this form whose anchor is a layer of this type:
     /// `s.loops<RmsNorm>(Form::forward, rms_norm)`. It serves whatever device the kernel is compiled for. Where
     /// `machine.gpu()`, give a schedule of blocks and threads, or none: plain loops serve then.
@@ -176,7 +180,11 @@ public:
     std::vector<Asked> distributed;     ///< one, or none
     int64_t bytes_allowed = 0;
     std::vector<Asked> dialects;
-    std::map<const Parameter *, Layout> layouts;
+    struct ChosenLayout {
+        Layout layout;
+        std::string source;  ///< where the line was written
+    };
+    std::map<const Parameter *, ChosenLayout> layouts;
     std::vector<LoopValue> loop_values;
     std::vector<std::pair<std::string, std::string>> texts;  ///< what `lines` got, and where each was written
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;

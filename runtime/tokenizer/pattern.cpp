@@ -53,7 +53,9 @@ Pattern::Pattern(const std::string &expression) : expression_(expression), code_
     PCRE2_SIZE at = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr));
-    if (!code_) fail("the pattern {} is no regular expression: {}", shown(expression, 200), words_of(error));
+    if (!code_)
+        fail("the pattern {} is no regular expression: {} after {}", shown(expression, 200), words_of(error),
+             shown(text.substr(0, at), 200));
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // optional: without it matching is slower
 }
 

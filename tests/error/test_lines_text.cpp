@@ -94,7 +94,7 @@ TEST_CASE("lines as text: each of C++, with its name as a message has it") {
              CHECK(s.bytes_allowed == 1'500'000);
              REQUIRE(s.layouts.size() == 3);
              for (const auto &[w, l] : s.layouts)
-                 CHECK(l == (w->path() == "head.weight" ? panels(16, 1) : row_major()));
+                 CHECK(l.layout == (w->path() == "head.weight" ? panels(16, 1) : row_major()));
          });
 }
 

@@ -4,7 +4,10 @@
 #include "apps/cryolite/cli/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <deque>
+
+#include <fmt/ranges.h>
 
 #include "apps/cryolite/cli/config_file.h"
 #include "apps/cryolite/cli/near_flags.h"
@@ -252,8 +255,17 @@ std::vector<std::string> idle_flag_notes(const Request &request) {
 }
 
 std::string model_name(const Request &r) {
-    const std::string &program = r.program.description.name;
-    return r.preset.empty() || r.preset == program ? program : program + " " + r.preset;
+    const ProgramDescription &program = r.program.description;
+    const auto preset = std::ranges::find(program.presets, r.preset, &decltype(program.presets)::value_type::first);
+    std::vector<std::string> chosen;
+    for (const ProgramDescription::Param &p : program.params) {
+        std::string usual = p.value;
+        if (preset != program.presets.end() && preset->second.count(p.name)) usual = preset->second.at(p.name);
+        if (r.values.chosen(p.name) && !r.values.of_init(p.name) && r.values.text(p.name) != usual)
+            chosen.push_back(fmt::format("{} {}", p.name, r.values.text(p.name)));
+    }
+    const std::string name = r.preset.empty() || r.preset == program.name ? program.name : program.name + " " + r.preset;
+    return chosen.empty() ? name : fmt::format("{} with {}", name, fmt::join(chosen, ", "));
 }
 
 std::string give_preset(Values &values, const ProgramDescription &program, const std::string &preset) {

@@ -11,27 +11,28 @@ namespace cryolite::compiler {
 
 namespace {
 
-/// Checks the layout of a table whose rows are looked up. Errors: a row of it would lie in several panels.
-void check_rows(const StepProgram &p, ParamId id, const Layout &layout) {
+/// Checks the layout of a table whose rows are looked up. `source`: where the layout was chosen. Errors: a row of the
+/// table would lie in several panels.
+void check_rows(const StepProgram &p, ParamId id, const Layout &layout, const std::string &source) {
     if (layout.row_major() || layout.dim != 0 || p.parameters[id].shape.rank() != 2) return;
     for (CallId c : p.calls.ids()) {
         const ir::Layer &layer = p.layer(c);
         if (layer.scatters && std::ranges::count(layer.parameters, id))
-            fail(
-                "s.layout({0}, panels({1}, 0)) is refused: [{2}] adds gradients to rows of it, and a row has to lie in "
-                "one panel; the nearest legal line is s.layout({0}, panels({1}, 1))",
-                p.parameters[id].path, layout.panel, layer.path);
+            fail("{3}: s.layout({0}, panels({1}, 0)) is refused: [{2}] adds gradients to rows of it, and a row has to "
+                 "lie in one panel; the nearest legal line is s.layout({0}, panels({1}, 1))",
+                 p.parameters[id].path, layout.panel, layer.path, source);
     }
 }
 
 void declare(StepProgram &p, const Context &cx, ParamId id) {
     ir::Parameter &w = p.parameters[id];
     const Parameter *source = &p.source(id);
-    auto chosen = cx.schedule.layouts.find(source);
-    const Layout layout = w.state                               ? row_major()
-                          : chosen != cx.schedule.layouts.end() ? chosen->second
-                                                                : default_layout(p.graph, *source, cx.schedule.machine);
-    check_rows(p, id, layout);
+    const auto line = cx.schedule.layouts.find(source);
+    const bool chosen = !w.state && line != cx.schedule.layouts.end();
+    const Layout layout = w.state  ? row_major()
+                          : chosen ? line->second.layout
+                                   : default_layout(p.graph, *source, cx.schedule.machine);
+    check_rows(p, id, layout, chosen ? line->second.source : "the default layout");
     auto add = [&](const std::string &name, ir::Role role, ir::DataType type = ir::float32, int worker = -1) {
         return p.values.add({.name = name,
                              .role = role,

@@ -43,7 +43,7 @@ DeviceMemory HostMemory::allocate(size_t bytes, const std::string &what) {
         block = map(std::max(least, usual));
         if (!block) block = map(least);
         if (!block)
-            fail("{}: there is no memory for {}; use a smaller batch, context or model", what, human_bytes(bytes));
+            throw OutOfMemory(fmt::format("{}: there is no memory for {}", what, human_bytes(bytes)));
         const Block *old = newest_ ? &blocks_.at(newest_) : nullptr;
         if (!old || blocks_.at(block).bytes - keep > old->bytes - old->used) newest_ = block;
     }
