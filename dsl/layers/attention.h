@@ -45,7 +45,8 @@ struct Attention : Layer {
                  this->path, heads, kv_heads);
         if (o.window < 0) fail("[{}] has a window of {}, expected 0 (all) or more", this->path, o.window);
         if (o.rotary && !(o.rotary->base > 0 && o.rotary->factor > 0 && o.rotary->high > o.rotary->low))
-            fail("[{}] has rotary positions of base {}, factor {}, high {} and low {}, expected base > 0, factor > 0 and "
+            fail("[{}] has rotary positions of base {}, factor {}, high {} and low {}, expected base > 0, factor > 0 "
+                 "and "
                  "high > low",
                  this->path, o.rotary->base, o.rotary->factor, o.rotary->high, o.rotary->low);
         if (o.head_norm)

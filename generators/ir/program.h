@@ -52,10 +52,9 @@ struct Parameter {
     bool narrow = false;          ///< products read it in 16 bits, and `master` is kept beside
     std::string format_why = {};  ///< why it is narrow or not; empty: the step is fp32
     bool deferred = false;        ///< its update waits for its next use
-    std::string frozen =
-        {};              ///< what says that it is not trained, so that it has only a value; empty: it is trained
-    bool state = false;  ///< it is a state of its layer, which computes its next value: not trained, but written
-    int group = 0;       ///< which copy of the step's scalars its update reads
+    std::string frozen = {};  ///< what says that it is not trained, so that it has only a value; empty: it is trained
+    bool state = false;       ///< it is a state of its layer, which computes its next value: not trained, but written
+    int group = 0;            ///< which copy of the step's scalars its update reads
     ValueId value = {}, gradient = {};
     ValueId master = {};  ///< of a narrow one: the low half of its split fp32 master, or the fp32 master itself
     std::vector<ValueId> states = {};

@@ -264,7 +264,8 @@ std::string model_name(const Request &r) {
         if (r.values.chosen(p.name) && !r.values.of_init(p.name) && r.values.text(p.name) != usual)
             chosen.push_back(fmt::format("{} {}", p.name, r.values.text(p.name)));
     }
-    const std::string name = r.preset.empty() || r.preset == program.name ? program.name : program.name + " " + r.preset;
+    const std::string name =
+        r.preset.empty() || r.preset == program.name ? program.name : program.name + " " + r.preset;
     return chosen.empty() ? name : fmt::format("{} with {}", name, fmt::join(chosen, ", "));
 }
 

@@ -74,7 +74,7 @@ std::string give_preset(Values &values, const ProgramDescription &program, const
 /// for all of them.
 std::vector<std::string> idle_flag_notes(const Request &request);
 
-/// "gpt nano", "gpt nano with layers 3, width 96": the program, its preset, and the parameters that were chosen otherwise.
+/// "gpt nano", "gpt nano with layers 3, width 96": the program, its preset, and the parameters that differ from it.
 std::string model_name(const Request &request);
 
 }  // namespace cryolite

@@ -26,6 +26,8 @@ inline std::string flop_words(double flops) {
 }
 
 /// "12.34 ms", "0.0312 ms"
-inline std::string milliseconds(double seconds) { return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 1e-3 ? 4 : 2); }
+inline std::string milliseconds(double seconds) {
+    return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 1e-3 ? 4 : 2);
+}
 
 }  // namespace cryolite

@@ -43,8 +43,8 @@ private:
     const std::string entry;
     const bool accumulate;                            ///< gradients are added to those of earlier micro-batches
     std::map<ValueId, std::vector<ValueId>> pending;  ///< by value: the arrays that add up to its adjoint
-    std::map<ValueId, ValueId> whole_adjoint;  ///< by value: the array whose parts are the adjoints of its parts
-    std::set<CallId> made;                     ///< calls of chunks that have been added
+    std::map<ValueId, ValueId> whole_adjoint;         ///< by value: the array whose parts are the adjoints of its parts
+    std::set<CallId> made;                            ///< calls of chunks that have been added
     std::set<ParamId> used;
 
     void backward(CallId c) {

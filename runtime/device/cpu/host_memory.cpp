@@ -42,8 +42,7 @@ DeviceMemory HostMemory::allocate(size_t bytes, const std::string &what) {
         const size_t least = round_up(keep, huge), usual = round_up(std::min(total_ / 4, largest_shared), huge);
         block = map(std::max(least, usual));
         if (!block) block = map(least);
-        if (!block)
-            throw OutOfMemory(fmt::format("{}: there is no memory for {}", what, human_bytes(bytes)));
+        if (!block) throw OutOfMemory(fmt::format("{}: there is no memory for {}", what, human_bytes(bytes)));
         const Block *old = newest_ ? &blocks_.at(newest_) : nullptr;
         if (!old || blocks_.at(block).bytes - keep > old->bytes - old->used) newest_ = block;
     }

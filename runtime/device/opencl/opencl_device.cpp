@@ -67,8 +67,8 @@ public:
                  human_bytes(bytes));
         auto block = std::make_unique<Block>(bytes);
         if (halide_.allocate(context(), &block->buffer, interface_))
-            throw OutOfMemory(fmt::format("{}: the device has no memory for {} ({})", what, human_bytes(bytes),
-                                          scheduler_.error()));
+            throw OutOfMemory(
+                fmt::format("{}: the device has no memory for {} ({})", what, human_bytes(bytes), scheduler_.error()));
         const DeviceMemory memory{block.release(), bytes};
         const uint64_t zero = 0;
         const size_t all = (bytes + Block::unit - 1) / Block::unit * Block::unit;
