@@ -1,10 +1,14 @@
 #!/bin/bash
-# The bytes that `explain` prints for a step are within 5 % of the measured peak of the process.
+# The bytes that `explain` prints for a step are within 5 % of the measured peak of the process, less what a process takes beside its step.
 # usage: memory_test.sh SOURCE BUILD
 . "${1:?usage: $0 SOURCE BUILD}/tests/support/script.sh" || exit 2
 
 number() { sed -n 's/.*"'"$1"'":\([0-9]*\).*/\1/p' "$2" | tail -1; }
 
+# What a process takes beside its step: its code, libraries and threads.
+"$command" bench gpt --layers 1 --heads 1 --width 8 --context 8 --batch 1 --cache "$work/cache" --json --steps 3 > "$work/lines" 2> "$work/err" ||
+    fail "a small step: $(tail -3 "$work/err")"
+beside=$(number peak_rss_mb "$work/lines")
 agree() { # agree FLAGS...: of a step large enough that the program itself is small beside it
     local step=(gpt --preset gpt2 --layers 6 --batch 1 --cache "$work/cache" --json "$@") said took
     "$command" explain "${step[@]}" > "$work/plan" 2> "$work/err" &&
@@ -13,8 +17,8 @@ agree() { # agree FLAGS...: of a step large enough that the program itself is sm
         return
     }
     said=$(awk '/"memory": {/ {on = 1; next} /}/ {on = 0} on {sub(/,$/, ""); sum += $2} END {printf "%.0f", sum / 1048576}' "$work/plan")
-    took=$(number peak_rss_mb "$work/lines")
-    echo "$*: predicted $said MiB, measured $took MiB"
+    took=$(($(number peak_rss_mb "$work/lines") - beside))
+    echo "$*: predicted $said MiB, measured $took MiB and $beside beside it"
     awk -v said="$said" -v took="$took" 'BEGIN {exit !(said > 500 && took > .95 * said && took < 1.05 * said)}' ||
         fail "$*: the two differ by more than 5 %"
 }
@@ -23,10 +27,10 @@ agree --context 64 --update separate
 agree --context 64 --update backward --clip 1
 agree --context 64 --update backward --precision bf16
 agree --context 512 --clip 1
-agree --context 512 --recompute 1500000000
-grep -q ' again"' "$work/plan" || fail "1500000000 bytes are enough without values rematerialised"
+agree --context 512 --recompute 1350000000
+grep -q ' again"' "$work/plan" || fail "1350000000 bytes are enough without values rematerialised"
 # Work that a plan adds, values rematerialised and norms of factors, is counted where it is done and not in the step's FLOPs.
-for flags in "" "--recompute 30MB" "--clip 1 --update backward"; do
+for flags in "" "--recompute 27MB" "--clip 1 --update backward"; do
     "$command" explain gpt --preset nano --cache "$work/cache" --json $flags > "$work/plan$flags" 2> "$work/err" ||
         fail "explain $flags: $(tail -3 "$work/err")"
     flops=$(sed -n 's/^  "flops": \(.*\),$/\1/p' "$work/plan$flags")
@@ -49,6 +53,6 @@ done
 worked() { # worked FILE NAME: FLOPs of the first kernel of this name
     grep -B6 "^        \"name\": \"$2\"" "$1" | sed -n 's/^ *"flops": \(.*\),$/\1/p' | head -1
 }
-awk -v n="$(worked "$work/plan--recompute 30MB" "ln_f again")" 'BEGIN {exit !(n > 0)}' || fail "a value rematerialised has no FLOPs"
+awk -v n="$(worked "$work/plan--recompute 27MB" "ln_f again")" 'BEGIN {exit !(n > 0)}' || fail "a value rematerialised has no FLOPs"
 awk -v n="$(worked "$work/plan--clip 1 --update backward" "norm(wte.weight)")" 'BEGIN {exit !(n > 0)}' || fail "a norm of factors has no FLOPs"
 exit $((failures > 0))

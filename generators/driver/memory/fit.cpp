@@ -92,12 +92,15 @@ private:
         const int64_t activations = room.bytes - (way.bytes - room.replicas * way.arena);
         const int64_t budget = way.step - workers * way.arena + activations / room.replicas * workers;
         way.budget = round_budget(std::max<int64_t>(budget, 1));
+        auto lower_and_measure = [&] { measure(way, lower_within(way.budget, way.options, lower)); };
         if (way.options.head_rows < 0) way.options.head_rows = way.head_rows;
         try {
-            measure(way, lower_within(way.budget, way.options, lower));
+            lower_and_measure();
         } catch (const DoesNotFit &e) {
             least = std::min(least, way.bytes - room.replicas * (way.step - e.least) / workers);
-            return std::nullopt;
+            if (e.least > budget) return std::nullopt;
+            way.budget = e.least;  // only the rounded budget is too small
+            lower_and_measure();
         }
         return way;
     }
