@@ -53,6 +53,8 @@ inline constexpr Rule same_stage{"same-stage", "a stage cannot be placed at or w
     read_elsewhere{"read-elsewhere", "'{}' reads it too, in another kernel, so it must be stored"},
     between{"between",
             "'{}' must run after one of the two stages and before the other, so one kernel cannot hold both"},
+    rows_of_blocks{"rows-of-blocks",
+                   "the head is computed in blocks of {} rows, and '{}' reads '{}', which has the rows of all blocks"},
     ranks_differ{"ranks-differ", "'{}' sees '{}' in {} dimensions, and another stage of the kernel in {}"},
     waits_for_pass{"waits-for-pass", "only an update can be placed at a pass, as in s(next(w)).compute_at(forward)"},
     reads_nothing{"reads-nothing", "neither of the two reads the other{}"},

@@ -355,6 +355,12 @@ TEST_CASE("the head goes with the loss by blocks of rows, where rows do not need
                     "rows, and the gradient is complete only after the last block; the nearest legal line is "
                     "s(d(head.weight)).compute_root()") != std::string::npos);
     CHECK(message("70", [](Chain &c, Step &s) { s(d(c.head.W)).compute_at(next(c.head.W)); }) == "");
+    auto fused = [](Chain &c, Step &s) { s(d(c.after)).compute_with(d(c.down)); };
+    CHECK(message("70", fused) == "");
+    CHECK(message("70", [&](Chain &c, Step &s) { lines(c, s), fused(c, s); })
+              .find("s(d(after)).compute_with(d(down)) is refused: the head is computed in blocks of 32 rows, and "
+                    "'d(down)' reads 'd(after)', which has the rows of all blocks; the nearest legal line is "
+                    "s(d(after)).compute_root()") != std::string::npos);
     CHECK(error_of([] {
               Compiled<Mixed>({{"batch", "70"}}, [](Mixed &m, Step &s) { s(m.mix).compute_at(m.criterion, 32); });
           })

@@ -27,7 +27,8 @@ void throw_refusal(const ProcessResult &r) {
 ProcessResult ask_of_step(const Program &program, const BundleRequest &request, std::vector<std::string> argv,
                           bool shows = false) {
     if (program.path.empty())
-        fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler",
+        fail("{}: the step as the compiler sees it is shown by its program, and this build has no compiler: use one "
+             "that has (./cryolite)",
              program.app);
     argv.insert(argv.begin(), program.path.string());
     ProcessOptions options{.argv = std::move(argv),

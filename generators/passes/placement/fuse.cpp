@@ -121,7 +121,8 @@ private:
     /// The pointwise operation that makes a value, if it is alone in its kernel and the value has a single reader.
     OpId only_for(ValueId v) const {
         const OpId maker = p.base(v) == v ? e.writer(v) : OpId();
-        const bool alone = maker && ir::call_of(p.ops[maker]) && p.nature(p.ops[maker]) == Nature::pointwise &&
+        const bool whole = maker && std::ranges::count(p.ops[maker].writes, v, &ir::Ref::value);
+        const bool alone = whole && ir::call_of(p.ops[maker]) && p.nature(p.ops[maker]) == Nature::pointwise &&
                            e.mates(maker).size() == 1 && !std::ranges::count(alone_by_line, maker);
         return alone && !p.is_result(v) && e.readers(v).size() == 1 && !later_reader(v) ? maker : OpId();
     }
@@ -205,11 +206,24 @@ private:
     void check_fused(ir::Line &l, OpId s, OpId t) const {
         if (OpId other = e.between(p.ops[s].kernel, p.ops[t].kernel))
             refuse(l, {rules::between, p.ops[other].name}, ".compute_root()");
+        refuse_parts(l, e.mates(s), e.mates(t));
+        refuse_parts(l, e.mates(t), e.mates(s));
         try {
             ir::kernel_ranks(p, both(s, t));
         } catch (const ir::RanksDiffer &d) {
             refuse(l, {rules::ranks_differ, d.op, d.value, d.here, d.there}, ".compute_root()");
         }
+    }
+    /// Refuses a line where one kernel makes the rows of a block, and the other reads those of all blocks.
+    void refuse_parts(ir::Line &l, const std::vector<OpId> &makers, const std::vector<OpId> &readers) const {
+        for (OpId maker : makers)
+            for (const ir::Ref &w : p.ops[maker].writes)
+                for (OpId reader : readers)
+                    for (const ir::Ref &r : p.ops[reader].reads)
+                        if (r.value != w.value && p.base(r.value) == p.base(w.value))
+                            refuse(l,
+                                   {rules::rows_of_blocks, p.chunks.rows, p.ops[reader].name, p.values[r.value].name},
+                                   ".compute_root()");
     }
     /// A value that is never stored may have no readers outside its kernel, except those that can compute it again.
     void not_stored(ir::Line &l, OpId s, OpId t, OpId first, OpId later) {
