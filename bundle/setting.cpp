@@ -46,7 +46,9 @@ std::string range_text(const Setting &s) {
                 return fmt::format("a power of two from {} to {}", number_text(r.low), number_text(r.high));
             },
             [](Setting::Switch) { return std::string("true or false"); },
-            [](Setting::Bytes) { return std::string("bytes, such as 2350000000, 40MB or 1.5GiB"); },
+            [](Setting::Bytes) {
+                return std::string("bytes, such as 2350000000, 40MB or 1.5GiB (kB, MB, GB, TB, KiB, MiB, GiB, TiB)");
+            },
             [](Setting::Seconds) { return std::string("a time from 0.1s to 1000h, such as 90s, 15min or 2h"); },
             [](Setting::Words) { return std::string(); },
             [](Setting::Groups) { return ParamGroup::expected; },
@@ -186,8 +188,10 @@ std::optional<uint64_t> bytes_of(std::string_view text) {
     if (rest.empty()) scale = 1;
     for (const char *prefix : {"k", "M", "G", "T"}) {
         decimal *= 1000, binary *= 1024;
-        if (rest == std::string(prefix) + "B") scale = decimal;
-        if (rest == std::string(prefix) + "iB" || (*prefix == 'k' && rest == "KiB")) scale = binary;
+        const bool kilo = *prefix == 'k' && rest.starts_with('K');  // both are common
+        const std::string unit_of = kilo ? "K" : prefix;
+        if (rest == unit_of + "B") scale = decimal;
+        if (rest == unit_of + "iB") scale = binary;
     }
     value *= scale;
     if (!(value >= 1 && value < 0x1p63)) return std::nullopt;  // also nan

@@ -1,5 +1,6 @@
 #include "client/nearest_bundle.h"
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -12,14 +13,21 @@ using nlohmann::json;
 
 namespace {
 
-std::string plain(const json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+/// A value in one row. Of a flag that counts only as given or not, the key has a bool.
+std::string plain(const json &value) {
+    if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+    std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+}
 
 /// Parts of a key as a flat table: name -> value; settings and parameters as flags.
 std::map<std::string, std::string> table(const json &parts) {
     std::map<std::string, std::string> t;
     for (const auto &[name, value] : parts.items()) {
         if (const StepSetting *s = find_by_key(name))
-            t["--" + (s->flag.empty() ? s->name : fmt::format("{} ({})", s->flag, s->name))] = text_of_key(*s, value);
+            t["--" + (s->flag.empty() ? s->name : fmt::format("{} ({})", s->flag, s->name))] =
+                value.is_number() ? text_of_key(*s, value) : plain(value);
         else if (name != "params")
             t[name] = plain(value);
         else
@@ -46,8 +54,8 @@ BundleAbout bundle_about(const CacheEntry &entry) {
     about.app = j.value("app", "?");
     about.kernels = j.value("kernels", 0);
     for (const auto &[name, value] : table(j["parts"])) {
-        if (name == "program" || name == "machine" || name == "format" || value == "false") continue;
-        about.flags += name.substr(name.starts_with("--") ? 2 : 0) + (value == "true" ? " " : "=" + value + " ");
+        if (name == "program" || name == "machine" || name == "format" || value == "no") continue;
+        about.flags += name.substr(name.starts_with("--") ? 2 : 0) + (value == "yes" ? " " : "=" + value + " ");
     }
     if (!about.flags.empty()) about.flags.pop_back();
     return about;

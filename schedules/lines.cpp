@@ -247,7 +247,7 @@ private:
         skip();
         const size_t from = at_;
         const std::optional<uint64_t> bytes = bytes_of(need_word("bytes"));
-        if (!bytes) at_ = from, expected("bytes, 2350000000, 40MB or 1.5GiB");
+        if (!bytes) at_ = from, expected("bytes, such as 2350000000, 40MB or 1.5GiB");
         need(')');
         step_.budget(double(*bytes));
     }

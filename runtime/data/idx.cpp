@@ -80,6 +80,12 @@ bool is_idx_folder(const fs::path &path) {
 }
 
 std::pair<Table, Table> load_idx_folder(const fs::path &folder, int classes) {
+    std::error_code ignored;
+    if (fs::is_directory(folder, ignored) && !is_idx_folder(folder))
+        fail(
+            "{} has no train-images-idx3-ubyte: a folder of images has the four files {{train,t10k}}-images-idx3-ubyte "
+            "and {{train,t10k}}-labels-idx1-ubyte, with .gz or without",
+            folder.string());
     std::array<Table, 2> tables = {read_part(folder, "train"), read_part(folder, "t10k")};
     if (tables[0].width != tables[1].width || tables[0].height != tables[1].height)
         fail("{}: images of train-images are {} x {}, those of t10k-images {} x {}", folder.string(), tables[0].width,

@@ -151,7 +151,9 @@ TEST_CASE("explain --diff: which times were measured and which are predicted, by
     const std::string text = text_of(d);
     CHECK(contains(text, "    2     2  2000.000  4000.000 +100.0%   8000.000  ~8000.000   +0.0%  h.*.up\n"));
     CHECK(contains(text, "12000.000  ~9000.000  -25.0%  the whole step\n"));
-    CHECK(contains(text, "6 of 8 calls have a time that was measured on this machine; ~: predicted"));
+    CHECK(contains(text,
+                   "6 of 8 calls have a time that was measured on this machine, once: it may be off by a few percent; "
+                   "~: predicted"));
     // Loops that were measured alone differ by their code.
     Steps c;
     c.call("ln", "faster", "Norm", 0, 1e9);
@@ -160,7 +162,9 @@ TEST_CASE("explain --diff: which times were measured and which are predicted, by
     const StepDifference loops = difference_of(e.plan, c.plan, 1, roof, known({{"ln", 1}, {"faster", 0.5}}));
     REQUIRE(loops.rows.size() == 1);
     CHECK(loops.rows[0].after.seconds == 0.5);
-    CHECK(contains(text_of(loops), "2 of 2 calls have a time that was measured on this machine\n"));
+    CHECK(contains(text_of(loops),
+                   "2 of 2 calls have a time that was measured on this machine, once: it may be off by a few "
+                   "percent\n"));
     CHECK(difference_of(e.plan, e.plan, 1, roof, {}).rows.empty());
 }
 

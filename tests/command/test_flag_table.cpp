@@ -188,6 +188,10 @@ TEST_CASE("flags: what a bundle depends on is in its key, and `cache why` names 
     StepConfig rows32;
     rows32.head_rows = 32;
     CHECK(differences(plain.dump(), bundle_key(rows32).dump()) == std::vector<std::string>{"--head-rows auto -> 32"});
+    json clipped = plain;
+    clipped["clip"] = true, clipped["lines"] = "s(a);\ns(b);\n";
+    CHECK(flat_parts(clipped.dump()).at("--clip") == "yes");
+    CHECK(flat_parts(clipped.dump()).at("--schedule (lines)") == "s(a); s(b); ");
 }
 
 TEST_CASE("flags: the key of a plain step, letter by letter") {

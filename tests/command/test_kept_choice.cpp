@@ -36,7 +36,7 @@ TEST_CASE("kept choice: what is confirmed is in the cache at once") {
     CHECK(f.lines() == "a");
     k.so_far(found("a; b", 0.95));  // of one search the latest is the best
     CHECK(f.lines() == "a; b");
-    CHECK(!k.end(found("a; b; c", 0.8), beats));
+    CHECK(k.end(found("a; b; c", 0.8), beats).lines == "a; b; c");
     CHECK(f.lines() == "a; b; c");
 }
 
@@ -49,13 +49,13 @@ TEST_CASE("kept choice: what an earlier search found stays until something bette
     k.so_far(found("a; b", 0.7));
     CHECK(f.lines() == "a; b");
     // Timed beside each other, the earlier one is faster after all.
-    CHECK(k.end(found("a; b", 0.7), does_not));
+    CHECK(k.end(found("a; b", 0.7), does_not).lines == "earlier");
     CHECK(f.lines() == "earlier");
-    CHECK(f.search().end(found("", 1), beats));  // nothing was found
+    CHECK(f.search().end(found("", 1), beats).lines == "earlier");  // nothing was found
     CHECK(f.lines() == "earlier");
-    CHECK(!f.search().end(found("c", 0.75), beats));
+    CHECK(f.search().end(found("c", 0.75), beats).lines == "c");
     CHECK(f.lines() == "c");
-    CHECK(!f.search().end(found("c", 0.7), does_not));  // the same lines need no timing
+    CHECK(f.search().end(found("c", 0.7), does_not).after == 0.7);  // the same lines need no timing
     CHECK(f.records.choice("a step")->after == 0.7);
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("kept choice: what was kept on the way and is not faster as a whole go
     Fixture f;
     KeptChoice k = f.search();
     k.so_far(found("a", 0.9));
-    CHECK(!k.end(found("", 1), beats));
+    CHECK(k.end(found("", 1), beats).lines.empty());
     CHECK(f.lines().empty());
 }
 

@@ -310,7 +310,7 @@ TEST_CASE("programs: without a compiler, what the cache has is taken, and what i
     CHECK(get_bundle(program, given, fake.cache, {}).folder == folder);
     CHECK_ERROR(get_bundle(program, {.params = {{"width", "32"}}}, fake.cache, {}), "--width 16 -> 32");
     CHECK_ERROR(get_bundle(program, {.params = {{"width", "16"}}, .step = {.clip = 1}}, fake.cache, {}),
-                "--clip false -> true");
+                "--clip no -> yes");
     CHECK(fake.builds() == 1);
     // A newer program that compiled for another processor goes after an older one that compiled for this.
     auto publish = [&](const std::string &id, const std::string &machine) {

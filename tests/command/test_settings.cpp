@@ -136,6 +136,8 @@ TEST_CASE("a budget may have a unit, as sizes are printed") {
                                                        {"40MB", 40000000},
                                                        {"1.5 GiB", 3ull << 29},
                                                        {"12kB", 12000},
+                                                       {"12KB", 12000},
+                                                       {"1 KiB", 1024},
                                                        {"1TB", 1000000000000}};
     for (auto &[text, bytes] : table) CHECK(settings({{"recompute", text}}).budget == bytes);
     CHECK(settings({}).budget == 0);

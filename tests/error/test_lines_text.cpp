@@ -204,7 +204,8 @@ TEST_CASE("lines as text: what is no line is refused by line and column") {
         std::string::npos);
     CHECK(said("s(head).compute_at(loss, many)") == "my.schedule:1:26: found 'many', expected a number of rows");
     CHECK(said("s(d(net)).distribute(all)") == "my.schedule:1:22: found 'all', expected workers");
-    CHECK(said("s.budget(much)") == "my.schedule:1:10: found 'much', expected bytes, 2350000000, 40MB or 1.5GiB");
+    CHECK(said("s.budget(much)") ==
+          "my.schedule:1:10: found 'much', expected bytes, such as 2350000000, 40MB or 1.5GiB");
     CHECK(said("s.layout(head.weight, columns(3))") ==
           "my.schedule:1:23: found 'columns', expected row_major() or panels(WIDTH, DIMENSION)");
     CHECK(said("s.layout(head.weight, panels(16, 7))")

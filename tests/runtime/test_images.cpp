@@ -47,6 +47,9 @@ TEST_CASE("images: files that are no IDX files, or do not fit each other, are re
     };
     const char *images = "train-images-idx3-ubyte", *labels = "t10k-labels-idx1-ubyte";
     const std::string good = read_file(f.scratch / images);
+    std::filesystem::create_directory(f.scratch / "empty");
+    CHECK_ERROR(load_idx_folder(f.scratch / "empty", 0),
+                "empty has no train-images-idx3-ubyte: a folder of images has");
     refused(images, "", "not an IDX file");
     refused(images, "P5 3 5 255 and the pixels", "not an IDX file");
     refused(images, "\x1f\x8b and no more", "damaged");

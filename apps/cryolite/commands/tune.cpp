@@ -266,7 +266,7 @@ private:
             }
         }
         choice.lines = with_base(choice.lines);
-        keep(kept, choice, measurer, found);
+        const SearchChoice stays = keep(kept, choice, measurer, found);
         if (s_.json) {
             json j = tuned_json(choice);
             j["unsure"] = result.unsure;
@@ -277,7 +277,7 @@ private:
         progress_.say(fmt::format("{:.3f} ms a step instead of {:.3f}, {}", 1e3 * choice.after, 1e3 * choice.before,
                                   counts(result)));
         if (s_.from_scratch) say_shipped(measurer, choice.lines == scratch_lines ? "" : found);
-        if (!s_.json) fmt::print("{}", file_of(choice));
+        if (!s_.json) fmt::print("{}", file_of(stays));
         return stopped ? interrupted_status : 0;
     }
     static std::string counts(const SearchResult &r) {
@@ -318,8 +318,9 @@ private:
         }
     }
 
-    /// An earlier choice that was kept for the same step is timed beside this one: the faster one stays.
-    void keep(KeptChoice &kept, const SearchChoice &choice, ProgramMeasurer &measurer, const std::string &found) {
+    /// An earlier choice that was kept for the same step is timed beside this one. Returns the faster one, which stays.
+    SearchChoice keep(KeptChoice &kept, const SearchChoice &choice, ProgramMeasurer &measurer,
+                      const std::string &found) {
         const auto beats = [&](const SearchChoice &earlier) {
             const std::string lines =
                 s_.from_scratch ? earlier.lines.substr(std::min(earlier.lines.size(), scratch_lines.size() + 2))
@@ -329,7 +330,11 @@ private:
             return t.busy || !t.refused.empty() ? gains_more(choice, earlier) : t.ratio() < 1;
         };
         try {
-            if (kept.end(choice, beats)) progress_.say("the lines of an earlier search are faster, and stay");
+            const SearchChoice stays = kept.end(choice, beats);
+            if (stays.lines != choice.lines)
+                progress_.say(has_lines(choice) ? "the lines of an earlier search are faster, and stay"
+                                                : "nothing better was found, and the lines of an earlier search stay");
+            return stays;
         } catch (const Error &e) {
             fmt::print("{}", file_of(choice));
             fail("what was found, printed above, could not be kept in {}: {}",

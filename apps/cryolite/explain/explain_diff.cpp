@@ -97,8 +97,10 @@ std::string text_of(const StepDifference &d) {
     for (const StepDifference::Row &r : d.rows) text += line(r.name, r.before, r.after);
     text += line(d.rows.empty() ? "the whole step: no kernel differs" : "the whole step", d.before, d.after);
     const int calls = d.before.calls + d.after.calls, measured = d.before.measured + d.after.measured;
-    return text + fmt::format("{} of {} calls have a time that was measured on this machine{}\n", measured, calls,
-                              measured < calls ? "; ~: predicted by the roofline and by what such kernels took" : "");
+    return text +
+           fmt::format(
+               "{} of {} calls have a time that was measured on this machine, once: it may be off by a few percent{}\n",
+               measured, calls, measured < calls ? "; ~: predicted by the roofline and by what such kernels took" : "");
 }
 
 int explain_difference(TrainSettings s, const Request &request, const std::vector<std::string> &files) {

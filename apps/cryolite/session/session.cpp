@@ -233,7 +233,7 @@ namespace {
 double median_of(std::vector<double> s) {
     if (s.empty()) return 0;
     std::sort(s.begin(), s.end());
-    return s[s.size() / 2];
+    return (s[(s.size() - 1) / 2] + s[s.size() / 2]) / 2;
 }
 }  // namespace
 

@@ -21,10 +21,10 @@ void KeptChoice::so_far(const SearchChoice &c) {
     written_ = true;
 }
 
-bool KeptChoice::end(const SearchChoice &c, const std::function<bool(const SearchChoice &earlier)> &beats) {
+SearchChoice KeptChoice::end(const SearchChoice &c, const std::function<bool(const SearchChoice &earlier)> &beats) {
     const bool stays = earlier_ && (!has_lines(c) || (c.lines != earlier_->lines && !beats(*earlier_)));
     if (!stays || written_) records_.choose(step_, stays ? *earlier_ : c);
-    return stays;
+    return stays ? *earlier_ : c;
 }
 
 }  // namespace cryolite

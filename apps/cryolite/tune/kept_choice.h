@@ -21,9 +21,9 @@ public:
     /// Keeps `c`, unless an earlier search's choice gained more. Errors: those of SearchRecords::choose.
     void so_far(const SearchChoice &c);
     /// Keeps `c` at the end of the search, unless an earlier search's choice stays: it does if this search found
-    /// nothing, or if `beats` says that `c` is not faster. Returns whether the earlier choice stays. Errors: those of
+    /// nothing, or if `beats` says that `c` is not faster. Returns the one that is kept now. Errors: those of
     /// SearchRecords::choose.
-    bool end(const SearchChoice &c, const std::function<bool(const SearchChoice &earlier)> &beats);
+    SearchChoice end(const SearchChoice &c, const std::function<bool(const SearchChoice &earlier)> &beats);
 
 private:
     SearchRecords &records_;
