@@ -184,14 +184,13 @@ std::optional<uint64_t> bytes_of(std::string_view text) {
     if (error != std::errc()) return std::nullopt;
     if (unit != end && *unit == ' ') unit++;
     double scale = 0, decimal = 1, binary = 1;
-    const std::string rest(unit, end);
+    std::string rest(unit, end);
+    if (rest.starts_with('K')) rest[0] = 'k';  // both are common
     if (rest.empty()) scale = 1;
     for (const char *prefix : {"k", "M", "G", "T"}) {
         decimal *= 1000, binary *= 1024;
-        const bool kilo = *prefix == 'k' && rest.starts_with('K');  // both are common
-        const std::string unit_of = kilo ? "K" : prefix;
-        if (rest == unit_of + "B") scale = decimal;
-        if (rest == unit_of + "iB") scale = binary;
+        if (rest == std::string(prefix) + "B") scale = decimal;
+        if (rest == std::string(prefix) + "iB") scale = binary;
     }
     value *= scale;
     if (!(value >= 1 && value < 0x1p63)) return std::nullopt;  // also nan

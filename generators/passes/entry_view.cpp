@@ -57,6 +57,13 @@ bool EntryView::feeds(OpId writer, OpId reader) const {
     return false;
 }
 
+ValueId EntryView::overlap(OpId writer, OpId reader) const {
+    for (const ir::Ref &r : p.ops[reader].reads)
+        for (const ir::Ref &w : p.ops[writer].writes)
+            if (r.value != w.value && p.base(r.value) == p.base(w.value)) return r.value;
+    return {};
+}
+
 OpId EntryView::between(KernelId one, KernelId other) const {
     const OpId op = on_path(one, other);
     return op ? op : on_path(other, one);

@@ -28,6 +28,9 @@ public:
     /// Moves an operation, and all others of its kernel, into the kernel of another operation.
     void fuse_into(OpId id, OpId into, const std::string &how);
     bool feeds(OpId writer, OpId reader) const;
+    /// A value that the reader reads, and of which the writer writes only a part, or a whole that it is a part of.
+    /// None: there is no such value.
+    ValueId overlap(OpId writer, OpId reader) const;
     /// An operation of a third kernel that depends on one of two kernels, directly or not, and on which the other
     /// kernel depends, so that the two cannot be fused. None: they can.
     OpId between(KernelId one, KernelId other) const;

@@ -217,13 +217,10 @@ private:
     /// Refuses a line where one kernel makes the rows of a block, and the other reads those of all blocks.
     void refuse_parts(ir::Line &l, const std::vector<OpId> &makers, const std::vector<OpId> &readers) const {
         for (OpId maker : makers)
-            for (const ir::Ref &w : p.ops[maker].writes)
-                for (OpId reader : readers)
-                    for (const ir::Ref &r : p.ops[reader].reads)
-                        if (r.value != w.value && p.base(r.value) == p.base(w.value))
-                            refuse(l,
-                                   {rules::rows_of_blocks, p.chunks.rows, p.ops[reader].name, p.values[r.value].name},
-                                   ".compute_root()");
+            for (OpId reader : readers)
+                if (const ValueId v = e.overlap(maker, reader))
+                    refuse(l, {rules::rows_of_blocks, p.chunks.rows, p.ops[reader].name, p.values[v].name},
+                           ".compute_root()");
     }
     /// A value that is never stored may have no readers outside its kernel, except those that can compute it again.
     void not_stored(ir::Line &l, OpId s, OpId t, OpId first, OpId later) {
