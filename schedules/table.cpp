@@ -41,6 +41,8 @@ bool has_loops(const std::string &kind, const Machine &m) {
 
 bool may_be_automatic(const Group &g, const Step &step) { return !g.in_place && table_of(step.machine).automatic; }
 
+NamedLoops tiled_loops(const Step &step) { return table_of(step.machine).tiled; }
+
 std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nature nature, const Step &step) {
     const LoopTable &table = table_of(step.machine);
     if (!step.loops_written) return may_be_automatic(g, step) ? std::nullopt : std::optional(table.plain);

@@ -29,6 +29,7 @@ struct LoopTable {
     NamedLoops contraction;    ///< sums of products of any other layer
     NamedLoops sum_of_rows;    ///< sums over rows of any other layer, as the gradient of a bias
     NamedLoops plain;          ///< any kernel at all
+    NamedLoops tiled;          ///< any kernel at all, with numbers to search; used where a line asks for it
     bool automatic;            ///< autoschedulers come before `plain`, where a layer has no line
 };
 
@@ -41,6 +42,9 @@ const LoopTable &loop_table();
 
 /// Whether automatic loops can serve a group: in place an autoscheduler might compute an element twice.
 bool may_be_automatic(const Group &g, const Step &step);
+
+/// The loops of the last value of the number `automatic`.
+NamedLoops tiled_loops(const Step &step);
 
 /// The loop schedule that was written for a group, by the type of its anchor layer (null: pointwise stages or an
 /// update), or by its nature; none: the step's automatic ones serve.

@@ -246,7 +246,10 @@ private:
             multiplied(term(q_terms, d, {l, inner(d), b, h, s}), term(k_terms, d, {inner(d), j, kv(h), s}));
         const Expr no = hidden(j, row(b, l));
         const Expr score = S(l, j, b, h, s);
-        masked(l, j, b, h, s) = no.defined() ? score + cast(type, no) * cast(type, -1e30f) : score;
+        // Not a sum with a large negative number: compilers may subtract the maximum before they add it. And not the
+        // lowest number, as the difference has to be finite.
+        const Expr lowest = cast(type, -1e30f);
+        masked(l, j, b, h, s) = no.defined() ? select(no, lowest, score) : score;
         top(l, b, h, s) = type.min();
         top(l, b, h, s) = max(top(l, b, h, s), masked(l, key(), b, h, s));
         // The difference is scaled, so that the largest weight is 1, however large scores are. A scaled score would be
@@ -256,7 +259,7 @@ private:
         total(l, b, h, s) += weight(l, key(), b, h, s);
         // Rows past the context, in the last block, take no part in the sums of the gradient.
         Expr real = context % block ? cast(type, b * block + l < context) : cast(type, 1);
-        if (shape.mask.defined()) real = real * cast(type, top(l, b, h, s) > cast(type, -1e29f));  // any key is seen
+        if (shape.mask.defined()) real = real * cast(type, top(l, b, h, s) > lowest);  // any key is seen
         share(l, b, h, s) = real / total(l, b, h, s);
     }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "bundle/error.h"
+#include "schedules/cpu/idioms.h"
 
 namespace cryolite {
 
@@ -36,6 +37,16 @@ AutomaticLoops adams2019(const std::string &beam) {
     return {"Adams2019", {{"parallelism", "16"}, {"beam_size", beam}}, autoschedule};
 }
 
+/// Whether the update of f computes each element by itself.
+bool updates_each_element(const Func &f) {
+    const std::vector<Expr> at = f.update_args(0);
+    for (size_t d = 0; d < at.size(); d++) {
+        const auto *v = at[d].as<Internal::Variable>();
+        if (!v || v->name != f.args()[d].name()) return false;
+    }
+    return f.rvars(0).empty();
+}
+
 }  // namespace
 
 std::vector<AutomaticLoops> automatic_loops() {
@@ -50,8 +61,8 @@ std::vector<AutomaticLoops> automatic_loops() {
 std::vector<AutomaticLoops> wider_automatic_loops() { return {adams2019("4"), adams2019("32")}; }
 
 const std::vector<std::string> &automatic_names() {
-    static const std::vector<std::string> names = {"written", "adams2019",       "mullapudi2016",
-                                                   "plain",   "adams2019_beam4", "adams2019_beam32"};
+    static const std::vector<std::string> names = {"written",         "adams2019",        "mullapudi2016", "plain",
+                                                   "adams2019_beam4", "adams2019_beam32", "tiled"};
     return names;
 }
 
@@ -65,6 +76,13 @@ void plain_loops(Group &g, const Machine &m) {
     Var inner = g.out.args()[0];
     if (g.extents.size() > 1 && g.extents.back() > 1 && !g.in_place) g.out.parallel(g.out.args().back());
     if (!g.in_place && g.extents[0] >= m.vector) s.vectorize(inner, m.vector, TailStrategy::ShiftInwards);
+    if (g.in_place && updates_each_element(g.out)) {
+        s.vectorize(inner, cpu::lanes_within(g.extents[0], m), TailStrategy::GuardWithIf);
+        if (g.extents.size() < 2) return;
+        const Var last = g.out.args().back(), task("task");
+        const int rows = cpu::items_per_task(g.extents.back(), 1, 4 * g.extents[0]);
+        s.split(last, task, last, rows, TailStrategy::GuardWithIf).parallel(task);
+    }
 }
 
 }  // namespace cryolite

@@ -33,6 +33,9 @@ Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, c
 /// tasks as blocks of items, and an item costs `work` multiply-adds.
 int items_per_task(int items, int others, int64_t work, int least = 1);
 
+/// Whether each update of f adds, or takes the largest, along one dimension, in any order.
+bool adds_along_rows(const Func &f);
+
 /// Computes f, one number for each row, at `level`, with its sums across lanes.
 void along_row(Func f, const LoopLevel &level, const Machine &m);
 

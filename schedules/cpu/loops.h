@@ -14,6 +14,9 @@ void product(Group &g, const Machine &m);
 /// A sum of products (schedules/contraction.h) of any other layer, with any number of outer dimensions.
 void contraction(Group &g, const Machine &m);
 
+/// Any kernel that does not update in place, layers without loops of their own too.
+void tiled(Group &g, const Machine &m);
+
 /// Causal self-attention, forward and backward, as dsl/layers/attention_algorithm.h writes it.
 void attention(Group &g, const Machine &m);
 

@@ -15,7 +15,8 @@ bool reaches_sum(const Func &f) {
     return f.has_update_definition();
 }
 
-/// Whether each update adds, or takes the largest, along one dimension, in any order.
+}  // namespace
+
 bool adds_along_rows(const Func &f) {
     for (const Internal::Definition &d : f.function().updates()) {
         if (d.schedule().rvars().size() != 1 || !Internal::is_const_one(d.predicate())) return false;
@@ -25,8 +26,6 @@ bool adds_along_rows(const Func &f) {
     }
     return true;
 }
-
-}  // namespace
 
 void along_row(Func f, const LoopLevel &level, const Machine &m) {
     f.compute_at(level);

@@ -59,6 +59,7 @@ const LoopTable &loop_table() {
         .contraction = {"contraction", contraction},
         .sum_of_rows = {"sum_rows", sum_rows},
         .plain = {"plain loops", plain_loops},
+        .tiled = {"tiled", tiled},
         .automatic = true,
     };
     return table;

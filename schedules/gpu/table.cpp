@@ -57,6 +57,7 @@ const LoopTable &loop_table() {
         .contraction = {"plain loops", plain_loops},
         .sum_of_rows = {"plain loops", plain_loops},
         .plain = {"plain loops", plain_loops},
+        .tiled = {"plain loops", plain_loops},
         .automatic = false,
     };
     return table;

@@ -15,13 +15,13 @@ using Strings = std::vector<std::string>;
 /// Kernels whose time is a function of their numbers; what some do is told by their text.
 class StandIn : public Measurer {
 public:
-    std::map<std::string, double> times;                          ///< of a kernel with these numbers; 1: not here
-    std::map<std::string, std::string> wrong;                     ///< why one is refused, when it is made or run
-    std::set<std::string> other_bits, lucky;                      ///< lucky: fast once
-    std::map<std::string, double> limits;                         ///< of inner loops; none: not known
-    std::string unsure;                                           ///< of all kernels
-    bool busy = false;                                            ///< the machine
-    std::map<std::string, double> steps;                          ///< of lines, as a whole
+    std::map<std::string, double> times;       ///< of a kernel with these numbers; 1: not here
+    std::map<std::string, std::string> wrong;  ///< why one, or a step, is refused, when it is made or run
+    std::set<std::string> other_bits, lucky;   ///< lucky: fast once
+    std::map<std::string, double> limits;      ///< of inner loops; none: not known
+    std::string unsure;                        ///< of all kernels
+    bool busy = false;                         ///< the machine
+    std::map<std::string, double> steps;       ///< of lines, as a whole
     std::map<std::string, std::vector<SearchKernel>> kernels_of;  ///< with numbers, of a step with these lines
     Strings proposed;                                             ///< lines
     std::map<std::string, std::string> refused_lines;
@@ -83,7 +83,8 @@ public:
                  .after = of_lines(after),
                  .noise = 0.01,
                  .same_bits = !other_bits.count(after),
-                 .busy = busy};
+                 .busy = busy,
+                 .refused = wrong.count(after) ? wrong.at(after) : ""};
         return t;
     }
 

@@ -213,6 +213,45 @@ TEST_CASE("search: from scratch, automatic loops are all that there is") {
     CHECK(f.run({k}).result.lines == Strings{"loops(h.*.up, forward): automatic=1"});
 }
 
+TEST_CASE("search: from scratch, wide beams come last") {
+    Fixture f;
+    f.from_scratch = true;
+    SearchKernel k = product();
+    k.numbers = {{"automatic", 0, 0, {0, 1, 4, 5, 6}, false}};
+    f.measurer.times = {{"automatic=6", 0.7}, {"automatic=5", 0.5}};
+    const Done d = f.run({k});
+    CHECK(d.result.lines == Strings{"loops(h.*.up, forward): automatic=5"});
+    const auto first = [&](const std::string &numbers) {
+        return std::ranges::find(f.measurer.made, numbers) - f.measurer.made.begin();
+    };
+    CHECK(first("automatic=1") < first("automatic=5"));
+    CHECK(first("automatic=6") < first("automatic=5"));
+}
+
+TEST_CASE("search: automatic loops that have numbers are searched, too") {
+    Fixture f;
+    f.from_scratch = true;
+    SearchKernel k = product();
+    k.numbers = {{"automatic", 0, 0, {0, 1, 6}, false}};
+    SearchKernel tiled = k;
+    tiled.numbers[0].value = 6;
+    tiled.numbers.push_back({"rows", 8, 8, {4, 8}, true});
+    f.measurer.kernels_of["loops(h.*.up, forward): automatic=6"] = {tiled};
+    f.measurer.times = {{"automatic=6", 0.7}, {"automatic=6 rows=4", 0.5}};
+    CHECK(f.run({k}).result.lines == Strings{"loops(h.*.up, forward): automatic=6 rows=4"});
+}
+
+TEST_CASE("search: a kernel that the step refuses is told with the reason") {
+    Fixture f;
+    f.measurer.times = {{"rows=4", 0.5}};
+    f.measurer.wrong["loops(h.*.up, forward): rows=4"] = "the losses are nan";
+    const Done d = f.run();
+    CHECK(d.result.lines.empty());
+    const auto told = std::ranges::find_if(d.news, [](const SearchNews &n) { return n.what == SearchNews::of_kernel; });
+    REQUIRE(told != d.news.end());
+    CHECK(told->refused == "the losses are nan");
+}
+
 TEST_CASE("search: kernels by their share; a star only where no other kernel is meant by it") {
     Fixture f;
     SearchKernel other = product();

@@ -117,10 +117,11 @@ TEST_CASE("lines as text: automatic loops by their names") {
     }
     CHECK(value("written") == 0);
     CHECK(value("2") == value("mullapudi2016"));
-    CHECK(automatic_names().size() == 1 + step.fallback_loops.size() + step.wider_loops.size());
+    CHECK(value("tiled") == 6);
+    CHECK(automatic_names().size() == 2 + step.fallback_loops.size() + step.wider_loops.size());
     CHECK(said("loops(head, forward): automatic=adams") ==
           "my.schedule:1:33: found 'adams', expected a whole number, or written, adams2019, mullapudi2016, plain, "
-          "adams2019_beam4, adams2019_beam32");
+          "adams2019_beam4, adams2019_beam32, tiled");
     CHECK(said("loops(head, forward): rows=plain") == "my.schedule:1:28: found 'plain', expected a whole number");
 }
 

@@ -97,6 +97,12 @@ TEST_CASE("automatic loops: of one kernel by its number, of all that had written
     CHECK(after.key != before.key);
     CHECK(after.algorithm == before.algorithm);
     CHECK(kernel_of(one, "h.1.up, forward", "rows").key == kernel_of(plain, "h.1.up, forward", "rows").key);
+    const CompileReport of_ours = described(with("loops(h.0.up, forward): automatic=tiled rows=2"));
+    const CompiledKernel &tiled = kernel_of(of_ours, "h.0.up, forward", "automatic");
+    CHECK(tiled.loops == "tiled");
+    CHECK(tiled.tunables.size() == 4);  // stored_from, columns and rows, too
+    CHECK(tiled.key != before.key);
+    CHECK(tiled.algorithm == before.algorithm);
     int automatic = 0, in_place = 0;
     for (size_t k = 0; k < none.kernels.size(); k++) {
         const CompiledKernel &kernel = none.kernels[k];
@@ -108,7 +114,7 @@ TEST_CASE("automatic loops: of one kernel by its number, of all that had written
     }
     CHECK(automatic > 5);
     CHECK(in_place > 0);
-    CHECK(said("loops(h.0.up, forward): automatic=6").find("automatic is 6, expected 0, 1, 2, 3, 4 or 5") !=
+    CHECK(said("loops(h.0.up, forward): automatic=7").find("automatic is 7, expected 0, 1, 2, 3, 4, 5 or 6") !=
           std::string::npos);
     CHECK(said("loops(h.0.up, forward): automatic=1 rows=4").find("has a number 'rows'; there are automatic (") !=
           std::string::npos);

@@ -8,6 +8,7 @@
 #include "dsl/layers/linear.h"
 #include "dsl/layers/rms_norm.h"
 #include "tests/support/kernels.h"
+#include "tests/support/slow.h"
 
 namespace cryolite::test {
 
@@ -83,6 +84,14 @@ TEST_CASE("schedules: attention in bf16, in pairs of terms, with each of its opt
         check_kernels(Compiled<Attends>({{"batch", "2"}, {"context", "37"}, {"vocab", "19"}}, {}, {}, bf16), 4e-3,
                       asked);
     }
+}
+
+TEST_CASE("schedules: tiled loops of attention" * slow()) {
+    options = {.heads = 2};
+    check_tiled(Compiled<Attends>({{"batch", "2"}, {"context", "37"}, {"vocab", "19"}}));
+    options = {.heads = 4, .kv_heads = 2, .window = 20, .documents = true, .mask = true, .rotary = Rotary{.base = 100}};
+    check_tiled(Compiled<Attends>({{"batch", "2"}, {"context", "37"}, {"vocab", "19"}}));
+    check_tiled(Compiled<Attends>({{"batch", "2"}, {"context", "37"}, {"vocab", "19"}}, {}, {}, bf16), {}, 4e-3);
 }
 
 TEST_CASE("schedules: RMSNorm inside the product that reads it, as GPT's LayerNorm, with the product's epilogue") {

@@ -15,6 +15,14 @@ const ModelArguments ragged = ragged_gpt(), aligned = aligned_gpt();
 }  // namespace
 
 TEST_CASE("schedules: ragged shapes") { check_kernels(Compiled<Gpt>(ragged, schedule_gpt)); }
+TEST_CASE("schedules: tiled loops of a GPT") {
+    const auto alone = [](Gpt &, Step &s) { s.clear(); };
+    check_tiled(Compiled<Gpt>(ragged, alone));
+    check_tiled(Compiled<Gpt>(ragged, schedule_gpt), {{"stored_from", 2}});
+}
+TEST_CASE("schedules: tiled loops of a GPT, all that is read is computed again" * slow()) {
+    check_tiled(Compiled<Gpt>(aligned, schedule_gpt), {{"stored_from", 1 << 20}});
+}
 TEST_CASE("schedules: aligned shapes" * slow()) { check_kernels(Compiled<Gpt>(aligned, schedule_gpt)); }
 
 TEST_CASE("schedules: clipped, and updates inside the backward pass" * slow()) {

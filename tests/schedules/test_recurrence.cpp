@@ -30,6 +30,9 @@ struct Recurrent : Classifier {
 }  // namespace
 
 TEST_CASE("schedules: gated recurrences") { check_kernels(Compiled<Recurrent>({{"batch", "3"}, {"width", "37"}})); }
+TEST_CASE("schedules: tiled loops of gated recurrences" * slow()) {
+    check_tiled(Compiled<Recurrent>({{"batch", "3"}, {"width", "37"}}));
+}
 TEST_CASE("schedules: gated recurrences, narrow and wide" * slow()) {
     for (const char *width : {"7", "150"}) check_kernels(Compiled<Recurrent>({{"batch", "3"}, {"width", width}}));
 }

@@ -32,6 +32,7 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 }  // namespace
 
 TEST_CASE("schedules: functions on tensors") { check_kernels(Compiled<Mixed>(Values{{"batch", "19"}})); }
+TEST_CASE("schedules: tiled loops of functions on tensors") { check_tiled(Compiled<Mixed>(Values{{"batch", "19"}})); }
 TEST_CASE("schedules: functions on tensors, few rows" * slow()) {
     check_kernels(Compiled<Mixed>(Values{{"batch", "3"}}));
 }

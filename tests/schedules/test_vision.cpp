@@ -67,6 +67,10 @@ const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", "3
 }  // namespace
 
 TEST_CASE("schedules: convolutions, pools and norms of images") { check_kernels(Compiled<Vision>(arguments)); }
+TEST_CASE("schedules: tiled loops of images" * slow()) {
+    check_tiled(Compiled<Vision>(arguments));
+    check_tiled(Compiled<Decoder>(arguments));
+}
 TEST_CASE("schedules: images, accumulating over micro-batches" * slow()) {
     check_kernels(Compiled<Vision>(arguments, {}, {.accumulate = true}));
     check_kernels(Compiled<Decoder>(arguments, {}, {.accumulate = true}));

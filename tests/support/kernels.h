@@ -5,6 +5,8 @@
 #include <set>
 
 #include "generators/codegen/compare.h"
+#include "schedules/cpu/loops.h"
+#include "schedules/table.h"
 #include "tests/support/step.h"
 
 namespace cryolite::test {
@@ -53,6 +55,46 @@ void check_kernels(const Compiled<M> &c, double tolerance = 3e-5,
             CHECK(r.error == "");
             CHECK(std::atof(r.output.c_str()) < tolerance);
         });
+}
+
+/// Checks the loops that serve any kernel, on every distinct kernel of a step that does not update in place, with these
+/// numbers.
+template <typename M>
+void check_tiled(const Compiled<M> &c, const std::map<std::string, int> &numbers = {}, double tolerance = 1e-4) {
+    std::set<std::string> seen;
+    std::vector<KernelId> list;
+    for (KernelId k : c.program.kernels.ids())
+        if (seen.insert(build_kernel(c.program, c.program.kernels[k], c.machine, {.key = false, .algorithm = true})
+                            .algorithm)
+                .second)
+            list.push_back(k);
+    share_jit_runtime();
+    int tiled = 0;
+    run_children(
+        int(list.size()), 2, 300,
+        [&](int i) -> std::string {
+            const ir::Kernel &k = c.program.kernels[list[size_t(i)]];
+            BuiltKernel built = build_kernel(c.program, k, c.machine, {.scheduled = false});
+            if (built.group.in_place) return "in place";
+            for (const auto &[name, value] : numbers) built.group.tunables.given[name] = {value, "test"};
+            share_numbers(built.group, c.machine);
+            cpu::tiled(built.group, c.machine);
+            KernelTrial trial(c.program, k, built, c.machine, false);
+            const std::string got = trial.run();
+            if (got != trial.run(Inputs::random, true)) return "its result is not the same when it is run again";
+            return fmt::format("{}", distance(built, KernelTrial::unscheduled(c.program, k, c.machine).run(), got));
+        },
+        [&](int i, const ChildResult &r) {
+            INFO(c.program.kernels[list[size_t(i)]].name);
+            INFO(r.output);
+            CHECK(r.error == "");
+            if (r.output == "in place") return;
+            CHECK(r.output.find_first_not_of("0123456789.e-") == std::string::npos);
+            CHECK(!r.output.empty());
+            CHECK(std::atof(r.output.c_str()) < tolerance);
+            tiled++;
+        });
+    CHECK(tiled > 0);
 }
 
 }  // namespace cryolite::test

@@ -79,7 +79,7 @@ const SearchResult &Search::run() {
         const auto o = std::ranges::max_element(open_, {}, &Open::promise);
         if (k && (o == open_.end() || promise(*k) >= o->promise)) {
             const SearchKernel next = *k;
-            kernel(next, numbers_of(next, options_.from_scratch));
+            kernel(next, first_numbers(next));
         } else if (o != open_.end()) {
             const Open next = *o;
             open_.erase(o);
@@ -90,7 +90,7 @@ const SearchResult &Search::run() {
     }
     const std::vector<SearchKernel> all = kernels_;
     for (const SearchKernel &k : all)
-        if (!over() && !options_.from_scratch) kernel(k, numbers_of(k, true));
+        if (!over()) kernel(k, numbers_of(k, options_.from_scratch ? Automatic::late : Automatic::all));
     return result_;
 }
 

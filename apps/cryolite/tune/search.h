@@ -23,6 +23,8 @@ struct LoopNumber {
 
 /// The name of the number that chooses automatic loops instead of written ones (docs/tune.md).
 inline const std::string automatic_number = "automatic";
+/// Its values that take long to compile: autoschedulers with wide beams.
+inline constexpr int late_automatic[] = {4, 5};
 
 using LoopNumbers = std::map<std::string, int>;
 /// "columns=48 rows=4"
@@ -225,7 +227,13 @@ private:
     Loops best_loops(const SearchKernel &k, const std::vector<LoopNumber> &numbers, SearchNews &news);
     LoopNumbers numbers_now(const SearchKernel &k) const;
     std::vector<LoopNumbers> neighbours(const SearchKernel &k, const LoopNumbers &from, const LoopNumber &of) const;
-    std::vector<LoopNumber> numbers_of(const SearchKernel &k, bool automatic) const;
+    /// Which values of the number `automatic`: those that compile in seconds, those that take longer, or all.
+    enum class Automatic { none, soon, late, all };
+    std::vector<LoopNumber> numbers_of(const SearchKernel &k, Automatic automatic) const;
+    std::vector<LoopNumber> first_numbers(const SearchKernel &k) const {
+        return numbers_of(k, options_.from_scratch ? Automatic::soon : Automatic::none);
+    }
+    void new_numbers(const std::string &name);
     struct Outlook {
         double gain;     ///< as part of the step's time
         int candidates;  ///< that have to be tried for it
@@ -236,7 +244,7 @@ private:
     std::vector<Trial> try_all(const SearchKernel &k, const MadeKernel &incumbent,
                                const std::vector<LoopNumbers> &candidates, SearchNews &news);
     bool wins_again(const SearchKernel &k, const MadeKernel &incumbent, const Trial &t);
-    bool take_loops(const Loops &loops, const Loops &instead_of);
+    bool take_loops(const Loops &loops, const Loops &instead_of, std::string &refused);
 
     // Lines: search_lines.cpp.
     void propose();

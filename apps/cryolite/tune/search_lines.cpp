@@ -76,7 +76,7 @@ void Search::line_with_loops(const Open &o) {
         SearchNews news{
             .what = SearchNews::of_candidate, .of = k.name, .share = k.share, .roof = k.roof, .roof_now = k.roof};
         const LoopNumbers before = numbers_now(k);
-        const Loops best = best_loops(k, numbers_of(k, options_.from_scratch), news);
+        const Loops best = best_loops(k, first_numbers(k), news);
         if (best.numbers == before) continue;
         for (const std::string &l : loop_lines(k, best.numbers, all)) lines.push_back(l);
         saved += k.share * (1 - best.ratio);

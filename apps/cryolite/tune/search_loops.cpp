@@ -62,7 +62,7 @@ int Search::candidates_left() const {
 
 /// The expected gain by other loops: half of the time that the kernel takes beyond its roofline.
 Search::Outlook Search::outlook(const SearchKernel &k) const {
-    return {0.5 * k.share * std::clamp(1 - k.roof, 0.0, 1.0), candidates_of(numbers_of(k, options_.from_scratch))};
+    return {0.5 * k.share * std::clamp(1 - k.roof, 0.0, 1.0), candidates_of(first_numbers(k))};
 }
 /// The expected gain for each candidate that has to be tried.
 double Search::promise(const SearchKernel &k) const {
@@ -70,12 +70,18 @@ double Search::promise(const SearchKernel &k) const {
     return o.gain / std::max(1, o.candidates);
 }
 
-/// The numbers of the written loops or, if `automatic`, the number that chooses automatic loops instead.
-std::vector<LoopNumber> Search::numbers_of(const SearchKernel &k, bool automatic) const {
+/// The numbers of the kernel's loops or, unless `automatic` is none, the number that chooses automatic loops instead.
+std::vector<LoopNumber> Search::numbers_of(const SearchKernel &k, Automatic automatic) const {
     std::vector<LoopNumber> numbers = k.numbers;
     std::erase_if(numbers, [&](const LoopNumber &n) {
-        return (n.name == automatic_number) != automatic || (options_.same_bits && !n.same_order);
+        return (n.name == automatic_number) != (automatic != Automatic::none) || (options_.same_bits && !n.same_order);
     });
+    for (LoopNumber &n : numbers)
+        if (automatic == Automatic::soon || automatic == Automatic::late)
+            std::erase_if(n.legal, [&](int v) {
+                const bool late = std::ranges::count(late_automatic, v) > 0;
+                return v != n.value && late != (automatic == Automatic::late);
+            });
     return numbers;
 }
 
@@ -124,10 +130,17 @@ void Search::kernel(const SearchKernel &k, const std::vector<LoopNumber> &number
     news.ratio = best.ratio, news.candidate = text_of(best.numbers);
     best.lines = loop_lines(k, best.numbers, kernels_);
     Loops &found = found_.try_emplace(name_of(k), Loops{.numbers = before}).first->second;
-    news.taken = best.numbers != before && take_loops(best, found);
+    news.taken = best.numbers != before && take_loops(best, found, news.refused);
     if (news.taken) found = best, news.unsure = best.unsure, options_.keep(result_);
     tell(news);
     if (news.taken) learn(joined(result_.lines), step_);
+    if (news.taken && best.numbers.count(automatic_number) && !over()) new_numbers(name_of(k));
+}
+
+/// Automatic loops may have numbers of their own, which the kernel did not have before.
+void Search::new_numbers(const std::string &name) {
+    for (const SearchKernel &k : measurer_.kernels(joined(result_.lines)))
+        if (name_of(k) == name) return kernel(k, numbers_of(k, Automatic::none));
 }
 
 /// Searches from the numbers that the kernel has now. `news.refused`: why it cannot be compiled with these.
@@ -226,12 +239,14 @@ bool Search::wins_again(const SearchKernel &k, const MadeKernel &incumbent, cons
 }
 
 /// Takes loops that are faster in their kernel, unless the whole step is slower with them. Returns whether it did.
-bool Search::take_loops(const Loops &loops, const Loops &instead_of) {
+/// `refused`: why the step with them must not be taken.
+bool Search::take_loops(const Loops &loops, const Loops &instead_of, std::string &refused) {
     std::vector<std::string> with = result_.lines;
     std::erase_if(with, [&](const std::string &line) { return std::ranges::count(instead_of.lines, line) > 0; });
     with.insert(with.end(), loops.lines.begin(), loops.lines.end());
     const Timing t = measurer_.time_step(joined(result_.lines), joined(with));
     const bool bits = t.same_bits || !options_.same_bits;
+    refused = t.refused;
     if (!t.refused.empty() || t.busy || !bits || t.ratio() > 1 + t.noise) return false;
     result_.lines = with, result_.step *= t.ratio();
     return true;

@@ -62,9 +62,16 @@ void give(Step &step, const StepProgram &p, const ir::Kernel &k, const std::stri
         }
 }
 
-const ir::Kernel &find_kernel(const StepProgram &p, const std::string &name) {
+/// Kernels of the step and of evaluation may have the same name, as those of a loss, but not the same algorithm.
+const ir::Kernel &find_kernel(const StepProgram &p, const std::string &name, const std::string &algorithm,
+                              const Machine &m) {
+    std::vector<const ir::Kernel *> named;
     for (const ir::Kernel &k : p.kernels)
-        if (k.name == name && p.is_compiled(k)) return k;
+        if (k.name == name && p.is_compiled(k)) named.push_back(&k);
+    for (const ir::Kernel *k : named)
+        if (named.size() == 1 || algorithm.empty() ||
+            build_kernel(p, *k, m, {.key = false, .algorithm = true}).algorithm == algorithm)
+            return *k;
     fail("the step has no kernel '{}' that is compiled", name);
 }
 
@@ -198,7 +205,7 @@ json kept_expected(const std::string &file, const std::string &algorithm, const 
 void try_loops(const StepProgram &p, Step &step, const Machine &m, const CompileOptions &how,
                const std::string &request, const std::string &folder) {
     const json asked = json::parse(request);
-    const ir::Kernel &k = find_kernel(p, asked.at("kernel"));
+    const ir::Kernel &k = find_kernel(p, asked.at("kernel"), asked.value("algorithm", ""), m);
     const auto candidates = asked.at("candidates").get<std::vector<std::string>>();
     const KernelStore store(how.store);
     auto print = [](const json &line) {

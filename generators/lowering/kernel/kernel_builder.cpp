@@ -229,11 +229,12 @@ void give_numbers(Group &g, const LoopOwner &owner, const Step &step) {
             g.tunables.given[v.name] = {v.value, v.source};
 }
 
+int tiled_number(const Step &step) { return int(step.fallback_loops.size() + step.wider_loops.size()) + 1; }
+
 /// Declares the number `automatic` of a kernel's loops. 0: the written loops, or where there are none, the first
-/// automatic loops that compute the right results. n: the nth automatic loops alone.
+/// automatic loops that compute the right results. n: the nth automatic loops alone; the last: tiled_loops().
 int automatic_number(Group &g, const Step &step) {
-    const size_t ways = step.fallback_loops.size() + step.wider_loops.size();
-    return g.tunables("automatic", 0, whole_numbers(1, int(ways)), Sums::other_order);
+    return g.tunables("automatic", 0, whole_numbers(1, tiled_number(step)), Sums::other_order);
 }
 
 /// The number `automatic` that lines ask for. With written loops it is declared later, after the loops' own numbers,
@@ -257,14 +258,16 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
         built.loops_of = owner.name(built.group.form);
         give_numbers(built.group, owner, *p.schedule);
         const Nature nature = call ? p.layer(*call).nature : Nature::pointwise;
-        const auto written = written_loops(built.group, anchor, nature, *p.schedule);
-        const int way = asked_automatic(built.group, *p.schedule, written.has_value());
+        auto written = written_loops(built.group, anchor, nature, *p.schedule);
+        int way = asked_automatic(built.group, *p.schedule, written.has_value());
+        const bool tiled = way == tiled_number(*p.schedule);
+        if (tiled) written = tiled_loops(*p.schedule), way = 0;
         if (written && way == 0) {
             share_numbers(built.group, m);
             written->apply(built.group, m);
             for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
             built.loops = written->name;
-            if (may_be_automatic(built.group, *p.schedule)) automatic_number(built.group, *p.schedule);
+            if (!tiled && may_be_automatic(built.group, *p.schedule)) automatic_number(built.group, *p.schedule);
         } else {
             // An autoscheduler's loops follow from the algorithm and from its parameters, so both make the key.
             const size_t ways = p.schedule->fallback_loops.size();

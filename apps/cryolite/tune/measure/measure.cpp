@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/inputs/random_batches.h"
@@ -131,7 +133,9 @@ json measure_step(const json &job) {
     StepRun before(job.at("before").get<std::string>(), job), after(job.at("after").get<std::string>(), job);
     for (int k = 0; k < 3; k++) before.step(), after.step();
     const double off = relative_difference(before.losses(), after.losses()), allowed = 1e-2;
-    if (off > allowed) fail("the losses of its first three steps differ by {:.2g} of their value", off);
+    if (off > allowed)
+        fail("the losses of its first three steps are {:.6g}, not {:.6g}", fmt::join(after.losses(), ", "),
+             fmt::join(before.losses(), ", "));
     const std::vector<float> b = before.numbers(), a = after.numbers();
     const bool same = before.losses() == after.losses() && a.size() == b.size() &&
                       std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
