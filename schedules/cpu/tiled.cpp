@@ -61,6 +61,7 @@ private:
     Tile tile{};                                           ///< its tile
     bool out_is_tiled = false;                             ///< `out` reads that sum tile by tile
 
+    /// Where the extents of some Func are not known.
     void plain() {
         for (Func &f : funcs)
             if (f.has_update_definition()) f.compute_root();
@@ -113,6 +114,7 @@ private:
                (read->call_type == Internal::Call::Image || read->call_type == Internal::Call::Halide);
     }
 
+    /// How often the expressions of a definition read `callee`.
     static int calls_of(const Internal::Definition &d, const Func &callee) {
         struct Count : Internal::IRVisitor {
             std::string name;
@@ -170,6 +172,7 @@ private:
         return f.compute_at(g.out, g.out.args().back()), false;
     }
 
+    /// A stored Func. Its lanes run along the same index as those of a sum that reads it.
     void schedule(Func &f) {
         if (is_reduction(f)) return sum(f);
         const Extents &e = extents.at(f.name());
@@ -266,6 +269,7 @@ private:
         return beside;
     }
 
+    /// A number for each row, with lanes along the row.
     void of_row(Func &f) {
         const Var last = g.out.args().back(), r = f.args()[0], task("task");
         if (inside.count(f.name())) return along_row(f, LoopLevel(g.out, last), m);
@@ -275,6 +279,7 @@ private:
         along_row(f, LoopLevel(sums, r), m);
     }
 
+    /// The tile of the sum with the most terms.
     Tile tuned_tile_of_sum() {
         if (heavy.empty()) return {};
         const Extents &e = extents.at(heavy);
@@ -282,6 +287,7 @@ private:
         return tuned_tile(g, register_tile(e[0], 0, rows, m), e[0], 0, rows, m);
     }
 
+    /// The name of the sum with the most terms; empty: there is no sum.
     std::string heaviest() const {
         std::string name;
         double most = 0;
