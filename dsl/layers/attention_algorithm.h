@@ -247,9 +247,10 @@ private:
         const Expr no = hidden(j, row(b, l));
         const Expr score = S(l, j, b, h, s);
         // Not a sum with a large negative number: compilers may subtract the maximum before they add it. And not the
-        // lowest number, as the difference has to be finite.
+        // lowest number, as the difference has to be finite. The condition is a number, as Halide would make the bounds
+        // of S depend on it otherwise.
         const Expr lowest = cast(type, -1e30f);
-        masked(l, j, b, h, s) = no.defined() ? select(no, lowest, score) : score;
+        masked(l, j, b, h, s) = no.defined() ? select(cast(type, no) > cast(type, 0.5f), lowest, score) : score;
         top(l, b, h, s) = type.min();
         top(l, b, h, s) = max(top(l, b, h, s), masked(l, key(), b, h, s));
         // The difference is scaled, so that the largest weight is 1, however large scores are. A scaled score would be
