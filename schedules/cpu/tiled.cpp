@@ -158,7 +158,9 @@ private:
         if (!part) return;
         for (auto f = funcs.rbegin(); f != funcs.rend(); ++f) {
             if (!stored.count(f->name())) continue;
-            const bool own = double(volume(part->at(f->name()))) * g.extents.back() <= elements(*f) * 1.01;
+            // Its tiles would have one row.
+            const bool flat = is_reduction(*f) && f->dimensions() == 2 && extents.at(f->name())[1] > 1;
+            const bool own = !flat && double(volume(part->at(f->name()))) * g.extents.back() <= elements(*f) * 1.01;
             const bool within = std::ranges::all_of(
                 readers[f->name()], [&](const std::string &r) { return r == g.out.name() || inside.count(r); });
             if (own && within) inside.insert(f->name());

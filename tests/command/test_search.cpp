@@ -1,5 +1,6 @@
 // The search itself: the loops of kernels.
 
+#include "apps/cryolite/tune/search_words.h"
 #include "tests/command/search_stand_in.h"
 
 namespace cryolite::test {
@@ -239,6 +240,18 @@ TEST_CASE("search: automatic loops that have numbers are searched, too") {
     f.measurer.kernels_of["loops(h.*.up, forward): automatic=6"] = {tiled};
     f.measurer.times = {{"automatic=6", 0.7}, {"automatic=6 rows=4", 0.5}};
     CHECK(f.run({k}).result.lines == Strings{"loops(h.*.up, forward): automatic=6 rows=4"});
+}
+
+TEST_CASE("search: numbers that win once, but not again, are told") {
+    Fixture f;
+    f.measurer.lucky = {"rows=4"};
+    const Done d = f.run();
+    CHECK(d.result.lines.empty());
+    const auto told = std::ranges::find_if(d.news, [](const SearchNews &n) { return n.what == SearchNews::of_kernel; });
+    REQUIRE(told != d.news.end());
+    CHECK(told->unconfirmed == "rows=4 (0.500 of the time)");
+    CHECK(told->candidate == "");
+    CHECK(search_row(*told, 10).ends_with("faster once, not confirmed: rows=4 (0.500 of the time)"));
 }
 
 TEST_CASE("search: a kernel that the step refuses is told with the reason") {

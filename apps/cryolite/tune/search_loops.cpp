@@ -127,7 +127,7 @@ void Search::kernel(const SearchKernel &k, const std::vector<LoopNumber> &number
     Loops best = best_loops(k, numbers, news);
     news.what = SearchNews::of_kernel, news.left = 0;
     if (!news.refused.empty()) return tell(news);
-    news.ratio = best.ratio, news.candidate = text_of(best.numbers);
+    news.ratio = best.ratio, news.candidate = best.numbers == before ? "" : text_of(best.numbers);
     best.lines = loop_lines(k, best.numbers, kernels_);
     Loops &found = found_.try_emplace(name_of(k), Loops{.numbers = before}).first->second;
     news.taken = best.numbers != before && take_loops(best, found, news.refused);
@@ -161,7 +161,12 @@ Search::Loops Search::best_loops(const SearchKernel &k, const std::vector<LoopNu
             std::vector<Trial> trials = try_all(k, incumbent, candidates, news);
             std::ranges::sort(trials, {}, [](const Trial &t) { return t.record.ratio; });
             const auto winner = std::ranges::find_if(trials, [&](const Trial &t) { return wins(t.record); });
-            if (winner == trials.end() || over() || !wins_again(k, incumbent, *winner)) continue;
+            if (winner == trials.end()) continue;
+            if (over() || !wins_again(k, incumbent, *winner)) {
+                news.unconfirmed =
+                    fmt::format("{} ({:.3f} of the time)", text_of(winner->numbers), winner->record.ratio);
+                continue;
+            }
             best.ratio *= winner->record.ratio, news.roof_now = k.roof / best.ratio, best.numbers = winner->numbers,
                                                 incumbent = winner->made, best.unsure = incumbent.unsure,
                                                 improved = true;

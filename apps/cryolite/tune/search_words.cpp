@@ -27,7 +27,8 @@ std::string outcome_of(const SearchNews &n) {
                            first_line(n.unsure));
     return n.taken                ? times + "taken " + n.candidate
            : !n.candidate.empty() ? times + "not faster as a step: " + n.candidate
-                                  : times;
+           : n.unconfirmed.empty() ? times
+                                   : "faster once, not confirmed: " + n.unconfirmed;
 }
 
 }  // namespace
@@ -49,6 +50,7 @@ json event_of(const SearchNews &n, double seconds_left) {
             {"predicted", n.predicted},
             {"refused", n.refused},
             {"unsure", n.unsure},
+            {"unconfirmed", n.unconfirmed},
             {"known", n.known},
             {"taken", n.taken},
             {"tried", n.tried},

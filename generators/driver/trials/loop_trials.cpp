@@ -62,17 +62,26 @@ void give(Step &step, const StepProgram &p, const ir::Kernel &k, const std::stri
         }
 }
 
-/// Kernels of the step and of evaluation may have the same name, as those of a loss, but not the same algorithm.
+/// Kernels may have the same name, as those of the loss in the step and in evaluation, but not the same algorithm. This
+/// is found out in children, as the names of Funcs, and with them the keys, depend on what a process has built before.
 const ir::Kernel &find_kernel(const StepProgram &p, const std::string &name, const std::string &algorithm,
                               const Machine &m) {
     std::vector<const ir::Kernel *> named;
     for (const ir::Kernel &k : p.kernels)
         if (k.name == name && p.is_compiled(k)) named.push_back(&k);
-    for (const ir::Kernel *k : named)
-        if (named.size() == 1 || algorithm.empty() ||
-            build_kernel(p, *k, m, {.key = false, .algorithm = true}).algorithm == algorithm)
-            return *k;
-    fail("the step has no kernel '{}' that is compiled", name);
+    const ir::Kernel *found = named.empty() ? nullptr : named[0];
+    if (named.size() > 1 && !algorithm.empty()) {
+        found = nullptr;
+        run_children(
+            int(named.size()), 1, 60,
+            [&](int n) { return build_kernel(p, *named[size_t(n)], m, {.key = false, .algorithm = true}).algorithm; },
+            [&](int n, const ChildResult &r) {
+                if (!r.error.empty()) fail("kernel '{}': {}", name, r.error);
+                if (!found && r.output == algorithm) found = named[size_t(n)];
+            });
+    }
+    if (!found) fail("the step has no kernel '{}' that is compiled", name);
+    return *found;
 }
 
 void compare(const Expected &expected, const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built,
