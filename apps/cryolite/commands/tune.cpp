@@ -293,9 +293,10 @@ private:
             progress_.say(
                 fmt::format("beside the shipped schedule: {}", t.busy ? "the machine is too busy" : t.refused));
         else
-            progress_.say(fmt::format("the shipped schedule's step takes {:.3f} ms, {:.2f} of this one's time, {:.3f} ms in "
-                                      "the same measurement; train takes this one by --schedule",
-                                      1e3 * t.before, t.before / t.after, 1e3 * t.after));
+            progress_.say(
+                fmt::format("the shipped schedule's step takes {:.3f} ms, {:.2f} of this one's time, {:.3f} ms in "
+                            "the same measurement; train takes this one by --schedule",
+                            1e3 * t.before, t.before / t.after, 1e3 * t.after));
     }
     void write_report(ProgramMeasurer &measurer, const SearchChoice &choice, const SearchResult &result) {
         if (s_.report.empty()) return;

@@ -134,9 +134,9 @@ struct SearchNews {
     double roof = 0, roof_now = 0;  ///< SearchKernel::roof before the search of its loops, and with the best ones
     double step = 1;                ///< the step's time with all that was taken, as part of the shipped one's
     std::string refused{};
-    std::string unsure{};  ///< why it was compared with the shipped kernel alone, not with the unscheduled one
+    std::string unsure{};       ///< why it was compared with the shipped kernel alone, not with the unscheduled one
     std::string unconfirmed{};  ///< numbers that won once, but not again, or for which no time was left
-    bool known = false;    ///< it was measured by an earlier search
+    bool known = false;         ///< it was measured by an earlier search
     bool taken = false;
     int tried = 0, refusals = 0;  ///< so far: of this kernel or, if this is of a line, of all lines
     int left = 0;                 ///< candidates left: of this kernel; after it, or of a line: of the search

@@ -25,8 +25,8 @@ std::string outcome_of(const SearchNews &n) {
     if (n.taken && !n.unsure.empty())
         return fmt::format("{}taken {}, compared with the shipped kernel alone: {}", times, n.candidate,
                            first_line(n.unsure));
-    return n.taken                ? times + "taken " + n.candidate
-           : !n.candidate.empty() ? times + "not faster as a step: " + n.candidate
+    return n.taken                 ? times + "taken " + n.candidate
+           : !n.candidate.empty()  ? times + "not faster as a step: " + n.candidate
            : n.unconfirmed.empty() ? times
                                    : "faster once, not confirmed: " + n.unconfirmed;
 }
