@@ -38,8 +38,7 @@ bool at_variables(const Expr &e) {
 Expr added(const Function &f) {
     if (f.updates().size() != 1 || f.outputs() != 1) return {};
     const Definition &d = f.update(0);
-    for (size_t k = 0; k < d.args().size(); k++)
-        if (const auto *v = d.args()[k].as<Variable>(); !v || v->name != f.args()[k]) return {};
+    if (!at_own_indices(f, d)) return {};
     const auto *sum = d.values()[0].as<Add>();
     if (!sum || !is_const_one(d.predicate()) || d.schedule().rvars().empty()) return {};
     Readings of_itself(f.name());
@@ -65,6 +64,12 @@ bool adds_alone(const Group &g) {
 std::vector<const Reading *> reads_of(const Func &reader, const Func &f) {
     Readings reads(f.name());
     reader.function().accept(&reads);
+    return reads.list;
+}
+
+std::vector<const Reading *> reads_of(const Definition &reader, const Func &f) {
+    Readings reads(f.name());
+    reader.accept(&reads);
     return reads.list;
 }
 

@@ -7,6 +7,8 @@ namespace cryolite {
 
 /// The reads of `f` in all definitions of `reader`.
 std::vector<const Halide::Internal::Call *> reads_of(const Halide::Func &reader, const Halide::Func &f);
+/// Its reads in one definition of another Func.
+std::vector<const Halide::Internal::Call *> reads_of(const Halide::Internal::Definition &reader, const Halide::Func &f);
 
 /// Whether the anchor is a kernel's only sum, f(i, j, ...) += a(..) * b(..), over reduction variables that are not
 /// among its own indices, and all indices of the factors are single variables. The kernel does not update in place.

@@ -68,6 +68,12 @@ std::vector<Func> Group::funcs() const {
     return result;
 }
 
+bool at_own_indices(const Function &f, const Halide::Internal::Definition &d) {
+    for (size_t k = 0; k < d.args().size(); k++)
+        if (const auto *v = d.args()[k].as<Halide::Internal::Variable>(); !v || v->name != f.args()[k]) return false;
+    return true;
+}
+
 bool is_row_number(const Func &f) {
     if (f.dimensions() != 1) return false;
     if (f.has_update_definition()) return true;

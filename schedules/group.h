@@ -62,6 +62,9 @@ public:
 /// Number of iterations of reduction variable `k` of `f.update(update)`; all extents are static.
 int reduction_extent(const Halide::Func &f, int k = 0, int update = 0);
 
+/// Whether a definition of `f` computes the element that it is called for: its indices are the variables of `f`.
+bool at_own_indices(const Halide::Internal::Function &f, const Halide::Internal::Definition &d);
+
 /// Whether `f` is one number for each row, computed from a sum (or a maximum) along the row.
 bool is_row_number(const Halide::Func &f);
 

@@ -8,22 +8,9 @@ using Halide::Func;
 
 namespace {
 
-Scope<Interval> domain(const Function &f, const Definition &d, const Box &region) {
-    Scope<Interval> scope;
-    for (size_t k = 0; k < d.args().size(); k++)
-        if (const auto *v = d.args()[k].as<Variable>(); v && v->name == f.args()[k])
-            scope.push(v->name, k < region.size() ? region[k] : Interval::everything());
-    for (const ReductionVariable &r : d.schedule().rvars())
-        scope.push(r.var, Interval(simplify(r.min), simplify(r.min + r.extent - 1)));
-    return scope;
-}
-
 /// Adds what a definition reads to `boxes`.
 void add_reads(const Function &f, const Definition &d, std::map<std::string, Box> &boxes) {
-    const Scope<Interval> scope = domain(f, d, boxes[f.name()]);
-    Stmt s = Provide::make(f.name(), d.values(), d.args(), const_true());
-    if (!is_const_one(d.predicate())) s = IfThenElse::make(d.predicate(), s);
-    for (auto &[name, box] : boxes_required(s, scope)) {
+    for (auto &[name, box] : boxes_required(statement_of(f, d), scope_of(domain_of(f, d, boxes[f.name()])))) {
         const auto [at, fresh] = boxes.emplace(name, box);
         if (!fresh) merge_boxes(at->second, box);
     }
@@ -41,6 +28,27 @@ std::optional<Extents> extents_of(const Box &box) {
 }
 
 }  // namespace
+
+Domain domain_of(const Function &f, const Definition &d, const Box &region) {
+    Domain all;
+    for (size_t k = 0; k < d.args().size(); k++)
+        if (const auto *v = d.args()[k].as<Variable>(); v && v->name == f.args()[k])
+            all[v->name] = k < region.size() ? region[k] : Interval::everything();
+    for (const ReductionVariable &r : d.schedule().rvars())
+        all[r.var] = Interval(simplify(r.min), simplify(r.min + r.extent - 1));
+    return all;
+}
+
+Scope<Interval> scope_of(const Domain &domain) {
+    Scope<Interval> scope;
+    for (auto &[name, interval] : domain) scope.push(name, interval);
+    return scope;
+}
+
+Stmt statement_of(const Function &f, const Definition &d) {
+    Stmt s = Provide::make(f.name(), d.values(), d.args(), const_true());
+    return is_const_one(d.predicate()) ? s : IfThenElse::make(d.predicate(), s);
+}
 
 int64_t volume(const Extents &extents) {
     int64_t product = 1;

@@ -6,15 +6,14 @@
 #include <map>
 #include <set>
 
+#include "schedules/regions.h"
+
 namespace cryolite::compiler {
 
 namespace {
 
 using namespace Halide;
 using namespace Halide::Internal;
-
-/// Variables of a definition and the constants between which they lie.
-using Domain = std::map<std::string, Interval>;
 
 /// Calls of one Func in what a definition computes.
 class CallsOf : public IRVisitor {
@@ -87,23 +86,10 @@ private:
         if (found.empty() && f.has_pure_definition()) visit(f, f.definition());
     }
 
-    Domain domain(const Function &f, const Definition &d) {
-        Domain all;
-        const Box &region = regions[f.name()];
-        for (size_t k = 0; k < d.args().size(); k++)
-            if (auto *v = d.args()[k].as<Variable>(); v && v->name == f.args()[k])
-                all[v->name] = k < region.size() ? region[k] : Interval::everything();
-        for (const ReductionVariable &r : d.schedule().rvars())
-            all[r.var] = Interval(simplify(r.min), simplify(r.min + r.extent - 1));
-        return all;
-    }
-
     void visit(const Function &f, const Definition &d) {
-        const Domain all = domain(f, d);
-        Scope<Interval> scope;
-        for (auto &[name, interval] : all) scope.push(name, interval);
-        Stmt s = Provide::make(f.name(), d.values(), d.args(), const_true());
-        if (!is_const_one(d.predicate())) s = IfThenElse::make(d.predicate(), s);
+        const Domain all = domain_of(f, d, regions[f.name()]);
+        const Scope<Interval> scope = scope_of(all);
+        const Stmt s = statement_of(f, d);
         auto out = written.find(f.name());
         if (out != written.end()) check(box_provided(s, f.name(), scope), *out->second, f.name(), d, all, "is written");
         for (auto &[name, box] : boxes_required(s, scope)) {

@@ -41,7 +41,7 @@ void contraction(Group &g, const Machine &m) {
     int64_t depth = 1, outer = 1;
     for (int k = 0; k < int(f.rvars().size()); k++) depth *= reduction_extent(f, k);
     for (size_t d = 2; d < g.extents.size(); d++) outer *= g.extents[d];
-    Var ct("ct"), rt("rt"), rb("rb"), task("task"), lane("lane");
+    Var ct("ct"), rt("rt"), rb("rb"), task("task");
     const int row_tiles = ceil_div(rows, t.rows), column_tiles = ceil_div(columns, t.columns);
     const int block = g.tunables(
         "tiles_of_task",
@@ -61,12 +61,7 @@ void contraction(Group &g, const Machine &m) {
     into.parallel(task).unroll(v[1]);
     across_lanes(into, v[0], t.lanes);
     f.compute_at(into, rt);
-    Var x = f.args()[0], y = f.args()[1];
-    across_lanes(f, x, t.lanes);
-    f.unroll(y);
-    std::vector<VarOrRVar> loops = {lane, x, y};
-    for (const RVar &k : f.rvars()) loops.push_back(k);
-    f.update().split(x, x, lane, t.lanes).reorder(loops).vectorize(lane).unroll(x).unroll(y);
+    sum_in_registers(f, t.lanes);
     turn_factors(g, LoopLevel(into, task), t.lanes);
     if (into.name() == g.out.name()) return;
     g.store().vectorize(g.out.args()[0], lanes_within(g.extent(0), m), TailStrategy::GuardWithIf);

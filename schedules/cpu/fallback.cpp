@@ -39,12 +39,7 @@ AutomaticLoops adams2019(const std::string &beam) {
 
 /// Whether the update of f computes each element by itself.
 bool updates_each_element(const Func &f) {
-    const std::vector<Expr> at = f.update_args(0);
-    for (size_t d = 0; d < at.size(); d++) {
-        const auto *v = at[d].as<Internal::Variable>();
-        if (!v || v->name != f.args()[d].name()) return false;
-    }
-    return f.rvars(0).empty();
+    return at_own_indices(f.function(), f.function().update(0)) && f.rvars(0).empty();
 }
 
 }  // namespace

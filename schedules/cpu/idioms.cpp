@@ -51,6 +51,18 @@ Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, c
     return t;
 }
 
+void sum_in_registers(Func f, int lanes, TailStrategy edge) {
+    const std::vector<Var> v = f.args();
+    const Var lane("lane");
+    Halide::Stage s = f.update();
+    across_lanes(f, v[0], lanes, edge);
+    std::vector<VarOrRVar> loops = {lane, v[0]};
+    if (v.size() > 1) loops.push_back(v[1]);
+    for (const RVar &k : f.rvars()) loops.push_back(k);
+    s.split(v[0], v[0], lane, lanes, edge).reorder(loops).vectorize(lane).unroll(v[0]);
+    if (v.size() > 1) f.unroll(v[1]), s.unroll(v[1]);
+}
+
 int items_per_task(int items, int others, int64_t work, int least) {
     constexpr int tasks = 48;              // keeps sixteen threads busy, or two of unequal speed
     constexpr int64_t enough = 200 << 10;  // multiply-adds beside which the start of a task is cheap

@@ -23,12 +23,7 @@ namespace {
 /// The loops of a tile: reductions outside, accumulators (and so all of `x` and `y`) in registers.
 void accumulate(Func f, const Tile &t, const Machine &m, TailStrategy edge = TailStrategy::Auto) {
     if (f.rvars().size() == 2) return accumulate_pairs(f, t, edge, m);
-    Var x = f.args()[0], y = f.args()[1];
-    RVar k = f.rvars()[0];
-    across_lanes(f, x, t.lanes, edge);
-    f.unroll(y);
-    Var lane("lane");
-    f.update().split(x, x, lane, t.lanes, edge).reorder(lane, x, y, k).vectorize(lane).unroll(x).unroll(y);
+    sum_in_registers(f, t.lanes, edge);
 }
 
 /// As above, but `size` terms at a time (loop `ko`), over an `f` that is larger than a tile. `panel`: the loop over its

@@ -20,8 +20,7 @@ bool reaches_sum(const Func &f) {
 bool adds_along_rows(const Func &f) {
     for (const Internal::Definition &d : f.function().updates()) {
         if (d.schedule().rvars().size() != 1 || !Internal::is_const_one(d.predicate())) return false;
-        for (size_t k = 0; k < d.args().size(); k++)
-            if (const auto *v = d.args()[k].as<Internal::Variable>(); !v || v->name != f.args()[k].name()) return false;
+        if (!at_own_indices(f.function(), d)) return false;
         if (!Internal::prove_associativity(f.name(), d.args(), d.values()).associative()) return false;
     }
     return true;

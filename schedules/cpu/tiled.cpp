@@ -24,10 +24,7 @@ bool is_pure_variable(const Func &f, const Expr &index, size_t d) {
 /// Whether f is a sum, or a maximum, and so on, whose result has a place for each of its indices: f(x, ..) += ...
 bool is_reduction(const Func &f) {
     if (f.num_update_definitions() != 1 || f.outputs() != 1 || f.rvars().empty() || f.dimensions() == 0) return false;
-    const std::vector<Expr> at = f.update_args(0);
-    for (size_t d = 0; d < at.size(); d++)
-        if (!is_pure_variable(f, at[d], d)) return false;
-    return true;
+    return at_own_indices(f.function(), f.function().update(0));
 }
 
 class Tiling {
@@ -96,8 +93,8 @@ private:
             const std::set<std::string> who = here ? std::set{f->name()} : readers[f->name()];
             auto add = [&](const Internal::Definition &d, double n) {
                 for (const Func &callee : funcs)
-                    if (const int calls = callee.name() == f->name() ? 0 : calls_of(d, callee)) {
-                        reads[callee.name()] += n * calls;
+                    if (const auto calls = reads_of(d, callee); callee.name() != f->name() && !calls.empty()) {
+                        reads[callee.name()] += n * double(calls.size());
                         readers[callee.name()].insert(who.begin(), who.end());
                     }
             };
@@ -112,24 +109,6 @@ private:
         const auto *read = f.value().as<Internal::Call>();
         return read && !read->args.empty() && is_pure_variable(f, read->args[0], 0) &&
                (read->call_type == Internal::Call::Image || read->call_type == Internal::Call::Halide);
-    }
-
-    /// How often the expressions of a definition read `callee`.
-    static int calls_of(const Internal::Definition &d, const Func &callee) {
-        struct Count : Internal::IRVisitor {
-            std::string name;
-            int calls = 0;
-            using IRVisitor::visit;
-            void visit(const Internal::Call *op) override {
-                calls += op->name == name;
-                IRVisitor::visit(op);
-            }
-        } count;
-        count.name = callee.name();
-        for (const Expr &e : d.values()) e.accept(&count);
-        for (const Expr &e : d.args()) e.accept(&count);
-        if (d.predicate().defined()) d.predicate().accept(&count);
-        return count.calls;
     }
 
     /// The index of a read of `factor` by the stored reduction `f` at which the lanes of f run; -1: at none.
@@ -187,12 +166,12 @@ private:
         if (const int lanes = lanes_within(e[size_t(turned)], m); lanes > 1)
             f.vectorize(first, lanes, TailStrategy::GuardWithIf);
         if (root && f.args().size() > 1 && f.args().back().name() != first.name())
-            in_tasks(Halide::Stage(f), f.args().back(), e.back(), elements(f) * 4);
+            in_tasks(f, f.args().back(), e.back(), elements(f) * 4);
         for (int u = 0; u < f.num_update_definitions(); u++) update(f, u, e, root);
     }
 
     /// Runs the loop over `last`, of `items` iterations, in parallel, several to a task.
-    template <typename S> void in_tasks(S s, const Var &last, int items, double work) {
+    void in_tasks(Halide::Stage s, const Var &last, int items, double work) {
         // What is computed inside a loop of an update has to find that loop whole.
         if (!inside.empty() && g.out.has_update_definition()) return (void)s.parallel(last);
         const int of_task = items_per_task(items, 1, int64_t(work / items));
@@ -233,7 +212,7 @@ private:
         Func into = to_out ? g.out : f.in();
         const bool root = to_out || compute(into, f.name());
         std::vector<Var> v = into.args();
-        Var ct("ct"), rt("rt"), lane("lane");
+        Var ct("ct"), rt("rt");
         into.split(v[0], ct, v[0], t.columns, TailStrategy::ShiftInwards);
         std::vector<VarOrRVar> order = {v[0]};
         Var level = ct;
@@ -249,14 +228,7 @@ private:
         f.compute_at(into, level);
         if (root) into.parallel(v.size() > 2 ? v.back() : ct);
         across_lanes(into, v[0], t.lanes);
-        Var x = f.args()[0];
-        across_lanes(f, x, t.lanes);
-        std::vector<VarOrRVar> loops = {lane, x};
-        if (v.size() > 1) f.unroll(f.args()[1]), loops.push_back(f.args()[1]);
-        for (const RVar &k : f.rvars()) loops.push_back(k);
-        Halide::Stage u = f.update();
-        u.split(x, x, lane, t.lanes).reorder(loops).vectorize(lane).unroll(x);
-        if (v.size() > 1) u.unroll(f.args()[1]);
+        sum_in_registers(f, t.lanes);
     }
 
     /// Whether f(r) adds elements that lie side by side.
@@ -318,7 +290,7 @@ private:
             const Extents &e = f.name() == g.out.name() ? g.extents : at->second;
             if (const int lanes = lanes_within(e[0], m); lanes > 1)
                 f.vectorize(f.args()[0], lanes, TailStrategy::ShiftInwards);
-            if (e.size() > 1) in_tasks(Halide::Stage(f), f.args().back(), e.back(), double(volume(e)) * 4);
+            if (e.size() > 1) in_tasks(f, f.args().back(), e.back(), double(volume(e)) * 4);
             for (int u = 0; u < f.num_update_definitions(); u++) update(f, u, e, true);
         }
     }

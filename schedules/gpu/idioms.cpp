@@ -52,10 +52,8 @@ namespace {
 
 /// Whether each update is of the element that it is called for.
 bool updates_elements(const Func &f) {
-    for (const Internal::Definition &d : f.function().updates())
-        for (size_t k = 0; k < d.args().size(); k++)
-            if (const auto *v = d.args()[k].as<Internal::Variable>(); !v || v->name != f.args()[k].name()) return false;
-    return true;
+    return std::ranges::all_of(f.function().updates(),
+                               [&](const Internal::Definition &d) { return at_own_indices(f.function(), d); });
 }
 
 }  // namespace

@@ -118,6 +118,9 @@ TEST_CASE("lines as text: automatic loops by their names") {
     CHECK(value("written") == 0);
     CHECK(value("2") == value("mullapudi2016"));
     CHECK(value("tiled") == 6);
+    // apps/cryolite/tune/search.h has these as late_automatic.
+    CHECK(value("adams2019_beam4") == 4);
+    CHECK(value("adams2019_beam32") == 5);
     CHECK(automatic_names().size() == 2 + step.fallback_loops.size() + step.wider_loops.size());
     CHECK(said("loops(head, forward): automatic=adams") ==
           "my.schedule:1:33: found 'adams', expected a whole number, or written, adams2019, mullapudi2016, plain, "
