@@ -1,5 +1,7 @@
 #include "bundle/shown.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace cryolite {
@@ -17,6 +19,11 @@ std::string shown(std::string_view text, size_t limit) {
         }
     }
     return safe + (text.size() > limit ? "...\"" : "\"");
+}
+
+std::string one_line(std::string text, size_t limit) {
+    std::ranges::replace(text, '\n', ' ');
+    return text.size() > limit ? text.substr(0, limit) + "..." : text;
 }
 
 std::string human_bytes(unsigned long long bytes) {

@@ -16,9 +16,7 @@ namespace {
 /// A value in one row. Of a flag that counts only as given or not, the key has a bool.
 std::string plain(const json &value) {
     if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-    std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    std::ranges::replace(text, '\n', ' ');
-    return text;
+    return one_line(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 /// Parts of a key as a flat table: name -> value; settings and parameters as flags.

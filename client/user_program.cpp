@@ -103,14 +103,15 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
         fail("{}: it is needed to compile {}; install a C++20 compiler (apt-get install g++)", e.what(),
              source.string());
     }
+    // The likely cause: blocks in a std::vector, which moves its elements.
+    const bool moved = result.errors.find("deleted function") != std::string::npos &&
+                       result.errors.find("cryolite::Layer::Layer(const cryolite::Layer&)") != std::string::npos;
     std::string said = result.errors;
-    if (said.size() > 6000) said = said.substr(0, said.rfind('\n', 6000)) + "\n...";  // the first message matters most
+    const size_t most = moved ? 1500 : 6000;  // the first message matters most, and less where the cause is known
+    if (said.size() > most) said = said.substr(0, said.rfind('\n', most)) + "\n...";
     if (!result.ok()) {
         std::string how;
         if (result.limit > 0 || result.signal) how = " (" + how_it_ended(result) + ")";
-        // The likely cause: blocks in a std::vector, which moves its elements.
-        const bool moved = result.errors.find("deleted function") != std::string::npos &&
-                           result.errors.find("cryolite::Layer::Layer(const cryolite::Layer&)") != std::string::npos;
         fail("cannot compile {}{}:\n{}{}", source.string(), how, last_lines(said, 8000),
              moved
                  ? "\nlayers, and structs of layers, cannot be copied or moved: keep blocks in a std::deque, not in a "

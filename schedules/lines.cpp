@@ -274,7 +274,7 @@ private:
             const std::string name = first ? need_word("the name of a number of the loops, as rows") : word();
             if (!first && (name.empty() || !take('='))) return void(at_ = at);
             if (first) need('=');
-            const int value = name == "automatic" ? automatic_value() : number("a whole number");
+            const int value = name == "automatic" ? automatic_value() : loop_number();
             for (const LineNames::Found &f : all)
                 step_.tune({.layer = f.stage.layer,
                             .parameter = f.stage.parameter,
@@ -284,6 +284,13 @@ private:
                             .source = place(at)});
         }
     }
+    int loop_number() {
+        skip();
+        const size_t from = at_;
+        const bool loops = std::ranges::count(automatic_names(), word()) > 0;
+        at_ = from;
+        return number(loops ? "a whole number; names of loops are for automatic=" : "a whole number");
+    }
     /// A value of `automatic`: a number, or the name of the loops.
     int automatic_value() {
         skip();
@@ -292,7 +299,11 @@ private:
         const auto named = std::ranges::find(names, word());
         if (named != names.end()) return int(named - names.begin());
         at_ = from;
-        return number(fmt::format("a whole number, or {}", fmt::join(names, ", ")));
+        const std::string what =
+            fmt::format("a whole number from 0 to {}, or {}", names.size() - 1, fmt::join(names, ", "));
+        const int value = number(what);
+        if (value < 0 || value >= int(names.size())) at_ = from, expected(what);
+        return value;
     }
     static constexpr const char *any_form = "forward, d_input, d_parameter, update or norm";
 

@@ -55,7 +55,9 @@ Described parse(const std::string &text) {
             {ValueId(a[0]), a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
     k.loops_of = j["loops_of"], k.algorithm = j["algorithm"];
     for (const json &t : j["tunables"]) k.tunables.push_back({t[0], t[1], t[2], t[3], Sums(t[4].get<int>())});
-    return {k, j["automatic"].get<std::vector<std::string>>(), j["first_automatic"]};
+    auto automatic_keys = j["automatic"].get<std::vector<std::string>>();
+    k.automatic = !automatic_keys.empty();
+    return {k, automatic_keys, j["first_automatic"]};
 }
 
 [[noreturn]] void kernel_error(const ir::Kernel &k, const std::string &why) {

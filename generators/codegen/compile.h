@@ -19,6 +19,7 @@ struct CompiledKernel {
     std::vector<std::pair<std::string, Product>> dialects = {};  ///< the dialects that can compute it, too
     std::string loops_of = {}, algorithm = {};                   ///< as BuiltKernel has them
     std::vector<Tunable> tunables = {};                          ///< of its loops
+    bool automatic = false;                                      ///< an autoscheduler or plain_loops() makes its loops
 };
 
 struct CompileOptions {

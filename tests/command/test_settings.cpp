@@ -175,6 +175,27 @@ TEST_CASE("the lines of a schedule are those of its file") {
     CHECK_ERROR(settings({{"schedule", folder / "none"}}), "--schedule: cannot");
 }
 
+TEST_CASE("a run keeps the lines of its schedule, whatever becomes of the file") {
+    Scratch folder;
+    const std::string text = "# \"mine\" \\\r\ns(head).compute_root();\n\n";
+    const std::string file = write_plainly(folder / "a.schedule", text);
+    const fs::path config = write_plainly(folder / "config.toml", config_toml(settings({{"schedule", file}})));
+    write_plainly(file, "s(other).compute_root()");
+    const std::string kept = read_config(config, Origin::resumed).at("lines").text;
+    CHECK(kept == text);
+    const auto resumed = [&](const Pairs &line) {
+        Request r = request(line);
+        r.values.give("lines", {kept, Origin::resumed});
+        return understand(r).lines;
+    };
+    CHECK(resumed({}) == text);
+    CHECK(resumed({{"schedule", file}}) == "s(other).compute_root()");
+    CHECK(resumed({{"lines", "s(new)"}}) == "s(new)");
+    CHECK_ERROR(settings({{"schedule", file}, {"lines", "s(new)"}}),
+                "--lines is \"s(new)\", expected none, since --schedule gives lines too");
+    CHECK_ERROR(settings({{"lines", " "}}), "--lines: it is empty, expected lines of a step schedule as text");
+}
+
 TEST_CASE("every worker has its part of the batch") {
     const TrainSettings s = settings({{"workers", "4"}, {"threads", "2"}});
     CHECK(s.workers == 4);

@@ -123,9 +123,15 @@ TEST_CASE("lines as text: automatic loops by their names") {
     CHECK(value("adams2019_beam32") == 5);
     CHECK(automatic_names().size() == 2 + step.fallback_loops.size() + step.wider_loops.size());
     CHECK(said("loops(head, forward): automatic=adams") ==
-          "my.schedule:1:33: found 'adams', expected a whole number, or written, adams2019, mullapudi2016, plain, "
-          "adams2019_beam4, adams2019_beam32, tiled");
-    CHECK(said("loops(head, forward): rows=plain") == "my.schedule:1:28: found 'plain', expected a whole number");
+          "my.schedule:1:33: found 'adams', expected a whole number from 0 to 6, or written, adams2019, mullapudi2016, "
+          "plain, adams2019_beam4, adams2019_beam32, tiled");
+    for (const char *none : {"7", "-1"})
+        CHECK(said(fmt::format("loops(head, forward): automatic={}", none))
+                  .starts_with(
+                      fmt::format("my.schedule:1:33: found '{}', expected a whole number from 0 to 6, or", none)));
+    CHECK(said("loops(head, forward): rows=plain") ==
+          "my.schedule:1:28: found 'plain', expected a whole number; names of loops are for automatic=");
+    CHECK(said("loops(head, forward): rows=many") == "my.schedule:1:28: found 'many', expected a whole number");
 }
 
 TEST_CASE("lines as text: a star stands for what is between dots, and in the place for the same") {

@@ -114,8 +114,12 @@ TEST_CASE("automatic loops: of one kernel by its number, of all that had written
     }
     CHECK(automatic > 5);
     CHECK(in_place > 0);
-    CHECK(said("loops(h.0.up, forward): automatic=7").find("automatic is 7, expected 0, 1, 2, 3, 4, 5 or 6") !=
-          std::string::npos);
+    CHECK(said("loops(h.0.up, forward): automatic=7")
+              .find("found '7', expected a whole number from 0 to 6, or written") != std::string::npos);
+    CHECK(loop_lines(none).find(" automatic=0;  // automatic: automatic 0 (the first of 1, 2 and 3 that serves), 1 or "
+                                "adams2019,") != std::string::npos);
+    CHECK(loop_lines(none).find("written") == std::string::npos);
+    CHECK(loop_lines(plain).find("0 or written, 1 or adams2019") != std::string::npos);
     CHECK(said("loops(h.0.up, forward): automatic=1 rows=4").find("has a number 'rows'; there are automatic (") !=
           std::string::npos);
     CHECK(said("loops(h.0.up.weight, update): automatic=1").find("has a number 'automatic'") != std::string::npos);

@@ -19,6 +19,9 @@ grep -q "^the shipped schedule's step takes .* ms, .* of this one's time" err ||
 tune --from-scratch --export my.schedule || fail "--export: $(cat err)"
 [ "$(sed -n 2p my.schedule)$(sed -n 3p my.schedule)" = "s.clear();s.clear_loops();" ] || fail "its lines: $(cat my.schedule)"
 
+tune --show
+[ $? = 1 ] && grep -q "a search from scratch has a result too: add --from-scratch" err || fail "--show of the other: $(cat err)"
+
 train --out plain || fail "a plain run: $(cat err)"
 grep -q "tuned: " err && fail "a run takes what was found from scratch unasked"
 losses > plain.losses

@@ -42,6 +42,8 @@ else
     train --out scheduled --tuned none --schedule my.schedule || fail "lines that were exported: $(cat err)"
 fi
 losses > scheduled.losses
+mv my.schedule moved.schedule
+train --out scheduled --resume --steps 8 || fail "a resume without the file of its lines: $(cat err)"
 cmp -s plain.losses scheduled.losses || fail "--same-bits has other losses: $(paste plain.losses scheduled.losses)"
 train --out unknown --tuned 'loops(h.7.up, forward): rows=4' && fail "a line that the model has not is taken"
 grep -q "tuned:1:7: the model has no 'h.7.up'" err || fail "a line of an older version: $(cat err)"

@@ -117,17 +117,26 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin, ch
     return values;
 }
 
-std::string toml_string(const std::string &text) {
-    std::string out = "\"";
+namespace {
+
+std::string escaped(const std::string &text, bool newlines) {
+    std::string out;
     for (unsigned char c : text) {
         if (c == '"' || c == '\\')
             out += '\\', out += static_cast<char>(c);
-        else if (c < 0x20 || c == 0x7f)
+        else if ((c < 0x20 && !(newlines && c == '\n')) || c == 0x7f)
             out += fmt::format("\\u{:04X}", c);
         else
             out += static_cast<char>(c);
     }
-    return out + '"';
+    return out;
 }
+
+}  // namespace
+
+std::string toml_string(const std::string &text) { return '"' + escaped(text, false) + '"'; }
+
+// A newline after the opening quotes is no part of the text.
+std::string toml_lines(const std::string &text) { return "\"\"\"\n" + escaped(text, true) + "\"\"\""; }
 
 }  // namespace cryolite

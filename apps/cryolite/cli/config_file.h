@@ -17,5 +17,7 @@ std::map<std::string, Given> read_config(const fs::path &path, Origin origin,
 
 /// The text as a TOML string.
 std::string toml_string(const std::string &text);
+/// As a TOML string over several lines.
+std::string toml_lines(const std::string &text);
 
 }  // namespace cryolite

@@ -37,7 +37,8 @@ std::string literal(const Setting &setting, ValueRef value) {
     const bool number = std::holds_alternative<WholeRange>(setting.range) ||
                         std::holds_alternative<RealRange>(setting.range) ||
                         std::holds_alternative<PowerOfTwo>(setting.range);
-    return number || setting.is_switch() ? text : toml_string(text);
+    if (number || setting.is_switch()) return text;
+    return text.find('\n') == std::string::npos ? toml_string(text) : toml_lines(text);
 }
 
 }  // namespace

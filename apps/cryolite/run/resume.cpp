@@ -108,7 +108,8 @@ void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &
 
 std::map<std::string, std::string> changed_flags(const TrainSettings &s, const ResumePoint &point) {
     std::map<std::string, std::string> words;
-    for (const Change &c : changes(s, point)) words[c.flag] = fmt::format("--{} {} -> {}", c.flag, c.before, c.now);
+    for (const Change &c : changes(s, point))
+        words[c.flag] = fmt::format("--{} {} -> {}", c.flag, one_line(c.before, 80), one_line(c.now, 80));
     return words;
 }
 

@@ -36,7 +36,8 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    BundleRequest r{.params = s.params, .step = s, .lines_from = s.schedule.filename().string()};
+    BundleRequest r{
+        .params = s.params, .step = s, .lines_from = s.schedule.empty() ? "--lines" : s.schedule.filename().string()};
     if (const int parts = s.batch_parts(); parts > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / parts);
     return r;
 }

@@ -126,11 +126,10 @@ void set_budget(TrainSettings &s) {
 }  // namespace
 
 /// What the lines say is checked by the program.
-void read_lines(TrainSettings &s, const char *flag) {
+void read_lines(TrainSettings &s, const std::string &flag) {
     constexpr size_t most = 1 << 16;  // the lines are an argument of the program
-    if (s.schedule.empty()) return;
     try {
-        s.lines = read_file(s.schedule);
+        if (!s.schedule.empty()) s.lines = read_file(s.schedule);
     } catch (const Error &e) {
         throw UsageError(fmt::format("{}: {}", flag, e.what()));
     }
@@ -140,11 +139,20 @@ void read_lines(TrainSettings &s, const char *flag) {
                                  ? "it is not UTF-8"
                                  : "";
     if (!what.empty())
-        fail_usage("{} {}: {}, expected lines of a step schedule as text, {} at most", flag, s.schedule.string(), what,
-                   human_bytes(most));
+        fail_usage("{}: {}, expected lines of a step schedule as text, {} at most",
+                   s.schedule.empty() ? "--lines" : flag + " " + s.schedule.string(), what, human_bytes(most));
 }
 
 namespace {
+
+/// Of --schedule and --lines, the one from the stronger place gives the lines.
+void choose_lines_source(TrainSettings &s, const Values &v) {
+    if (!v.given("lines") || !v.given("schedule")) return;
+    if (v.stronger("lines", "schedule"))
+        s.schedule.clear();
+    else if (!v.stronger("schedule", "lines"))
+        v.refuse("lines", "none, since --schedule gives lines too: leave out one of the two");
+}
 
 /// The default of --tuned. A resumed run keeps the lines that it began with; if it recorded none, it has none. Lines
 /// that a search found are for this processor.
@@ -234,6 +242,7 @@ TrainSettings understand(const Request &r) {
     bound_rate(s, r.values);
     set_tokenizer(s, r.values);
     set_budget(s);
+    choose_lines_source(s, r.values);
     read_lines(s);
     set_tuned(s, r);
     set_workers(s, r.values);

@@ -50,9 +50,9 @@ struct TrainSettings : StepConfig {
     fs::path tokenizer_file() const;
 };
 
-/// The text of `schedule`'s file becomes `lines`; `flag`: what named it. Throws UsageError: it cannot be read, or is no
-/// text of lines.
-void read_lines(TrainSettings &settings, const char *flag = "--schedule");
+/// The text of `schedule`'s file, if there is one, becomes `lines`; `flag`: what named it. Throws UsageError: it cannot
+/// be read, or is no text of lines.
+void read_lines(TrainSettings &settings, const std::string &flag = "--schedule");
 
 /// The settings that a request means. Throws UsageError for a value that is not possible.
 TrainSettings understand(const Request &request);

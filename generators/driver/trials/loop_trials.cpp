@@ -115,12 +115,14 @@ BuiltKernel scheduled_kernel(const StepProgram &p, const ir::Kernel &k, const Ma
     }
 }
 
-/// "0 or written, 1 or adams2019"
-std::string automatic_words(const Tunable &t) {
+/// "0 or written, 1 or adams2019"; `unwritten`: 0 means automatic loops, since none are written.
+std::string automatic_words(const Tunable &t, bool unwritten) {
     std::string words;
     for (int value : t.legal)
         words += fmt::format("{}{}{}", words.empty() ? "" : ", ", value,
-                             size_t(value) < automatic_names().size() ? " or " + automatic_names()[size_t(value)] : "");
+                             value == 0 && unwritten                    ? " (the first of 1, 2 and 3 that serves)"
+                             : size_t(value) < automatic_names().size() ? " or " + automatic_names()[size_t(value)]
+                                                                        : "");
     return words;
 }
 
@@ -135,10 +137,12 @@ std::string loop_lines(const CompileReport &compiled) {
         for (const Tunable &t : k.tunables) {
             if (t.legal.size() == 1) continue;  // nothing to choose
             line += fmt::format(" {}={}", t.name, t.value);
-            legal += fmt::format("{}{} {}", legal.empty() ? "" : "; ", t.name,
-                                 t.name == "automatic" ? automatic_words(t) : t.legal_words());
+            legal +=
+                fmt::format("{}{} {}", legal.empty() ? "" : "; ", t.name,
+                            t.name == "automatic" ? automatic_words(t, k.automatic && t.value == 0) : t.legal_words());
         }
-        if (!legal.empty() && seen.insert(line).second) text += fmt::format("{};  // {}: {}\n", line, k.loops, legal);
+        if (!legal.empty() && seen.insert(line).second)
+            text += fmt::format("{};  // {}: {}\n", line, k.loops.empty() ? "automatic" : k.loops, legal);
     }
     return text;
 }
