@@ -142,6 +142,8 @@ void RandomModel::schedule(Step &s) {
             if (!placement.source.starts_with("line ")) placement.source = source;
         for (Step::Asked &line : s.rematerialised)
             if (!line.source.starts_with("line ")) line.source = source;
+        for (auto &[parameter, layout] : s.layouts)
+            if (!layout.source.starts_with("line ")) layout.source = source;
     }
 }
 

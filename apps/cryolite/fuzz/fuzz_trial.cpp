@@ -64,7 +64,7 @@ std::string FuzzTrials::compile(FuzzCase &c, const fs::path &bundle, int64_t bud
 
 /// Whether a message refuses a line or a budget. If so, this is taken out of the case.
 bool FuzzTrials::refuse(FuzzCase &c, int64_t &budget, const std::string &words) {
-    static const std::regex line("line ([0-9]+): s\\(");
+    static const std::regex line("line ([0-9]+): s[.(]");
     std::smatch found;
     const bool refused = words.find(" is refused: ") != std::string::npos;
     if (refused && std::regex_search(words, found, line)) {
