@@ -117,7 +117,7 @@ struct Fixture {
     Scratch folder;
     StandIn measurer;
     bool same_bits = false, from_scratch = false;
-    double left = 1e9;
+    double left = 1e9, step_seconds = 0;
     bool stopped = false;
     std::vector<SearchResult> kept;  ///< what was found so far, each time
     Done run(std::vector<SearchKernel> kernels = {product()}, Strings moves = {}) {
@@ -133,7 +133,7 @@ struct Fixture {
                        .tell = [&](const SearchNews &n) { done.news.push_back(n); },
                        .keep = [&](const SearchResult &r) { kept.push_back(r); }});
         try {
-            search.run();
+            search.run(step_seconds);
         } catch (const Interrupted &) {
         }
         done.result = search.result();

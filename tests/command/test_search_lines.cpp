@@ -52,7 +52,7 @@ TEST_CASE("search: times of kernels are of one speed, whatever the machine's was
     Fixture f;
     f.measurer.steps = {{"s(a).compute_root()", 1.2}};
     Done d = f.run({}, {});  // what the step takes as it is
-    f.measurer.speed = 0.5;  // twice as fast, so that the line seems to win
+    f.measurer.speed = 0.7;  // faster, so that the line seems to win
     d = f.run({}, {"s(a).compute_root()"});
     CHECK(d.news.back().ratio == doctest::Approx(1.2));
     Fixture busy;
@@ -60,6 +60,29 @@ TEST_CASE("search: times of kernels are of one speed, whatever the machine's was
     CHECK(busy.run({}, {"s(a).compute_root()"}).result.lines.empty());
     busy.measurer.busy = false;  // nothing of that was kept
     CHECK(busy.run({}, {"s(a).compute_root()"}).result.lines.size() == 1);
+}
+
+TEST_CASE("search: kept times that were taken while something else ran are replaced") {
+    Fixture f;
+    const auto sum = [&] {
+        SearchRecords records(f.folder.path, {"a machine", 2});
+        return seconds_of(records, f.measurer.step("").list);
+    };
+    f.measurer.speed = 3;
+    f.run({}, {});
+    CHECK(sum() == doctest::Approx(3));
+    f.measurer.speed = 1;
+    f.run({}, {});  // all times are known
+    CHECK(sum() == doctest::Approx(3));
+    f.step_seconds = 2.1;
+    f.run({}, {});
+    CHECK(sum() == doctest::Approx(3));
+    f.step_seconds = 1;
+    f.run({}, {});
+    CHECK(sum() == doctest::Approx(1));
+    f.measurer.calls_timed.clear();
+    f.run({}, {});
+    CHECK(f.measurer.calls_timed.empty());
 }
 
 TEST_CASE("search: what promises most comes first, a kernel far from its roofline or a line") {

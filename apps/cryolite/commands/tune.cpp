@@ -239,7 +239,7 @@ private:
                                       threads_, threads_ == 1 ? "" : "s"));
             report_.title = fmt::format("{}: a search for a faster step", model_name(request_));
             if (!s_.report.empty()) report_.before = measurer.profile("");
-            search.run();
+            search.run(choice.before);
         } catch (const Interrupted &) {
         } catch (const Error &e) {  // such as a full disk: what is found so far is kept, or printed
             failure = e.what();

@@ -37,14 +37,23 @@ double median(std::vector<double> list) {
     return list.empty() ? 0 : list[list.size() / 2];
 }
 
+namespace {
+
+/// How many times as long a kernel may take at another clock of the same machine.
+constexpr double slowest_clock = 1.5;
+
+}  // namespace
+
 void remember_times(SearchRecords &records, const std::vector<StepKernel> &kernels, const CallTimes &times) {
     double then = 0, now = 0;
     for (const StepKernel &k : kernels)
         if (const auto known = records.time_of(k.key), timed = find(times, k.key); known && timed)
             then += k.calls * *known, now += k.calls * *timed;
-    const double speed = now > 0 ? then / now : 1;
+    // No clock differs that much: something else ran on the machine when the known times were taken.
+    const bool disturbed = then > slowest_clock * now;
+    const double speed = now > 0 && !disturbed ? then / now : 1;
     for (const StepKernel &k : kernels)
-        if (const auto timed = find(times, k.key); timed && !records.time_of(k.key))
+        if (const auto timed = find(times, k.key); timed && (disturbed || !records.time_of(k.key)))
             records.remember_time(k.key, *timed * speed);
 }
 
@@ -72,7 +81,8 @@ bool Search::wins(const CandidateRecord &r) const {
     return r.refused.empty() && (r.same_bits || !options_.same_bits) && r.ratio < 1 - std::max(worth, r.noise);
 }
 
-const SearchResult &Search::run() {
+const SearchResult &Search::run(double step_seconds) {
+    whole_ = step_seconds;
     if (!over()) look(), propose();
     while (!over()) {
         const SearchKernel *k = next_kernel();
@@ -108,8 +118,11 @@ std::string Search::learn(const std::string &lines, std::vector<StepKernel> &ker
     StepKernels found = measurer_.step(lines);
     if (!found.refused.empty()) return found.refused;
     kernels = std::move(found.list);
-    if (std::ranges::all_of(kernels, [&](const StepKernel &k) { return records_.time_of(k.key).has_value(); }))
-        return "";
+    const bool known =
+        std::ranges::all_of(kernels, [&](const StepKernel &k) { return records_.time_of(k.key).has_value(); });
+    const bool disturbed =
+        whole_ > 0 && lines.empty() && cryolite::seconds_of(records_, kernels) > slowest_clock * whole_;
+    if (known && !disturbed) return "";
     const CallTimes times = measurer_.time_calls(lines);
     if (!times.refused.empty()) return times.refused;
     remember_times(records_, kernels, times);

@@ -165,7 +165,8 @@ struct SearchOptions {
 std::string joined(const std::vector<std::string> &lines);
 
 /// Keeps the times of those kernels of a step that were never timed before. The other kernels' times, now and when they
-/// were kept, tell whether the machine is faster or slower now, and the new times are corrected for that.
+/// were kept, tell whether the machine is faster or slower now, and the new times are corrected for that. If the kept
+/// times are so long that something else must have run beside them, the new ones replace them.
 void remember_times(SearchRecords &records, const std::vector<StepKernel> &kernels, const CallTimes &times);
 /// Seconds of a step: the sum of its kernels' kept times, or else of their predicted ones.
 double seconds_of(const SearchRecords &records, const std::vector<StepKernel> &kernels);
@@ -179,7 +180,8 @@ public:
     /// wins by these times is confirmed by timing whole steps. A line that was taken may make other lines legal, and
     /// bring new kernels, whose loops are searched. Automatic loops instead of written ones come last, as they take
     /// long to compile. Ends early, with the best so far, when no time is left or the search is stopped.
-    const SearchResult &run();
+    /// `step_seconds`: what a step takes now, by which kept times that were disturbed are known; 0: not known.
+    const SearchResult &run(double step_seconds = 0);
     /// The result so far.
     const SearchResult &result() const { return result_; }
 
@@ -209,6 +211,7 @@ private:
     SearchOptions options_;
     SearchResult result_;
     std::vector<StepKernel> step_;       ///< the kernels of the best step so far
+    double whole_ = 0;                   ///< seconds of the step without lines; 0: not known
     std::vector<SearchKernel> kernels_;  ///< those of its kernels that have numbers
     std::vector<Open> open_;
     std::set<std::string> tried_, searched_;  ///< lines that were tried; kernels whose loops were searched
