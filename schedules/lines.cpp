@@ -266,8 +266,12 @@ private:
         need(')');
         need(':');
         const bool of_parameter = *form == Form::update || *form == Form::norm;
-        const std::vector<LineNames::Found> all =
-            found({of_parameter ? StageText::next : StageText::value, pattern, named});
+        const StageText owner{of_parameter ? StageText::next : StageText::value, pattern, named};
+        const StageText other{of_parameter ? StageText::value : StageText::next, pattern, named};
+        if (names_.find(owner).empty() && !names_.find(other).empty())
+            refuse(named, fmt::format("'{}' is a {}, but {} is of a {}", pattern, of_parameter ? "layer" : "parameter",
+                                      form_name(*form), of_parameter ? "parameter, as its weight" : "layer"));
+        const std::vector<LineNames::Found> all = found(owner);
         for (bool first = true;; first = false) {
             skip();
             const size_t at = at_;

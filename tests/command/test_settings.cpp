@@ -189,10 +189,16 @@ TEST_CASE("a run keeps the lines of its schedule, whatever becomes of the file")
         return understand(r).lines;
     };
     CHECK(resumed({}) == text);
+    Request moved = request();
+    moved.values.give("lines", {kept, Origin::resumed, "runs/a/config.toml, line 9"});
+    CHECK(bundle_request(understand(moved)).lines_from == "lines in runs/a/config.toml");
     CHECK(resumed({{"schedule", file}}) == "s(other).compute_root()");
     CHECK(resumed({{"lines", "s(new)"}}) == "s(new)");
     CHECK_ERROR(settings({{"schedule", file}, {"lines", "s(new)"}}),
                 "--lines is \"s(new)\", expected none, since --schedule gives lines too");
+    CHECK(settings({{"schedule", write_plainly(file, "\xef\xbb\xbfs(head)")}}).lines == "s(head)");
+    CHECK_ERROR(settings({{"lines", "a.schedule"}}), "--schedule takes a file of them");
+    CHECK_ERROR(settings({{"schedule", "s(head).compute_root()"}}), "; --lines takes lines without a file");
     CHECK_ERROR(settings({{"lines", " "}}), "--lines: it is empty, expected lines of a step schedule as text");
 }
 

@@ -131,6 +131,10 @@ TEST_CASE("lines as text: automatic loops by their names") {
                       fmt::format("my.schedule:1:33: found '{}', expected a whole number from 0 to 6, or", none)));
     CHECK(said("loops(head, forward): rows=plain") ==
           "my.schedule:1:28: found 'plain', expected a whole number; names of loops are for automatic=");
+    CHECK(said("loops(head, update): rows=4") ==
+          "my.schedule:1:7: 'head' is a layer, but update is of a parameter, as its weight");
+    CHECK(said("loops(head.weight, forward): rows=4") ==
+          "my.schedule:1:7: 'head.weight' is a parameter, but forward is of a layer");
     CHECK(said("loops(head, forward): rows=many") == "my.schedule:1:28: found 'many', expected a whole number");
 }
 

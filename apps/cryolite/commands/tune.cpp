@@ -139,7 +139,7 @@ private:
         if (s_.show) say_other(records);
         if (!found) {
             progress_.say(fmt::format("no search for this step on this machine with {} threads: cryolite tune {}{} "
-                                      "--for 15m makes one",
+                                      "--for 15m makes one, with the flags of this step",
                                       threads_, request_.app, s_.from_scratch ? " --from-scratch" : ""));
             return 1;
         }

@@ -36,8 +36,9 @@ double since_start() {
 }
 
 BundleRequest bundle_request(const TrainSettings &s) {
-    BundleRequest r{
-        .params = s.params, .step = s, .lines_from = s.schedule.empty() ? "--lines" : s.schedule.filename().string()};
+    BundleRequest r{.params = s.params,
+                    .step = s,
+                    .lines_from = s.schedule.empty() ? s.lines_from : s.schedule.filename().string()};
     if (const int parts = s.batch_parts(); parts > 1) r.params["batch"] = std::to_string(s.param("batch", 1) / parts);
     return r;
 }
@@ -110,7 +111,8 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
                              built.seconds));
     // For a run that is only used, they were printed when it was trained.
     if (trains)
-        for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
+        if ((s.lines + s.tuned).find("s.clear_loops") == std::string::npos)  // what is cleared is not missing
+            for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
     if (trains || request.command == Command::explain)
         if (const std::string odd = odd_scores(bundle->plan, s); !odd.empty()) progress.say(odd);
     const int asked = s.threads * s.workers, cores = all.size() > 1 ? asked : int(core_numbers().size());

@@ -131,8 +131,12 @@ void read_lines(TrainSettings &s, const std::string &flag) {
     try {
         if (!s.schedule.empty()) s.lines = read_file(s.schedule);
     } catch (const Error &e) {
-        throw UsageError(fmt::format("{}: {}", flag, e.what()));
+        const bool lines = s.schedule.string().find('(') != std::string::npos;
+        throw UsageError(fmt::format("{}: {}{}", flag, e.what(), lines ? "; --lines takes lines without a file" : ""));
     }
+    if (s.lines.starts_with("\xef\xbb\xbf")) s.lines.erase(0, 3);  // some editors mark a file as UTF-8 by these bytes
+    if (s.schedule.empty() && s.lines.ends_with(".schedule") && s.lines.find('(') == std::string::npos)
+        fail_usage("--lines is {}, expected lines of a step schedule: --schedule takes a file of them", shown(s.lines));
     const std::string what = s.lines.find_first_not_of(" \t\r\n") == std::string::npos ? "it is empty"
                              : s.lines.size() > most ? fmt::format("it has {}", human_bytes(s.lines.size()))
                              : s.lines.find('\0') != std::string::npos || first_not_utf8(s.lines) != std::string::npos
@@ -147,7 +151,10 @@ namespace {
 
 /// Of --schedule and --lines, the one from the stronger place gives the lines.
 void choose_lines_source(TrainSettings &s, const Values &v) {
-    if (!v.given("lines") || !v.given("schedule")) return;
+    if (!v.given("lines")) return;
+    if (const std::string &where = v.all().at("lines").where; !where.empty())
+        s.lines_from = "lines in " + where.substr(0, where.rfind(", line"));
+    if (!v.given("schedule")) return;
     if (v.stronger("lines", "schedule"))
         s.schedule.clear();
     else if (!v.stronger("schedule", "lines"))

@@ -29,6 +29,7 @@ struct TrainSettings : StepConfig {
     double patience = default_patience;  ///< seconds that a worker may give no sign of life
     uint64_t seed = 1;
     fs::path data, validation, init, schedule, out, cache, trace;
+    std::string lines_from = "--lines";  ///< what errors call the lines, where they are of no file
     std::string tokenizer = "char", rename = "none";
     int shift = 0;      ///< how far training images are moved at most, in pixels
     bool flip = false;  ///< half of the training images are mirrored
