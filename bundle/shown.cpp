@@ -22,6 +22,7 @@ std::string shown(std::string_view text, size_t limit) {
 }
 
 std::string one_line(std::string text, size_t limit) {
+    if (text.find('\n') == std::string::npos) return text;
     std::ranges::replace(text, '\n', ' ');
     text.erase(text.find_last_not_of(' ') + 1);
     return text.size() > limit ? text.substr(0, limit) + "..." : text;

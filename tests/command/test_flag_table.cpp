@@ -192,6 +192,8 @@ TEST_CASE("flags: what a bundle depends on is in its key, and `cache why` names 
     clipped["clip"] = true, clipped["lines"] = "s(a);\ns(b);\n";
     CHECK(flat_parts(clipped.dump()).at("--clip") == "yes");
     CHECK(flat_parts(clipped.dump()).at("--lines") == "s(a); s(b);");
+    CHECK(one_line("s(a);\ns(b);\n", 7) == "s(a); s...");
+    CHECK(one_line("/data/of/one/line ", 7) == "/data/of/one/line ");
 }
 
 TEST_CASE("flags: the key of a plain step, letter by letter") {

@@ -162,10 +162,11 @@ bool compare(const std::vector<std::string> &folders, const fs::path &picture) {
     for (const RunSummary &run : runs) differ[0].push_back(run.path.string());
     for (const std::string &flag : flags) {
         std::vector<std::string> row = {flag};
-        for (const RunSummary &run : runs)
-            row.push_back(run.config.contains(flag) ? one_line(run.value(flag), 80) : "-");
-        if (std::ranges::any_of(row.begin() + 2, row.end(), [&](const std::string &v) { return v != row[1]; }))
-            differ.push_back(row);
+        for (const RunSummary &run : runs) row.push_back(run.config.contains(flag) ? run.value(flag) : "-");
+        if (std::ranges::all_of(row.begin() + 2, row.end(), [&](const std::string &v) { return v == row[1]; }))
+            continue;
+        for (std::string &cell : row) cell = one_line(cell, 80);  // lines that differ further on are a row all the same
+        differ.push_back(row);
     }
     fmt::print("\n");
     if (differ.size() > 1)

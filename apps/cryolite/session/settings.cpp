@@ -131,7 +131,7 @@ void read_lines(TrainSettings &s, const std::string &flag) {
     try {
         if (!s.schedule.empty()) s.lines = read_file(s.schedule);
     } catch (const Error &e) {
-        const bool lines = s.schedule.string().find('(') != std::string::npos;
+        const bool lines = flag == "--schedule" && s.schedule.string().find('(') != std::string::npos;
         throw UsageError(fmt::format("{}: {}{}", flag, e.what(), lines ? "; --lines takes lines without a file" : ""));
     }
     if (s.lines.starts_with("\xef\xbb\xbf")) s.lines.erase(0, 3);  // some editors mark a file as UTF-8 by these bytes

@@ -46,11 +46,14 @@ constexpr double slowest_clock = 1.5;
 
 void remember_times(SearchRecords &records, const std::vector<StepKernel> &kernels, const CallTimes &times) {
     double then = 0, now = 0;
-    for (const StepKernel &k : kernels)
-        if (const auto known = records.time_of(k.key), timed = find(times, k.key); known && timed)
-            then += k.calls * *known, now += k.calls * *timed;
+    bool all_known = true;
+    for (const StepKernel &k : kernels) {
+        const auto known = records.time_of(k.key), timed = find(times, k.key);
+        all_known &= known.has_value();
+        if (known && timed) then += k.calls * *known, now += k.calls * *timed;
+    }
     // No clock differs that much: something else ran on the machine when the known times were taken.
-    const bool disturbed = then > slowest_clock * now;
+    const bool disturbed = all_known && then > slowest_clock * now;
     const double speed = now > 0 && !disturbed ? then / now : 1;
     for (const StepKernel &k : kernels)
         if (const auto timed = find(times, k.key); timed && (disturbed || !records.time_of(k.key)))

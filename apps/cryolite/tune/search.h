@@ -165,8 +165,8 @@ struct SearchOptions {
 std::string joined(const std::vector<std::string> &lines);
 
 /// Keeps the times of those kernels of a step that were never timed before. The other kernels' times, now and when they
-/// were kept, tell whether the machine is faster or slower now, and the new times are corrected for that. If the kept
-/// times are so long that something else must have run beside them, the new ones replace them.
+/// were kept, tell whether the machine is faster or slower now, and the new times are corrected for that. If all of
+/// the step's kept times together are so long that something else must have run beside them, the new ones replace them.
 void remember_times(SearchRecords &records, const std::vector<StepKernel> &kernels, const CallTimes &times);
 /// Seconds of a step: the sum of its kernels' kept times, or else of their predicted ones.
 double seconds_of(const SearchRecords &records, const std::vector<StepKernel> &kernels);
