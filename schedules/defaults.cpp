@@ -40,6 +40,8 @@ int fused_update_rows(const Layer &layer, bool clip) {
 
 int64_t joined_update_elements(const Machine &m) { return m.gpu() ? 1 << 16 : 0; }
 
-int head_block_rows(int64_t bytes) { return bytes > 64 << 20 ? 256 : 0; }
+int head_block_rows(int64_t bytes, const Machine &m) {
+    return m.gpu() ? (bytes > int64_t(1) << 30 ? 2048 : 0) : bytes > 64 << 20 ? 256 : 0;
+}
 
 }  // namespace cryolite

@@ -20,6 +20,7 @@ int64_t joined_update_elements(const Machine &m);
 
 /// The rows of the blocks in which a model's head and loss are computed, where the head's output has `bytes`: the
 /// fewest with which products are near their best speed. 0: no blocks; the output is small beside the rest of a step.
-int head_block_rows(int64_t bytes);
+/// On a GPU both bounds are higher, because each block reads and writes the whole gradient of the head's weight.
+int head_block_rows(int64_t bytes, const Machine &m);
 
 }  // namespace cryolite

@@ -136,7 +136,7 @@ private:
         const std::string &name = p.layers[p.chunks.head].path, &loss = p.layers[p.chunks.loss].path;
         const std::string flag =
             options.head_rows < 0 ? "as the compiler chooses" : fmt::format("--head-rows {}", options.head_rows);
-        const bool usually = head_block_rows(p.values[p.output].shape.size() * 4) > 0;
+        const bool usually = head_block_rows(p.values[p.output].shape.size() * 4, p.schedule->machine) > 0;
         if (!p.chunks.rows && !usually) return;
         if (!named.count(p.chunks.head) || !named.count(p.chunks.loss))
             text += fmt::format("# blocks of {} rows of the head, which no line can name: {}\n", p.chunks.rows, flag);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedules/regions.h"
+
 namespace cryolite::gpu {
 
 namespace {
@@ -70,38 +72,45 @@ void at_root(Func f, Placed &placed) {
     for (int u = 0; u < f.num_update_definitions(); u++) element_each(f.update(u));
 }
 
-void along_row(Func f, const LoopLevel &level, Placed &placed) {
-    placed.insert(f.name());
-    f.compute_at(level);
-    for (int u = 0; u < f.num_update_definitions(); u++) {
-        int lanes = 64;
+namespace {
+
+/// Adds the terms of update `u` by so many threads of the block at `level`, their sums by fewer threads, and so on.
+void by_lanes(Func f, int u, std::initializer_list<int> threads, const LoopLevel &level, Placed &placed) {
+    RVar k = f.rvars(u)[0];
+    for (const int most : threads) {
+        int lanes = most;
         while (lanes > reduction_extent(f, 0, u)) lanes /= 2;
-        RVar k = f.rvars(u)[0], lane("k_lane");
+        RVar lane("lane_of_" + std::to_string(most));
         Var part_lane("part_lane");
         f.update(u).split(k, k, lane, lanes, TailStrategy::GuardWithIf);
         Func part = f.update(u).rfactor(lane, part_lane);
         placed.insert(part.name());
         part.compute_at(level).gpu_threads(part_lane);
         part.update().gpu_threads(part_lane);
+        k = lane;
+    }
+}
+
+constexpr int long_row = 4096, long_row_threads = 512;
+
+}  // namespace
+
+void along_row(Func f, const LoopLevel &level, Placed &placed) {
+    placed.insert(f.name());
+    f.compute_at(level);
+    for (int u = 0; u < f.num_update_definitions(); u++) {
+        const int terms = reduction_extent(f, 0, u);
+        if (terms >= long_row)
+            by_lanes(f, u, {long_row_threads, 16}, level, placed);
+        else
+            by_lanes(f, u, {64}, level, placed);
     }
 }
 
 void along_block(Func f, const LoopLevel &level, Placed &placed) {
     placed.insert(f.name());
     f.compute_at(level);
-    RVar k = f.rvars()[0];
-    for (const int most : {256, 16}) {
-        int lanes = most;
-        while (lanes > reduction_extent(f)) lanes /= 2;
-        RVar lane("lane_of_" + std::to_string(most));
-        Var part_lane("part_lane");
-        f.update().split(k, k, lane, lanes, TailStrategy::GuardWithIf);
-        Func part = f.update().rfactor(lane, part_lane);
-        placed.insert(part.name());
-        part.compute_at(level).gpu_threads(part_lane);
-        part.update().gpu_threads(part_lane);
-        k = lane;
-    }
+    by_lanes(f, 0, {256, 16}, level, placed);
 }
 
 Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed, const Machine &m, int row_extent) {
@@ -116,7 +125,7 @@ Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed, co
         by_fours(s, i, four);
         order.insert(order.begin(), four);
     }
-    s.split(i, part, thread, block_threads, TailStrategy::GuardWithIf);
+    s.split(i, part, thread, row_extent >= long_row ? long_row_threads : block_threads, TailStrategy::GuardWithIf);
     for (size_t d = 2; d < v.size(); d++) s.fuse(row, v[d], row);
     s.reorder(order).gpu_threads(thread).gpu_blocks(row);
     for (const Func &number : funcs)
@@ -125,8 +134,12 @@ Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed, co
 }
 
 void finish(Group &g, const Var &block, Placed &placed) {
-    for (Func &f : g.funcs())
-        if (f.has_update_definition() && !placed.count(f.name())) at_root(f, placed);
+    const auto extents = needed(g, g.extents);
+    for (Func &f : g.funcs()) {
+        if (!f.has_update_definition() || placed.count(f.name())) continue;
+        if (extents) add_in_parts(f, volume(extents->at(f.name())), placed);
+        at_root(f, placed);
+    }
     const std::vector<Func> funcs = g.funcs();
     for (Func f : funcs) {
         if (f.dimensions() != 0 || placed.count(f.name())) continue;

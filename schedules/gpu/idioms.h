@@ -33,6 +33,10 @@ using Placed = std::set<std::string>;
 /// else one for each definition.
 void at_root(Func f, Placed &placed);
 
+/// Where a sum of many terms has few elements, so that a thread for each would leave the GPU idle: has more threads add
+/// parts of the terms, at root, and leaves the sum of the parts to `f`, which the caller places.
+void add_in_parts(Func f, int64_t elements, Placed &placed);
+
 /// Sums along a row f(r) += g(k, r), by the threads of the block at `level`.
 void along_row(Func f, const LoopLevel &level, Placed &placed);
 

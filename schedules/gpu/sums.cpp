@@ -5,13 +5,15 @@
 
 #include "schedules/gpu/idioms.h"
 #include "schedules/gpu/loops.h"
+#include "schedules/regions.h"
 
 namespace cryolite::gpu {
 
 void sum_in_thread(Group &g, const Machine &m) {
     if (!g.anchor.has_update_definition() || g.anchor.name() == g.out.name()) return plain_loops(g, m);
-    const Threads loops = element_each(work_of(g));
     Placed placed = {g.anchor.name()};
+    if (const auto extents = needed(g, g.extents)) add_in_parts(g.anchor, volume(extents->at(g.anchor.name())), placed);
+    const Threads loops = element_each(work_of(g));
     g.anchor.compute_at(g.out, loops.thread);
     finish(g, loops.block, placed);
 }
@@ -66,24 +68,13 @@ void sums_of_normalised_rows(Group &g, const Machine &m) {
             if (sum.has_update_definition() && !of_rows.count(of) && !placed.count(of))
                 along_row(sum, LoopLevel(number, r), placed);
     }
-    // A block adds up some columns: several threads for each, then one adds their sums. No thread reaches past arrays.
-    int columns = 32, parts = 16;
-    while (g.extent(0) % columns) columns /= 2;
-    while (std::ranges::any_of(sums, [&](const Func &sum) { return reduction_extent(sum) % parts; })) parts--;
-    Var block("block"), column = g.out.args()[0];
-    work_of(g).split(column, block, column, columns, TailStrategy::RoundUp).gpu_blocks(block).gpu_threads(column);
+    const Threads loops = element_each(work_of(g));
     for (Func sum : sums) {
-        const Var i = sum.args()[0];
-        RVar k = sum.rvars()[0], part("k_part");
-        Var of_part("of_part");
-        sum.update().split(k, k, part, parts);
-        Func p = sum.update().rfactor(part, of_part);
-        p.compute_at(g.out, block).gpu_threads(i, of_part);
-        p.update().reorder(k, i, of_part).gpu_threads(i, of_part);
-        sum.compute_at(g.out, column);
-        placed.insert({sum.name(), p.name()});
+        add_in_parts(sum, g.extent(0), placed);
+        sum.compute_at(g.out, loops.thread);
+        placed.insert(sum.name());
     }
-    finish(g, block, placed);
+    finish(g, loops.block, placed);
 }
 
 void squared_norm(Group &g, const Machine &) {

@@ -70,7 +70,7 @@ private:
         const int alignment = std::max(32, cx.schedule.machine.alignment / bytes), asked = cx.options.head_rows;
         if (line == p.lines.end()) {
             if (why) return 0;
-            return asked < 0 ? head_block_rows(p.values[p.output].shape.size() * 4)
+            return asked < 0 ? head_block_rows(p.values[p.output].shape.size() * 4, cx.schedule.machine)
                              : (asked + alignment - 1) / alignment * alignment;
         }
         if (line->how != ir::Line::at || !p.chunks.takes(*line)) return 0;

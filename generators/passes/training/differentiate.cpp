@@ -28,8 +28,9 @@ std::vector<bool> trains(const StepProgram &p, bool none_frozen = false) {
 
 class Differentiate {
 public:
-    Differentiate(StepProgram &p, const std::vector<bool> &trains, const std::string &entry, bool accumulate)
-        : p(p), trains(trains), entry(entry), accumulate(accumulate) {}
+    Differentiate(StepProgram &p, const std::vector<bool> &trains, const std::string &entry, bool accumulate,
+                  bool rounds)
+        : p(p), trains(trains), entry(entry), accumulate(accumulate), rounds(rounds) {}
 
     void run() {
         p.entries[entry].mode = ir::Entry::training, p.entries[entry].results = p.losses();
@@ -42,6 +43,7 @@ private:
     const std::vector<bool> &trains;  ///< by value: whether the gradient of a trained parameter depends on its adjoint
     const std::string entry;
     const bool accumulate;                            ///< gradients are added to those of earlier micro-batches
+    const bool rounds;                                ///< products read the adjoint of their result in 16 bits
     std::map<ValueId, std::vector<ValueId>> pending;  ///< by value: the arrays that add up to its adjoint
     std::map<ValueId, ValueId> whole_adjoint;         ///< by value: the array whose parts are the adjoints of its parts
     std::set<CallId> made;                            ///< calls of chunks that have been added
@@ -53,10 +55,25 @@ private:
         const ValueId dy = adjoint(call.output);
         if (!dy) return;
         if (call.output != p.loss) forward_block(c);
+        const ir::Layer &layer = p.layers[call.layer];
+        const bool product = layer.half_products && layer.product && !layer.product->window;
+        const ValueId factor = rounds && product ? rounded(call.output, dy) : dy;
         for (int k = 0; k < int(call.inputs.size()); k++)
-            if (trains[size_t(call.inputs[size_t(k)].index)] && p.source(c).differentiates(k)) input_grad(c, k, dy);
-        for (ParamId w : p.layers[call.layer].parameters)
-            if (p.parameters[w].trained()) param_grad(c, w, dy);
+            if (trains[size_t(call.inputs[size_t(k)].index)] && p.source(c).differentiates(k)) input_grad(c, k, factor);
+        for (ParamId w : layer.parameters)
+            if (p.parameters[w].trained()) param_grad(c, w, p.parameters[w].shape.rank() > 1 ? factor : dy);
+    }
+    /// The adjoint of a product's result as the product's loops would round it: in an array of 16 bits, since libraries
+    /// read no fp32 beside 16 bits. It is `dy` itself where that has 16 bits.
+    ValueId rounded(ValueId y, ValueId dy) {
+        const ir::DataType half = data_type(storage_type(p.format));
+        if (p.values[dy].type == half) return dy;
+        ir::Op op{.name = "d(" + p.traced_name(y) + ")", .kind = ir::AddAdjoints{y, {dy}}};
+        const ValueId v = add_activation(p, op.name, p.values[y].shape, half);
+        p.values[v].format_why = "products of a dialect read it, and their other factor has 16 bits";
+        op.writes = {{v}};
+        add_op(p, entry, op);
+        return v;
     }
     /// Adds a call of a chunk, and before it the chunk's calls that it reads, where the backward pass first needs it.
     void forward_block(CallId c) {
@@ -190,13 +207,17 @@ void count_spared(StepProgram &p, const std::vector<bool> &now, const std::vecto
 
 void differentiate(StepProgram &p, const Context &cx) {
     const std::vector<bool> now = trains(p), counts = reaches_loss(p);
-    if (cx.options.accumulate || p.parts) Differentiate(p, now, entry::first, false).run();
-    if (cx.options.accumulate) Differentiate(p, now, entry::accumulate, true).run();
+    const bool rounds = p.format != fp32 && cx.options.dialect == "cublaslt";
+    auto run = [&](const std::string &entry, bool accumulate) {
+        Differentiate(p, now, entry, accumulate, rounds).run();
+    };
+    if (cx.options.accumulate || p.parts) run(entry::first, false);
+    if (cx.options.accumulate) run(entry::accumulate, true);
     if (p.parts)
         // The step has only the updates, and runs once the gradients of all parts are added.
         p.entries[entry::step].mode = ir::Entry::training;
     else
-        Differentiate(p, now, entry::step, cx.options.accumulate).run();
+        run(entry::step, cx.options.accumulate);
     check_used(p, counts);
     count_spared(p, now, counts);
     for (auto &[name, entry] : p.entries) number_versions(p, entry);
