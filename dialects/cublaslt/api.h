@@ -57,7 +57,15 @@ struct Api {
         argument_apart = 13
     };
     enum OfMatrix { batch = 5, apart = 6 };
-    enum OfPreference { most_workspace = 1, alignment_a = 5, alignment_b = 6, alignment_c = 7, alignment_d = 8 };
+    enum OfPreference {
+        most_workspace = 1,
+        reductions = 3,
+        alignment_a = 5,
+        alignment_b = 6,
+        alignment_c = 7,
+        alignment_d = 8
+    };
+    static constexpr uint32_t reduces_in_compute_type = 2;  ///< how parts of a sum that is cut into several are added
     enum Epilogue : uint32_t {
         plain = 1,
         relu = 2,

@@ -91,8 +91,9 @@ void Matmul::describe_product() {
 
 /// The key of a remembered algorithm. It is equal for calls that the same algorithm suits.
 std::string Matmul::words() const {
-    std::string text = fmt::format("version {} compute {} batch {} epilogue {} adds {} workspace {}", api_.version(),
-                                   int(call_.compute), call_.batch, call_.epilogue, call_.adds, place_.workspace_bytes);
+    std::string text =
+        fmt::format("version {} compute {} sums in fp32, batch {} epilogue {} adds {} workspace {}", api_.version(),
+                    int(call_.compute), call_.batch, call_.epilogue, call_.adds, place_.workspace_bytes);
     for (const Matrix *m : {&call_.a, &call_.b, &call_.c, &call_.d})
         text += fmt::format("; {} {} x {} by {} apart {}{} at {}", int(m->type), m->rows, m->columns, m->stride,
                             m->apart, m->transposed ? " transposed" : "", alignment(m->at));
@@ -104,6 +105,9 @@ std::vector<Api::Candidate> Matmul::candidates() const {
     api_.check(api_.create_preference(&made), "cublasLtMatmulPreferenceCreate");
     const Owned preference(made, api_.destroy_preference);
     set(api_, api_.set_preference, made, Api::most_workspace, uint64_t(place_.workspace_bytes));
+    // Else the parts of a sum may be rounded to 16 bits before they are added.
+    if (call_.d.type != Api::float32)
+        set(api_, api_.set_preference, made, Api::reductions, Api::reduces_in_compute_type);
     for (auto [attribute, matrix] : {std::pair{Api::alignment_a, &call_.a},
                                      {Api::alignment_b, &call_.b},
                                      {Api::alignment_c, &call_.c},

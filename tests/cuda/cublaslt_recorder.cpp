@@ -194,6 +194,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *, void *product, void *, void *, void *
                                    void *found, int *count) {
     const auto hold = CudaRecorder::hold();
     state.asked++;
+    state.reductions = uint32_t(static_cast<Object *>(preference)->get(3, 7));
     *count = 0;
     if (uint32_t(static_cast<Object *>(product)->get(7, 1)) == state.unsupported) return not_supported;
     const auto workspace = size_t(static_cast<Object *>(preference)->get(1, 0));

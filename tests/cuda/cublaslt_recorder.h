@@ -29,6 +29,7 @@ struct CublasLtRecorder {
     std::vector<Call> calls;         ///< products that were put into streams
     std::vector<std::string> wrong;  ///< why products were refused
     int asked = 0;                   ///< for algorithms
+    uint32_t reductions = 0;         ///< that the last question for algorithms allowed
     int handles = 0, objects = 0;    ///< that are not destroyed
 
     static double seconds(uint64_t algorithm) { return algorithm == 2 ? 1e-3 : 5e-3; }

@@ -111,6 +111,14 @@ TEST_CASE("cublaslt: every epilogue") {
     check(product(Product::d_parameter, 5, 7, 24, 0, "float16", "float32"), {}, true);
 }
 
+TEST_CASE("cublaslt: parts of a sum are added in fp32, also where the result has 16 bits") {
+    for (const char *result : {"float32", "bfloat16"}) {
+        ProductTrial t(product(Product::forward, 5, 7, 24, 0, "bfloat16", result));
+        t.prepare();
+        CHECK(t.lt.recorder.reductions == (result[0] == 'f' ? 7 : 2));  // all; of the compute type
+    }
+}
+
 TEST_CASE("cublaslt: what it cannot do, and why") {
     auto with = [](Product p, std::vector<Product::Then> then) { return p.then = std::move(then), why_not(p); };
     const Product y = product(Product::forward, 5, 7, 24), odd = product(Product::forward, 5, 7, 20);
@@ -297,6 +305,8 @@ TEST_CASE("cublaslt: its numbers are those of the library's header") {
         {Api::batch, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT},
         {Api::apart, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET},
         {Api::most_workspace, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES},
+        {Api::reductions, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK},
+        {int(Api::reduces_in_compute_type), CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
         {Api::alignment_a, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES},
         {Api::alignment_d, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES},
         {Api::plain, CUBLASLT_EPILOGUE_DEFAULT},
