@@ -65,9 +65,10 @@ double cost(const Way &w, int columns, int rows, int terms) {
     const double loads = double(t.thread_columns + t.thread_rows) / (t.thread_columns * t.thread_rows);
     // Few threads do not hide how long memory takes.
     const double wait = std::max(1.0, double(least_threads) / (each * t.threads()));
-    // What adds the parts is a launch of its own, which takes as long as some hundred thousand multiply-adds.
-    constexpr double launch = 3e5;
-    const double parts = w.parts > 1 ? launch + 8.0 * columns * rows * w.parts / processors : 0;
+    // What adds the parts is a launch of its own. It takes as long as some hundred thousand multiply-adds, and memory
+    // writes and reads a part while one processor does 0.6.
+    constexpr double launch = 3e5, part = 0.6;
+    const double parts = w.parts > 1 ? launch + part * columns * rows * w.parts : 0;
     return double(each) * t.columns * t.rows * terms / w.parts * (1 + 2 * loads) * wait + parts;
 }
 
