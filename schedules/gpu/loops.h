@@ -22,6 +22,9 @@ void row_losses(Group &g, const Machine &m);
 /// A thread computes an element and the whole sum for it: over rows, for the gradient of a bias, or over a window.
 void sum_in_thread(Group &g, const Machine &m);
 
+/// Y, dX and dW of a convolution: a thread has several neighbouring sums; those of dW it adds in parts.
+void windows(Group &g, const Machine &m);
+
 /// Gradients of gains: sums over rows that were normalised.
 void sums_of_normalised_rows(Group &g, const Machine &m);
 
