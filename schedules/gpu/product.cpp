@@ -119,8 +119,8 @@ Way tuned(Group &g, const Way &usual, int terms) {
 }
 
 /// Adds the parts of sums, and stores what the epilogue makes of them: a thread, four neighbours or one.
-void add_parts(Group &g, Func sum, bool swapped, Placed &placed) {
-    const bool fours = takes_fours(g.extent(0)) && !swapped;
+void add_parts(Group &g, Func sum, bool vectors, Placed &placed) {
+    const bool fours = vectors && takes_fours(g.extent(0));
     const Threads loops = element_each(work_of(g), fours ? g.extent(0) : 0);
     sum.compute_at(g.out, loops.thread);
     if (fours) {
@@ -147,12 +147,15 @@ void product(Group &g, const Machine &m) {
     if (!p) return small_tiles(g, placed);
     const Way way = tuned(g, *usual, p->terms);
     const bool whole = g.extent(0) % way.tile.columns == 0 && g.extent(1) % way.tile.rows == 0;
+    // In OpenCL's kernels, vectors of 16-bit words do not compile inside of an epilogue. An update in place may have no
+    // tails that are rounded up.
+    const bool vectors = m.device == "cuda" && !g.in_place;
     g.passes["own_elements 1"] = own_elements;
     Func sum = p->sum;
     placed.insert({p->a.name(), p->b.name()});
     const bool apart = way.parts > 1 || (g.in_place && !whole);
     if (!apart) {
-        in_tiles(*p, sum, g.out, work_of(g), way.tile, whole);
+        in_tiles(*p, sum, g.out, work_of(g), way.tile, whole, vectors, g.in_place);
         return finish(g, Var("x_block"), placed);
     }
     Products of_sum = *p;
@@ -168,9 +171,9 @@ void product(Group &g, const Machine &m) {
     Func stored_sums = sum.in();
     stored_sums.compute_root();
     placed.insert({sum.name(), stored_sums.name()});
-    in_tiles(of_sum, sum, stored_sums, stored_sums, tile, whole);
-    if (way.parts > 1) return add_parts(g, p->sum, p->swapped, placed);
-    finish(g, element_each(work_of(g), p->swapped ? 0 : g.extent(0)).block, placed);
+    in_tiles(of_sum, sum, stored_sums, stored_sums, tile, whole, true, false);
+    if (way.parts > 1) return add_parts(g, p->sum, vectors && !p->swapped, placed);
+    finish(g, element_each(work_of(g), vectors && !p->swapped ? g.extent(0) : 0).block, placed);
 }
 
 }  // namespace cryolite::gpu

@@ -118,7 +118,8 @@ namespace {
 /// The threads of a block, and the sums of each: fours that are as far apart as all threads' fours are long. So
 /// neighbouring threads read neighbouring fours, from different banks of shared memory.
 void loops_of_tile(Halide::Stage s, const Var &x, const Var &y, const Tile &t, const std::vector<VarOrRVar> &terms,
-                   const std::vector<VarOrRVar> &outside, TailStrategy edge = TailStrategy::RoundUp) {
+                   const std::vector<VarOrRVar> &outside, TailStrategy edge = TailStrategy::RoundUp,
+                   bool vectors = true) {
     Var xf("x_four"), yf("y_four"), xt("x_thread"), yt("y_thread"), xl("x_lane"), yl("y_lane");
     s.split(x, xf, xt, 4 * t.threads_across(), edge)
         .split(xt, xt, xl, 4, edge)
@@ -128,7 +129,8 @@ void loops_of_tile(Halide::Stage s, const Var &x, const Var &y, const Tile &t, c
     order.insert(order.end(), terms.begin(), terms.end());
     order.insert(order.end(), {xt, yt});
     order.insert(order.end(), outside.begin(), outside.end());
-    s.reorder(order).vectorize(xl).unroll(xf).unroll(yl).unroll(yf).gpu_threads(xt, yt);
+    s.reorder(order).unroll(xf).unroll(yl).unroll(yf).gpu_threads(xt, yt);
+    vectors ? s.vectorize(xl) : s.unroll(xl);
 }
 
 /// Copies a part of a factor f(x, k) to shared memory, with x innermost. The threads go along what is innermost in
@@ -158,13 +160,15 @@ void copy_factor(Func f, int tile, const Memory &m, const LoopLevel &level, cons
 
 }  // namespace
 
-void in_tiles(const Products &p, Func sum, Func into, Halide::Stage s, const Tile &t, bool whole) {
+void in_tiles(const Products &p, Func sum, Func into, Halide::Stage s, const Tile &t, bool whole, bool vectors,
+              bool in_place) {
     Var x = into.args()[0], y = into.args()[1], xb("x_block"), yb("y_block");
-    const TailStrategy edge = whole ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
+    const TailStrategy inside = in_place ? TailStrategy::GuardWithIf : TailStrategy::RoundUp;
+    const TailStrategy edge = whole ? inside : TailStrategy::ShiftInwards;
     s.split(x, xb, x, t.columns, edge).split(y, yb, y, t.rows, edge);
     std::vector<VarOrRVar> outside = {xb, yb};
     if (into.dimensions() > 2) outside.emplace_back(into.args()[2]);
-    loops_of_tile(s, x, y, t, {}, outside);
+    loops_of_tile(s, x, y, t, {}, outside, inside, vectors);
     if (into.dimensions() > 2)
         s.gpu_blocks(xb, yb, into.args()[2]);
     else
