@@ -27,13 +27,19 @@ int part_of(int n, int most) {
     return most;
 }
 
+/// Unrolls the loop over the innermost terms, so that a thread waits for several loads at once.
+void unroll_terms(Func f) {
+    const int n = reduction_extent(f), several = part_of(n, 16);
+    if (n > 1 && n % several == 0) f.update().unroll(f.rvars()[0], several);
+}
+
 /// As add_in_parts; `level` counts the sums of parts of parts.
 void add_in_parts_of(Func f, int64_t elements, Placed &placed, int level) {
     if (!adds_terms(f)) return;
     const std::vector<RVar> r = f.rvars();
     int64_t all = 1;
     for (int k = 0; k < int(r.size()); k++) all *= reduction_extent(f, k);
-    if (elements >= enough || all < 4 * terms) return;
+    if (elements >= enough || all < 4 * terms) return level > 0 ? unroll_terms(f) : void();
     // A thread takes the innermost terms, and each of the other variables becomes a dimension of the parts.
     std::vector<std::pair<RVar, Var>> outer;
     int64_t own = 1;
@@ -54,6 +60,7 @@ void add_in_parts_of(Func f, int64_t elements, Placed &placed, int level) {
     }
     if (outer.empty()) return;
     Func part = f.update().rfactor(outer);
+    unroll_terms(part);
     at_root(part, placed);
     add_in_parts_of(f, elements, placed, level + 1);
 }

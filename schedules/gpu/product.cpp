@@ -31,9 +31,13 @@ void small_tiles(Group &g, Placed &placed) {
         .gpu_threads(xt, yt)
         .gpu_blocks(xb, yb);
     Func sum = g.anchor;
+    add_in_parts(sum, int64_t(g.extent(0)) * g.extent(1), placed);
     Var a = sum.args()[0], b = sum.args()[1];
     sum.compute_at(g.out, xt).unroll(a).unroll(b);
-    sum.update().reorder({a, b, sum.rvars()[0]}).unroll(a).unroll(b);
+    std::vector<VarOrRVar> order = {a, b};
+    for (const Internal::Dim &d : sum.update().get_schedule().dims())
+        if (d.is_rvar()) order.emplace_back(RVar(d.var.substr(d.var.rfind('.') + 1)));  // a split's has a prefix
+    sum.update().reorder(order).unroll(a).unroll(b);
     finish(g, xb, placed);
 }
 

@@ -287,7 +287,7 @@ TEST_CASE("cublaslt: its numbers are those of the library's header") {
     static_assert(sizeof(Api::Candidate) == sizeof(cublasLtMatmulHeuristicResult_t));
     static_assert(offsetof(Api::Candidate, workspace) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
     static_assert(offsetof(Api::Candidate, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
-    const std::array<std::pair<int, int>, 27> same = {{
+    const std::array<std::pair<int, int>, 29> same = {{
         {Api::float32, CUDA_R_32F},
         {Api::float16, CUDA_R_16F},
         {Api::bfloat16, CUDA_R_16BF},

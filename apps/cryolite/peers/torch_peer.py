@@ -52,7 +52,7 @@ def arguments(**model):
     """Reads the arguments of every step, and the model's own, which are given with their defaults. The value of a bool
     is the word false or true."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--mode", choices=("eager", "compile", "backward"), default="eager")
+    parser.add_argument("--mode", choices=("eager", "compile", "backward", "graph"), default="eager")
     step = dict(batch=4, threads=2, lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip=0.0)
     for name, value in {**step, **model}.items():
         flag = "--" + name.replace("_", "-")
@@ -74,7 +74,25 @@ def make_optimizer(a, parameters):
     groups = [{"params": decay, "weight_decay": a.weight_decay}, {"params": plain, "weight_decay": 0.0}]
     if a.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=a.lr, momentum=a.beta1, fused=True)
-    return torch.optim.AdamW(groups, lr=a.lr, betas=(a.beta1, a.beta2), eps=a.eps, fused=True)
+    return torch.optim.AdamW(groups, lr=a.lr, betas=(a.beta1, a.beta2), eps=a.eps, fused=True,
+                             capturable=a.mode == "graph")
+
+
+def as_graph(step, forget):
+    """The step as one CUDA graph, which is launched without PyTorch's own work on the host."""
+    import torch
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            forget()
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    forget()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
 class InBackward:
@@ -131,21 +149,27 @@ def run(a, make_model, make_batch=token_batch):
         in_backward = InBackward(a, model)
     else:
         optimizer = make_optimizer(a, list(model.parameters()))
-    forward = torch.compile(model) if a.mode == "compile" else model
+    forward = torch.compile(model) if a.mode in ("compile", "graph") else model
     batch = make_batch(a)
 
     def loss_of_batch():
-        with torch.autocast(a.device, dtype=torch.bfloat16, enabled=a.precision == "bf16"):
+        # In a graph each step has to cast the weights anew.
+        with torch.autocast(a.device, dtype=torch.bfloat16, enabled=a.precision == "bf16",
+                            cache_enabled=a.mode != "graph"):
             return forward(*batch)
 
     def step():
         if a.mode == "backward":
             return in_backward.backward(loss_of_batch())
-        optimizer.zero_grad(set_to_none=True)
+        if a.mode != "graph":
+            optimizer.zero_grad(set_to_none=True)
         loss_of_batch().backward()
         if a.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), a.clip)
         optimizer.step()
+
+    if a.mode == "graph":
+        step = as_graph(step, lambda: optimizer.zero_grad(set_to_none=True))
 
     def whole_step():
         step()
