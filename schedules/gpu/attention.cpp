@@ -37,7 +37,7 @@ void forward(Group &g) {
 }  // namespace
 
 void attention(Group &g, const Machine &m) {
-    if (g.in_place || g.extents.size() != 3 || !tiles_fit(g)) return plain_loops(g, m);
+    if (g.in_place || g.extents.size() != 3 || !tiles_fit(g, m)) return plain_loops(g, m);
     if (g.form == Form::forward) return forward(g);
     attention_backward(g);
 }

@@ -13,11 +13,12 @@ int blocks_of(const Group &g) { return reduction_extent(g.func("top"), 1); }
 
 }  // namespace
 
-bool tiles_fit(const Group &g) {
-    const Func scores = g.func("S"), top = g.func("top");
-    // OpenCL's compiler refuses four queries at a time where a mask, or documents, hide keys.
-    const Func masked = g.func("masked");
-    if (masked.defined() && Internal::find_direct_calls(masked.function()).size() > 1) return false;
+bool tiles_fit(const Group &g, const Machine &m) {
+    const Func scores = g.func("S"), top = g.func("top"), share = g.func("share");
+    // In OpenCL's kernels, Halide's vectors of several conditions do not compile: here of a mask and of rows past the
+    // context.
+    if (m.device != "cuda" && share.defined() && Internal::find_direct_calls(share.function()).count(top.name()))
+        return false;
     return scores.defined() && top.defined() && scores.rvars().size() == 1 && top.rvars().size() == 2 &&
            2 * rows_of_block * head_size(g) <= shared_floats;
 }

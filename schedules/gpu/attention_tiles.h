@@ -12,7 +12,7 @@ namespace cryolite::gpu {
 inline constexpr int rows_of_block = AttentionAlgorithm::block;  ///< queries, or keys
 
 /// Whether these loops fit: shared memory holds the rows of a tile of scores, and terms do not come in pairs.
-bool tiles_fit(const Group &g);
+bool tiles_fit(const Group &g, const Machine &m);
 
 /// Channels of a head.
 int head_size(const Group &g);
@@ -20,9 +20,9 @@ int head_size(const Group &g);
 /// The most that divides `extent`: a power of two, up to `most`, which is one.
 int dividing(int extent, int most);
 
-/// f(l, j, b, h, s), stored where queries and keys meet, by an update over these four. All Funcs that read `f` read `at`,
-/// with its arguments, instead. `bounds`: whether the condition that blocks meet may bound loops; else Halide sees a
-/// number, which leaves the bounds of the Funcs that are computed in tiles constant.
+/// f(l, j, b, h, s), stored where queries and keys meet, by an update over these four. All Funcs that read `f` read
+/// `at`, with its arguments, instead. `bounds`: whether the condition that blocks meet may bound loops; else it is a
+/// number to Halide, which leaves the bounds of the Funcs that are computed in tiles constant.
 struct Met {
     Func stored, at;  ///< arguments of `stored`: those four, h, s
     RVar query, key, key_block, query_block;
@@ -53,8 +53,8 @@ struct RowTile {
 };
 RowTile row_tile(Group &g);
 
-/// A launch for sums f(e, l, b, h, s) of rows y(e, ..), each multiplied by one of `shares`, which are stored. `row`: the
-/// argument of shares, 0 or 1, that is l; the other is the row of y.
+/// A launch for sums f(e, l, b, h, s) of rows y(e, ..), each multiplied by one of `shares`, which are stored. `row`:
+/// the argument of shares, 0 or 1, that is l; the other is the row of y.
 void sum_rows(Func f, Func shares, Func y, int row, const RowTile &tile, Placed &placed);
 
 /// The schedule of the gradient, for shapes that fit.

@@ -151,9 +151,7 @@ void product(Group &g, const Machine &m) {
     if (!p) return small_tiles(g, placed);
     const Way way = tuned(g, *usual, p->terms);
     const bool whole = g.extent(0) % way.tile.columns == 0 && g.extent(1) % way.tile.rows == 0;
-    // In OpenCL's kernels, vectors of 16-bit words do not compile inside of an epilogue. An update in place may have no
-    // tails that are rounded up.
-    const bool vectors = m.device == "cuda" && !g.in_place;
+    const bool vectors = !g.in_place;  // such an update may have no tails that are rounded up
     g.passes["own_elements 1"] = own_elements;
     Func sum = p->sum;
     placed.insert({p->a.name(), p->b.name()});

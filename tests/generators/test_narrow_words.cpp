@@ -69,6 +69,25 @@ TEST_CASE("narrow words: every fp16 and bf16 is the float32 that it is") {
     }
 }
 
+TEST_CASE_TEMPLATE("narrow words: vectors are multiplied and added as float32", Half, float16_t, bfloat16_t) {
+    Buffer<Half> all(1 << 10);
+    for (int i = 0; i < all.width(); i++) all(i) = Half(float(i - 500) / 16);
+    ImageParam in(type_of<Half>(), 1);
+    Func out("out");
+    Var x("x");
+    out(x) = widened(in(x)) * 0.25f + widened(in(x)) * widened(in(x + 1));
+    out.vectorize(x, 4);
+    in.set(all);
+    Pipeline p(out);
+    narrow_as_words(p);
+    const Buffer<float> got = p.realize({1 << 9});
+    for (int i = 0; i < got.width(); i++) {
+        const float a = float(all(i)), b = float(all(i + 1));
+        CAPTURE(i);
+        REQUIRE(got(i) == doctest::Approx(a * 0.25f + a * b));
+    }
+}
+
 TEST_CASE("narrow words: a float32 becomes the nearest fp16, ties to even, and the nearest bf16") {
     const std::vector<float> list = floats();
     const Buffer<float16_t> fp16 = rounded_floats<float16_t>(list);

@@ -75,7 +75,7 @@ TEST_CASE("cuda: what explain lists is what a step launches, in blocks that regi
     UseRecorder use;
     const Scratch folder;
     json args = sizes;
-    args["width"] = 256;  // heads of 128: attention has blocks of 512 threads
+    args["width"] = 256, args["vocab"] = 4096;  // a row of logits has a block of 512 threads
     const std::shared_ptr<Bundle> bundle = compile_gpt(args, "--update separate --device cuda", folder / "bundle");
     std::vector<std::string> listed, launched;
     auto words = [](const std::string &entry, const auto &b, const auto &t, int shared) {

@@ -111,12 +111,14 @@ TEST_CASE("opencl: a rule that takes the norms of the weight and of the gradient
     for (const json &shape : {even, odd}) check_losses(shape, "--optimizer lars", 20);
 }
 
-TEST_CASE("opencl: the digits model, convolutions and pools" * slow()) {
-    if (!opencl_is_here()) return;
-    Scratch folder;
+namespace {
+
+/// Losses of batches of five images from a formula are those of the CPU.
+void check_images(const std::string &program, const std::string &flags, int steps) {
+    const Scratch folder;
     std::map<std::string, std::vector<double>> losses;
     for (const char *on : {"cpu", "opencl"}) {
-        auto bundle = compile_program("generators/digits", fmt::format("--device {} --param batch=5", on), folder / on);
+        auto bundle = compile_program(program, fmt::format("--device {} --param batch=5 {}", on, flags), folder / on);
         auto device = make_device(on, 2);
         Trainer t(bundle, *device);
         t.initialise(7);
@@ -130,12 +132,23 @@ TEST_CASE("opencl: the digits model, convolutions and pools" * slow()) {
             for (int32_t &y : batch.targets) y = int32_t(formula_bits("digits", at++) % 10);
             return batch;
         };
-        for (int s = 0; s < 20; s++) losses[on].push_back(t.step(next, 1));
+        for (int s = 0; s < steps; s++) losses[on].push_back(t.step(next, 1));
     }
-    for (size_t s = 0; s < 20; s++) {
+    for (size_t s = 0; s < size_t(steps); s++) {
         CAPTURE(s);
         CHECK(std::abs(losses["cpu"][s] - losses["opencl"][s]) <= 1e-4);
     }
+    CHECK(losses["cpu"].front() != losses["cpu"].back());
+}
+
+}  // namespace
+
+TEST_CASE("opencl: the digits model, convolutions and pools" * slow()) {
+    if (opencl_is_here()) check_images("generators/digits", "", 20);
+}
+
+TEST_CASE("opencl: sums over the images of a batch, by channel and by weight of a convolution") {
+    if (opencl_is_here()) check_images("generators/vision", "--param size=16 --param width=8 --param layers=1", 3);
 }
 
 TEST_CASE("opencl: reshapes and slices that are views of other arrays") {
@@ -209,11 +222,52 @@ TEST_CASE("opencl: norms and sums of several blocks, some of them ragged") {
     check_losses(shape, "--update separate", 8);
 }
 
-TEST_CASE("opencl: attention over several blocks of queries, whose scores fit a block of threads") {
+TEST_CASE("opencl: attention over several blocks of queries and of keys, some of them ragged") {
     if (!opencl_is_here()) return;
     json shape = {{"layers", 1}, {"heads", 3},  {"width", 21}, {"context", 48},
                   {"batch", 2},  {"vocab", 37}, {"lr", 1e-2}};
     check_losses(shape, "--update separate", 8);
+    shape["width"] = 48, shape["context"] = 77;
+    check_losses(shape, "--update separate", 8);
+}
+
+TEST_CASE("opencl: products in tiles, whole and ragged, with updates in place and in all formats") {
+    if (!opencl_is_here()) return;
+    json shape = {{"layers", 1}, {"heads", 2},  {"width", 64}, {"context", 32},
+                  {"batch", 2},  {"vocab", 40}, {"lr", 1e-2}};
+    check_losses(shape, "--update backward", 8);
+    check_losses(shape, "--update backward --precision bf16", 8, 2e-3);
+    check_losses(shape, "--update separate --precision fp16", 8, 5e-4);
+    shape["width"] = 74, shape["context"] = 8, shape["vocab"] = 157;
+    check_losses(shape, "--update backward", 8);
+    check_losses(shape, "--update separate", 8);
+}
+
+TEST_CASE("opencl: sums of many terms into few elements, and rows of many elements") {
+    if (!opencl_is_here()) return;
+    json shape = {{"layers", 1}, {"heads", 1},    {"width", 6}, {"context", 83},
+                  {"batch", 13}, {"vocab", 4129}, {"lr", 1e-2}, {"clip", 0.7}};
+    check_losses(shape, "--update separate", 4);
+}
+
+TEST_CASE("opencl: rotary positions and shared heads of keys; documents and padding") {
+    if (!opencl_is_here()) return;
+    const Scratch folder;
+    for (const auto &[program, flags] : std::vector<std::pair<std::string, std::string>>{
+             {"generators/llama",
+              "--param layers=1 --param heads=4 --param kv-heads=2 --param width=32 --param hidden=48 "
+              "--param vocab=19 --param context=37 --param batch=2"},
+             {"tests/packed", "--param context=37 --param batch=2"},
+             {"tests/packed", "--param context=48 --param batch=2"},
+         }) {
+        CAPTURE(program);
+        CAPTURE(flags);
+        const Trained cpu = train_bundle(compile_program(program, flags, folder / "cpu"));
+        const Trained opencl =
+            train_bundle(compile_program(program, flags + " --device opencl", folder / "opencl"), 1, 0, "opencl");
+        for (size_t s = 0; s < cpu.losses.size(); s++) CHECK(std::abs(cpu.losses[s] - opencl.losses[s]) < 1e-4);
+        CHECK(cpu.losses.front() != cpu.losses.back());
+    }
 }
 
 }  // namespace cryolite::test

@@ -95,6 +95,15 @@ private:
         return to.is_bfloat() ? to_bfloat16(value) : to_float16(value);
     }
     Expr visit(const Internal::Call *op) override {
+        // Halide has made them of operations on the float32 of two vectors.
+        if (op->is_intrinsic(
+                {Internal::Call::widening_add, Internal::Call::widening_sub, Internal::Call::widening_mul}) &&
+            narrow(op->args[0].type())) {
+            const Expr a = mutate(cast(op->type, op->args[0])), b = mutate(cast(op->type, op->args[1]));
+            return op->is_intrinsic(Internal::Call::widening_add)   ? a + b
+                   : op->is_intrinsic(Internal::Call::widening_sub) ? a - b
+                                                                    : a * b;
+        }
         if (!narrow(op->type)) return IRMutator::visit(op);
         return Internal::Call::make(stored(op->type), op->name, mutate(op->args), op->call_type, op->func,
                                     op->value_index, op->image, op->param);

@@ -162,9 +162,9 @@ bool KernelBuilder::stores_narrow() const {
 /// Stores types that the device lacks as 16-bit integers. CUDA has float16, so that only bfloat16 has to be stored so.
 void KernelBuilder::keep_words(const Machine &m) {
     if (m.device == "cuda")
-        built.group.passes["bfloat16_as_words 1"] = bfloat16_as_words;
+        built.group.passes["bfloat16_as_words 2"] = bfloat16_as_words;
     else
-        built.group.passes["narrow_as_words 1"] = narrow_as_words;
+        built.group.passes["narrow_as_words 2"] = narrow_as_words;
 }
 
 /// Compiled kernels check no index: one outside its array is refused here, while the algorithm has no schedule yet.

@@ -63,14 +63,14 @@ private:
         for (ParamId w : layer.parameters)
             if (p.parameters[w].trained()) param_grad(c, w, p.parameters[w].shape.rank() > 1 ? factor : dy);
     }
-    /// The adjoint of a product's result as the product's loops would round it: in an array of 16 bits, since libraries
-    /// read no fp32 beside 16 bits. It is `dy` itself where that has 16 bits.
+    /// The adjoint of a product's result as the product's loops would round it, in an array of 16 bits: libraries read
+    /// no fp32 beside 16 bits. It is `dy` itself where that has 16 bits.
     ValueId rounded(ValueId y, ValueId dy) {
         const ir::DataType half = data_type(storage_type(p.format));
         if (p.values[dy].type == half) return dy;
         ir::Op op{.name = "d(" + p.traced_name(y) + ")", .kind = ir::AddAdjoints{y, {dy}}};
         const ValueId v = add_activation(p, op.name, p.values[y].shape, half);
-        p.values[v].format_why = "products of a dialect read it, and their other factor has 16 bits";
+        p.values[v].format_why = "products read it, and their other factor has 16 bits";
         op.writes = {{v}};
         add_op(p, entry, op);
         return v;
@@ -207,7 +207,7 @@ void count_spared(StepProgram &p, const std::vector<bool> &now, const std::vecto
 
 void differentiate(StepProgram &p, const Context &cx) {
     const std::vector<bool> now = trains(p), counts = reaches_loss(p);
-    const bool rounds = p.format != fp32 && cx.options.dialect == "cublaslt";
+    const bool rounds = p.format != fp32 && cx.schedule.machine.gpu();
     auto run = [&](const std::string &entry, bool accumulate) {
         Differentiate(p, now, entry, accumulate, rounds).run();
     };
