@@ -1,6 +1,6 @@
 #include "schedules/cpu/broadcast_pairs.h"
 
-#include "schedules/cpu/lets.h"
+#include "schedules/lets.h"
 
 namespace cryolite::cpu {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "schedules/cpu/lets.h"
+#include "schedules/lets.h"
 
 namespace cryolite::cpu {
 

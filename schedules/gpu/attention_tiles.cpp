@@ -25,11 +25,6 @@ bool tiles_fit(const Group &g, const Machine &m) {
 
 int head_size(const Group &g) { return reduction_extent(g.func("S")); }
 
-int dividing(int extent, int most) {
-    while (extent % most) most /= 2;
-    return most;
-}
-
 Met where_met(Group &g, const Func &f, bool bounds) {
     const Func top = g.func("top");
     const Internal::Definition &along = top.function().update();

@@ -17,9 +17,6 @@ bool tiles_fit(const Group &g, const Machine &m);
 /// Channels of a head.
 int head_size(const Group &g);
 
-/// The most that divides `extent`: a power of two, up to `most`, which is one.
-int dividing(int extent, int most);
-
 /// f(l, j, b, h, s), stored where queries and keys meet, by an update over these four. All Funcs that read `f` read
 /// `at`, with its arguments, instead. `bounds`: whether the condition that blocks meet may bound loops; else it is a
 /// number to Halide, which leaves the bounds of the Funcs that are computed in tiles constant.

@@ -41,6 +41,11 @@ Threads element_each(Stage s, int row) {
     return t;
 }
 
+int dividing(int extent, int most) {
+    while (extent % most) most /= 2;
+    return most;
+}
+
 bool takes_fours(int row) { return row > 0 && row % 4 == 0; }
 
 void by_fours(Stage s, const Var &v, const Var &four) { s.split(v, v, four, 4, TailStrategy::RoundUp).vectorize(four); }

@@ -18,6 +18,9 @@ struct Threads {
 };
 Threads element_each(Stage s, int row = 0);
 
+/// The most that divides `extent`: a power of two, up to `most`, which is one.
+int dividing(int extent, int most);
+
 /// Whether rows of this extent can be loaded by fours: no four reaches past a row, and each is aligned to 16 bytes.
 bool takes_fours(int row);
 void by_fours(Stage s, const Var &v, const Var &four);

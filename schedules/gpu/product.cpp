@@ -13,16 +13,14 @@ namespace cryolite::gpu {
 
 namespace {
 
-int dividing(int extent) { return extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1; }
-
 /// Loops that need no shared memory: a thread has up to 4 x 4 sums, and a block has 16 x 16 threads. These tiles divide
 /// the extents, so that no thread reaches past them.
 void small_tiles(Group &g, Placed &placed) {
     constexpr int threads = 16;
     Stage s = work_of(g);
     Var x = g.out.args()[0], y = g.out.args()[1], xt("xt"), yt("yt"), xb("xb"), yb("yb");
-    s.split(x, xt, x, dividing(g.extent(0)), TailStrategy::RoundUp)
-        .split(y, yt, y, dividing(g.extent(1)), TailStrategy::RoundUp)
+    s.split(x, xt, x, dividing(g.extent(0), 4), TailStrategy::RoundUp)
+        .split(y, yt, y, dividing(g.extent(1), 4), TailStrategy::RoundUp)
         .split(xt, xb, xt, threads, TailStrategy::GuardWithIf)
         .split(yt, yb, yt, threads, TailStrategy::GuardWithIf)
         .reorder({x, y, xt, yt, xb, yb})

@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-#include "schedules/cpu/lets.h"
+#include "schedules/lets.h"
 
 namespace cryolite::gpu {
 
@@ -21,7 +21,7 @@ std::pair<Expr, int> begin_of(const Expr &index) {
 }
 
 /// The elements of an array that are used, by their distance from the one that is used first.
-class Uses : public cpu::WithLets {
+class Uses : public WithLets {
 public:
     explicit Uses(const std::string &array) : array(array) {}
 
@@ -29,8 +29,8 @@ public:
     bool constant = true;
 
     /// The begin of an access as its distance from the first one.
-    std::optional<int64_t> distance(const Expr &begin, const cpu::Lets &around) {
-        const Expr at = cpu::known(around, begin);
+    std::optional<int64_t> distance(const Expr &begin, const Lets &around) {
+        const Expr at = known(around, begin);
         if (!first.defined()) first = at;
         const auto d = as_const_int(simplify(at - first));
         return d ? std::optional(*d) : std::nullopt;
@@ -57,7 +57,7 @@ private:
     }
 };
 
-class Renumber : public cpu::WithLets {
+class Renumber : public WithLets {
 public:
     Renumber(const std::string &array, Uses &uses) : array(array), uses(uses) {}
 

@@ -30,7 +30,7 @@ struct Memory {
 struct Products {
     Func sum;
     Func a, b;  ///< factors a(x, k) and b(y, k), which the sum now calls
-    Memory in_a, in_b;
+    Memory in_a = {}, in_b = {};
     bool swapped = false;  ///< the stored array has the columns of the sum as its rows
     int terms = 0;
 };

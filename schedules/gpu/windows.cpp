@@ -107,7 +107,9 @@ void image(Group &g, Func read) {
 void weight(Group &g, Func read) {
     constexpr int lanes = 4, adders = 8;
     Func sum = g.anchor;
-    const int columns = divisor(g.extent(1), 4), rows = reduction_extent(sum, 1), images = reduction_extent(sum, 2);
+    // A power of two: a vector of three is as large as one of four in OpenCL.
+    const int columns = dividing(g.extent(1), lanes), rows = reduction_extent(sum, 1),
+              images = reduction_extent(sum, 2);
     const int wanted = std::max(1, int(enough_threads / std::max<int64_t>(1, elements(g) / (lanes * columns))));
     const int usual = divisor(images, wanted), usual_rows = divisor(rows, wanted / usual);
     auto divisors = [](int n) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dsl/layers/linear.h"
+#include "generators/lowering/expressions/local_fences.h"
 #include "generators/lowering/expressions/narrow_words.h"
 #include "generators/lowering/hash.h"
 #include "generators/lowering/kernel/kernel_outputs.h"
@@ -32,6 +33,7 @@ public:
         describe_group();
         bind_arguments();
         if (m.gpu() && stores_narrow()) keep_words(m);
+        if (m.device == "opencl") built.group.passes["local_fences 1"] = local_fences;
         if (m.gpu() && p.guarded) built.group.passes["conditions_in_threads 1"] = conditions_in_threads;
         if (bounds) check_bounds();
     }

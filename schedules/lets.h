@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace cryolite::cpu {
+namespace cryolite {
 
 using Lets = std::vector<std::pair<std::string, Halide::Expr>>;  ///< outer ones first
 
@@ -37,4 +37,4 @@ private:
     }
 };
 
-}  // namespace cryolite::cpu
+}  // namespace cryolite
