@@ -177,7 +177,7 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "device",
           .value = "NAME",
           .group = schedule,
-          .help = "cpu, opencl, or cuda, which is compiled and tested, and never ran on a GPU",
+          .help = "cpu, opencl, or cuda, an NVIDIA GPU",
           .words = {{"cpu"}, {"opencl"}, {"cuda"}},
           .on_resume = free,
           .in_bundle = value},
