@@ -41,7 +41,9 @@ int fused_update_rows(const Layer &layer, bool clip) {
 int64_t joined_update_elements(const Machine &m) { return m.gpu() ? 1 << 16 : 0; }
 
 int head_block_rows(int64_t bytes, const Machine &m) {
-    return m.gpu() ? (bytes > int64_t(1) << 30 ? 2048 : 0) : bytes > 64 << 20 ? 256 : 0;
+    return bytes > (m.gpu() ? int64_t(1) << 30 : int64_t(64) << 20) ? head_block_rows(m) : 0;
 }
+
+int head_block_rows(const Machine &m) { return m.gpu() ? 2048 : 256; }
 
 }  // namespace cryolite

@@ -22,5 +22,7 @@ int64_t joined_update_elements(const Machine &m);
 /// fewest with which products are near their best speed. 0: no blocks; the output is small beside the rest of a step.
 /// On a GPU both bounds are higher, because each block reads and writes the whole gradient of the head's weight.
 int head_block_rows(int64_t bytes, const Machine &m);
+/// The same where a line asks for blocks and does not say of how many rows.
+int head_block_rows(const Machine &m);
 
 }  // namespace cryolite

@@ -91,9 +91,9 @@ void Matmul::describe_product() {
 
 /// The key of a remembered algorithm. It is equal for calls that the same algorithm suits.
 std::string Matmul::words() const {
-    std::string text =
-        fmt::format("version {} compute {} sums in fp32, batch {} epilogue {} adds {} workspace {}", api_.version(),
-                    int(call_.compute), call_.batch, call_.epilogue, call_.adds, place_.workspace_bytes);
+    std::string text = fmt::format("version {} compute {}{} batch {} epilogue {} adds {} workspace {}", api_.version(),
+                                   int(call_.compute), call_.d.type == Api::float32 ? "" : ", sums in fp32,",
+                                   call_.batch, call_.epilogue, call_.adds, place_.workspace_bytes);
     for (const Matrix *m : {&call_.a, &call_.b, &call_.c, &call_.d})
         text += fmt::format("; {} {} x {} by {} apart {}{} at {}", int(m->type), m->rows, m->columns, m->stride,
                             m->apart, m->transposed ? " transposed" : "", alignment(m->at));

@@ -31,9 +31,11 @@ void store_factors(Group &g, int lanes, Placed &placed) {
 
 /// The gradient of qkv: a thread takes some channels of a head.
 void side_by_side(Group &g, Placed &placed) {
-    constexpr int rows = 8, most_parts = 6;
+    constexpr int most_parts = 6;
     Func out = g.anchor;
     const int channels = g.func("cosine").defined() ? 1 : dividing(head_size(g), 4);
+    int rows = 8;
+    while (head_size(g) / channels * rows > most_threads) rows /= 2;
     const bool unrolled = reduction_extent(out, 1) <= most_parts;
     Var t = out.args()[1], ti("ti"), s = out.args()[2];
     RVar e = out.rvars()[0], part = out.rvars()[1], h = out.rvars()[2], et("et");

@@ -52,7 +52,9 @@ void score_tiles(Group &g, Func f, Func x, Func y, Placed &placed) {
     const int size = head_size(g), rows = g.tunables("score_rows", 4, {1, 2, 4, 8}),
               keys = g.tunables("score_keys", 4, {1, 2, 4, 8});
     int most = g.tunables("score_blocks", 4, {1, 2, 4});
-    while (most > 1 && 2 * most * rows_of_block * size > shared_floats) most /= 2;
+    const int of_blocks = rows_of_block / rows * (rows_of_block / keys);  // threads of two blocks that meet
+    while (most > 1 && (2 * most * rows_of_block * size > shared_floats || of_blocks * most * most > most_threads))
+        most /= 2;
     const int both = dividing(blocks_of(g), most), four = dividing(size, 4);
     Func y_of_tile = y.in(f);
     auto [stored, at, query, key, key_block, query_block] = where_met(g, f, false);
@@ -152,6 +154,7 @@ RowTile row_tile(Group &g) {
     t.rows = g.tunables("mix_rows", 4, {1, 2, 4, 8});
     t.blocks = dividing(blocks_of(g), g.tunables("mix_blocks", 4, {1, 2, 4, 8}));
     while (t.blocks > 1 && size / t.channels * (rows_of_block / t.rows) * t.blocks > 256) t.blocks /= 2;
+    while (t.rows < rows_of_block && size / t.channels * (rows_of_block / t.rows) > most_threads) t.rows *= 2;
     return t;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 // What the loop schedules of self-attention, forward and backward, share.
 //
-// Scores, their adjoints and weights are stored between launches, but only for the blocks of queries and of keys that
-// meet: the others are neither computed nor read. l is a query or a key of a block, b its block, e a channel.
+// Scores, their adjoints and weights are stored between launches. Their arrays have room for all pairs of a block of
+// queries and one of keys; only those that meet are computed and read. l is a query or a key of a block, b its
+// block, e a channel.
 
 #include "dsl/layers/attention_algorithm.h"
 #include "schedules/gpu/idioms.h"

@@ -10,6 +10,7 @@ namespace cryolite::gpu {
 using namespace Halide;
 
 inline constexpr int block_threads = 128;
+inline constexpr int most_threads = 1024;  ///< of a block, on all GPUs
 
 /// The loops of a stage: a thread for each element of its pure dimensions, with its reductions inside. `row`: the
 /// extent of the innermost dimension, if a thread may take four neighbours at once, by one load and one store; else 0.

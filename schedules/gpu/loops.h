@@ -10,7 +10,7 @@ namespace cryolite::gpu {
 /// Y, dX and dW of a matrix product, with what was placed around it; dW also in place (fused update).
 void product(Group &g, const Machine &m);
 
-/// Self-attention: forward in one launch, where the scores of a block of queries fit shared memory; else plain loops.
+/// Self-attention: in tiles, forward in five launches and its gradient in seven; plain loops where a head is too long.
 void attention(Group &g, const Machine &m);
 
 /// Layers that normalise rows: a block of threads, or a warp, takes a row.

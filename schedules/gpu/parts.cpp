@@ -43,9 +43,11 @@ void add_in_parts_of(Func f, int64_t elements, Placed &placed, int level) {
     // A thread takes the innermost terms, and each of the other variables becomes a dimension of the parts.
     std::vector<std::pair<RVar, Var>> outer;
     int64_t own = 1;
+    // Not more parts than keep the GPU busy: they take memory.
+    const int64_t terms_of_thread = std::max<int64_t>(terms, all * elements / enough);
     for (int k = 0; k < int(r.size()); k++) {
         const int extent = reduction_extent(f, k);
-        const int most = int(std::max<int64_t>(terms / own, 1));
+        const int most = int(std::max<int64_t>(terms_of_thread / own, 1));
         RVar rest = r[size_t(k)];
         if (extent <= 2 * most && outer.empty()) {
             own *= extent;

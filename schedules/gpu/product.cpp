@@ -57,7 +57,8 @@ struct Way {
     int parts;
 };
 
-/// The time of a product in multiply-adds of one multiprocessor, roughly. Those of an H100 are 132.
+/// The time of a product in multiply-adds of one multiprocessor, roughly. All GPUs are taken for an H100, which has
+/// 132, so that the order of additions does not depend on the GPU.
 double cost(const Way &w, int columns, int rows, int terms) {
     constexpr int processors = 132, least_threads = 256;
     const Tile &t = w.tile;
@@ -67,8 +68,8 @@ double cost(const Way &w, int columns, int rows, int terms) {
     const double loads = double(t.thread_columns + t.thread_rows) / (t.thread_columns * t.thread_rows);
     // Few threads do not hide how long memory takes.
     const double wait = std::max(1.0, double(least_threads) / (each * t.threads()));
-    // What adds the parts is a launch of its own. It takes as long as some hundred thousand multiply-adds, and memory
-    // writes and reads a part while one processor does 0.6.
+    // What adds the parts is a launch of its own. It takes as long as some hundred thousand multiply-adds. Writing and
+    // reading a sum of a part takes as long as 0.6 of them.
     constexpr double launch = 3e5, part = 0.6;
     const double parts = w.parts > 1 ? launch + part * columns * rows * w.parts : 0;
     return double(each) * t.columns * t.rows * terms / w.parts * (1 + 2 * loads) * wait + parts;
@@ -111,7 +112,7 @@ Way tuned(Group &g, const Way &usual, int terms) {
     t.thread_rows = g.tunables("thread_rows", t.thread_rows, {4, 8});
     std::vector<int> depths, parts;
     for (int d : {8, 16, 32})
-        if (terms % d == 0) depths.push_back(d);
+        if (terms % (w.parts * d) == 0) depths.push_back(d);  // so that it changes no order of additions
     t.depth = g.tunables("depth", t.depth, depths);
     for (int n = 1; n <= terms / least_terms; n++)
         if (terms % (n * t.depth) == 0) parts.push_back(n);

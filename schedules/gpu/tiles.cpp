@@ -115,8 +115,8 @@ std::optional<Products> products_of(Group &g, const std::set<std::string> &store
 
 namespace {
 
-/// The threads of a block, and the sums of each: fours that are as far apart as all threads' fours are long. So
-/// neighbouring threads read neighbouring fours, from different banks of shared memory.
+/// The threads of a block, and the sums of each, in fours: between two fours of a thread lie those of all the others.
+/// So neighbouring threads read neighbouring fours, from different banks of shared memory.
 void loops_of_tile(Halide::Stage s, const Var &x, const Var &y, const Tile &t, const std::vector<VarOrRVar> &terms,
                    const std::vector<VarOrRVar> &outside, TailStrategy edge = TailStrategy::RoundUp,
                    bool vectors = true) {

@@ -16,7 +16,7 @@ cat > python << 'PYTHON'
 [ "$1" = -c ] && exit 0
 echo "$@" >> "$HOME/asked"
 read -r steps
-case "$*" in *"--mode graph"*) echo 'no "compiler"' >&2; exit 1 ;; esac
+case "$*" in *"--mode compile"*) echo 'no "compiler"' >&2; exit 1 ;; esac
 echo '{"ready": "torch 2"}'
 echo '{"times": [0.25, 0.5], "best_s": 0.25, "median_s": 0.5, "peak_rss_mb": 7}'
 PYTHON
@@ -25,7 +25,7 @@ alone() { env -i PATH=/usr/bin:/bin HOME="$work" PYTHON="$work/python" "$work/el
 alone result.json 2> err || fail "it fails: $(cat err result.json)"
 for words in '"passed":true,"device":"opencl"' '"model":"nano","passed":true,"steps":20' '"model":"digits","passed":true' \
     '"same_bits_twice":true' '"median_s":' '"pytorch":"not compared"' '"nccl":"not checked"' \
-    '"pytorch":{"eager":{"best_s": 0.25, "median_s": 0.5, "peak_rss_mb": 7},"graph":{"error":"no  compiler'; do
+    '"pytorch":{"eager":{"best_s": 0.25, "median_s": 0.5, "peak_rss_mb": 7},"compile":{"error":"no  compiler'; do
     grep -qF "$words" result.json || fail "without $words: $(cat result.json)"
 done
 grep -qE '"step_bytes":[1-9][0-9]{5}' result.json || fail "without bytes of a step: $(cat result.json)"

@@ -102,6 +102,28 @@ TEST_CASE("cuda: what explain lists is what a step launches, in blocks that regi
     CHECK(launched == listed);
 }
 
+TEST_CASE("cuda: no block has more threads than a GPU takes, however long heads are") {
+    UseRecorder use;
+    const Scratch folder;
+    for (const int width : {256, 320, 129}) {
+        CAPTURE(width);
+        const bool rotary = width % 2 == 0;
+        const std::string flags = fmt::format("--device cuda --param layers=1 --param heads=1 --param width={} --param "
+                                              "vocab=19 --param context=32 --param batch=1{}",
+                                              width, rotary ? " --param kv-heads=1 --param hidden=16" : "");
+        const std::shared_ptr<Bundle> bundle =
+            compile_program(rotary ? "generators/llama" : "generators/gpt", flags, folder / "bundle");
+        int kernels = 0;
+        for (const char *pass : {"forward", "step"})
+            for (const PlanCall &c : bundle->plan.plans.at(pass))
+                for (const KernelLaunch &l : launches_of(*bundle, c.kernel)) {
+                    CHECK(l.threads_of_block() <= 1024);
+                    kernels++;
+                }
+        CHECK(kernels > 20);
+    }
+}
+
 TEST_CASE("cuda: a launch has the addresses that the plan says, of views as parts of other arrays") {
     UseRecorder use;
     ViewsCase c(1, "", 1, "cuda", 157);

@@ -64,7 +64,10 @@ def arguments(**model):
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw")
     begin_tuned()
-    return parser.parse_args()
+    a = parser.parse_args()
+    if a.mode == "graph" and a.device != "cuda":
+        parser.error("--mode graph needs --device cuda")
+    return a
 
 
 def make_optimizer(a, parameters):

@@ -8,6 +8,7 @@
 
 #include "generators/passes/placement/memory.h"
 #include "generators/driver/memory/memory_limit.h"
+#include "schedules/defaults.h"
 
 namespace cryolite::compiler {
 
@@ -174,8 +175,8 @@ StepProgram lower_within(int64_t bytes, const StepOptions &options, const Lower 
     if (bytes <= 0 || step_bytes(p) <= bytes) return p;
     Planner planner(p, bytes, lower);
     planner.search(options);
-    for (int rows : {128, 64, 32})
-        if (options.head_rows < 0) planner.with_head(options, rows);
+    for (int rows = head_block_rows(p.schedule->machine) / 2; rows >= 32 && options.head_rows < 0; rows /= 2)
+        planner.with_head(options, rows);
     if (!planner.best)
         throw DoesNotFit(
             fmt::format("the step does not fit into {} ({} bytes): with all that can be rematerialised it takes {} "

@@ -95,7 +95,7 @@ private:
         return to.is_bfloat() ? to_bfloat16(value) : to_float16(value);
     }
     Expr visit(const Internal::Call *op) override {
-        // Halide has made them of operations on the float32 of two vectors.
+        // Halide makes one intrinsic of two vectors that are widened and then multiplied or added: here it is undone.
         if (op->is_intrinsic(
                 {Internal::Call::widening_add, Internal::Call::widening_sub, Internal::Call::widening_mul}) &&
             narrow(op->args[0].type())) {

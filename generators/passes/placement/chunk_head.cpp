@@ -81,7 +81,7 @@ private:
             nearest.rows = std::max(line->rows / alignment, 1) * alignment;
             refuse(*line, {rules::blocks_begin, alignment}, nearest.placement());
         });
-        return !legal ? 0 : line->rows ? line->rows : 256;
+        return !legal ? 0 : line->rows ? line->rows : head_block_rows(cx.schedule.machine);
     }
     void call_blocks(int block, int rows) {
         Graph &g = p.graph;

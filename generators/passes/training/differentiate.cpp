@@ -57,11 +57,16 @@ private:
         if (call.output != p.loss) forward_block(c);
         const ir::Layer &layer = p.layers[call.layer];
         const bool product = layer.half_products && layer.product && !layer.product->window;
-        const ValueId factor = rounds && product ? rounded(call.output, dy) : dy;
+        ValueId half;
+        auto factor = [&] {
+            if (!half) half = rounds && product ? rounded(call.output, dy) : dy;
+            return half;
+        };
         for (int k = 0; k < int(call.inputs.size()); k++)
-            if (trains[size_t(call.inputs[size_t(k)].index)] && p.source(c).differentiates(k)) input_grad(c, k, factor);
+            if (trains[size_t(call.inputs[size_t(k)].index)] && p.source(c).differentiates(k))
+                input_grad(c, k, factor());
         for (ParamId w : layer.parameters)
-            if (p.parameters[w].trained()) param_grad(c, w, p.parameters[w].shape.rank() > 1 ? factor : dy);
+            if (p.parameters[w].trained()) param_grad(c, w, p.parameters[w].shape.rank() > 1 ? factor() : dy);
     }
     /// The adjoint of a product's result as the product's loops would round it, in an array of 16 bits: libraries read
     /// no fp32 beside 16 bits. It is `dy` itself where that has 16 bits.
