@@ -174,4 +174,26 @@ TEST_CASE("formats: an update stays apart where its gradient may not be finite, 
     CHECK(once.kernel("step", "finite"));
 }
 
+TEST_CASE("formats: on a GPU products read the adjoint of a residual sum in 16 bits, and gradients of biases in fp32") {
+    const std::vector<std::pair<std::string, std::string>> sizes = {{"layers", "1"},  {"heads", "2"}, {"width", "16"},
+                                                                    {"context", "8"}, {"batch", "2"}, {"vocab", "17"}};
+    for (const bool gpu : {false, true}) {
+        CAPTURE(gpu);
+        const auto features = gpu ? std::vector{Halide::Target::CUDA, Halide::Target::CUDACapability80}
+                                  : std::vector<Halide::Target::Feature>{};
+        const Compiled<Gpt> c(sizes, {}, {}, bf16, test_target(features));
+        auto read_by = [&](const std::string &name) -> std::string {
+            for (OpId id : c.program.entries.at("step").ops)
+                if (const auto use = ir::use_of(c.program.ops[id]); use && c.program.ops[id].name == name)
+                    return c.program.values[use->dy].type.str();
+            return "none";
+        };
+        for (const char *name : {"d(h.0.mlp.c_proj.weight)", "d(h.0.mlp.act)", "d(h.0.attn.c_proj.weight)"}) {
+            CAPTURE(name);
+            CHECK(read_by(name) == (gpu ? "bfloat16" : "float32"));
+        }
+        CHECK(read_by("d(h.0.mlp.c_proj.bias)") == "float32");
+    }
+}
+
 }  // namespace cryolite::test

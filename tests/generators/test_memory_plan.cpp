@@ -189,4 +189,17 @@ TEST_CASE("memory plan: a budget takes smaller chunks of the head where that cos
     CHECK(made(p[7], most - (20 << 20), {}, fused, small).first == 0);
 }
 
+TEST_CASE("memory plan: on a GPU the head is computed at once up to 1 GiB of logits, and above by 2048 rows") {
+    auto rows = [](const char *batch, const Halide::Target &target) {
+        Compiled<Gpt> c(
+            {{"layers", "1"}, {"heads", "1"}, {"width", "8"}, {"context", "64"}, {"batch", batch}, {"vocab", "70001"}},
+            {}, {}, fp32, target);
+        return c.program.chunks.rows;
+    };
+    const Halide::Target gpu = test_target({Halide::Target::CUDA, Halide::Target::CUDACapability80});
+    CHECK(rows("32", gpu) == 0);
+    CHECK(rows("64", gpu) == 2048);
+    CHECK(rows("32", test_target()) == 256);
+}
+
 }  // namespace cryolite::test
