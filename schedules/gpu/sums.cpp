@@ -10,7 +10,13 @@
 namespace cryolite::gpu {
 
 void sum_in_thread(Group &g, const Machine &m) {
-    if (!g.anchor.has_update_definition() || g.anchor.name() == g.out.name()) return plain_loops(g, m);
+    // A Func that is computed before `out`, such as a sum into rows of a table, cannot read what `out` computes.
+    auto reads_before = [&](const Func &f) {
+        return f.has_update_definition() && f.name() != g.anchor.name() && calls(f, g.anchor);
+    };
+    if (!g.anchor.has_update_definition() || g.anchor.name() == g.out.name() ||
+        std::ranges::any_of(g.funcs(), reads_before))
+        return plain_loops(g, m);
     Placed placed = {g.anchor.name()};
     if (const auto extents = needed(g, g.extents)) add_in_parts(g.anchor, volume(extents->at(g.anchor.name())), placed);
     const Threads loops = element_each(work_of(g));

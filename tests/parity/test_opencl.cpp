@@ -249,6 +249,10 @@ TEST_CASE("opencl: products in tiles, whole and ragged, with updates in place an
     check_losses(shape, "--update separate", 3);
 }
 
+TEST_CASE("opencl: a tied table in panels, whose head's gradient is added to that of its rows inside the update") {
+    if (opencl_is_here()) check_losses(even, "--update auto --lines 's.layout(wte.weight, panels(16, 1))'", 4);
+}
+
 TEST_CASE("opencl: sums of many terms into few elements, and rows of many elements") {
     if (!opencl_is_here()) return;
     json shape = {{"layers", 1}, {"heads", 1},    {"width", 6}, {"context", 83},
