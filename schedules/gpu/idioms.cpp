@@ -34,8 +34,7 @@ Threads element_each(Stage s, int row) {
     s.split(element, t.block, t.thread, block_threads, TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order;
     if (fours) order.emplace_back(four);
-    for (const Internal::Dim &d : s.get_schedule().dims())
-        if (d.is_rvar()) order.emplace_back(RVar(d.var));
+    for (const VarOrRVar &r : reductions_of(s)) order.push_back(r);
     order.insert(order.end(), {t.thread, t.block});
     s.reorder(order).gpu_blocks(t.block).gpu_threads(t.thread);
     return t;
@@ -44,6 +43,19 @@ Threads element_each(Stage s, int row) {
 int dividing(int extent, int most) {
     while (extent % most) most /= 2;
     return most;
+}
+
+int divisor(int n, int most) {
+    int d = std::clamp(most, 1, n);
+    while (n % d) d--;
+    return d;
+}
+
+std::vector<VarOrRVar> reductions_of(const Stage &s) {
+    std::vector<VarOrRVar> list;
+    for (const Internal::Dim &d : s.get_schedule().dims())
+        if (d.is_rvar()) list.emplace_back(RVar(d.var.substr(d.var.rfind('.') + 1)));  // a split's has a prefix
+    return list;
 }
 
 bool takes_fours(int row) { return row > 0 && row % 4 == 0; }
@@ -139,9 +151,10 @@ Var row_each(Func f, Stage s, const std::vector<Func> &funcs, Placed &placed, co
 }
 
 void finish(Group &g, const Var &block, Placed &placed) {
-    const auto extents = needed(g, g.extents);
+    std::optional<std::map<std::string, Extents>> extents;
     for (Func &f : g.funcs()) {
         if (!f.has_update_definition() || placed.count(f.name())) continue;
+        if (!extents) extents = needed(g, g.extents);
         if (extents) add_in_parts(f, volume(extents->at(f.name())), placed);
         at_root(f, placed);
     }

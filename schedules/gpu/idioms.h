@@ -21,6 +21,11 @@ Threads element_each(Stage s, int row = 0);
 
 /// The most that divides `extent`: a power of two, up to `most`, which is one.
 int dividing(int extent, int most);
+/// The largest divisor of `n` that is at most `most`.
+int divisor(int n, int most);
+
+/// The loops of `s` over its reductions, from the innermost one out.
+std::vector<VarOrRVar> reductions_of(const Stage &s);
 
 /// Whether rows of this extent can be loaded by fours: no four reaches past a row, and each is aligned to 16 bytes.
 bool takes_fours(int row);

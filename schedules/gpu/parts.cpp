@@ -22,9 +22,8 @@ bool adds_terms(const Func &f) {
 
 /// The largest divisor of `n` up to `most`, or `most` where all of these are small.
 int part_of(int n, int most) {
-    for (int k = most; k > most / 4; k--)
-        if (n % k == 0) return k;
-    return most;
+    const int d = divisor(n, most);
+    return d > most / 4 ? d : most;
 }
 
 /// Unrolls the loop over the innermost terms, so that a thread waits for several loads at once.

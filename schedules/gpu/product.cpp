@@ -33,8 +33,7 @@ void small_tiles(Group &g, Placed &placed) {
     Var a = sum.args()[0], b = sum.args()[1];
     sum.compute_at(g.out, xt).unroll(a).unroll(b);
     std::vector<VarOrRVar> order = {a, b};
-    for (const Internal::Dim &d : sum.update().get_schedule().dims())
-        if (d.is_rvar()) order.emplace_back(RVar(d.var.substr(d.var.rfind('.') + 1)));  // a split's has a prefix
+    for (const VarOrRVar &r : reductions_of(sum.update())) order.push_back(r);
     sum.update().reorder(order).unroll(a).unroll(b);
     finish(g, xb, placed);
 }
@@ -122,8 +121,7 @@ Way tuned(Group &g, const Way &usual, int terms) {
 }
 
 /// Adds the parts of sums, and stores what the epilogue makes of them: a thread, four neighbours or one.
-void add_parts(Group &g, Func sum, bool vectors, Placed &placed) {
-    const bool fours = vectors && takes_fours(g.extent(0));
+void add_parts(Group &g, Func sum, bool fours, Placed &placed) {
     const Threads loops = element_each(work_of(g), fours ? g.extent(0) : 0);
     sum.compute_at(g.out, loops.thread);
     if (fours) {
@@ -150,13 +148,12 @@ void product(Group &g, const Machine &m) {
     if (!p) return small_tiles(g, placed);
     const Way way = tuned(g, *usual, p->terms);
     const bool whole = g.extent(0) % way.tile.columns == 0 && g.extent(1) % way.tile.rows == 0;
-    const bool vectors = !g.in_place;  // such an update may have no tails that are rounded up
     g.passes["own_elements 1"] = own_elements;
     Func sum = p->sum;
     placed.insert({p->a.name(), p->b.name()});
     const bool apart = way.parts > 1 || (g.in_place && !whole);
     if (!apart) {
-        in_tiles(*p, sum, g.out, work_of(g), way.tile, whole, vectors, g.in_place);
+        in_tiles(*p, sum, g.out, work_of(g), way.tile, whole, g.in_place);
         return finish(g, Var("x_block"), placed);
     }
     Products of_sum = *p;
@@ -172,9 +169,11 @@ void product(Group &g, const Machine &m) {
     Func stored_sums = sum.in();
     stored_sums.compute_root();
     placed.insert({sum.name(), stored_sums.name()});
-    in_tiles(of_sum, sum, stored_sums, stored_sums, tile, whole, true, false);
-    if (way.parts > 1) return add_parts(g, p->sum, vectors && !p->swapped, placed);
-    finish(g, element_each(work_of(g), vectors && !p->swapped ? g.extent(0) : 0).block, placed);
+    // An update in place may have no tails that are rounded up.
+    const bool fours = takes_fours(g.extent(0)) && !g.in_place && !p->swapped;
+    in_tiles(of_sum, sum, stored_sums, stored_sums, tile, whole, false);
+    if (way.parts > 1) return add_parts(g, p->sum, fours, placed);
+    finish(g, element_each(work_of(g), fours ? g.extent(0) : 0).block, placed);
 }
 
 }  // namespace cryolite::gpu

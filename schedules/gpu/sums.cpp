@@ -102,17 +102,6 @@ void squared_norm(Group &g, const Machine &) {
     finish(g, u, placed);
 }
 
-namespace {
-
-/// The most threads, up to `most`, that divide `terms` evenly.
-int threads_for(int terms, int most) {
-    int n = std::min(terms, most);
-    while (terms % n) n--;
-    return n;
-}
-
-}  // namespace
-
 // Threads share the rows n evenly: with a condition around the last ones Halide drops the bound of the index, and would
 // read past the array.
 void ghost_norm(Group &g, const Machine &m) {
@@ -120,7 +109,7 @@ void ghost_norm(Group &g, const Machine &m) {
     Func partial = g.func("partial"), norm = g.anchor;
     if (partial.rvars().size() != 2) return plain_loops(g, m);
     int rows = reduction_extent(partial, 1);
-    if (threads_for(rows, 256) < std::min(rows, warp)) return plain_loops(g, m);
+    if (divisor(rows, 256) < std::min(rows, warp)) return plain_loops(g, m);
     Placed placed = {partial.name()};
     const Var b = partial.args()[0], u = g.out.args()[0];
     Func parts = partial.in();
@@ -128,7 +117,7 @@ void ghost_norm(Group &g, const Machine &m) {
     partial.compute_at(parts, b);
     RVar n = partial.rvars()[1];
     for (const int most : {256, 16}) {
-        const int lanes = threads_for(rows, most);
+        const int lanes = divisor(rows, most);
         RVar lane("lane_of_" + std::to_string(most));
         Var part_lane("part_lane");
         partial.update().split(n, n, lane, lanes, TailStrategy::GuardWithIf);

@@ -160,15 +160,14 @@ void copy_factor(Func f, int tile, const Memory &m, const LoopLevel &level, cons
 
 }  // namespace
 
-void in_tiles(const Products &p, Func sum, Func into, Halide::Stage s, const Tile &t, bool whole, bool vectors,
-              bool in_place) {
+void in_tiles(const Products &p, Func sum, Func into, Halide::Stage s, const Tile &t, bool whole, bool in_place) {
     Var x = into.args()[0], y = into.args()[1], xb("x_block"), yb("y_block");
     const TailStrategy inside = in_place ? TailStrategy::GuardWithIf : TailStrategy::RoundUp;
     const TailStrategy edge = whole ? inside : TailStrategy::ShiftInwards;
     s.split(x, xb, x, t.columns, edge).split(y, yb, y, t.rows, edge);
     std::vector<VarOrRVar> outside = {xb, yb};
     if (into.dimensions() > 2) outside.emplace_back(into.args()[2]);
-    loops_of_tile(s, x, y, t, {}, outside, inside, vectors);
+    loops_of_tile(s, x, y, t, {}, outside, inside, !in_place);
     if (into.dimensions() > 2)
         s.gpu_blocks(xb, yb, into.args()[2]);
     else

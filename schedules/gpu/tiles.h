@@ -41,8 +41,7 @@ std::optional<Products> products_of(Group &g, const std::set<std::string> &store
 
 /// The loops of `s`, a definition of `into`, which stores the sums `p.sum(x, y)`. Edge tiles that do not fit are moved
 /// inwards, unless `whole` says that all of them fit. A third dimension of `into` numbers parts of the sums.
-/// `vectors`: `s` computes four elements at a time. `in_place`: it updates each of them once.
-void in_tiles(const Products &p, Func sum, Func into, Halide::Stage s, const Tile &t, bool whole, bool vectors,
-              bool in_place);
+/// `in_place`: `s` updates each element once; else it may compute four at a time, and some of them again.
+void in_tiles(const Products &p, Func sum, Func into, Halide::Stage s, const Tile &t, bool whole, bool in_place);
 
 }  // namespace cryolite::gpu

@@ -14,13 +14,6 @@ namespace {
 
 constexpr int enough_threads = 1 << 16;
 
-/// The largest divisor of `n` that is at most `most`.
-int divisor(int n, int most) {
-    int d = std::clamp(most, 1, n);
-    while (n % d) d--;
-    return d;
-}
-
 /// The image with zeros around it that the anchor reads, if it reads each channel for itself: not in groups.
 Func image_of(const Group &g) {
     for (const char *name : {"padded", "spread"}) {
