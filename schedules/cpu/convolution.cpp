@@ -122,22 +122,36 @@ void places(Group &g, const Func &image, const Sum &sum, const Machine &m) {
         sums.reorder({lane, c, x, k[1], k[2], k[0]}).unroll(k[1]).unroll(k[2]);
 }
 
+/// Rows of an image that a place of the window adds while its sums stay in registers: as many as caches hold.
+int rows_at_once(Group &g) {
+    constexpr int64_t held = 256 << 10;  // bytes
+    const int width = reduction_extent(g.anchor, 0), height = reduction_extent(g.anchor, 1);
+    const std::vector<int> legal = whole_numbers(1, height);
+    int usual = 1;
+    for (int n : legal)
+        if (int64_t(4) * n * width * (g.extent(0) + g.extent(1)) <= held) usual = n;
+    return g.tunables("rows_at_once", usual, legal);
+}
+
 /// dW: partial sums over some images each, then the sum of these. A task is one part of the images and one tile of
 /// input channels: it goes through its images row by row, and adds to every place of the window.
 void weight(Group &g, Func image, const Machine &m) {
     Func dW = g.anchor;
     const int out = g.extent(0), in = g.extent(1);
     const std::vector<RVar> r = dW.rvars();
-    const int images = reduction_extent(dW, 2);
+    const int images = reduction_extent(dW, 2), rows = rows_at_once(g);
     Tile t = tuned(g, tile_of(out, in, 1, m), out, in, 1, m);
-    // A partial sum for each part of the images keeps all threads busy. The parts have equally many images.
+    // A partial sum for each part of the images keeps all threads busy, and the images of a part, which are read again
+    // for each tile, in a cache. The parts have equally many images.
+    constexpr int64_t held = 1 << 20;  // bytes
+    const int64_t bytes = int64_t(4) * images * reduction_extent(dW, 0) * reduction_extent(dW, 1) * (out + in);
     std::vector<int> parts;
     for (int n : whole_numbers(1, std::min(images, 64)))
         if (images % n == 0) parts.push_back(n);
     const int tiles = ceil_div(out, t.columns) * ceil_div(in, t.rows);
     int usual = parts.back();
     for (int n : parts)
-        if (n * tiles >= 16 && n < usual) usual = n;
+        if (n * tiles >= 16 && bytes / n <= held && n < usual) usual = n;
     const int chunks = g.tunables("parts", usual, parts, Sums::other_order);
 
     RVar chunk("chunk");
@@ -160,10 +174,17 @@ void weight(Group &g, Func image, const Machine &m) {
     Var ot("ot"), ct("ct"), lane("lane"), task("task");
     sums.compute_root().vectorize(o, t.lanes, TailStrategy::GuardWithIf).parallel(part);
     Stage s = sums.update();
+    const RVar y = r[1];
+    RVar row("row"), block("block");
+    std::vector<VarOrRVar> order = {lane, o, c, r[0], y, kx, ky, r[2], ot, ct, part};
+    if (rows < reduction_extent(sums, 1)) {
+        s.split(y, block, row, rows, TailStrategy::GuardWithIf);
+        order = {lane, o, c, r[0], row, kx, ky, block, r[2], ot, ct, part};
+    }
     s.split(o, ot, o, t.columns, TailStrategy::GuardWithIf)
         .split(c, ct, c, t.rows, TailStrategy::GuardWithIf)
         .split(o, o, lane, t.lanes, TailStrategy::GuardWithIf)
-        .reorder({lane, o, c, r[0], kx, ky, r[1], r[2], ot, ct, part})
+        .reorder(order)
         .fuse(ct, part, task)
         .parallel(task)
         .vectorize(lane)

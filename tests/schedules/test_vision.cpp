@@ -67,6 +67,14 @@ const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", "3
 }  // namespace
 
 TEST_CASE("schedules: convolutions, pools and norms of images") { check_kernels(Compiled<Vision>(arguments)); }
+TEST_CASE("schedules: gradients of convolutions, some rows of an image at a time") {
+    Compiled<Strides> c({{"batch", "6"}}, [](Strides &n, Step &s) {
+        add_lines(s, n, "loops(one, d_parameter): rows_at_once=2 parts=3; loops(two, d_parameter): rows_at_once=3",
+                  "a");
+    });
+    check_kernels(c, 3e-5,
+                  [](const StepProgram &, const ir::Kernel &k) { return k.name.find("weight") != k.name.npos; });
+}
 TEST_CASE("schedules: tiled loops of images" * slow()) {
     check_tiled(Compiled<Vision>(arguments));
     check_tiled(Compiled<Decoder>(arguments));
