@@ -36,9 +36,9 @@ inline Halide::Expr widened(const Halide::Expr &half) {
 
 /// How a kernel reads the factors of a layer's products, where the cast table has them in 16 bits.
 struct HalfFactors {
-    Format format = fp32;          ///< what they are rounded to; fp32: they are not
-    bool pairs = false;            ///< products take two terms at a time, by instructions for dot products of bf16
-    std::set<std::string> stored;  ///< Funcs of the kernel whose values are of this format already
+    Format format = fp32;               ///< what they are rounded to; fp32: they are not
+    bool pairs = false;                 ///< products take two terms at a time, by instructions for dot products of bf16
+    std::set<std::string> stored = {};  ///< Funcs of the kernel whose values are of this format already
 };
 
 /// A weight in two arrays: `narrow`, which products read, and `rest`, with which it is an fp32 again.

@@ -207,11 +207,13 @@ std::string KernelTrial::run(Inputs inputs, bool at_end) {
         [this](const std::vector<void *> &addresses) {
             std::vector<Halide::Runtime::Buffer<>> buffers;
             for (size_t i = 0; i < arguments.size(); i++)
-                buffers.emplace_back(arguments[i].type, addresses[i], arguments[i].extents);
+                buffers.emplace_back(arguments[i].type, addresses[i], arguments[i].extents).set_host_dirty();
             Halide::JITUserContext context, *c = &context;
             std::vector<const void *> argv = {&c};
             for (auto &b : buffers) argv.push_back(b.raw_buffer());
             if (callable.call_argv_fast(argv.size(), argv.data()) != 0) fail("'{}' failed", k.name);
+            for (auto &b : buffers)
+                if (b.copy_to_host() != 0) fail("'{}': its results cannot be copied from the device", k.name);
         },
         inputs, at_end);
 }
