@@ -46,7 +46,8 @@ private:
         check(c);
         const std::vector<Touched> touched = touched_by(plan_, c);
         const bool adds = c.sum > 0;
-        if (!adds || (!sums_.empty() && sums_.back().buffer != c.args[0].buffer)) put(sums_);
+        const bool continues_sum = adds && !sums_.empty() && sums_.back().buffer == c.args[0].buffer;
+        if (!continues_sum && !sums_may_wait()) put(sums_);
         if (!results_.empty() &&
             (touch(results_, touched) || (bytes_of_parts(results_) >= worth_a_transfer && !continues(c))))
             put(results_);
@@ -63,6 +64,16 @@ private:
                 results_.push_back({TransferKind::broadcast, c.worker, c.args[i].buffer,
                                     c.args[i].offset * b.element_bytes(), plan_.elements(c, i) * b.element_bytes()});
         }
+    }
+
+    /// Whether the sums that are not in the list yet are small, and more follow before a call touches them.
+    bool sums_may_wait() const {
+        if (bytes_of_parts(sums_) >= worth_a_transfer) return false;
+        for (size_t i = at_; i < calls_.size(); i++) {
+            if (calls_[i].sum > 0) return true;
+            if (touch(sums_, touched_by(plan_, calls_[i]))) return false;
+        }
+        return false;
     }
 
     /// Whether the call writes another part of the buffer that was written last.

@@ -22,8 +22,9 @@ struct Exchange {
     int64_t bytes() const;
 };
 
-/// The exchanges of a plan, the same on all workers. Gradients are reduced as soon as they exist. Owners' results go to
-/// all once they are worth a transfer or needed. Errors: a call reads gradients in other workers' memory.
+/// The exchanges of a plan, the same on all workers. A gradient is reduced as soon as it exists, a small one
+/// together with the next, unless it is needed before. Owners' results go to all once they are worth a transfer or
+/// needed. Errors: a call reads gradients in other workers' memory.
 std::vector<Exchange> exchanges(const Plan &plan, const std::vector<PlanCall> &calls);
 
 /// "reduce-scatter", ...

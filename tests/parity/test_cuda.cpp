@@ -188,7 +188,7 @@ TEST_CASE("cuda: gradients of several GPUs are added while kernels go on, the ho
                 if (calls[i] == "cuStreamWaitEvent @0") waited = true;
                 meanwhile += !waited && calls[i].starts_with("cuLaunchKernel");
             }
-            CHECK(transfers > 10);
+            CHECK(transfers > 6);   // those of small gradients are together
             CHECK(meanwhile > 15);  // most of the backward pass
             CHECK(waited);
         }

@@ -92,6 +92,27 @@ TEST_CASE("nccl: a gradient is added as soon as it exists, and waited for where 
                       });
 }
 
+TEST_CASE("nccl: small gradients are added together, unless one is needed before the next exists") {
+    SmallStep s;
+    const int du = s.add("u", Role::gradient, 60);
+    auto gradients = [&] {
+        s.call("d(v)", {{s.dv, 0, s.small, true}}), s.sum(s.dv, 0, s.small, 1);
+        s.call("d(x)", {{s.x, 0, 100, true}});
+        s.call("d(u)", {{du, 0, 60, true}}), s.sum(du, 0, 60, 0);
+    };
+    gradients();
+    s.call("d(w)", {{s.dw, 0, s.large, true}}), s.sum_w();
+    s.call("norms", {{s.dv, 0, s.small}, {du, 0, 60}, {s.dw, 0, s.large}, {s.norms, 0, 1, true}});
+    CHECK(s.list() == std::vector<std::string>{"after 8 before 8: reduce-scatter -1 w 0+160256 reduce 1 v 0+200 "
+                                               "reduce 0 u 0+240"});
+    s.calls.clear(), gradients();
+    s.call("next(v)", {{s.dv, 0, s.small}, {s.v, 0, s.small, true}}, 1);
+    s.call("d(w)", {{s.dw, 0, s.large, true}}), s.sum_w();
+    CHECK(s.list() == std::vector<std::string>{"after 5 before 5: reduce 1 v 0+200 reduce 0 u 0+240",
+                                               "after 9 before 9: reduce-scatter -1 w 0+160256",
+                                               "after 9 before 9: broadcast 1 v 0+200"});
+}
+
 TEST_CASE("nccl: what owners compute goes to all before it is read, small things together") {
     SmallStep s;
     for (int k = 0; k < 4; k++) s.call("norm", {{s.dw, 0, s.each}, {s.norms, k, 1, true}}, k % 2);

@@ -6,8 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/cryolite/explain/tables/merged_rows.h"
+#include "apps/cryolite/report/units.h"
 #include "bundle/block_names.h"
 #include "runtime/exec/exchanges.h"
+#include "runtime/io/error.h"
 
 namespace cryolite {
 
@@ -72,33 +75,35 @@ json exchanges_json(const Plan &plan) {
 void print_exchanges(const Plan &plan) {
     const json all = exchanges_json(plan);
     if (all.empty()) return;
-    fmt::print("\nbetween the {} workers' GPUs, by NCCL in a stream of their own (MB: of all; sent: by each worker; "
-               "meanwhile: kernel calls until\nit is waited for, and their MFLOP):\n",
-               plan.workers);
+    double most = 0, most_flops = 0;
+    for (auto &[pass, list] : all.items())
+        for (const json &e : list)
+            most = std::max(most, e["bytes"].get<double>()),
+            most_flops = std::max(most_flops, e["flops_meanwhile"].get<double>());
+    const Unit byte = column_unit(most, "B"), flop = column_unit(most_flops, "FLOP");
+    fmt::print("\nbetween the {} workers' GPUs, by NCCL in a stream of their own ({}: of all; sent: by each worker; "
+               "meanwhile: kernel calls until\nit is waited for, and their {}):\n",
+               plan.workers, byte.name, flop.name);
     for (auto &[pass, list] : all.items()) {
-        struct Line {
-            std::string text;
-            int times = 1;
-        };
-        std::vector<Line> lines;
+        std::vector<BlockRow> rows;
+        std::vector<std::string> numbers, texts;
         double bytes = 0, sent = 0;
         for (const json &e : list) {
             bytes += e["bytes"].get<double>(), sent += e["sent_bytes"].get<double>();
             const std::string before = e["before"];
-            const std::string text =
-                fmt::format("{:9.3f} {:8.3f} {:6} {:9.2f}  {}; after {}, before {}", 1e-6 * e["bytes"].get<double>(),
-                            1e-6 * e["sent_bytes"].get<double>(), e["meanwhile"].get<int>(),
-                            1e-6 * e["flops_meanwhile"].get<double>(), words_of_exchange(e),
-                            without_numbers(e["after"]), before.empty() ? "the end" : without_numbers(before));
-            if (auto at = std::ranges::find(lines, text, &Line::text); at != lines.end())
-                at->times++;
-            else
-                lines.push_back({text});
+            numbers.push_back(fmt::format("{:9.3f} {:8.3f} {:6} {:9.2f}", e["bytes"].get<double>() / byte.size,
+                                          e["sent_bytes"].get<double>() / byte.size, e["meanwhile"].get<int>(),
+                                          e["flops_meanwhile"].get<double>() / flop.size));
+            texts.push_back(fmt::format("{}; after {}, before {}", words_of_exchange(e), e["after"].get<std::string>(),
+                                        before.empty() ? "the end" : before));
+            rows.push_back({e["after"], numbers.back() + texts.back()});
         }
-        fmt::print("  {}: {:.3f} MB in {} transfers, each worker sends {:.3f} MB\n", pass, 1e-6 * bytes, list.size(),
-                   1e-6 * sent);
-        fmt::print("  times        MB     sent  calls     MFLOP  what\n");
-        for (const Line &l : lines) fmt::print("  {:5} {}\n", l.times, l.text);
+        fmt::print("  {}: {} in {} transfers, each worker sends {}\n", pass, human_bytes(uint64_t(bytes)), list.size(),
+                   human_bytes(uint64_t(sent)));
+        fmt::print("  times {:>9} {:>8}  calls {:>9}  what\n", byte.name, "sent", flop.name);
+        for (const MergedRow &l : merged_rows(rows))
+            fmt::print("  {:5} {}  {}\n", l.count, numbers[l.first],
+                       l.count == 1 ? texts[l.first] : without_numbers(texts[l.first]));
     }
 }
 
