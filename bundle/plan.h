@@ -130,6 +130,7 @@ struct Plan {
     int workers = 1;             ///< data-parallel replicas
     int parts = 0;               ///< parts of a batch, whose gradients are added in a tree; 0: one for each worker
     int64_t arena = 0, arena_unshared = 0;
+    bool loops_cleared = false;  ///< the schedule replaced all written loops by automatic ones: s.clear_loops()
     int loss = -1, output = -1;
     struct Term {
         std::string loss;

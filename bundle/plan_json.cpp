@@ -93,6 +93,7 @@ void members(auto &io, Is<Plan> auto &p) {
     io.needed("loss", p.loss), io.needed("output", p.output), io.given("terms", p.terms);
     io.needed("evaluation", p.evaluation), io.given("spared", p.spared), io.needed("ids", p.ids);
     io.needed("scalars", p.scalar_names), io.needed("scalar_values", p.scalar_values), io.given("groups", p.groups);
+    io.given("loops_cleared", p.loops_cleared);
     io.needed("buffers", p.buffers), io.needed("kernels", p.kernels), io.needed("plans", p.plans);
 }
 

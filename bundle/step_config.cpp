@@ -169,7 +169,8 @@ const std::vector<StepSetting> &step_settings() {
         {{.name = "dialect",
           .value = "NAME",
           .group = schedule,
-          .help = "what computes matrix products: halide, onednn or cublaslt (cuda), or auto: the fastest that can",
+          .help =
+              "what computes matrix products: halide, onednn or cublaslt (cuda), or auto (cpu): the fastest that can",
           .words = dialects(),
           .on_resume = free,
           .in_bundle = value},

@@ -183,7 +183,9 @@ private:
             if (w == "s.automatic") return need('('), need(')'), step_.automatic();
             if (w == "s.clear") return need('('), need(')'), step_.clear();
             if (w == "s.clear_loops") return need('('), need(')'), step_.clear_loops();
-            at_ = begin_, expected(any_line);
+            static const std::vector<std::string> statements = {"s.budget", "s.layout", "s.automatic",
+                                                                "s.clear",  "loops",    "s.clear_loops"};
+            at_ = begin_, expected(any_line + did_you_mean(w, statements));
         }
         need('(');
         const StageText named = stage();

@@ -206,12 +206,25 @@ private:
                 }
             }
         }
-        for (const Step::LoopValue &v : p.schedule->loop_values)
-            if (const Answer &a = by_source[v.source]; !a.used)
-                throw UsageError(fmt::format("{}: no kernel of loops({}) has a number '{}'; {}", v.source, a.of, v.name,
-                                             a.has.empty()
-                                                 ? "there is none at all: explain --ir lines names all kernels"
-                                                 : "there are " + a.has));
+        for (const Step::LoopValue &v : p.schedule->loop_values) {
+            const Answer &a = by_source[v.source];
+            if (a.used) continue;
+            const bool only_automatic = a.names == std::vector<std::string>{"automatic"};
+            throw UsageError(fmt::format(
+                "{}: no kernel of loops({}) has a number '{}'; {}", v.source, a.of, v.name,
+                a.has.empty()    ? "there is none at all: " + owner_words(v)
+                : only_automatic ? fmt::format("there are {}; automatic=tiled has others, as rows and columns", a.has)
+                                 : "there are " + a.has));
+        }
+    }
+    /// Whose loops compute what a line is about, if it is in another stage's kernel.
+    std::string owner_words(const Step::LoopValue &v) const {
+        auto is_meant = [&](OpId id) { return is_stage_of(p, p.ops[id], v); };
+        for (KernelId k : p.kernels.ids())
+            if (const std::string &of = result(k).loops_of;
+                !of.empty() && std::ranges::any_of(p.kernels[k].ops, is_meant))
+                return fmt::format("it is computed in the loops of loops({})", of);
+        return "explain --ir lines names all kernels";
     }
     void verify_built(KernelId k) const {
         std::vector<ValueId> read, written;

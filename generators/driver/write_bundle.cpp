@@ -120,6 +120,7 @@ Plan plan_of(const StepProgram &p, const Model &model, const CompileReport &comp
     plan.task = model.task();
     plan.workers = p.workers, plan.parts = p.parts;
     plan.arena = memory.bytes, plan.arena_unshared = memory.unshared;
+    plan.loops_cleared = !p.schedule->loops_written;
     plan.loss = p.loss.index, plan.output = p.output.index;
     plan.evaluation = evaluation_of(p.evaluation);
     plan.spared = {p.spared.state_bytes, p.spared.gradient_bytes, p.spared.flops};

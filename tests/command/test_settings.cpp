@@ -198,6 +198,7 @@ TEST_CASE("a run keeps the lines of its schedule, whatever becomes of the file")
                 "--lines is \"s(new)\", expected none, since --schedule gives lines too");
     CHECK(settings({{"schedule", write_plainly(file, "\xef\xbb\xbfs(head)")}}).lines == "s(head)");
     CHECK_ERROR(settings({{"lines", "a.schedule"}}), "--schedule takes a file of them");
+    CHECK_ERROR(settings({{"tuned", file}}), "expected lines of a step schedule: --schedule takes a file of them");
     CHECK_ERROR(settings({{"schedule", "s(head).compute_root()"}}), "; --lines takes lines without a file");
     CHECK_ERROR(settings({{"lines", " "}}), "--lines: it is empty, expected lines of a step schedule as text");
 }

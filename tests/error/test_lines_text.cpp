@@ -197,6 +197,7 @@ TEST_CASE("lines as text: what is no line is refused by line and column") {
     CHECK(said("\n  t(head).compute_root()") ==
           "my.schedule:2:3: found 't', expected a line: s(STAGE).PLACE(...), s.budget(...), s.layout(...), "
           "s.automatic(), s.clear(), s.clear_loops() or loops(NAME, FORM): NUMBER=VALUE");
+    CHECK(said("s.clear_loop()").ends_with("(did you mean s.clear_loops?)"));
     CHECK(said("s(head.compute_root()") == "my.schedule:1:20: found '(', expected ')'");
     CHECK(said("s(head)") == "my.schedule:1:8: found the end, expected '('");
     CHECK(said("s(head).compute_inside(h.0.up)") ==

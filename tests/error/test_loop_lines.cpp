@@ -122,7 +122,24 @@ TEST_CASE("automatic loops: of one kernel by its number, of all that had written
     CHECK(loop_lines(plain).find("0 or written, 1 or adams2019") != std::string::npos);
     CHECK(said("loops(h.0.up, forward): automatic=1 rows=4").find("has a number 'rows'; there are automatic (") !=
           std::string::npos);
+    CHECK(said("s.clear_loops(); loops(h.0.up, forward): rows=4")
+              .ends_with("automatic=tiled has others, as rows and columns"));
     CHECK(said("loops(h.0.up.weight, update): automatic=1").find("has a number 'automatic'") != std::string::npos);
+}
+
+TEST_CASE("numbers of loops: of a stage in the kernel of another, that one is named") {
+    struct Joined : Classifier {
+        Linear up{"up", 24, 96}, head{"head", 96, classes};
+        Relu act{"act"};
+        Shape features() const override { return {24}; }
+        Tensor forward(Tensor x) override { return head(act(up(x))); }
+    };
+    const std::string text = "s(act).compute_with(up); loops(act, forward): rows=2";
+    const std::string why = error_of([&] {
+        const Compiled<Joined> c({{"batch", "32"}}, [&](Joined &n, Step &s) { add_lines(s, n, text, "my.schedule"); });
+        describe_kernels(c.program, c.machine, {.time_limit = 60, .algorithms = true});
+    });
+    CHECK(why.ends_with("there is none at all: it is computed in the loops of loops(up, forward)"));
 }
 
 TEST_CASE("numbers of loops: the smallest and the largest of each compute what the unscheduled kernel does") {

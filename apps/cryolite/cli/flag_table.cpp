@@ -328,7 +328,7 @@ std::vector<Flag> run_flags() {
         {{.name = "export",
           .value = "FILE",
           .group = search,
-          .help = "write what was found as lines for --schedule",
+          .help = "write what was found, by an earlier search or that of --for, as lines for --schedule",
           .range = Setting::File{},
           .otherwise = "-"},
          {.commands = searches, .in_file = false, .recorded = false},

@@ -147,7 +147,9 @@ private:
 
     std::string summary() const {
         return fmt::format(
-            "{}, {}{}{}: {} parameters, {} a step{}", model_name(r_), plan_.device == "cpu" ? "" : plan_.device + ", ",
+            "{}, {}{}{}{}{}: {} parameters, {} a step{}", model_name(r_),
+            plan_.device == "cpu" ? "" : plan_.device + ", ", s_.precision == "fp32" ? "" : s_.precision + ", ",
+            s_.dialect == "halide" ? "" : s_.dialect + ", ",
             s_.clip > 0 ? fmt::format("clip {}", s_.clip) : "no clipping",
             plan_.workers > 1 ? fmt::format(", {} workers (bytes, FLOPs and calls of each pass: of one)", plan_.workers)
             : plan_.parts     ? fmt::format(", in {} parts (forward and backward pass: of one)", plan_.parts)
@@ -330,9 +332,13 @@ private:
         std::string words;
         const auto memory = plan_.memory();
         for (auto &[role, bytes] : memory) all += bytes;
+        int64_t small = 0;
         for (auto &[role, bytes] : memory)
             if (bytes * 20 >= all)
                 words += fmt::format("{}{} {}", words.empty() ? "" : ", ", role, human_bytes(uint64_t(bytes)));
+            else
+                small += bytes;
+        if (small > 0) words += fmt::format(", others {}", human_bytes(uint64_t(small)));
         return fmt::format("{} ({})", human_bytes(uint64_t(all)), words);
     }
 };

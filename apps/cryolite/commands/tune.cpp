@@ -17,6 +17,7 @@
 #include "apps/cryolite/session/session.h"
 #include "apps/cryolite/session/tuned_lines.h"
 #include "apps/cryolite/tune/check_model.h"
+#include "apps/cryolite/tune/choice_text.h"
 #include "apps/cryolite/tune/kept_choice.h"
 #include "apps/cryolite/tune/measure/measure.h"
 #include "apps/cryolite/tune/measure/program_measurer.h"
@@ -33,38 +34,17 @@ using nlohmann::json;
 
 namespace {
 
-std::vector<std::string> lines_of(const SearchChoice &c) {
-    std::vector<std::string> lines;
-    for (const std::string &line : list_items(c.lines, ';'))
-        if (const size_t at = line.find_first_not_of(' '); at != std::string::npos) lines.push_back(line.substr(at));
-    return lines;
-}
-
-constexpr std::string_view lines_heading = "// found by cryolite tune";
-
-/// The lines as the text of a file, one in each row.
-std::string file_of(const SearchChoice &c) {
-    const bool from_scratch = c.lines.starts_with(scratch_lines);
-    std::string text = fmt::format("{} {}{}: a step takes {:.3f} ms instead of {:.3f}{}\n", lines_heading, c.app,
-                                   c.same_bits    ? " --same-bits"
-                                   : from_scratch ? " --from-scratch"
-                                                  : "",
-                                   1e3 * c.after, 1e3 * c.before,
-                                   c.lines.empty()            ? "; nothing better than the shipped schedule"
-                                   : c.lines == scratch_lines ? "; nothing better than automatic loops"
-                                                              : "");
-    for (const std::string &line : lines_of(c)) text += line + ";\n";
-    return text;
-}
-
 class Tune {
 public:
     explicit Tune(const std::vector<std::string> &arguments)
         : request_(read_request(Command::tune, arguments)), s_(understand(request_)), cache_(s_.cache),
           threads_(threads_of_worker(s_, core_numbers())) {
-        const bool asks = s_.show || s_.forget || !s_.export_lines.empty();
-        if (!asks && !(s_.search_seconds > 0)) fail_usage("tune needs --for TIME: how long to search, as in --for 15m");
-        if (asks && !s_.report.empty()) fail_usage("--report is of a search: it needs --for TIME");
+        if (s_.search_seconds > 0 && (s_.show || s_.forget))
+            fail_usage("--{} is of an earlier search, and --for begins one: leave one of them out",
+                       s_.show ? "show" : "forget");
+        if (!asks() && !(s_.search_seconds > 0))
+            fail_usage("tune needs --for TIME: how long to search, as in --for 15m");
+        if (asks() && !s_.report.empty()) fail_usage("--report is of a search: it needs --for TIME");
         if (s_.from_scratch && s_.same_bits)
             fail_usage(
                 "--same-bits keeps the bits of the shipped loops, which --from-scratch begins without: leave one "
@@ -84,12 +64,11 @@ public:
 
     int run() {
         SearchRecords records(cache_.folder(), search_machine(threads_));
-        const bool asks = s_.show || s_.forget || !s_.export_lines.empty();
-        const std::string why = !records.hindrance().empty() || asks ? records.hindrance() : records.why_read_only();
+        const std::string why = !records.hindrance().empty() || asks() ? records.hindrance() : records.why_read_only();
         if (!why.empty())
             fail("tune keeps what it measures in {}, which cannot be used: {}; name another --cache DIR",
                  SearchRecords::file(cache_.folder()).string(), why);
-        if (asks) {
+        if (asks()) {
             choose_for_memory(s_, request_, cache_, progress_);  // as the search does, so that the step is the same
             choose_step();
             return answer(records);
@@ -112,6 +91,14 @@ private:
     bool header_ = false;
     int not_legal_ = 0;  ///< lines refused since the last row of the table
     SearchReport report_;
+
+    /// Whether it is about an earlier search, and there is none to make.
+    bool asks() const { return s_.show || s_.forget || (!s_.export_lines.empty() && !(s_.search_seconds > 0)); }
+    void export_choice(const SearchChoice &c) {
+        if (s_.export_lines.empty()) return;
+        write_file_atomic(s_.export_lines, file_of(c));
+        progress_.say(fmt::format("{}: take it with --schedule", s_.export_lines.string()));
+    }
 
     std::string step_named(bool from_scratch) const {
         return step_digest(s_, request_, cache_) + (from_scratch ? "-from-scratch" : "");
@@ -143,10 +130,7 @@ private:
                                       threads_, request_.app, s_.from_scratch ? " --from-scratch" : ""));
             return 1;
         }
-        if (!s_.export_lines.empty()) {
-            write_file_atomic(s_.export_lines, file_of(*found));
-            progress_.say(fmt::format("{}: take it with --schedule", s_.export_lines.string()));
-        }
+        export_choice(*found);
         if (s_.show && s_.json)
             print_line(tuned_json(*found).dump());
         else if (s_.show)
@@ -291,6 +275,7 @@ private:
         progress_.say(fmt::format("{:.3f} ms a step instead of {:.3f}, {}", 1e3 * choice.after, 1e3 * choice.before,
                                   counts(result)));
         if (s_.from_scratch) say_shipped(measurer, choice.lines == scratch_lines ? "" : found);
+        export_choice(stays);
         if (!s_.json) fmt::print("{}", file_of(stays));
         return stopped ? interrupted_status : 0;
     }
@@ -308,9 +293,9 @@ private:
                 fmt::format("beside the shipped schedule: {}", t.busy ? "the machine is too busy" : t.refused));
         else
             progress_.say(
-                fmt::format("the shipped schedule's step takes {:.3f} ms, {:.2f} of this one's time, {:.3f} ms in "
-                            "the same measurement; train takes this one by --schedule",
-                            1e3 * t.before, t.before / t.after, 1e3 * t.after));
+                fmt::format("beside the shipped schedule, timed in turn: {:.3f} ms a step by these lines, {:.3f} ms by "
+                            "the shipped ones, {:.2f} times as long; train takes these by --schedule",
+                            1e3 * t.after, 1e3 * t.before, t.before / t.after));
     }
     void write_report(ProgramMeasurer &measurer, const SearchChoice &choice, const SearchResult &result) {
         if (s_.report.empty()) return;

@@ -153,6 +153,8 @@ void check_memory(const Plan &plan, const TrainSettings &s, const Request &reque
 }
 
 std::string memory_words(const Plan &plan, const TrainSettings &s) {
+    if (plan.device != "cpu")  // arrays are in the memory of a device, which is not asked here
+        return fmt::format("{} on the device of each worker", human_bytes(uint64_t(memory_need(plan, true).bytes())));
     const Bound bound(s);
     return fmt::format("{} for all of a run; {}", human_bytes(uint64_t(bound.need(plan).bytes())), bound.words());
 }

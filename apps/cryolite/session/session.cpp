@@ -111,7 +111,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
                              built.seconds));
     // For a run that is only used, they were printed when it was trained.
     if (trains)
-        if ((s.lines + s.tuned).find("s.clear_loops") == std::string::npos)  // what is cleared is not missing
+        if (!bundle->plan.loops_cleared)  // what is cleared is not missing
             for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
     if (trains || request.command == Command::explain)
         if (const std::string odd = odd_scores(bundle->plan, s); !odd.empty()) progress.say(odd);
@@ -194,6 +194,8 @@ std::unique_ptr<Session> open_session(TrainSettings &s, const Request &request, 
         session->trainer->set("loss_scale_interval", s.loss_scale_interval);
     }
     session->trainer->seed_steps(s.seed);
+    if (session->bundle->plan.device == "opencl")  // until the first step is shown
+        progress.busy("the driver of OpenCL compiles the kernels");
     return session;
 }
 

@@ -123,6 +123,14 @@ void set_budget(TrainSettings &s) {
     if (s.recompute != "auto" && s.recompute != "none") s.budget = bytes_of(s.recompute).value();
 }
 
+/// Throws where the name of a file is given in place of lines.
+void refuse_file(const std::string &flag, const std::string &lines) {
+    std::error_code e;
+    if (lines.find('(') == std::string::npos && (lines.ends_with(".schedule") || fs::is_regular_file(lines, e)))
+        fail_usage("--{} is {}, expected lines of a step schedule: --schedule takes a file of them", flag,
+                   shown(lines));
+}
+
 }  // namespace
 
 /// What the lines say is checked by the program.
@@ -135,8 +143,7 @@ void read_lines(TrainSettings &s, const std::string &flag) {
         throw UsageError(fmt::format("{}: {}{}", flag, e.what(), lines ? "; --lines takes lines without a file" : ""));
     }
     if (s.lines.starts_with("\xef\xbb\xbf")) s.lines.erase(0, 3);  // some editors mark a file as UTF-8 by these bytes
-    if (s.schedule.empty() && s.lines.ends_with(".schedule") && s.lines.find('(') == std::string::npos)
-        fail_usage("--lines is {}, expected lines of a step schedule: --schedule takes a file of them", shown(s.lines));
+    if (s.schedule.empty()) refuse_file("lines", s.lines);
     const std::string what = s.lines.find_first_not_of(" \t\r\n") == std::string::npos ? "it is empty"
                              : s.lines.size() > most ? fmt::format("it has {}", human_bytes(s.lines.size()))
                              : s.lines.find('\0') != std::string::npos || first_not_utf8(s.lines) != std::string::npos
@@ -167,6 +174,7 @@ void set_tuned(TrainSettings &s, const Request &r) {
     const bool looks = r.command != Command::check && r.command != Command::tune && !s.resume;
     const bool here = targets_of(s.target)->front()->name == "host";
     if (!r.values.given("tuned")) s.tuned = looks && here && !s.deterministic ? "auto" : "none";
+    if (s.tuned != "auto" && s.tuned != "none") refuse_file("tuned", s.tuned);
 }
 
 /// The target, the dialect and the device that are named have to be available before anything is compiled.

@@ -31,14 +31,24 @@ std::string step_digest(const TrainSettings &s, const Request &request, const Ca
 
 namespace {
 
-/// Says so if a search found lines for the same step with or without clipping, which are not lines of this one.
-void say_of_other_clip(TrainSettings other, const SearchRecords &records, const Request &request, const Cache &cache,
-                       Progress &progress) {
-    const bool clips = other.clips();
-    other.clip = clips ? 0 : 1;
-    if (const auto found = records.choice(step_digest(other, request, cache)); found && !found->lines.empty())
+/// Says so if a search found lines for a step that differs from this one by a flag. They are not lines of this one.
+void say_of_others(const TrainSettings &s, const SearchRecords &records, const Request &request, const Cache &cache,
+                   Progress &progress) {
+    const auto has_lines = [&](const TrainSettings &other) {
+        const auto found = records.choice(step_digest(other, request, cache));
+        return found && !found->lines.empty();
+    };
+    TrainSettings other = s;
+    other.clip = s.clips() ? 0 : 1;
+    if (has_lines(other))
         progress.say(fmt::format("tuned: none; `cryolite tune` found lines for this step {} clipping: {} uses them",
-                                 clips ? "without" : "with", clips ? "--clip 0" : "--clip 1"));
+                                 s.clips() ? "without" : "with", s.clips() ? "--clip 0" : "--clip 1"));
+    if (s.lines == "none") return;
+    other = s, other.lines = "none", other.schedule.clear(), other.lines_from.clear();
+    if (has_lines(other))
+        progress.say(fmt::format("tuned: none; `cryolite tune` found lines for this step without {0}; to use both, "
+                                 "write those lines with cryolite tune {1} --export FILE, and add them to those of {0}",
+                                 s.schedule.empty() ? "--lines" : "--schedule", request.app));
 }
 
 }  // namespace
@@ -52,7 +62,7 @@ void take_tuned_lines(TrainSettings &s, const Request &request, const Cache &cac
         const SearchRecords records(cache.folder(), search_machine(threads));
         const auto found = records.choice(step_digest(s, request, cache));
         if (!found || found->lines.empty()) {
-            say_of_other_clip(s, records, request, cache, progress);
+            say_of_others(s, records, request, cache, progress);
         } else {
             lines = found->lines;
             progress.say(fmt::format("tuned: {} line{} that `cryolite tune` found for this step, {:.2f} ms instead of "

@@ -54,6 +54,15 @@ private:
     std::string name_of(ValueId value) const;
 };
 
+/// What a kernel computes whose loops this operation owns.
+Form form_of(const ir::Op &op) {
+    return ir::is<ir::InputGrad>(op)                               ? Form::d_input
+           : ir::is<ir::ParamGrad>(op)                             ? Form::d_parameter
+           : ir::is<ir::Update>(op) || ir::is<ir::NextState>(op)   ? Form::update
+           : ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ? Form::norm
+                                                                   : Form::forward;
+}
+
 Func tuple_of(const std::vector<KernelOutput> &list) {
     Func out("out");
     std::vector<Var> v = storage_vars(int(list[0].extents.size()));
@@ -101,12 +110,7 @@ void KernelBuilder::describe_group() {
         else
             (seen ? g.epilogue : g.prologue).push_back(f);
     }
-    const ir::Op &op = anchor ? *anchor : p.ops[k.ops[0]];
-    g.form = ir::is<ir::InputGrad>(op)                               ? Form::d_input
-             : ir::is<ir::ParamGrad>(op)                             ? Form::d_parameter
-             : ir::is<ir::Update>(op) || ir::is<ir::NextState>(op)   ? Form::update
-             : ir::is<ir::Norm>(op) || ir::is<ir::GradientScale>(op) ? Form::norm
-                                                                     : Form::forward;
+    g.form = form_of(anchor ? *anchor : p.ops[k.ops[0]]);
 }
 
 /// Keeps the arguments that the pipeline really reads, in their order; sets the outputs' bounds.
@@ -248,6 +252,13 @@ int asked_automatic(Group &g, const Step &step, bool written) {
 }
 
 }  // namespace
+
+bool is_stage_of(const StepProgram &p, const ir::Op &op, const Step::LoopValue &line) {
+    if (form_of(op) != line.form) return false;
+    const auto call = ir::call_of(op);
+    const ParamId w = ir::parameter_of(op);
+    return line.layer ? call && line.layer == &as_written(p.source(*call)) : w && line.parameter == &p.source(w);
+}
 
 BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options) {
     BuiltKernel built = KernelBuilder(p, k, m, options.bounds).built;

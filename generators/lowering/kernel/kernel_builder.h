@@ -37,6 +37,9 @@ struct BuildOptions {
     bool bounds = true;  ///< checks every index against the extents of its array: needed once for each key
 };
 
+/// Whether an operation is in the stage that a line is about which gives a number of loops.
+bool is_stage_of(const StepProgram &p, const ir::Op &op, const Step::LoopValue &line);
+
 /// Builds a kernel. One with automatic keys is left unscheduled: autoschedulers take seconds, keys milliseconds.
 BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machine &m, const BuildOptions &options = {});
 
