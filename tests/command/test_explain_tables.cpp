@@ -49,6 +49,16 @@ TEST_CASE("explain: rows of blocks are one where they are equal, and have a star
     CHECK(merged({}).empty());
 }
 
+TEST_CASE("explain: of several workers each has a part of an update, or one has all of it") {
+    Plan p = plan_of_blocks(2);
+    p.workers = 2;
+    std::vector<PlanCall> &calls = p.plans[entry::step];
+    for (PlanCall &c : calls) c.stages.erase(c.stages.begin()), c.worker = 0;
+    calls.push_back(calls[1]), calls.back().worker = 1;
+    CHECK(update_of(p, "h.0.up.weight").place == "by one worker, for all");
+    CHECK(update_of(p, "h.1.up.weight").place == "in shards, by workers");
+}
+
 TEST_CASE("explain: parameters whose update is placed elsewhere have a row of their own") {
     const std::string head = "\nparameters (extents innermost first), their layout and where they are updated:\n",
                       columns = "float32  row_major                  ";

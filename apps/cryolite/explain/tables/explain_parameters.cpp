@@ -3,12 +3,26 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "apps/cryolite/explain/tables/merged_rows.h"
 #include "bundle/block_names.h"
 #include "bundle/entries.h"
 
 namespace cryolite {
+
+namespace {
+
+/// Who computes an update of which each worker may have a part.
+std::string shards_in_words(const Plan &plan, const std::vector<PlanCall> &calls, const std::string &update) {
+    std::set<int> owners;
+    for (const PlanCall &c : calls)
+        if (std::ranges::count(c.stages, update, &PlanCall::Stage::name) > 0) owners.insert(c.worker);
+    if (plan.workers == 1) return "in shards";
+    return owners.size() == 1 ? "by one worker, for all" : "in shards, by workers";
+}
+
+}  // namespace
 
 ParameterUpdate update_of(const Plan &plan, const std::string &parameter) {
     if (const int b = plan.find(Role::parameter, parameter); b >= 0 && !plan.buffers[size_t(b)].frozen.empty())
@@ -22,8 +36,7 @@ ParameterUpdate update_of(const Plan &plan, const std::string &parameter) {
                 computes |= s.name == "d(" + parameter + ")";
             }
             if (!update) continue;
-            if (c.worker >= 0 && pass == entry::step)
-                return {plan.workers > 1 ? "in shards, by workers" : "in shards", update->why};
+            if (c.worker >= 0 && pass == entry::step) return {shards_in_words(plan, calls, update->name), update->why};
             const bool waits = pass == entry::deferred || pass == entry::flush;
             return {computes              ? "with its gradient"
                     : waits               ? "forward, at its next use"
