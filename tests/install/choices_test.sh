@@ -34,6 +34,9 @@ timeout 300 "$command" bench gpt "${model[@]}" "${here[@]}" --steps 3 < /dev/nul
 grep -q 'tuned: none; .* with clipping: --clip 1 uses them' err || fail "bench does not say whose lines there are: $(cat err)"
 timeout 300 "$command" bench gpt "${model[@]}" "${here[@]}" --steps 3 --clip 1 < /dev/null > out 2> err || fail "bench --clip 1: $(cat err)"
 grep -q 'tuned: 1 line ' err || fail "the flag that bench names does not take them: $(cat err)"
+train "${here[@]}" --out lined --lines 's(ln_f).compute_root()' || fail "with --lines: $(cat err)"
+grep -q 'tuned: none; .* for this step without --lines; .* cryolite tune gpt --export FILE' err ||
+    fail "a step with lines is not told of those for the step without: $(cat err)"
 
 chosen 'loops(h.7.up, forward): rows=2'
 train "${here[@]}" --out stale && fail "lines that the program has not are taken"

@@ -9,6 +9,7 @@ losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' out; }
 
 for wrong in 'nonsense --for 10s:there is no app' 'gpt:needs --for TIME' 'gpt --for soon:expected' \
     'gpt --for 10s --report none/r.html:there is no such folder' 'gpt --show --report r.html:is of a search' \
+    'gpt --show --for 9s:of an earlier search' 'gpt --forget --for 9s:of an earlier search' \
     'gpt --for 10s --device opencl:only steps of the CPU' 'gpt --for 10s --nonsense:is not a flag'; do
     tune ${wrong%%:*} --cache "$work/cache"
     [ $? = 2 ] && grep -q "${wrong#*:}" err || fail "$wrong: $(cat err)"
@@ -22,13 +23,13 @@ tune gpt "${model[@]}" --cache "$work/locked" --for 5s
 
 train --out plain --tuned none || fail "a plain run: $(cat err)"
 losses > plain.losses
-tune gpt "${model[@]}" --for 60s --same-bits --json --report search.html || fail "the search: $(cat err)"
+tune gpt "${model[@]}" --for 60s --same-bits --json --report search.html --export found.schedule || fail "the search: $(cat err)"
 grep -q '<h2>What was refused, and why</h2>' search.html && grep -q 'class="curve"' search.html || fail "--report"
 grep -qE '^[0-9]+ lines? (is|are) not legal in this step: ' err || fail "lines that are not legal: $(cat err)"
 grep -Eq '"event":"(candidate|line)"' out && tail -1 out | grep -q '"event":"tuned".*"lines":\[.*"moves":{' || fail "events: $(tail -3 out)"
 grep -qv '^{' out && fail "not JSON lines alone"
 tune gpt "${model[@]}" --export my.schedule --show || fail "--export: $(cat err)"
-cmp -s out my.schedule || fail "--show and --export differ"
+cmp -s out my.schedule && cmp -s found.schedule my.schedule || fail "--show and --export, of a search and later, differ"
 
 # Whatever was found in this time: a line that a search might find.
 if ! grep -q '^[^/]' my.schedule; then
