@@ -212,7 +212,7 @@ private:
             const bool only_automatic = a.names == std::vector<std::string>{"automatic"};
             throw UsageError(fmt::format(
                 "{}: no kernel of loops({}) has a number '{}'; {}", v.source, a.of, v.name,
-                a.has.empty()    ? "there is none at all: " + owner_words(v)
+                a.has.empty()    ? owner_words(v)
                 : only_automatic ? fmt::format("there are {}; automatic=tiled has others, as rows and columns", a.has)
                                  : "there are " + a.has));
         }
@@ -224,7 +224,7 @@ private:
             if (const std::string &of = result(k).loops_of;
                 !of.empty() && std::ranges::any_of(p.kernels[k].ops, is_meant))
                 return fmt::format("it is computed in the loops of loops({})", of);
-        return "explain --ir lines names all kernels";
+        return "there is none at all: explain --ir lines names all kernels";
     }
     void verify_built(KernelId k) const {
         std::vector<ValueId> read, written;

@@ -139,7 +139,7 @@ TEST_CASE("numbers of loops: of a stage in the kernel of another, that one is na
         const Compiled<Joined> c({{"batch", "32"}}, [&](Joined &n, Step &s) { add_lines(s, n, text, "my.schedule"); });
         describe_kernels(c.program, c.machine, {.time_limit = 60, .algorithms = true});
     });
-    CHECK(why.ends_with("there is none at all: it is computed in the loops of loops(up, forward)"));
+    CHECK(why.ends_with("has a number 'rows'; it is computed in the loops of loops(up, forward)"));
 }
 
 TEST_CASE("numbers of loops: the smallest and the largest of each compute what the unscheduled kernel does") {

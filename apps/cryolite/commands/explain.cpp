@@ -330,7 +330,8 @@ private:
     std::string step_memory_words() const {
         int64_t all = 0;
         std::string words;
-        const auto memory = plan_.memory();
+        const bool apart = plan_.device != "cpu" && plan_.workers > 1;  // each worker has a device of its own
+        const auto memory = apart ? plan_.memory(1) : plan_.memory();
         for (auto &[role, bytes] : memory) all += bytes;
         int64_t small = 0;
         for (auto &[role, bytes] : memory)
@@ -339,7 +340,7 @@ private:
             else
                 small += bytes;
         if (small > 0) words += fmt::format(", others {}", human_bytes(uint64_t(small)));
-        return fmt::format("{} ({})", human_bytes(uint64_t(all)), words);
+        return fmt::format("{}{} ({})", human_bytes(uint64_t(all)), apart ? " at most on each device" : "", words);
     }
 };
 
@@ -354,6 +355,11 @@ int run_explain(const std::vector<std::string> &arguments) {
     Progress progress;
     for (const std::string &note : idle_flag_notes(request)) progress.say(note);
     if (!request.ir.empty()) {
+        const char *other = s.json                   ? "--json"
+                            : !request.html.empty()  ? "--html"
+                            : request.kernel.empty() ? ""
+                                                     : "KERNEL";
+        if (*other) fail_usage("--ir prints the whole step as text: leave out {}", other);
         take_tuned_lines(s, request, Cache(s.cache), threads_of_worker(s, core_numbers()), progress);
         BundleRequest wanted = bundle_request(s);
         wanted.any_size = true;

@@ -54,6 +54,10 @@ public:
             fail_usage("tune compiles candidates, but this build has no compiler: use one that has (./cryolite)");
         if (std::error_code e; !s_.report.empty() && !fs::is_directory(fs::absolute(s_.report).parent_path(), e))
             fail_usage("--report {}: there is no such folder", s_.report.string());
+        if (std::error_code e;
+            !s_.export_lines.empty() && !fs::is_directory(fs::absolute(s_.export_lines).parent_path(), e))
+            fail_usage("--export {}: there is no such folder", s_.export_lines.string());
+        if (s_.show && s_.forget) fail_usage("--show and --forget: leave one of them out");
         check_page_file("report", s_.report);
         check_overwrite("export", s_.export_lines, lines_heading, "file of lines that a search found");
         if (processes().size() > 1)

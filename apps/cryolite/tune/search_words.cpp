@@ -25,6 +25,9 @@ std::string outcome_of(const SearchNews &n) {
     if (n.taken && !n.unsure.empty())
         return fmt::format("{}taken {}, compared with the shipped kernel alone: {}", times, n.candidate,
                            first_line(n.unsure));
+    if (n.what == SearchNews::of_line && !n.taken && n.candidate.empty() && n.unconfirmed.empty() && n.ratio > 0 &&
+        n.ratio < 1)
+        return times + "not faster by more than the noise, or not again";
     return n.taken                 ? times + "taken " + n.candidate
            : !n.candidate.empty()  ? times + "not faster as a step: " + n.candidate
            : n.unconfirmed.empty() ? times
