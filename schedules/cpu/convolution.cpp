@@ -126,15 +126,13 @@ void places(Group &g, const Func &image, const Sum &sum, const Machine &m) {
 int rows_at_once(Group &g) {
     constexpr int64_t held = 256 << 10;  // bytes
     const int width = reduction_extent(g.anchor, 0), height = reduction_extent(g.anchor, 1);
-    const std::vector<int> legal = whole_numbers(1, height);
-    int usual = 1;
-    for (int n : legal)
-        if (int64_t(4) * n * width * (g.extent(0) + g.extent(1)) <= held) usual = n;
-    return g.tunables("rows_at_once", usual, legal);
+    const int64_t bytes_of_row = int64_t(4) * width * (g.extent(0) + g.extent(1));
+    const int usual = int(std::clamp<int64_t>(held / bytes_of_row, 1, height));
+    return g.tunables("rows_at_once", usual, whole_numbers(1, height));
 }
 
 /// dW: partial sums over some images each, then the sum of these. A task is one part of the images and one tile of
-/// input channels: it goes through its images row by row, and adds to every place of the window.
+/// input channels: it goes through its images some rows at a time, and adds these to every place of the window.
 void weight(Group &g, Func image, const Machine &m) {
     Func dW = g.anchor;
     const int out = g.extent(0), in = g.extent(1);

@@ -54,6 +54,9 @@ TEST_CASE("search words: a row stands below its header, with the candidates that
     SearchNews sure = kernel;
     sure.unsure.clear();
     CHECK(!contains(search_row(sure, 90), "compared"));
+    const SearchNews line{
+        .what = SearchNews::of_line, .of = "a line", .ratio = 0.9, .predicted = 0.8, .not_taken = "why"};
+    CHECK(contains(search_row(line, 90), "predicted 0.800 of the time, 0.900 not taken: why"));
     CHECK(contains(live_line(kernel, 90), "7 tried, 41 left, 2 refused"));
 }
 

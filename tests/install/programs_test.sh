@@ -59,6 +59,8 @@ grep -q "^s(d(hidden.weight)).compute_at(next(hidden.weight));  // .*smoother.cp
 "$command" explain "$programs/smoother.cpp" --ir lines --schedule printed.schedule --cache "$work/cache" > again 2> err ||
     fail "explain --schedule: $(tail -1 err)"
 cmp -s <(sed 's| *//.*||' printed.schedule) <(sed 's| *//.*||' again) || fail "its own lines change a step: $(cat again)"
+"$command" explain "$programs/smoother.cpp" --ir lines --json --cache "$work/cache" > out 2> err
+[ $? = 2 ] && grep -q -- "--ir prints the whole step as text: leave out --json" err || fail "--ir with --json: $(cat out err)"
 # Numbers of the loops that hold the update are gone where they hold none.
 sed 's/compute_at(next(hidden.weight))/compute_root()/; s/^# loops/loops/' printed.schedule > rest.schedule
 "$command" explain "$programs/smoother.cpp" --ir lines --schedule rest.schedule --cache "$work/cache" > out 2> err

@@ -8,8 +8,8 @@ train() { timeout 300 "$command" train gpt "${model[@]}" --steps 5 --json "$@" <
 losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' out; }
 
 for wrong in 'nonsense --for 10s:there is no app' 'gpt:needs --for TIME' 'gpt --for soon:expected' \
-    'gpt --for 10s --report none/r.html:there is no such folder' 'gpt --show --report r.html:is of a search' \
-    'gpt --show --for 9s:of an earlier search' 'gpt --forget --for 9s:of an earlier search' \
+    'gpt --for 10s --report none/r.html:there is no such folder' 'gpt --for 10s --export none/a:there is no such folder' 'gpt --show --report r.html:is of a search' \
+    'gpt --show --for 9s:of an earlier search' 'gpt --forget --for 9s:of an earlier search' 'gpt --show --forget:leave one of them out' \
     'gpt --for 10s --device opencl:only steps of the CPU' 'gpt --for 10s --nonsense:is not a flag'; do
     tune ${wrong%%:*} --cache "$work/cache"
     [ $? = 2 ] && grep -q "${wrong#*:}" err || fail "$wrong: $(cat err)"

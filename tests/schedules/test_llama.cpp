@@ -3,16 +3,14 @@
 #include "schedules/models/llama.h"
 
 #include "tests/support/kernels.h"
+#include "tests/support/shapes.h"
 #include "tests/support/slow.h"
 
 namespace cryolite::test {
 
 namespace {
 
-using ModelArguments = std::vector<std::pair<std::string, std::string>>;
-
-const ModelArguments ragged = {{"layers", "1"},   {"heads", "6"},    {"kv-heads", "2"}, {"width", "84"},
-                               {"hidden", "101"}, {"context", "37"}, {"batch", "2"},    {"vocab", "67"}},
+const ModelArguments ragged = ragged_llama(),
                      aligned = {{"layers", "1"},   {"heads", "3"},    {"kv-heads", "1"}, {"width", "192"},
                                 {"hidden", "384"}, {"context", "64"}, {"batch", "1"},    {"vocab", "96"}};
 

@@ -13,6 +13,11 @@ using ModelArguments = std::vector<std::pair<std::string, std::string>>;
 inline ModelArguments ragged_gpt(const char *batch = "2") {
     return {{"layers", "1"}, {"heads", "5"}, {"width", "35"}, {"context", "19"}, {"batch", batch}, {"vocab", "53"}};
 }
+/// The same, with shared heads of keys.
+inline ModelArguments ragged_llama() {
+    return {{"layers", "1"},   {"heads", "6"},    {"kv-heads", "2"}, {"width", "84"},
+            {"hidden", "101"}, {"context", "37"}, {"batch", "2"},    {"vocab", "67"}};
+}
 /// Few rows, a prime number of them, and weights in whole panels: products of few rows have loops of their own.
 inline ModelArguments few_rows_gpt() {
     return {{"layers", "1"}, {"heads", "5"}, {"width", "80"}, {"context", "37"}, {"batch", "1"}, {"vocab", "89"}};

@@ -42,6 +42,7 @@ public:
         if (s_.search_seconds > 0 && (s_.show || s_.forget))
             fail_usage("--{} is of an earlier search, and --for begins one: leave one of them out",
                        s_.show ? "show" : "forget");
+        if (s_.show && s_.forget) fail_usage("--show and --forget: leave one of them out");
         if (!asks() && !(s_.search_seconds > 0))
             fail_usage("tune needs --for TIME: how long to search, as in --for 15m");
         if (asks() && !s_.report.empty()) fail_usage("--report is of a search: it needs --for TIME");
@@ -52,12 +53,6 @@ public:
         if (s_.device != "cpu") fail_usage("--device {}: only steps of the CPU are searched yet", s_.device);
         if (request_.program.path.empty())
             fail_usage("tune compiles candidates, but this build has no compiler: use one that has (./cryolite)");
-        if (std::error_code e; !s_.report.empty() && !fs::is_directory(fs::absolute(s_.report).parent_path(), e))
-            fail_usage("--report {}: there is no such folder", s_.report.string());
-        if (std::error_code e;
-            !s_.export_lines.empty() && !fs::is_directory(fs::absolute(s_.export_lines).parent_path(), e))
-            fail_usage("--export {}: there is no such folder", s_.export_lines.string());
-        if (s_.show && s_.forget) fail_usage("--show and --forget: leave one of them out");
         check_page_file("report", s_.report);
         check_overwrite("export", s_.export_lines, lines_heading, "file of lines that a search found");
         if (processes().size() > 1)

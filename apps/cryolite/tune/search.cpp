@@ -84,6 +84,13 @@ bool Search::wins(const CandidateRecord &r) const {
     return r.refused.empty() && (r.same_bits || !options_.same_bits) && r.ratio < 1 - std::max(worth, r.noise);
 }
 
+std::string Search::why_not(const CandidateRecord &r) const {
+    if (!r.refused.empty() || r.ratio >= 1) return "";
+    if (options_.same_bits && !r.same_bits) return "it changes bits of the training";
+    if (wins(r)) return "the search was stopped";
+    return fmt::format("its gain is within the noise of {:.3f}", std::max(worth, r.noise));
+}
+
 const SearchResult &Search::run(double step_seconds) {
     whole_ = step_seconds;
     if (!over()) look(), propose();

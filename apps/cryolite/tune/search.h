@@ -136,6 +136,7 @@ struct SearchNews {
     std::string refused{};
     std::string unsure{};       ///< why it was compared with the shipped kernel alone, not with the unscheduled one
     std::string unconfirmed{};  ///< numbers that won once, but not again, or for which no time was left
+    std::string not_taken{};    ///< why a line that was timed as faster is not taken
     bool known = false;         ///< it was measured by an earlier search
     bool taken = false;
     int tried = 0, refusals = 0;  ///< so far: of this kernel or, if this is of a line, of all lines
@@ -224,6 +225,8 @@ private:
     std::string learn(const std::string &lines, std::vector<StepKernel> &kernels);
     double seconds_of(const std::vector<StepKernel> &kernels) const { return cryolite::seconds_of(records_, kernels); }
     bool wins(const CandidateRecord &r) const;
+    /// Why a line with this result, which is not taken, is not; empty: it is refused, or not faster at all.
+    std::string why_not(const CandidateRecord &r) const;
 
     // Loops: search_loops.cpp.
     const SearchKernel *next_kernel() const;

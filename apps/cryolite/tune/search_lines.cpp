@@ -100,6 +100,7 @@ bool Search::judge(const Open &o, const std::vector<std::string> &lines, std::op
     }
     if (kept) records_.remember(key, *r);
     if (r) news.ratio = r->ratio, news.refused = r->refused;
+    if (r && !news.taken) news.not_taken = why_not(*r);
     news.candidate = joined({lines.begin() + long(result_.lines.size()) + 1, lines.end()});
     if (news.taken) result_.lines = lines, result_.step *= r->ratio, result_.lines_kept++;
     const bool refused = !news.refused.empty();

@@ -25,9 +25,7 @@ std::string outcome_of(const SearchNews &n) {
     if (n.taken && !n.unsure.empty())
         return fmt::format("{}taken {}, compared with the shipped kernel alone: {}", times, n.candidate,
                            first_line(n.unsure));
-    if (n.what == SearchNews::of_line && !n.taken && n.candidate.empty() && n.unconfirmed.empty() && n.ratio > 0 &&
-        n.ratio < 1)
-        return times + "not faster by more than the noise, or not again";
+    if (!n.not_taken.empty()) return times + "not taken: " + n.not_taken;
     return n.taken                 ? times + "taken " + n.candidate
            : !n.candidate.empty()  ? times + "not faster as a step: " + n.candidate
            : n.unconfirmed.empty() ? times
@@ -54,6 +52,7 @@ json event_of(const SearchNews &n, double seconds_left) {
             {"refused", n.refused},
             {"unsure", n.unsure},
             {"unconfirmed", n.unconfirmed},
+            {"not_taken", n.not_taken},
             {"known", n.known},
             {"taken", n.taken},
             {"tried", n.tried},
