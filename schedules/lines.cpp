@@ -293,7 +293,7 @@ private:
     int loop_number() {
         skip();
         const size_t from = at_;
-        const bool loops = std::ranges::count(automatic_names(), word()) > 0;
+        const bool loops = std::ranges::count(automatic_names(step_.machine), word()) > 0;
         at_ = from;
         return number(loops ? "a whole number; names of loops are for automatic=" : "a whole number");
     }
@@ -301,7 +301,7 @@ private:
     int automatic_value() {
         skip();
         const size_t from = at_;
-        const auto &names = automatic_names();
+        const auto &names = automatic_names(step_.machine);
         const auto named = std::ranges::find(names, word());
         if (named != names.end()) return int(named - names.begin());
         at_ = from;

@@ -28,7 +28,7 @@
 
 #include "dialects/names.h"
 #include "dsl/layer.h"
-#include "schedules/cpu/fallback.h"
+#include "schedules/automatic.h"
 #include "schedules/group.h"
 #include "schedules/layout.h"
 
@@ -86,7 +86,8 @@ struct Placement {
 
 class Step {
 public:
-    explicit Step(const Machine &machine) : machine(machine) {}
+    explicit Step(const Machine &machine)
+        : machine(machine), fallback_loops(automatic_loops(machine)), wider_loops(wider_automatic_loops(machine)) {}
     const Machine &machine;
 
     /// One line of the schedule, applied to the stage it was made for.
@@ -190,9 +191,9 @@ public:
     std::map<std::pair<std::type_index, Form>, LoopSchedule> loops_of;
     bool loops_written = true;  ///< false: by clear_loops()
     /// For kernels whose loops nobody wrote: the first of these that computes what the unscheduled kernel computes.
-    std::vector<AutomaticLoops> fallback_loops = automatic_loops();
+    std::vector<AutomaticLoops> fallback_loops;
     /// More of these, which take long to compile: only the tunable `automatic` asks for them. Numbered after the above.
-    std::vector<AutomaticLoops> wider_loops = wider_automatic_loops();
+    std::vector<AutomaticLoops> wider_loops;
     /// The nth automatic loops, from 0.
     const AutomaticLoops &automatic_way(size_t n) const {
         return n < fallback_loops.size() ? fallback_loops[n] : wider_loops.at(n - fallback_loops.size());

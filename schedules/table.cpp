@@ -39,13 +39,18 @@ bool has_loops(const std::string &kind, const Machine &m) {
     return std::ranges::count(table_of(m).layers, kind, &LoopTable::Line::layer) > 0;
 }
 
-bool may_be_automatic(const Group &g, const Step &step) { return !g.in_place && table_of(step.machine).automatic; }
+bool may_be_automatic(const Group &g) { return !g.in_place; }
 
-NamedLoops tiled_loops(const Step &step) { return table_of(step.machine).tiled; }
+std::optional<NamedLoops> tiled_loops(const Machine &m) {
+    const NamedLoops &tiled = table_of(m).tiled;
+    return tiled.apply ? std::optional(tiled) : std::nullopt;
+}
+
+void plain_loops(Group &g, const Machine &m) { table_of(m).plain.apply(g, m); }
 
 std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nature nature, const Step &step) {
     const LoopTable &table = table_of(step.machine);
-    if (!step.loops_written) return may_be_automatic(g, step) ? std::nullopt : std::optional(table.plain);
+    if (!step.loops_written) return may_be_automatic(g) ? std::nullopt : std::optional(table.plain);
     if (g.form == Form::norm && g.func("partial").defined()) return table.ghost_norm;
     if (g.form == Form::norm) return g.anchor.defined() ? table.squared_norm : table.plain;
     if (!anchor) return table.pointwise;
@@ -59,7 +64,7 @@ std::optional<NamedLoops> written_loops(const Group &g, const Layer *anchor, Nat
     }
     if (is_contraction(g)) return table.contraction;
     if (g.form == Form::d_parameter && adds_rows(g)) return table.sum_of_rows;
-    return may_be_automatic(g, step) ? std::nullopt : std::optional(table.plain);
+    return may_be_automatic(g) && table.automatic ? std::nullopt : std::optional(table.plain);
 }
 
 void share_numbers(Group &g, const Machine &m) {

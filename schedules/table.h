@@ -29,8 +29,10 @@ struct LoopTable {
     NamedLoops contraction;    ///< sums of products of any other layer
     NamedLoops sum_of_rows;    ///< sums over rows of any other layer, as the gradient of a bias
     NamedLoops plain;          ///< any kernel at all
-    NamedLoops tiled;          ///< any kernel at all, with numbers to search; used where a line asks for it
-    bool automatic;            ///< autoschedulers come before `plain`, where a layer has no line
+    NamedLoops tiled = {};     ///< any kernel at all, with numbers to search, where a line asks for it; none on a GPU
+    /// Autoschedulers come before `plain`, where a layer has no line. Their loops have to be compared with the
+    /// unscheduled kernel, which needs the device: a step for a GPU may be compiled on a machine without one.
+    bool automatic;
 };
 
 namespace cpu {
@@ -41,10 +43,10 @@ const LoopTable &loop_table();
 }
 
 /// Whether automatic loops can serve a group: in place an autoscheduler might compute an element twice.
-bool may_be_automatic(const Group &g, const Step &step);
+bool may_be_automatic(const Group &g);
 
-/// The loops of the last value of the number `automatic`.
-NamedLoops tiled_loops(const Step &step);
+/// The loops of the last value of the number `automatic`; none on a GPU.
+std::optional<NamedLoops> tiled_loops(const Machine &m);
 
 /// The loop schedule that was written for a group, by the type of its anchor layer (null: pointwise stages or an
 /// update), or by its nature; none: the step's automatic ones serve.

@@ -148,9 +148,43 @@ double element(const Halide::Type &t, const char *data, int64_t i) {
     fail("arrays of this type cannot be compared; add it to generators/codegen/compare.cpp");
 }
 
-/// Whether this processor has all that a target's code may use.
-bool runs_here(const Target &t) {
+/// For kernels that are run at once. `checked`: they check the extents of their arguments.
+Target jit_target(Target t, bool checked) {
+    t.set_feature(Target::JIT);
+    for (auto f : {Target::NoRuntime, Target::UserContext}) t.set_feature(f, false);
+    for (auto f : {Target::NoAsserts, Target::NoBoundsQuery}) t.set_feature(f, !checked);
+    return t;
+}
+
+/// Whether kernels for the device of a target run here.
+bool has_device(const Target &t) {
+    bool ran = false;
+    run_children(
+        1, 1, 60,
+        [&](int) {
+            Halide::Func f("f");
+            Halide::Var i("i"), block("block"), thread("thread");
+            f(i) = i;
+            f.gpu_tile(i, block, thread, 8);
+            Halide::Buffer<int> out = f.realize({8}, t);
+            out.copy_to_host();
+            return std::to_string(out(7));
+        },
+        [&](int, const ChildResult &r) { ran = r.output == "7"; });
+    return ran;
+}
+
+/// Whether this machine has all that a target's code may use.
+bool runs_here(Target t) {
     Target host = Halide::get_host_target();
+    if (t.has_gpu_feature()) {
+        if (!has_device(jit_target(t, true))) return false;
+        for (auto f :
+             {Target::OpenCL, Target::CLDoubles, Target::CUDA, Target::CUDACapability30, Target::CUDACapability32,
+              Target::CUDACapability35, Target::CUDACapability50, Target::CUDACapability61, Target::CUDACapability70,
+              Target::CUDACapability75, Target::CUDACapability80, Target::CUDACapability86})
+            t.set_feature(f, false);
+    }
     if (t.os != host.os || t.arch != host.arch || t.bits != host.bits) return false;
     for (auto f : {Target::NoRuntime, Target::UserContext, Target::NoAsserts, Target::NoBoundsQuery})
         host.set_feature(f);
@@ -187,11 +221,8 @@ bool hollow(const BuiltKernel &built, const std::string &outputs) {
 KernelTrial::KernelTrial(const StepProgram &p, const ir::Kernel &k, const BuiltKernel &built, const Machine &m,
                          bool checked)
     : p(p), k(k), arguments(built.arguments) {
-    Target target = m.target.with_feature(Target::JIT);
-    for (auto f : {Target::NoRuntime, Target::UserContext}) target.set_feature(f, false);
-    for (auto f : {Target::NoAsserts, Target::NoBoundsQuery}) target.set_feature(f, !checked);
     Halide::Pipeline pipeline = built.pipeline;
-    callable = pipeline.compile_to_callable(built.inputs, target);
+    callable = pipeline.compile_to_callable(built.inputs, jit_target(m.target, checked));
 }
 
 KernelTrial KernelTrial::unscheduled(const StepProgram &p, const ir::Kernel &k, const Machine &m) {

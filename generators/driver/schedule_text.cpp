@@ -277,7 +277,7 @@ private:
     /// Adds the numbers of all loops as comments, because a kernel with a given number is compared when it is compiled.
     void all_loops() {
         std::vector<Line> of_layers, of_parameters;
-        std::istringstream lines(loop_lines(compiled));
+        std::istringstream lines(loop_lines(compiled, p.schedule->machine));
         for (std::string line; std::getline(lines, line);) {
             const size_t name = std::string("loops(").size();
             const std::string of = line.substr(name, line.find("):") - name);

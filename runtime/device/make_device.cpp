@@ -15,6 +15,12 @@ std::unique_ptr<Device> make_device(const std::string &name, int threads, std::v
     fail("there is no device {}: expected cpu, opencl or cuda", shown(name));
 }
 
+Hardware hardware_of(const std::string &device) {
+    if (device == "opencl") return opencl_hardware();
+    if (device == "cuda") return cuda_hardware();
+    return {.name = "this machine's processor"};
+}
+
 void check_device(const std::string &name) {
     if (name == "cuda") check_cuda_driver();
 }

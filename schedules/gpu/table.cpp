@@ -57,7 +57,6 @@ const LoopTable &loop_table() {
         .contraction = {"plain loops", plain_loops},
         .sum_of_rows = {"plain loops", plain_loops},
         .plain = {"plain loops", plain_loops},
-        .tiled = {"plain loops", plain_loops},
         .automatic = false,
     };
     return table;

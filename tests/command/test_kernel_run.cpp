@@ -8,6 +8,7 @@
 #include "apps/cryolite/tune/measure/measure.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/io/error.h"
+#include "tests/runtime/hanging_device.h"
 #include "tests/runtime/scratch.h"
 
 namespace cryolite::test {
@@ -121,9 +122,18 @@ constexpr Mutant mutants[] = {
 const Mutant *mutant = nullptr;
 int mutated(void **argv) { return loop(argv, mutant->task); }
 
-std::string why_not(Bundle::Function candidate, Timing *timing = nullptr) {
+/// A device that is no CPU: loops run in no order that a search could choose.
+struct OtherDevice : HangingDevice {
+    OtherDevice() : HangingDevice(make_cpu_device(2), -1) {}
+    std::string name() const override { return "other"; }
+    void *host_address(const halide_buffer_t &) const override { return nullptr; }
+};
+
+std::string why_not(
+    Bundle::Function candidate, Timing *timing = nullptr,
+    const std::function<std::unique_ptr<Device>()> &make = [] { return make_cpu_device(2); }) {
     const Plan p = plan();
-    const std::unique_ptr<Device> device = make_cpu_device(2);
+    const std::unique_ptr<Device> device = make();
     KernelRun run(p, "twice", *device);
     try {
         const Timing t = compare_kernels(run, twice, candidate, *device, 0.01);
@@ -168,6 +178,23 @@ TEST_CASE("candidates: 180 mutants, none of which is accepted") {
             if (std::string(m.what).starts_with("race"))
                 CHECK(why == "its result depends on the order of its parallel iterations");
         }
+}
+
+TEST_CASE("candidates: on another device than the CPU, results and what is around them decide") {
+    const auto on_other = [](Bundle::Function f, Timing *t = nullptr) {
+        return why_not(f, t, [] { return std::make_unique<OtherDevice>(); });
+    };
+    Timing t;
+    CHECK(on_other(twice, &t) == "");
+    CHECK(t.same_bits);
+    CHECK(on_other(by_adding, &t) == "");
+    CHECK(!t.same_bits);
+    CHECK(on_other(shifted).starts_with("its result is off by"));
+    CHECK(on_other(wrong_tail) != "");
+    CHECK(on_other(beyond) == "it writes outside of the array of y");
+    CHECK(on_other(failing).starts_with("it fails with code -7"));
+    calls = 0;
+    CHECK(on_other(sometimes) != "");
 }
 
 TEST_CASE("candidates: a step whose losses are not finite is infinitely far from the shipped one") {

@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "tests/cuda/recorder_streams.h"
 
@@ -121,7 +122,13 @@ int cuDeviceGetName(char *name, int most, int) {
 }
 int cuDeviceGetAttribute(int *value, int what, int) {
     const Hold hold(lock);
-    *value = what == 75 ? state.capability / 10 : what == 76 ? state.capability % 10 : 0;
+    // The last four are those of an H100.
+    static const std::map<int, int> others = {{16, 132}, {13, 1980000}, {36, 2619000}, {37, 5120}};
+    const auto other = others.find(what);
+    *value = what == 75              ? state.capability / 10
+             : what == 76            ? state.capability % 10
+             : other == others.end() ? 0
+                                     : other->second;
     return enter("cuDeviceGetAttribute");
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {

@@ -98,6 +98,26 @@ TEST_CASE("lines as text: each of C++, with its name as a message has it") {
          });
 }
 
+TEST_CASE("lines as text: automatic loops of a device by their names") {
+    Halide::Target target = test_target();
+    target.set_feature(Halide::Target::OpenCL);
+    const Machine machine = Machine::of(target);
+    const Step step(machine);
+    const std::vector<std::string> &names = automatic_names(machine);
+    REQUIRE(names.size() == 1 + step.fallback_loops.size() + step.wider_loops.size());
+    for (const auto &[name, is] :
+         std::map<std::string, std::string>{{"anderson2021", "Anderson2021 beam_size=1 parallelism=80"},
+                                            {"li2018", "Li2018 parallelism=16"},
+                                            {"plain", "plain loops version=1"},
+                                            {"anderson2021_beam4", "Anderson2021 beam_size=4 parallelism=80"},
+                                            {"anderson2021_beam32", "Anderson2021 beam_size=32 parallelism=80"}}) {
+        const auto at = std::ranges::find(names, name);
+        REQUIRE(at != names.end());
+        CHECK(step.automatic_way(size_t(at - names.begin() - 1)).str() == is);
+    }
+    CHECK(std::ranges::count(names, "tiled") == 0);
+}
+
 TEST_CASE("lines as text: automatic loops by their names") {
     const auto value = [](const std::string &word) {
         int found = -1;
@@ -121,7 +141,7 @@ TEST_CASE("lines as text: automatic loops by their names") {
     // apps/cryolite/tune/search.h has these as late_automatic.
     CHECK(value("adams2019_beam4") == 4);
     CHECK(value("adams2019_beam32") == 5);
-    CHECK(automatic_names().size() == 2 + step.fallback_loops.size() + step.wider_loops.size());
+    CHECK(automatic_names(machine).size() == 2 + step.fallback_loops.size() + step.wider_loops.size());
     CHECK(said("loops(head, forward): automatic=adams") ==
           "my.schedule:1:33: found 'adams', expected a whole number from 0 to 6, or written, adams2019, mullapudi2016, "
           "plain, adams2019_beam4, adams2019_beam32, tiled");

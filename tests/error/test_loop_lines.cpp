@@ -10,6 +10,8 @@ namespace cryolite::test {
 
 namespace {
 
+const Machine machine = Machine::of(test_target());
+
 struct Wide : Classifier {
     Linear up{"h.0.up", 24, 96}, down{"h.1.up", 96, 24};
     Linear head{"head", 24, classes};
@@ -44,7 +46,7 @@ int value_of(const CompiledKernel &k, const std::string &name) {
 }  // namespace
 
 TEST_CASE("numbers of loops: what is usual gives the same kernel, another another, of the same algorithm") {
-    const CompileReport plain = described(with("")), same = described(with(loop_lines(plain)));
+    const CompileReport plain = described(with("")), same = described(with(loop_lines(plain, machine)));
     REQUIRE(plain.kernels.size() == same.kernels.size());
     for (size_t k = 0; k < plain.kernels.size(); k++) CHECK(plain.kernels[k].key == same.kernels[k].key);
     const CompileReport other = described(with("loops(h.0.up, forward): rows=2 columns=16"));
@@ -116,10 +118,11 @@ TEST_CASE("automatic loops: of one kernel by its number, of all that had written
     CHECK(in_place > 0);
     CHECK(said("loops(h.0.up, forward): automatic=7")
               .find("found '7', expected a whole number from 0 to 6, or written") != std::string::npos);
-    CHECK(loop_lines(none).find(" automatic=0;  // automatic: automatic 0 (the first of 1, 2 and 3 that serves), 1 or "
-                                "adams2019,") != std::string::npos);
-    CHECK(loop_lines(none).find("written") == std::string::npos);
-    CHECK(loop_lines(plain).find("0 or written, 1 or adams2019") != std::string::npos);
+    CHECK(loop_lines(none, machine)
+              .find(" automatic=0;  // automatic: automatic 0 (the first of 1, 2 and 3 that serves), 1 or "
+                    "adams2019,") != std::string::npos);
+    CHECK(loop_lines(none, machine).find("written") == std::string::npos);
+    CHECK(loop_lines(plain, machine).find("0 or written, 1 or adams2019") != std::string::npos);
     CHECK(said("loops(h.0.up, forward): automatic=1 rows=4").find("has a number 'rows'; there are automatic (") !=
           std::string::npos);
     CHECK(said("s.clear_loops(); loops(h.0.up, forward): rows=4")

@@ -15,6 +15,8 @@ namespace cryolite::test {
 
 namespace {
 
+const Machine machine = Machine::of(test_target());
+
 /// A layer that schedules/ does not know; its gradient is derived.
 struct Squares : Layer {
     explicit Squares(const std::string &path, int times = 9) : Layer(path), times(times) {}
@@ -92,7 +94,7 @@ struct Store {
 };
 
 AutomaticLoops way(const std::string &name) {
-    for (const AutomaticLoops &a : automatic_loops())
+    for (const AutomaticLoops &a : automatic_loops(machine))
         if (a.name == name) return a;
     fail("there are no loops by {}", name);
 }
@@ -109,7 +111,7 @@ Compiled<Small> small(std::vector<AutomaticLoops> automatic, const std::string &
 }  // namespace
 
 TEST_CASE("automatic: every one of the built-in ways computes what the unscheduled kernel computes") {
-    for (const AutomaticLoops &a : automatic_loops()) {
+    for (const AutomaticLoops &a : automatic_loops(machine)) {
         CAPTURE(a.name);
         Store store;
         Compiled<Both> c({{"batch", "5"}}, [&](Both &, Step &s) { s.fallback_loops = {a}; });
@@ -184,7 +186,7 @@ TEST_CASE("automatic: keys need no scheduler, and change with the algorithm, the
     const std::string first = key({a});
     CHECK(first.size() == 32);
     CHECK(key({a}) == first);
-    CHECK(key(automatic_loops()) == first);
+    CHECK(key(automatic_loops(machine)) == first);
     CHECK(key({a}, "7") != first);
     CHECK(key({a}, "5", true) != first);
     CHECK(key({way("plain loops")}) != first);

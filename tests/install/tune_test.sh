@@ -10,7 +10,7 @@ losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' out; }
 for wrong in 'nonsense --for 10s:there is no app' 'gpt:needs --for TIME' 'gpt --for soon:expected' \
     'gpt --for 10s --report none/r.html:there is no such folder' 'gpt --for 10s --export none/a:there is no such folder' 'gpt --show --report r.html:is of a search' \
     'gpt --show --for 9s:of an earlier search' 'gpt --forget --for 9s:of an earlier search' 'gpt --show --forget:leave one of them out' \
-    'gpt --for 10s --device opencl:only steps of the CPU' 'gpt --for 10s --nonsense:is not a flag'; do
+    'gpt --for 10s --nonsense:is not a flag'; do
     tune ${wrong%%:*} --cache "$work/cache"
     [ $? = 2 ] && grep -q "${wrong#*:}" err || fail "$wrong: $(cat err)"
 done
@@ -78,6 +78,26 @@ fi
 tune gpt "${model[@]}" --for 60s --check-model 2 --json --out unused || fail "--check-model: $(cat err)"
 grep -q "note: --out has no effect here" err || fail "a flag of train's: $(cat err)"
 grep -q '"event":"checked".*"kernels":' out && tail -1 out | grep -q '"counted":.*"event":"model"' || fail "its events: $(tail -3 out)"
+
+# A device: its records are apart from those of the CPU.
+tune gpt "${model[@]}" --device opencl --for 75s
+if [ $? = 2 ] && grep -q "install the package" err; then
+    echo "no OpenCL here"
+else
+    grep -q "ms a step on .* (" err && grep -q "candidates (0 known from before)" err || fail "a search on OpenCL: $(cat err)"
+    grep -q "^ .*%.*%.*%" err || fail "a search on OpenCL tries no loops: $(cat err)"
+    tune gpt "${model[@]}" --device opencl --export device.schedule || fail "--export of OpenCL: $(cat err)"
+    train --out on_cpu --tuned none || fail "a plain run: $(cat err)"
+    losses > cpu.losses
+    train --out on_device --device opencl || fail "a run on OpenCL: $(cat err)"
+    [ "$(grep -c '^[^/]' device.schedule)" = 0 ] || grep -q "tuned: [0-9]* line" err || fail "a run on OpenCL does not take what was found: $(cat err)"
+    losses | paste - cpu.losses | awk '{ d = $1 - $2; if (d * d > 1e-6) exit 1 } END { exit NR != 5 }' || fail "other losses on OpenCL: $(cat out)"
+    echo 'loops(h.*.mlp.c_fc, forward): automatic=adams2019;' > cpu.schedule
+    train --out wrong --device opencl --tuned none --schedule cpu.schedule && fail "loops of the CPU are taken for a device"
+    grep -q "expected a whole number from 0 to 5, or written, anderson2021, li2018, plain" err || fail "loops of the CPU: $(cat err)"
+    # Without the device, a step for it is compiled, and the records are no hindrance.
+    timeout 300 "$command" compile gpt "${model[@]}" --device cuda --out for_cuda < /dev/null > out 2> err || fail "compiling for a device that is not here: $(cat err)"
+fi
 
 "$command" tune gpt "${model[@]}" --for 300s < /dev/null > out 2> err &
 sleep 15

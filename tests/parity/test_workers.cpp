@@ -1,7 +1,7 @@
 // Several workers: the losses of one on the same global batch, and the same bits each time.
 
 #include "tests/parity/case.h"
-#include "tests/parity/hanging_device.h"
+#include "tests/runtime/hanging_device.h"
 #include "tests/support/slow.h"
 
 namespace cryolite::test {

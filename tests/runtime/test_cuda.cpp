@@ -5,6 +5,8 @@
 #include <regex>
 #include <set>
 
+#include "runtime/device/hardware.h"
+#include "tests/cuda/use_recorder.h"
 #include "tests/runtime/four_floats.h"
 #include "tests/runtime/scratch.h"
 
@@ -25,6 +27,16 @@ TEST_CASE("cuda: memory begins with zeros, and holds what is written and compute
         CHECK(f.device->run(calls).call == -1);
         CHECK(f.get() == Values{4, 6, 8, 10});
     }
+}
+
+TEST_CASE("cuda: the peak of a GPU follows from what its driver says") {
+    const UseRecorder use;
+    const Hardware h = hardware_of("cuda");
+    CHECK(!h.name.empty());
+    CHECK(!h.processor);
+    CHECK(h.peak == doctest::Approx(66908.0).epsilon(0.001));  // an H100's, in GFLOP/s
+    CHECK(h.bandwidth == doctest::Approx(3352.0).epsilon(0.001));
+    CHECK(hardware_of("cpu").processor);
 }
 
 TEST_CASE("cuda: calls that are run again are captured once, as one graph, and launched as that") {

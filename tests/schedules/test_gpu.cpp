@@ -1,33 +1,18 @@
 // The loops of GPUs: every kernel on OpenCL beside its unscheduled self on the CPU, on ragged and on whole tiles.
 
-#include <dlfcn.h>
-
 #include "dsl/layers/batch_norm.h"
 #include "dsl/layers/convolution.h"
 #include "dsl/layers/pooling.h"
 #include "schedules/models/gpt.h"
 #include "schedules/models/llama.h"
 #include "tests/support/kernels.h"
+#include "tests/support/opencl.h"
 #include "tests/support/shapes.h"
 #include "tests/support/slow.h"
 
 namespace cryolite::test {
 
 namespace {
-
-const Halide::Target opencl = test_target({Halide::Target::OpenCL, Halide::Target::CLDoubles});
-
-/// Whether OpenCL has a platform here; where it has none, the line that ctest takes for "skipped".
-bool opencl_is_here() {
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
-    using Ids = int(uint32_t, void **, uint32_t *);
-    Ids *ids = library ? reinterpret_cast<Ids *>(dlsym(library, "clGetPlatformIDs")) : nullptr;
-    uint32_t n = 0;
-    // In a child: a library of the device's compiler that is loaded here would be in all later children.
-    if (ids && in_child([&] { return std::to_string(ids(0, nullptr, &n) == 0 && n > 0); }) == "1") return true;
-    MESSAGE("skipped: there is no platform of OpenCL: install pocl-opencl-icd");
-    return false;
-}
 
 /// Checks every kernel of a step.
 template <typename M> void check_on_gpu(const ModelArguments &arguments, StepOptions options = {}, Format format = fp32,

@@ -144,7 +144,8 @@ private:
     void keep_times() {
         const Plan &plan = trainer().plan();
         if (plan.device != "cpu" || plan.workers > 1 || times_.count() == 0) return;
-        SearchRecords records(Cache(s_.cache).folder(), search_machine(threads_of_worker(s_, core_numbers())));
+        SearchRecords records(Cache(s_.cache).folder(),
+                              search_machine(threads_of_worker(s_, core_numbers()), s_.device));
         if (!records.hindrance().empty()) return;
         const std::vector<const PlanCall *> calls = step_calls(plan, s_.accumulate);
         std::map<std::string, int> count;

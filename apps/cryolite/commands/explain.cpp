@@ -376,7 +376,7 @@ int run_explain(const std::vector<std::string> &arguments) {
     if (bundle->plan.device == "cpu") roof = {measure_peak(s, threads), measure_bandwidth(threads)};
     std::optional<SearchRecords> records;
     if (const fs::path folder = Cache(s.cache).folder(); roof && fs::exists(SearchRecords::file(folder)))
-        records.emplace(folder, search_machine(threads_of_worker(s, core_numbers())));
+        records.emplace(folder, search_machine(threads_of_worker(s, core_numbers()), s.device));
     CostModel::Measured measured;
     if (records) measured = [&](const std::string &key) { return records->time_of(key); };
     std::optional<LaunchReport> launches;

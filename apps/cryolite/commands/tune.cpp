@@ -24,6 +24,7 @@
 #include "apps/cryolite/tune/search_page.h"
 #include "apps/cryolite/tune/search_words.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/hardware.h"
 #include "runtime/io/error.h"
 #include "runtime/system/process.h"
 #include "runtime/system/streams.h"
@@ -50,7 +51,8 @@ public:
             fail_usage(
                 "--same-bits keeps the bits of the shipped loops, which --from-scratch begins without: leave one "
                 "of them out");
-        if (s_.device != "cpu") fail_usage("--device {}: only steps of the CPU are searched yet", s_.device);
+        const Hardware hardware = hardware_of(s_.device);  // without the device, nothing can be timed
+        where_ = s_.device == "cpu" ? fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s") : hardware.name;
         if (request_.program.path.empty())
             fail_usage("tune compiles candidates, but this build has no compiler: use one that has (./cryolite)");
         check_page_file("report", s_.report);
@@ -62,7 +64,7 @@ public:
     }
 
     int run() {
-        SearchRecords records(cache_.folder(), search_machine(threads_));
+        SearchRecords records(cache_.folder(), search_machine(threads_, s_.device));
         const std::string why = !records.hindrance().empty() || asks() ? records.hindrance() : records.why_read_only();
         if (!why.empty())
             fail("tune keeps what it measures in {}, which cannot be used: {}; name another --cache DIR",
@@ -83,6 +85,7 @@ private:
     TrainSettings s_;
     Cache cache_;
     const int threads_;
+    std::string where_;  ///< steps are timed: "2 threads", or the hardware of a device
     RunData data_;
     Progress progress_;
     std::string step_;
@@ -124,9 +127,9 @@ private:
         }
         if (s_.show) say_other(records);
         if (!found) {
-            progress_.say(fmt::format("no search for this step on this machine with {} threads: cryolite tune {}{} "
-                                      "--for 15m makes one, with the flags of this step",
-                                      threads_, request_.app, s_.from_scratch ? " --from-scratch" : ""));
+            progress_.say(fmt::format("no search for this step on this machine with {}: cryolite tune {}{} --for 15m "
+                                      "makes one, with the flags of this step",
+                                      where_, request_.app, s_.from_scratch ? " --from-scratch" : ""));
             return 1;
         }
         export_choice(*found);
@@ -218,8 +221,7 @@ private:
                        .keep = [&](const SearchResult &r) { kept.so_far(so_far(choice, r)); }});
         try {
             choice.before = measurer.step_seconds("");
-            progress_.say(fmt::format("{}: {:.2f} ms a step on {} thread{}", model_name(request_), 1e3 * choice.before,
-                                      threads_, threads_ == 1 ? "" : "s"));
+            progress_.say(fmt::format("{}: {:.2f} ms a step on {}", model_name(request_), 1e3 * choice.before, where_));
             report_.title = fmt::format("{}: a search for a faster step", model_name(request_));
             if (!s_.report.empty()) report_.before = measurer.profile("");
             search.run(choice.before);
@@ -301,10 +303,9 @@ private:
         report_.lines = lines_of(choice);
         report_.after = report_.not_taken.empty() && !result.lines.empty() ? measurer.profile(joined(result.lines))
                                                                            : report_.before;
-        report_.summary = fmt::format("{:.3f} ms a step instead of {:.3f}, timed in turn on {} thread{}; in {}, {}{}",
-                                      1e3 * choice.after, 1e3 * choice.before, threads_, threads_ == 1 ? "" : "s",
-                                      clock_text(seconds_gone()), counts(result),
-                                      s_.same_bits ? "; only what changes no bit of the training" : "");
+        report_.summary = fmt::format("{:.3f} ms a step instead of {:.3f}, timed in turn on {}; in {}, {}{}",
+                                      1e3 * choice.after, 1e3 * choice.before, where_, clock_text(seconds_gone()),
+                                      counts(result), s_.same_bits ? "; only what changes no bit of the training" : "");
         write_file_atomic(s_.report, search_page(report_));
         progress_.say(fmt::format("the search is in {}", s_.report.string()));
     }

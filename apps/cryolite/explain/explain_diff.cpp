@@ -121,7 +121,8 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
     const Roof roof{measure_peak(s, threads), measure_bandwidth(threads)};
     const Cache cache(s.cache);
     std::optional<SearchRecords> records;
-    if (fs::exists(SearchRecords::file(cache.folder()))) records.emplace(cache.folder(), search_machine(threads));
+    if (fs::exists(SearchRecords::file(cache.folder())))
+        records.emplace(cache.folder(), search_machine(threads, s.device));
     const auto measured = [&](const std::string &key) { return records ? records->time_of(key) : std::nullopt; };
     const StepDifference d = difference_of(plans[0], plans[1], s.accumulate, roof, measured, PortLimit(cache));
     const int64_t memory_a = memory_of(plans[0]), memory_b = memory_of(plans[1]);

@@ -5,13 +5,14 @@
 
 #include "apps/cryolite/session/session.h"
 #include "runtime/collective/processes.h"
+#include "runtime/device/hardware.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
 
 using nlohmann::json;
 
-SearchMachine search_machine(int threads) {
+SearchMachine search_machine(int threads, const std::string &device) {
     std::string text = machine_id();
     for (int cache = 0;; cache++) {
         std::ifstream in(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", cache));
@@ -19,6 +20,7 @@ SearchMachine search_machine(int threads) {
         if (!(in >> size)) break;
         text += "|" + size;
     }
+    if (device != "cpu") text += "|" + hardware_of(device).name;
     return {sha256_hex(text).substr(0, 16), threads};
 }
 
@@ -51,6 +53,15 @@ void say_of_others(const TrainSettings &s, const SearchRecords &records, const R
                                  s.schedule.empty() ? "--lines" : "--schedule", request.app));
 }
 
+/// A step may be compiled for a device that this machine does not have. No search has found lines for it here.
+bool has_device(const std::string &name) {
+    try {
+        return !hardware_of(name).name.empty();
+    } catch (const Error &) {
+        return false;
+    }
+}
+
 }  // namespace
 
 void take_tuned_lines(TrainSettings &s, const Request &request, const Cache &cache, int threads, Progress &progress) {
@@ -58,8 +69,8 @@ void take_tuned_lines(TrainSettings &s, const Request &request, const Cache &cac
     s.tuned = "none";
     Processes &all = known_processes();
     std::string lines;
-    if (all.rank() == 0 && s.device == "cpu" && fs::exists(SearchRecords::file(cache.folder()))) {
-        const SearchRecords records(cache.folder(), search_machine(threads));
+    if (all.rank() == 0 && fs::exists(SearchRecords::file(cache.folder())) && has_device(s.device)) {
+        const SearchRecords records(cache.folder(), search_machine(threads, s.device));
         const auto found = records.choice(step_digest(s, request, cache));
         if (!found || found->lines.empty()) {
             say_of_others(s, records, request, cache, progress);

@@ -8,8 +8,9 @@
 
 namespace cryolite {
 
-/// This machine: its processor with all features, and the sizes of its caches.
-SearchMachine search_machine(int threads);
+/// This machine: its processor with all features, the sizes of its caches, and the hardware of the device, if that is
+/// not the CPU. Errors: there is no such device here.
+SearchMachine search_machine(int threads, const std::string &device);
 
 /// A digest of what the bundle of these settings depends on, but for the program's code and the lines that a search may
 /// find: a program that is compiled again keeps its choice.

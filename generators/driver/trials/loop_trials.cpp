@@ -116,19 +116,20 @@ BuiltKernel scheduled_kernel(const StepProgram &p, const ir::Kernel &k, const Ma
 }
 
 /// "0 or written, 1 or adams2019"; `unwritten`: 0 means automatic loops, since none are written.
-std::string automatic_words(const Tunable &t, bool unwritten) {
+std::string automatic_words(const Tunable &t, bool unwritten, const Machine &m) {
+    const std::vector<std::string> &names = automatic_names(m);
     std::string words;
     for (int value : t.legal)
         words += fmt::format("{}{}{}", words.empty() ? "" : ", ", value,
-                             value == 0 && unwritten                    ? " (the first of 1, 2 and 3 that serves)"
-                             : size_t(value) < automatic_names().size() ? " or " + automatic_names()[size_t(value)]
-                                                                        : "");
+                             value == 0 && unwritten        ? " (the first of 1, 2 and 3 that serves)"
+                             : size_t(value) < names.size() ? " or " + names[size_t(value)]
+                                                            : "");
     return words;
 }
 
 }  // namespace
 
-std::string loop_lines(const CompileReport &compiled) {
+std::string loop_lines(const CompileReport &compiled, const Machine &m) {
     std::string text;
     std::set<std::string> seen;
     for (const CompiledKernel &k : compiled.kernels) {
@@ -137,9 +138,9 @@ std::string loop_lines(const CompileReport &compiled) {
         for (const Tunable &t : k.tunables) {
             if (t.legal.size() == 1) continue;  // nothing to choose
             line += fmt::format(" {}={}", t.name, t.value);
-            legal +=
-                fmt::format("{}{} {}", legal.empty() ? "" : "; ", t.name,
-                            t.name == "automatic" ? automatic_words(t, k.automatic && t.value == 0) : t.legal_words());
+            legal += fmt::format("{}{} {}", legal.empty() ? "" : "; ", t.name,
+                                 t.name == "automatic" ? automatic_words(t, k.automatic && t.value == 0, m)
+                                                       : t.legal_words());
         }
         if (!legal.empty() && seen.insert(line).second)
             text += fmt::format("{};  // {}: {}\n", line, k.loops.empty() ? "automatic" : k.loops, legal);

@@ -7,7 +7,7 @@
 namespace cryolite::compiler {
 
 /// The numbers of all loops as lines, each once: "loops(h.0.mlp.c_fc, forward): rows=4 columns=48;  // rows 1, 2 or 4".
-std::string loop_lines(const CompileReport &compiled);
+std::string loop_lines(const CompileReport &compiled, const Machine &m);
 
 /// The same as JSON: [{"kernel": name, "symbol": ..., "algorithm": ..., "loops_of": ..., "loops": ...,
 /// "tunables": [{"name", "value", "usual", "legal", "same_order"}]}], one for each distinct kernel.

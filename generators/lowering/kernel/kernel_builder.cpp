@@ -238,9 +238,10 @@ void give_numbers(Group &g, const LoopOwner &owner, const Step &step) {
 int tiled_number(const Step &step) { return int(step.fallback_loops.size() + step.wider_loops.size()) + 1; }
 
 /// Declares the number `automatic` of a kernel's loops. 0: the written loops, or where there are none, the first
-/// automatic loops that compute the right results. n: the nth automatic loops alone; the last: tiled_loops().
+/// automatic loops that compute the right results. n: the nth automatic loops alone; the last: tiled_loops(), if any.
 int automatic_number(Group &g, const Step &step) {
-    return g.tunables("automatic", 0, whole_numbers(1, tiled_number(step)), Sums::other_order);
+    const int last = tiled_number(step) - (tiled_loops(step.machine) ? 0 : 1);
+    return g.tunables("automatic", 0, whole_numbers(1, last), Sums::other_order);
 }
 
 /// The number `automatic` that lines ask for. With written loops it is declared later, after the loops' own numbers,
@@ -248,7 +249,7 @@ int automatic_number(Group &g, const Step &step) {
 int asked_automatic(Group &g, const Step &step, bool written) {
     const auto given = g.tunables.given.find("automatic");
     const bool asked = given != g.tunables.given.end() && given->second.value != 0;
-    return may_be_automatic(g, step) && (asked || !written) ? automatic_number(g, step) : 0;
+    return may_be_automatic(g) && (asked || !written) ? automatic_number(g, step) : 0;
 }
 
 }  // namespace
@@ -274,13 +275,13 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
         auto written = written_loops(built.group, anchor, nature, *p.schedule);
         int way = asked_automatic(built.group, *p.schedule, written.has_value());
         const bool tiled = way == tiled_number(*p.schedule);
-        if (tiled) written = tiled_loops(*p.schedule), way = 0;
+        if (tiled) written = tiled_loops(m), way = 0;
         if (written && way == 0) {
             share_numbers(built.group, m);
             written->apply(built.group, m);
             for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
             built.loops = written->name;
-            if (!tiled && may_be_automatic(built.group, *p.schedule)) automatic_number(built.group, *p.schedule);
+            if (!tiled && may_be_automatic(built.group)) automatic_number(built.group, *p.schedule);
         } else {
             // An autoscheduler's loops follow from the algorithm and from its parameters, so both make the key.
             const size_t ways = p.schedule->fallback_loops.size();
@@ -297,6 +298,7 @@ void apply_automatic(BuiltKernel &k, const Step &step, const Machine &m, int way
     const AutomaticLoops &loops = step.automatic_way(size_t(k.first_automatic + way));
     share_numbers(k.group, m);
     loops.apply(loops, k.group, k.pipeline, m);
+    for (const auto &[name, add_to] : k.group.passes) add_to(k.pipeline);
     k.loops = loops.name;
     k.key = k.automatic_keys.at(size_t(way));
 }

@@ -60,7 +60,8 @@ struct CudaApi {
     // Constants of CUDA's header.
     static constexpr Code out_of_memory = 2, no_device = 100, not_ready = 600;
     static constexpr int capability_major = 75, capability_minor = 76;  ///< attributes of a device
-    static constexpr unsigned stream_apart = 1;                         ///< not ordered with the default stream
+    static constexpr int multiprocessors = 16, clock = 13, memory_clock = 36, memory_bus = 37;
+    static constexpr unsigned stream_apart = 1;  ///< not ordered with the default stream
     static constexpr unsigned event_with_time = 0, event_without_time = 2;
     static constexpr int capture_relaxed = 2;   ///< the calls may allocate
     static constexpr int option_registers = 0;  ///< the most registers of a thread

@@ -235,6 +235,11 @@ private:
 
 std::unique_ptr<Device> make_cuda_device(const GpuChoice &choice) { return std::make_unique<CudaDevice>(choice); }
 
+Hardware cuda_hardware() {
+    const CudaApi api = CudaApi::load();
+    return Gpu(api, {}).hardware();
+}
+
 void check_cuda_driver() { CudaApi::load(); }
 
 }  // namespace cryolite

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/device/hardware.h"
 #include "runtime/device/make_device.h"
 
 namespace cryolite {
@@ -9,6 +10,9 @@ namespace cryolite {
 /// and launched as that graph from then on. Open a bundle of the kernels before. Errors: no driver, an old one, no GPU,
 /// or too few; each message says what helps.
 std::unique_ptr<Device> make_cuda_device(const GpuChoice &choice = {});
+
+/// The first GPU. Errors: as above.
+Hardware cuda_hardware();
 
 /// Throws where there is no usable driver, as `make_cuda_device` does.
 void check_cuda_driver();

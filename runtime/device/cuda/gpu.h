@@ -27,10 +27,7 @@ public:
         char text[256] = "";
         api.check(api.device_name(text, sizeof text - 1, device_), "asking for the GPU's name");
         name = text;
-        int major = 0, minor = 0;
-        api.check(api.device_attribute(&major, CudaApi::capability_major, device_), "asking for the capability");
-        api.check(api.device_attribute(&minor, CudaApi::capability_minor, device_), "asking for the capability");
-        capability = 10 * major + minor;
+        capability = 10 * attribute(CudaApi::capability_major) + attribute(CudaApi::capability_minor);
         api.check(api.retain_context(&context_, device_), "making the context");
         if (const CudaApi::Code code = enter()) {
             api.release_context(device_);
@@ -44,12 +41,26 @@ public:
     CudaApi::Code enter() const { return api_.set_current(context_); }
     void use() const { api_.check(enter(), "entering the context"); }
 
+    /// The driver knows clocks in kHz, and the width of the memory's bus in bits.
+    Hardware hardware() const {
+        Hardware h{.name = name, .processor = false};
+        const double lanes = capability == 80 ? 64 : 128;  // of a multiprocessor, each a multiply-add in a cycle
+        h.peak = 2e-6 * lanes * attribute(CudaApi::multiprocessors) * attribute(CudaApi::clock);
+        h.bandwidth = 2e-6 * attribute(CudaApi::memory_clock) * attribute(CudaApi::memory_bus) / 8;  // twice a cycle
+        return h;
+    }
+
     std::string name;
     int capability = 0;
 
 private:
     const CudaApi &api_;
     int device_ = 0;
+    int attribute(int which) const {
+        int value = 0;
+        api_.check(api_.device_attribute(&value, which, device_), "asking for an attribute of the GPU");
+        return value;
+    }
     CudaApi::Object context_ = nullptr;
 };
 

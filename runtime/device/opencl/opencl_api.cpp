@@ -29,6 +29,8 @@ OpenClApi OpenClApi::load() {
             library);
     OpenClApi api;
     find(api.get_platforms, "clGetPlatformIDs");
+    find(api.get_platform_info, "clGetPlatformInfo");
+    find(api.get_devices, "clGetDeviceIDs");
     find(api.get_context_info, "clGetContextInfo");
     find(api.get_device_info, "clGetDeviceInfo");
     find(api.write, "clEnqueueWriteBuffer");

@@ -14,6 +14,8 @@ struct OpenClApi {
     using Object = void *;  ///< cl_context, cl_command_queue, cl_mem, cl_platform_id, cl_device_id
 
     int (*get_platforms)(uint32_t most, Object *platforms, uint32_t *count);
+    int (*get_platform_info)(Object platform, uint32_t what, size_t most, void *value, size_t *size);
+    int (*get_devices)(Object platform, uint64_t types, uint32_t most, Object *devices, uint32_t *count);
     int (*get_context_info)(Object context, uint32_t what, size_t most, void *value, size_t *size);
     int (*get_device_info)(Object device, uint32_t what, size_t most, void *value, size_t *size);
     int (*write)(Object queue, Object memory, uint32_t blocking, size_t offset, size_t bytes, const void *from,
@@ -25,7 +27,9 @@ struct OpenClApi {
     int (*finish)(Object queue);
 
     static constexpr uint32_t context_devices = 0x1081, device_name = 0x102B, device_doubles = 0x1032,
-                              device_alignment = 0x1019;  ///< the last in bits
+                              device_alignment = 0x1019,  ///< the last in bits
+        platform_name = 0x0902, device_type = 0x1000;
+    static constexpr uint64_t type_processor = 2, type_gpu = 4, type_accelerator = 8, any_type = 0xffffffff;
 
     /// Loads the library, so that Halide's runtime finds it too. Errors: what to install.
     static OpenClApi load();

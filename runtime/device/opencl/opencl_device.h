@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/device/device.h"
+#include "runtime/device/hardware.h"
 
 namespace cryolite {
 
@@ -8,5 +9,8 @@ namespace cryolite {
 /// put into one queue, in order; `finish` and large uploads wait for it. Open a bundle of its kernels before: that
 /// loads Halide's runtime for OpenCL. Errors: there is none; the message says what to install.
 std::unique_ptr<Device> make_opencl_device();
+
+/// The hardware of that device. Errors: as above.
+Hardware opencl_hardware();
 
 }  // namespace cryolite

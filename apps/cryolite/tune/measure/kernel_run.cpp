@@ -1,5 +1,6 @@
 #include "apps/cryolite/tune/measure/kernel_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -11,7 +12,7 @@ namespace cryolite {
 
 namespace {
 
-constexpr size_t guard = 256;  ///< bytes on either side of an array, which a kernel must not write
+constexpr size_t guard = 512;  ///< bytes on either side of an array, which a kernel must not write
 constexpr unsigned char untouched = 0xa5;
 
 int bits_of(const std::string &type) { return type.ends_with("16") ? 16 : type.ends_with("64") ? 64 : 32; }
@@ -61,7 +62,8 @@ KernelRun::KernelRun(const Plan &plan, const std::string &symbol, Device &device
         a.view.type = halide_type(a.shape->type);
         a.view.dimensions = int(a.dimensions.size()), a.view.dim = a.dimensions.data();
         a.bytes = a.elements * size_t(bits_of(a.shape->type) / 8);
-        a.memory = device.allocate(a.bytes + 2 * guard, a.buffer->name);
+        a.staged.resize(a.bytes + 2 * guard, untouched);
+        a.memory = device.allocate(a.staged.size(), a.buffer->name);
         device.bind(a.view, a.memory, guard);
     }
 }
@@ -76,9 +78,8 @@ void KernelRun::fill() {
 }
 
 void KernelRun::fill(Argument &a, uint64_t seed) {
-    auto *data = static_cast<unsigned char *>(device_.host_address(a.view));
-    std::memset(data - guard, untouched, guard);
-    std::memset(data + a.bytes, untouched, guard);
+    std::ranges::fill(a.staged, untouched);
+    unsigned char *data = a.staged.data() + guard;
     const Rng rng(seed, "tune");
     const Role role = a.buffer->role;
     const std::string &type = a.shape->type;
@@ -104,33 +105,47 @@ void KernelRun::fill(Argument &a, uint64_t seed) {
             put(i, uint16_t(bits >> 16));
         }
     }
+    device_.upload(a.memory, 0, a.staged.data(), a.staged.size());
 }
 
-void KernelRun::call(Bundle::Function kernel, Device *device) {
-    void *context = device ? device->context() : nullptr;
-    std::vector<void *> argv = {&context};
+std::vector<void *> KernelRun::arguments(void **context) {
+    std::vector<void *> argv = {context};
     for (Argument &a : arguments_) argv.push_back(&a.view);
-    int code = 0;
-    if (device) {
-        const KernelCall one{kernel, argv.data()};
-        const CallFailure failure = device->run({&one, 1});
-        if (failure.call >= 0) code = failure.code;
-    } else {
-        code = kernel(argv.data());
-    }
-    if (code) fail("it fails with code {}: {}", code, device ? device->last_error() : "");
+    return argv;
 }
 
-std::string KernelRun::outputs(Bundle::Function kernel, Device *device, SerialOrder order) {
+void KernelRun::call(Bundle::Function kernel) {
+    void *context = device_.context();
+    std::vector<void *> argv = arguments(&context);
+    const KernelCall one{kernel, argv.data()};
+    const CallFailure failure = device_.run({&one, 1});
+    if (failure.call >= 0) fail("it fails with code {}: {}", failure.code, device_.last_error());
+}
+
+std::string KernelRun::outputs(Bundle::Function kernel) {
     fill();
+    call(kernel);
+    return written();
+}
+
+std::string KernelRun::outputs(Bundle::Function kernel, SerialOrder order) {
+    fill();
+    void *context = nullptr;  // without a device, loops are not parallel
     order_serial_loops(order);
-    call(kernel, device);
+    const int code = kernel(arguments(&context).data());
     order_serial_loops(SerialOrder::forwards);
+    if (code) fail("it fails with code {}", code);
+    return written();
+}
+
+std::string KernelRun::written() {
+    for (Argument &a : arguments_) device_.download(a.staged.data(), a.memory, 0, a.staged.size());
+    device_.finish();
     std::string bytes;
     for (const Argument &a : arguments_) {
-        const auto *data = static_cast<const unsigned char *>(device_.host_address(a.view));
+        const unsigned char *data = a.staged.data() + guard;
         for (size_t i = 0; i < guard; i++)
-            if (data[-1 - ptrdiff_t(i)] != untouched || data[a.bytes + i] != untouched)
+            if (a.staged[i] != untouched || data[a.bytes + i] != untouched)
                 fail("it writes outside of the array of {}", a.buffer->name);
         if (a.shape->written) bytes.append(reinterpret_cast<const char *>(data), a.bytes);
     }
@@ -138,8 +153,10 @@ std::string KernelRun::outputs(Bundle::Function kernel, Device *device, SerialOr
 }
 
 double KernelRun::seconds(Bundle::Function kernel, int times) {
+    device_.finish();
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < times; i++) call(kernel, &device_);
+    for (int i = 0; i < times; i++) call(kernel);
+    device_.finish();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

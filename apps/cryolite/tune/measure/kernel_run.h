@@ -31,10 +31,11 @@ public:
 
     /// Random numbers in all arguments, the same each time.
     void fill();
-    /// Fills the arguments, runs the kernel, and returns the bytes of all arguments that it writes. `device` null: the
-    /// iterations of parallel loops run one after another, in `order`. Errors: the kernel fails, or writes outside of
-    /// its arrays.
-    std::string outputs(Bundle::Function kernel, Device *device, SerialOrder order = SerialOrder::forwards);
+    /// Fills the arguments, runs the kernel, and returns the bytes of all arguments that it writes. Errors: the kernel
+    /// fails, or writes outside of its arrays.
+    std::string outputs(Bundle::Function kernel);
+    /// The same of a kernel for the CPU, whose parallel iterations run one after another, in `order`.
+    std::string outputs(Bundle::Function kernel, SerialOrder order);
     /// The seconds that `times` runs take together.
     double seconds(Bundle::Function kernel, int times);
     /// The largest difference of an element in `got` and `expected`, relative to the largest element of its array;
@@ -47,6 +48,7 @@ private:
         const PlanArgument *shape;
         size_t elements, bytes;
         DeviceMemory memory;
+        std::vector<unsigned char> staged;  ///< what is copied to the device, and back
         std::vector<halide_dimension_t> dimensions;
         halide_buffer_t view{};
     };
@@ -55,7 +57,9 @@ private:
     std::deque<Argument> arguments_;
 
     void fill(Argument &a, uint64_t seed);
-    void call(Bundle::Function kernel, Device *device);
+    void call(Bundle::Function kernel);
+    std::string written();
+    std::vector<void *> arguments(void **context);
 };
 
 }  // namespace cryolite

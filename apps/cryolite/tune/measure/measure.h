@@ -20,9 +20,10 @@ namespace cryolite {
 /// Errors: why the candidate must not be taken.
 std::string measure(const std::string &job);
 
-/// Times two kernels with equal arguments in turn, for `seconds`. `after` has to give the same bits on one thread and
-/// on all, for three orders of the iterations of its parallel loops, and again after it was timed. It may differ from
-/// `before` only by as much as another order of additions does. Errors: which of these conditions it violates.
+/// Times two kernels with equal arguments in turn, for `seconds`. `after` has to give the same bits each time that it
+/// runs, also after it was timed, and on a CPU on one thread, for three orders of the iterations of its parallel loops.
+/// It may differ from `before` only by as much as another order of additions does. Errors: which of these conditions it
+/// violates.
 Timing compare_kernels(KernelRun &run, Bundle::Function before, Bundle::Function after, Device &device, double seconds);
 
 /// The largest |before - after| / |before| of losses of the same steps; infinite where one is not finite.

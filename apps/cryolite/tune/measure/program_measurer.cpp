@@ -14,6 +14,7 @@
 #include "bundle/block_names.h"
 #include "bundle/plan_json.h"
 #include "client/user_program.h"
+#include "runtime/device/hardware.h"
 #include "runtime/exec/peak.h"
 #include "runtime/system/process.h"
 #include "runtime/system/streams.h"
@@ -38,14 +39,23 @@ std::string reason_of(const ProcessResult &r) {
     return r.status == 1 && !r.signal && !r.limit && !words.empty() ? words : how_it_ended(r);
 }
 
+/// What kernels are compared with. Kernels for a device have no tensor cores, so that these do not count.
+Roof roof_of(const TrainSettings &s, int threads) {
+    if (s.device == "cpu") return {measure_peak(s, threads), measure_bandwidth(threads)};
+    const Hardware h = hardware_of(s.device);
+    if (h.peak > 0 && h.bandwidth > 0) return {h.peak, h.bandwidth};
+    if (!h.processor)
+        tell("tune: the peak of {} is not known: shares of the roofline are of this machine's processor", h.name);
+    return {measure_fma_peak(threads), measure_bandwidth(threads)};
+}
+
 }  // namespace
 
 ProgramMeasurer::ProgramMeasurer(const Program &program, const TrainSettings &settings, const Cache &cache,
                                  fs::path work, int threads, std::string base, CostModel::Measured measured)
     : program_(program), settings_(settings), cache_(cache), work_(std::move(work)),
-      self_(fs::read_symlink("/proc/self/exe")), threads_(threads),
-      base_(std::move(base)), roof_{measure_peak(settings, threads), measure_bandwidth(threads)},
-      measured_(std::move(measured)), limit_(cache) {}
+      self_(fs::read_symlink("/proc/self/exe")), threads_(threads), base_(std::move(base)),
+      roof_(roof_of(settings, threads)), measured_(std::move(measured)), limit_(cache) {}
 
 BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     BundleRequest r = bundle_request(settings_);

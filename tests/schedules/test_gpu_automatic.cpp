@@ -1,0 +1,67 @@
+// Halide's autoschedulers for GPUs: loops that compute something else, or not the same each time, or that leave work to
+// the host, are refused.
+
+#include <map>
+
+#include "schedules/models/gpt.h"
+#include "tests/support/kernels.h"
+#include "tests/support/opencl.h"
+#include "tests/support/shapes.h"
+
+namespace cryolite::test {
+
+namespace {
+
+/// What came of every distinct kernel of a GPT with the nth automatic loops: their distance from the unscheduled
+/// kernel, or why there are none.
+std::map<std::string, std::string> tried(int way) {
+    const Compiled<Gpt> c(ragged_gpt(), schedule_gpt, {}, fp32, opencl);
+    const std::vector<std::string> keys = c.keys();
+    std::set<std::string> seen;
+    std::vector<KernelId> list;
+    for (KernelId k : c.program.kernels.ids())
+        if (seen.insert(keys[size_t(k.index)]).second) list.push_back(k);
+    share_jit_runtime();
+    std::map<std::string, std::string> results;
+    run_children(
+        int(list.size()), 2, 120,
+        [&](int i) -> std::string {
+            const ir::Kernel &k = c.program.kernels[list[size_t(i)]];
+            BuiltKernel built = build_kernel(c.program, k, c.machine, {.scheduled = false});
+            if (built.group.in_place) return "in place";
+            built.automatic_keys.resize(size_t(way) + 1, "key");
+            apply_automatic(built, c.step, c.machine, way);
+            KernelTrial trial(c.program, k, built, c.machine, false);
+            const std::string got = trial.run();
+            if (got != trial.run(Inputs::random, true)) return "not the same when it is run again";
+            compile_kernel(built, c.machine, "/dev/null");
+            return fmt::format("{}", distance(built, KernelTrial::unscheduled(c.program, k, c.machine).run(), got));
+        },
+        [&](int i, const ChildResult &r) {
+            results[fmt::format("{} {}", i, c.program.kernels[list[size_t(i)]].name)] =
+                r.error.empty() ? r.output : r.error;
+        });
+    return results;
+}
+
+}  // namespace
+
+TEST_CASE("gpu automatic: kernels of a GPT by each autoscheduler are right, or refused with the reason") {
+    if (!opencl_is_here()) return;
+    for (int way = 0; way < 2; way++) {
+        int right = 0, order = 0;
+        for (const auto &[kernel, result] : tried(way)) {
+            INFO(kernel, ": ", result);
+            CHECK(!result.empty());
+            CHECK(result != "not the same when it is run again");
+            order += result.find("in an order that changes from run to run") != std::string::npos;
+            if (result.find_first_not_of("0123456789.e-") != std::string::npos) continue;
+            right++;
+            CHECK(std::atof(result.c_str()) < 3e-5);
+        }
+        CHECK(right >= (way == 0 ? 20 : 3));
+        if (way == 1) CHECK(order > 0);
+    }
+}
+
+}  // namespace cryolite::test
