@@ -44,6 +44,6 @@ int head_block_rows(int64_t bytes, const Machine &m) {
     return bytes > (m.gpu() ? int64_t(1) << 30 : int64_t(64) << 20) ? head_block_rows(m) : 0;
 }
 
-int head_block_rows(const Machine &m) { return m.gpu() ? 2048 : 256; }
+int head_block_rows(const Machine &m) { return m.gpu() ? 2048 : 512; }
 
 }  // namespace cryolite

@@ -118,11 +118,15 @@ void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
     score_loops(g, g.func("S"), m);
 }
 
-/// Copies the rows of a head, channels across lanes.
+/// Copies the rows of a head, channels across lanes. Where a head has few vectors, they are unrolled: rotated channels
+/// then share what they read.
 void pack_heads(Group &g, std::initializer_list<const char *> names, const LoopLevel &level, const Machine &m) {
+    const int size = head_size(g), lanes = dividing_lanes(size, m);
     for (const char *name : names) {
         Func f = g.func(name);
-        f.compute_at(level).vectorize(f.args()[0], dividing_lanes(head_size(g), m));
+        const Var e = f.args()[0];
+        f.compute_at(level).vectorize(e, lanes);
+        if (size / lanes <= 8) f.bound(e, 0, size).unroll(e);
     }
 }
 
