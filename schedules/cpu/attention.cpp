@@ -10,6 +10,7 @@
 #include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"
 #include "schedules/cpu/pairs.h"
+#include "schedules/cpu/transpose_pairs.h"
 
 namespace cryolite::cpu {
 
@@ -110,6 +111,7 @@ void across_queries(Group &g, std::initializer_list<const char *> names, const L
 void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
     const int lanes = std::min(m.vector, block);
     across_queries(g, {"top", "weight", "total", "share"}, level, lanes);
+    if (pairs_of_terms(g)) g.passes["transpose_pairs 1"] = transpose_pairs;
     if (pairs_of_terms(g))
         pack_terms(g, {"qT_pairs", "weight_pairs"}, level, lanes);
     else

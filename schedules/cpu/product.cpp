@@ -9,6 +9,7 @@
 #include "schedules/cpu/loops.h"
 #include "schedules/cpu/pairs.h"
 #include "schedules/cpu/prefetch.h"
+#include "schedules/cpu/transpose_pairs.h"
 
 namespace cryolite::cpu {
 
@@ -53,7 +54,10 @@ Func transpose(Func W, int lanes) {
 }
 
 void pack_weight(Group &g, const LoopLevel &level, const Tile &t, const Machine &m) {
-    if (in_pairs(g)) return pack_pairs(g, level, t, m);
+    if (in_pairs(g)) {
+        if (pairs_are_bf16(g)) g.passes["transpose_pairs 1"] = transpose_pairs;
+        return pack_pairs(g, level, t, m);
+    }
     transpose(g.func("W"), t.lanes).compute_at(level);
 }
 
@@ -172,7 +176,8 @@ void d_input(Group &g, const Machine &m) {
         RVar ko("ko");
         out.unroll(r);
         dx.compute_at(out, task);
-        accumulate_chunks(dx, t, ceil_div(depth, chunks), ko, m);
+        const int whole = in_pairs(g) ? 16 : 1;  // terms that are transposed together
+        accumulate_chunks(dx, t, ceil_div(ceil_div(depth, chunks), whole) * whole, ko, m);
         pack_weight(g, LoopLevel(dx, ko), t, m);
     }
 }

@@ -1,0 +1,170 @@
+#include "schedules/cpu/transpose_pairs.h"
+
+#include <numeric>
+#include <optional>
+
+#include "schedules/lets.h"
+
+namespace cryolite::cpu {
+
+namespace {
+
+using namespace Halide;
+using namespace Halide::Internal;
+
+constexpr int side = 8;  // pairs that are read of a row, and rows that exchange theirs
+
+/// Exchanges words between vectors of `side` words, or of several such groups: word c of vector r goes to word r of
+/// vector c, in each group. Three steps exchange between rows that are 1, 2 and 4 apart.
+std::vector<Expr> transposed(std::vector<Expr> rows) {
+    const int lanes = rows[0].type().lanes();
+    for (int apart = 1; apart < side; apart *= 2)
+        for (int r = 0; r < side; r++) {
+            if (r & apart) continue;
+            std::vector<int> first(static_cast<size_t>(lanes)), second(first);
+            for (int c = 0; c < lanes; c++) {
+                const bool other = c & apart;
+                first[size_t(c)] = other ? lanes + c - apart : c;
+                second[size_t(c)] = other ? lanes + c : c + apart;
+            }
+            const std::vector<Expr> both = {rows[size_t(r)], rows[size_t(r + apart)]};
+            rows[size_t(r)] = Shuffle::make(both, first), rows[size_t(r + apart)] = Shuffle::make(both, second);
+        }
+    return rows;
+}
+
+/// (x + c) % m = x % m + c, where x is a multiple of a divisor of m that is greater than c >= 0. Halide's simplifier
+/// does not know it.
+class Remainders : public IRMutator {
+    using IRMutator::visit;
+    Expr visit(const Mod *op) override {
+        const auto *sum = op->a.as<Add>();
+        const auto m = as_const_int(op->b), c = sum ? as_const_int(sum->b) : std::nullopt;
+        if (!m || !c || *m <= 0 || *c < 0) return IRMutator::visit(op);
+        const ModulusRemainder x = modulus_remainder(sum->a);
+        const int64_t divisor = std::gcd(x.modulus, *m);
+        if (divisor <= *c || x.remainder % divisor) return IRMutator::visit(op);
+        return sum->a % op->b + sum->b;
+    }
+};
+
+/// A copy of one vector of pairs, from rows that are `stride` elements apart.
+struct Copy {
+    const Store *store;
+    const Load *from;
+    Expr first, second;  ///< the indices of the two elements of the first row's pair
+    int stride = 0, rows = 0;
+};
+
+const Ramp *strided(const Expr &index) {
+    const Ramp *ramp = index.as<Ramp>();
+    return ramp && ramp->base.type().is_scalar() && as_const_int(ramp->stride) ? ramp : nullptr;
+}
+
+std::optional<Copy> copy_of(const Store *op) {
+    const Shuffle *pairs = op->value.as<Shuffle>();
+    if (!pairs || !pairs->is_interleave() || pairs->vectors.size() != 2 || !is_const_one(op->predicate)) return {};
+    const Ramp *to = strided(op->index);
+    const Load *a = pairs->vectors[0].as<Load>(), *b = pairs->vectors[1].as<Load>();
+    if (!to || !is_const_one(to->stride) || !a || !b || a->name != b->name || a->type.bits() != 16) return {};
+    if (!is_const_one(a->predicate) || !is_const_one(b->predicate)) return {};
+    const Ramp *of_a = strided(a->index), *of_b = strided(b->index);
+    if (!of_a || !of_b || !can_prove(of_a->stride == of_b->stride) || of_a->lanes % side) return {};
+    return Copy{op, a, of_a->base, of_b->base, int(*as_const_int(of_a->stride)), of_a->lanes};
+}
+
+/// The copy that a loop around it repeats, with the loop over vectors between the two, or null.
+class CopyBody : public IRVisitor {
+public:
+    const Store *store = nullptr;
+    const For *vectors = nullptr;
+    Lets lets;
+    bool other = false;  ///< there is more than a copy and at most one loop
+
+    explicit CopyBody(const Stmt &body) { body.accept(this); }
+
+private:
+    using IRVisitor::visit;
+    void visit(const Store *op) override {
+        other |= store != nullptr;
+        store = op;
+    }
+    void visit(const For *op) override {
+        if (vectors || op->for_type != ForType::Serial) return void(other = true);
+        vectors = op;
+        op->body.accept(this);
+    }
+    void visit(const LetStmt *op) override {
+        lets.emplace_back(op->name, op->value);
+        op->body.accept(this);
+    }
+    void visit(const Allocate *) override { other = true; }
+    void visit(const IfThenElse *) override { other = true; }
+    void visit(const Evaluate *) override { other = true; }
+    void visit(const Atomic *) override { other = true; }
+};
+
+class TransposePairs : public WithLets {
+    using WithLets::visit;
+
+    Stmt visit(const For *op) override {
+        const Stmt now = of_copy(op);
+        return now.defined() ? now : IRMutator::visit(op);
+    }
+
+    /// The loop over pairs of columns, eight at a time; undefined: it is no such loop.
+    Stmt of_copy(const For *loop) const {
+        const auto extent = as_const_int(loop->extent);
+        const CopyBody body(loop->body);
+        if (loop->for_type != ForType::Serial || !extent || *extent % side || !body.store || body.other) return {};
+        Lets all = lets;
+        all.insert(all.end(), body.lets.begin(), body.lets.end());
+        const std::optional<Copy> copy = copy_of(body.store);
+        if (!copy) return {};
+        const std::string name = loop->name + ".eighth";
+        const Expr begin = known(lets, loop->min) + Variable::make(Int(32), name) * side;
+        Scope<Interval> bounds;
+        const ScopedBinding<Interval> bind(bounds, name, {0, int(*extent) / side - 1});
+        const auto at = [&](const Expr &e, int column) {
+            const Expr index = simplify(substitute(loop->name, begin + column, known(all, e)), true, bounds);
+            return simplify(Remainders().mutate(index), true, bounds);
+        };
+        const Expr first = at(copy->first, 0);
+        for (int c = 0; c < side; c++)
+            for (const auto &[of, place] : {std::pair(&copy->first, 2 * c), {&copy->second, 2 * c + 1}})
+                if (!can_prove(at(*of, c) == first + place, bounds)) return {};
+        std::vector<Expr> rows;
+        for (int r = 0; r < side; r++) {
+            std::vector<Expr> groups;
+            for (int i = r; i < copy->rows; i += side) groups.push_back(row(*copy, first, i));
+            rows.push_back(Shuffle::make_concat(groups));
+        }
+        const std::vector<Expr> columns = transposed(rows);
+        std::vector<Stmt> stores;
+        for (int c = 0; c < side; c++) {
+            const Expr pairs = reinterpret(copy->store->value.type(), columns[size_t(c)]);
+            const Expr to = at(copy->store->index.as<Ramp>()->base, c);
+            stores.push_back(Store::make(copy->store->name, pairs, Ramp::make(to, 1, pairs.type().lanes()),
+                                         copy->store->param, const_true(pairs.type().lanes()), ModulusRemainder()));
+        }
+        Stmt s = Block::make(stores);
+        if (const For *v = body.vectors)
+            s = For::make(v->name, v->min, v->extent, v->for_type, v->partition_policy, v->device_api, s);
+        return For::make(name, 0, int(*extent) / side, loop->for_type, loop->partition_policy, loop->device_api, s);
+    }
+
+    /// Eight pairs of row `i`, each as a word.
+    static Expr row(const Copy &copy, const Expr &first, int i) {
+        const int elements = 2 * side;
+        const Expr at = Ramp::make(simplify(first + i * copy.stride), 1, elements);
+        const Expr pairs = Load::make(copy.from->type.with_lanes(elements), copy.from->name, at, copy.from->image,
+                                      copy.from->param, const_true(elements), ModulusRemainder());
+        return reinterpret(UInt(32, side), pairs);
+    }
+};
+
+}  // namespace
+
+void transpose_pairs(Pipeline &p) { p.add_custom_lowering_pass(new TransposePairs); }
+
+}  // namespace cryolite::cpu
