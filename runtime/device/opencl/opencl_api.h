@@ -26,9 +26,9 @@ struct OpenClApi {
                 uint32_t, const Object *, Object *);
     int (*finish)(Object queue);
 
-    static constexpr uint32_t context_devices = 0x1081, device_name = 0x102B, device_doubles = 0x1032,
-                              device_alignment = 0x1019,  ///< the last in bits
-        platform_name = 0x0902, device_type = 0x1000;
+    static constexpr uint32_t context_devices = 0x1081, platform_name = 0x0902, device_type = 0x1000, cores = 0x1002,
+                              device_name = 0x102B, device_doubles = 0x1032,
+                              device_alignment = 0x1019;  ///< the last in bits
     static constexpr uint64_t type_processor = 2, type_gpu = 4, type_accelerator = 8, any_type = 0xffffffff;
 
     /// Loads the library, so that Halide's runtime finds it too. Errors: what to install.

@@ -1,11 +1,7 @@
 #include "runtime/device/opencl/opencl_device.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <span>
 
 #include "runtime/device/cpu/task_scheduler.h"
 #include "runtime/device/opencl/opencl_api.h"
@@ -165,34 +161,5 @@ private:
 }  // namespace
 
 std::unique_ptr<Device> make_opencl_device() { return std::make_unique<OpenClDevice>(); }
-
-/// Chooses as Halide's runtime does.
-Hardware opencl_hardware() {
-    const OpenClApi cl = OpenClApi::load();
-    const auto variable = [](const char *name) { return std::string(std::getenv(name) ? std::getenv(name) : ""); };
-    const std::string of_platform = variable("HL_OCL_PLATFORM_NAME"), of_device = variable("HL_OCL_DEVICE_TYPE");
-    const uint64_t types = of_device == "cpu"   ? OpenClApi::type_processor
-                           : of_device == "gpu" ? OpenClApi::type_gpu
-                           : of_device == "acc" ? OpenClApi::type_accelerator
-                                                : OpenClApi::any_type;
-    std::array<OpenClApi::Object, 8> platforms{};
-    uint32_t count = 0;
-    cl.get_platforms(uint32_t(platforms.size()), platforms.data(), &count);
-    for (OpenClApi::Object p : std::span(platforms).first(std::min(size_t(count), platforms.size()))) {
-        char name[256] = "";
-        cl.get_platform_info(p, OpenClApi::platform_name, sizeof name - 1, name, nullptr);
-        OpenClApi::Object device = nullptr;
-        if (std::string(name).find(of_platform) == std::string::npos) continue;
-        if (cl.get_devices(p, types, 1, &device, nullptr) != 0) break;
-        uint64_t type = 0;
-        char of_hardware[256] = "";
-        cl.get_device_info(device, OpenClApi::device_type, sizeof type, &type, nullptr);
-        cl.get_device_info(device, OpenClApi::device_name, sizeof of_hardware - 1, of_hardware, nullptr);
-        return {.name = fmt::format("{} ({})", of_hardware, name),
-                .processor = (type & OpenClApi::type_processor) != 0};
-    }
-    fail("--device opencl: there is no device{}{}", of_device.empty() ? "" : " of HL_OCL_DEVICE_TYPE " + of_device,
-         of_platform.empty() ? "" : " of HL_OCL_PLATFORM_NAME " + of_platform);
-}
 
 }  // namespace cryolite
