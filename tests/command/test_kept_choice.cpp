@@ -32,6 +32,8 @@ TEST_CASE("kept choice: what is confirmed is in the cache at once") {
     KeptChoice k = f.search();
     k.so_far(found("", 1));
     CHECK(f.lines() == "none at all");
+    k.so_far(found("no faster", 1.0001));
+    CHECK(f.lines() == "none at all");
     k.so_far(found("a", 0.9));
     CHECK(f.lines() == "a");
     k.so_far(found("a; b", 0.95));  // of one search the latest is the best

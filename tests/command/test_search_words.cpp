@@ -57,6 +57,9 @@ TEST_CASE("search words: a row stands below its header, with the candidates that
     const SearchNews line{
         .what = SearchNews::of_line, .of = "a line", .ratio = 0.9, .predicted = 0.8, .not_taken = "why"};
     CHECK(contains(search_row(line, 90), "predicted 0.800 of the time, 0.900 not taken: why"));
+    const SearchNews slower{.what = SearchNews::of_line, .of = "a line", .ratio = 1.001, .predicted = 0.9};
+    CHECK(contains(search_row(slower, 90), "predicted 0.900 of the time, 1.001 not faster"));
+    CHECK(contains(search_row({.what = SearchNews::of_kernel, .of = "h.0.up"}, 0), "no time was left to try any"));
     CHECK(contains(live_line(kernel, 90), "7 tried, 41 left, 2 refused"));
 }
 

@@ -127,9 +127,10 @@ private:
         }
         if (s_.show) say_other(records);
         if (!found) {
-            progress_.say(fmt::format("no search for this step on this machine with {}: cryolite tune {}{} --for 15m "
+            progress_.say(fmt::format("no search for this step on this machine with {}: cryolite tune {}{}{} --for 15m "
                                       "makes one, with the flags of this step",
-                                      where_, request_.app, s_.from_scratch ? " --from-scratch" : ""));
+                                      where_, request_.app, s_.device == "cpu" ? "" : " --device " + s_.device,
+                                      s_.from_scratch ? " --from-scratch" : ""));
             return 1;
         }
         export_choice(*found);
@@ -210,6 +211,11 @@ private:
         began_ = Clock::now();
         SearchChoice choice{.app = request_.app, .same_bits = s_.same_bits};
         std::string failure;
+        if (const auto earlier = records.choice(step_);
+            s_.same_bits && earlier && has_lines(*earlier) && !earlier->same_bits)
+            progress_.say("the lines of an earlier search change bits of the training: what this search ends with "
+                          "replaces them\n" +
+                          file_of(*earlier));
         KeptChoice kept(records, step_, s_.same_bits);
         Search search(measurer, records,
                       {.same_bits = s_.same_bits,

@@ -16,7 +16,7 @@ KeptChoice::KeptChoice(SearchRecords &records, std::string step, bool same_bits)
 }
 
 void KeptChoice::so_far(const SearchChoice &c) {
-    if (!has_lines(c) || (earlier_ && !gains_more(c, *earlier_))) return;
+    if (!has_lines(c) || c.after >= c.before || (earlier_ && !gains_more(c, *earlier_))) return;
     records_.choose(step_, c);
     written_ = true;
 }

@@ -18,7 +18,8 @@ public:
     /// `step`: the digest by which the records know the step.
     KeptChoice(SearchRecords &records, std::string step, bool same_bits);
 
-    /// Keeps `c`, unless an earlier search's choice gained more. Errors: those of SearchRecords::choose.
+    /// Keeps `c`, unless its step is no faster yet, or an earlier search's choice gained more. Errors: those of
+    /// SearchRecords::choose.
     void so_far(const SearchChoice &c);
     /// Keeps `c` at the end of the search, unless an earlier search's choice stays: it does if this search found
     /// nothing, or if `beats` says that `c` is not faster. Returns the one that is kept now. Errors: those of

@@ -26,10 +26,11 @@ std::string outcome_of(const SearchNews &n) {
         return fmt::format("{}taken {}, compared with the shipped kernel alone: {}", times, n.candidate,
                            first_line(n.unsure));
     if (!n.not_taken.empty()) return times + "not taken: " + n.not_taken;
-    return n.taken                 ? times + "taken " + n.candidate
-           : !n.candidate.empty()  ? times + "not faster as a step: " + n.candidate
-           : n.unconfirmed.empty() ? times
-                                   : "faster once, not confirmed: " + n.unconfirmed;
+    if (n.taken) return times + "taken " + n.candidate;
+    if (!n.candidate.empty()) return times + "not faster as a step: " + n.candidate;
+    if (!n.unconfirmed.empty()) return "faster once, not confirmed: " + n.unconfirmed;
+    if (n.what == SearchNews::of_kernel) return n.tried == 0 ? "no time was left to try any" : "";
+    return n.ratio > 0 ? times + "not faster" : times;
 }
 
 }  // namespace
