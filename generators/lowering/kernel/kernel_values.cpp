@@ -81,6 +81,10 @@ void KernelValues::forward(const ir::Op &op, CallId c) {
 
 void KernelValues::bind(CallId c) {
     in.bind_parameters(c);
+    bind_factors(c);
+}
+
+void KernelValues::bind_factors(CallId c) {
     HalfFactors factors;
     if (p.layer(c).half_products) {
         factors = {.format = p.format, .pairs = p.format == bf16 && how == HalfProducts::dot_products};
@@ -111,7 +115,9 @@ void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
     Layer &layer = p.source(use.call);
     const ::cryolite::Call seen = this->seen(op, use.call);
     const ValueId out = p.operand(op, p.calls[use.call].output), result = op.writes[0].value;
-    std::map<std::string, Func> d = layer.gradient(seen, adjoint(use.dy, out));
+    const Array dy = adjoint(use.dy, out);
+    bind_factors(use.call);  // again: the adjoint may be stored in 16 bits
+    std::map<std::string, Func> d = layer.gradient(seen, dy);
     auto *of_input = ir::as<ir::InputGrad>(op);
     const ParamId w = ir::parameter_of(op);
     const std::string of = of_input ? seen.inputs[size_t(of_input->input)].name() : p.parameters[w].name;

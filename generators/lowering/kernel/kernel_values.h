@@ -43,6 +43,8 @@ private:
     std::vector<Array> inputs(const ir::Op &op, CallId c);
     /// Gives the layer what it reads beside its inputs.
     void bind(CallId c);
+    /// Tells the layer which arrays of the kernel so far are of 16 bits.
+    void bind_factors(CallId c);
     Func half_products(CallId c, const Func &f) const;
     void check_arity(const ir::Op &op, const Func &f, int rank) const;
     Factors factors(const ir::Op &op, ParamId w, const ir::Use &use);
