@@ -305,8 +305,15 @@ private:
         const auto named = std::ranges::find(names, word());
         if (named != names.end()) return int(named - names.begin());
         at_ = from;
+        Machine other = step_.machine;
+        other.device = step_.machine.gpu() ? "cpu" : "opencl";
+        const bool of_other = std::ranges::count(automatic_names(other), word()) > 0;
+        at_ = from;
         const std::string what =
-            fmt::format("a whole number from 0 to {}, or {}", names.size() - 1, fmt::join(names, ", "));
+            fmt::format("a whole number from 0 to {}, or {}{}", names.size() - 1, fmt::join(names, ", "),
+                        !of_other             ? ""
+                        : step_.machine.gpu() ? "; these loops are for a CPU"
+                                              : "; these loops are for a device");
         const int value = number(what);
         if (value < 0 || value >= int(names.size())) at_ = from, expected(what);
         return value;

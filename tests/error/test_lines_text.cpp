@@ -145,6 +145,8 @@ TEST_CASE("lines as text: automatic loops by their names") {
     CHECK(said("loops(head, forward): automatic=adams") ==
           "my.schedule:1:33: found 'adams', expected a whole number from 0 to 6, or written, adams2019, mullapudi2016, "
           "plain, adams2019_beam4, adams2019_beam32, tiled");
+    CHECK(said("loops(head, forward): automatic=li2018")
+              .ends_with("plain, adams2019_beam4, adams2019_beam32, tiled; these loops are for a device"));
     for (const char *none : {"7", "-1"})
         CHECK(said(fmt::format("loops(head, forward): automatic={}", none))
                   .starts_with(
