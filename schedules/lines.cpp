@@ -301,14 +301,14 @@ private:
     int automatic_value() {
         skip();
         const size_t from = at_;
+        const std::string name = word();
         const auto &names = automatic_names(step_.machine);
-        const auto named = std::ranges::find(names, word());
+        const auto named = std::ranges::find(names, name);
         if (named != names.end()) return int(named - names.begin());
         at_ = from;
         Machine other = step_.machine;
         other.device = step_.machine.gpu() ? "cpu" : "opencl";
-        const bool of_other = std::ranges::count(automatic_names(other), word()) > 0;
-        at_ = from;
+        const bool of_other = std::ranges::count(automatic_names(other), name) > 0;
         const std::string what =
             fmt::format("a whole number from 0 to {}, or {}{}", names.size() - 1, fmt::join(names, ", "),
                         !of_other             ? ""

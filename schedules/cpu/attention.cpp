@@ -111,11 +111,12 @@ void across_queries(Group &g, std::initializer_list<const char *> names, const L
 void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
     const int lanes = std::min(m.vector, block);
     across_queries(g, {"top", "weight", "total", "share"}, level, lanes);
-    if (pairs_of_terms(g)) g.passes["transpose_pairs 1"] = transpose_pairs;
-    if (pairs_of_terms(g))
+    if (pairs_of_terms(g)) {
+        g.passes["transpose_pairs 1"] = transpose_pairs;
         pack_terms(g, {"qT_pairs", "weight_pairs"}, level, lanes);
-    else
+    } else {
         across_queries(g, {"qT"}, level, lanes);
+    }
     g.func("S").compute_at(level);
     score_loops(g, g.func("S"), m);
 }

@@ -5,9 +5,9 @@
 
 #include "tests/cuda/use_cublaslt_recorder.h"
 #include "tests/cuda/use_nccl_recorder.h"
-#include "tests/runtime/hanging_device.h"
 #include "tests/parity/on_recorder.h"
 #include "tests/parity/ranks_in_threads.h"
+#include "tests/runtime/hanging_device.h"
 
 namespace cryolite::test {
 

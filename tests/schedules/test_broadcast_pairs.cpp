@@ -3,10 +3,8 @@
 #include "schedules/cpu/broadcast_pairs.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <fstream>
-#include <sstream>
+#include "tests/support/lowered.h"
 
 namespace cryolite::test {
 
@@ -44,13 +42,7 @@ struct Sums {
             .vectorize(r.x);
         Pipeline pipeline(sums);
         cpu::broadcast_pairs(pipeline);
-        char path[] = "/tmp/cryolite-test-XXXXXX";
-        close(mkstemp(path));
-        pipeline.compile_to_lowered_stmt(path, {stored}, Text);
-        std::stringstream read;
-        read << std::ifstream(path).rdbuf();
-        unlink(path);
-        text = read.str();
+        text = lowered_text(pipeline, {stored});
         Buffer<float> got = pipeline.realize({rows});
         for (int row = 0; row < rows; row++) {
             float sum = 0;

@@ -16,11 +16,7 @@ namespace {
 /// kernel, or why there are none.
 std::map<std::string, std::string> tried(int way, Format format) {
     const Compiled<Gpt> c(ragged_gpt(), schedule_gpt, {}, format, opencl);
-    const std::vector<std::string> keys = c.keys();
-    std::set<std::string> seen;
-    std::vector<KernelId> list;
-    for (KernelId k : c.program.kernels.ids())
-        if (seen.insert(keys[size_t(k.index)]).second) list.push_back(k);
+    const std::vector<KernelId> list = distinct_kernels(c);
     share_jit_runtime();
     std::map<std::string, std::string> results;
     run_children(

@@ -4,10 +4,8 @@
 #include "schedules/cpu/transpose_pairs.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <fstream>
-#include <sstream>
+#include "tests/support/lowered.h"
 
 namespace cryolite::test {
 
@@ -38,13 +36,7 @@ struct Copied {
         pairs.compute_at(out, chunks ? ko : Var::outermost()).reorder(p, x, k).vectorize(x, lanes).unroll(p);
         Pipeline pipeline(out);
         cpu::transpose_pairs(pipeline);
-        char path[] = "/tmp/cryolite-test-XXXXXX";
-        close(mkstemp(path));
-        pipeline.compile_to_lowered_stmt(path, {stored}, Text);
-        std::stringstream read;
-        read << std::ifstream(path).rdbuf();
-        unlink(path);
-        text = read.str();
+        text = lowered_text(pipeline, {stored});
         Buffer<uint16_t> got = pipeline.realize({2, rows, terms / 2});
         got.for_each_element(
             [&](int q, int r, int c) { wrong += got(q, r, c) != w((2 * c + q) % panel, r, (2 * c + q) / panel); });

@@ -57,15 +57,21 @@ void check_kernels(const Compiled<M> &c, double tolerance = 3e-5,
         });
 }
 
-/// Checks the loops that serve any kernel, on every distinct kernel of a step that does not update in place, with these
-/// numbers.
-template <typename M>
-void check_tiled(const Compiled<M> &c, const std::map<std::string, int> &numbers = {}, double tolerance = 1e-4) {
+/// The kernels of a step, of equal ones the first.
+template <typename M> std::vector<KernelId> distinct_kernels(const Compiled<M> &c) {
     std::set<std::string> seen;
     const std::vector<std::string> keys = c.keys();
     std::vector<KernelId> list;
     for (KernelId k : c.program.kernels.ids())
         if (seen.insert(keys[size_t(k.index)]).second) list.push_back(k);
+    return list;
+}
+
+/// Checks the loops that serve any kernel, on every distinct kernel of a step that does not update in place, with these
+/// numbers.
+template <typename M>
+void check_tiled(const Compiled<M> &c, const std::map<std::string, int> &numbers = {}, double tolerance = 1e-4) {
+    const std::vector<KernelId> list = distinct_kernels(c);
     share_jit_runtime();
     int tiled = 0;
     run_children(

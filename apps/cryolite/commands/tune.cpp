@@ -211,12 +211,11 @@ private:
         began_ = Clock::now();
         SearchChoice choice{.app = request_.app, .same_bits = s_.same_bits};
         std::string failure;
-        if (const auto earlier = records.choice(step_);
-            s_.same_bits && earlier && has_lines(*earlier) && !earlier->same_bits)
+        KeptChoice kept(records, step_, s_.same_bits);
+        if (kept.replaced())
             progress_.say("the lines of an earlier search change bits of the training: what this search ends with "
                           "replaces them\n" +
-                          file_of(*earlier));
-        KeptChoice kept(records, step_, s_.same_bits);
+                          file_of(*kept.replaced()));
         Search search(measurer, records,
                       {.same_bits = s_.same_bits,
                        .from_scratch = s_.from_scratch,

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/cryolite/session/session.h"
 #include "runtime/collective/processes.h"
@@ -53,12 +54,12 @@ void say_of_others(const TrainSettings &s, const SearchRecords &records, const R
                                  s.schedule.empty() ? "--lines" : "--schedule", request.app));
 }
 
-/// A step may be compiled for a device that this machine does not have. No search has found lines for it here.
-bool has_device(const std::string &name) {
+/// None: a step may be compiled for a device that this machine does not have. No search has found lines for it here.
+std::optional<SearchMachine> machine_with(const std::string &device, int threads) {
     try {
-        return !hardware_of(name).name.empty();
+        return search_machine(threads, device);
     } catch (const Error &) {
-        return false;
+        return std::nullopt;
     }
 }
 
@@ -69,8 +70,10 @@ void take_tuned_lines(TrainSettings &s, const Request &request, const Cache &cac
     s.tuned = "none";
     Processes &all = known_processes();
     std::string lines;
-    if (all.rank() == 0 && fs::exists(SearchRecords::file(cache.folder())) && has_device(s.device)) {
-        const SearchRecords records(cache.folder(), search_machine(threads, s.device));
+    std::optional<SearchMachine> machine;
+    if (all.rank() == 0 && fs::exists(SearchRecords::file(cache.folder()))) machine = machine_with(s.device, threads);
+    if (machine) {
+        const SearchRecords records(cache.folder(), *machine);
         const auto found = records.choice(step_digest(s, request, cache));
         if (!found || found->lines.empty()) {
             say_of_others(s, records, request, cache, progress);

@@ -12,7 +12,8 @@ bool gains_more(const SearchChoice &c, const SearchChoice &other) {
 
 KeptChoice::KeptChoice(SearchRecords &records, std::string step, bool same_bits)
     : records_(records), step_(std::move(step)), earlier_(records.choice(step_)) {
-    if (earlier_ && (!has_lines(*earlier_) || (same_bits && !earlier_->same_bits))) earlier_.reset();
+    if (earlier_ && !has_lines(*earlier_)) earlier_.reset();
+    if (earlier_ && same_bits && !earlier_->same_bits) replaced_.swap(earlier_);
 }
 
 void KeptChoice::so_far(const SearchChoice &c) {

@@ -18,6 +18,8 @@ public:
     /// `step`: the digest by which the records know the step.
     KeptChoice(SearchRecords &records, std::string step, bool same_bits);
 
+    /// An earlier search's choice that changes bits, which one that keeps them replaces whatever it finds; or none.
+    const std::optional<SearchChoice> &replaced() const { return replaced_; }
     /// Keeps `c`, unless its step is no faster yet, or an earlier search's choice gained more. Errors: those of
     /// SearchRecords::choose.
     void so_far(const SearchChoice &c);
@@ -30,6 +32,7 @@ private:
     SearchRecords &records_;
     const std::string step_;
     std::optional<SearchChoice> earlier_;  ///< an earlier search's choice, which this search must not lose
+    std::optional<SearchChoice> replaced_;
     bool written_ = false;
 };
 
