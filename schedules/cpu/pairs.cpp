@@ -41,17 +41,19 @@ void accumulate_pairs(Func f, const Tile &t, TailStrategy edge, const Machine &m
     across_pairs(s, lane, p, m);
 }
 
-void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m) {
+void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m,
+                                const std::optional<Var> &panel) {
     Var x = f.args()[0], y = f.args()[1], yt("yt"), lane("lane");
     RVar p = f.rvars()[0], k = f.rvars()[1];
     f.vectorize(x, t.lanes);
     Stage s = f.update();
-    s.split(k, ko, k, ceil_div(size, 2), TailStrategy::GuardWithIf)
-        .split(y, yt, y, t.rows, TailStrategy::GuardWithIf)
-        .split(x, x, lane, t.lanes)
-        .reorder({p, lane, x, y, k, yt, ko})
-        .unroll(x)
-        .unroll(y);
+    s.split(k, ko, k, ceil_div(size, 2), TailStrategy::GuardWithIf).split(y, yt, y, t.rows, TailStrategy::GuardWithIf);
+    if (panel) s.split(x, *panel, x, t.columns, TailStrategy::GuardWithIf);
+    s.split(x, x, lane, t.lanes);
+    std::vector<VarOrRVar> loops = {p, lane, x, y, k, yt};
+    if (panel) loops.push_back(*panel);
+    loops.push_back(ko);
+    s.reorder(loops).unroll(x).unroll(y);
     across_pairs(s, lane, p, m);
 }
 
@@ -101,6 +103,16 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     const int of_line = 64 / (2 * b.type().bytes()), columns = g.extent(1);
     if (!turned) b.align_storage(y, (ceil_div(columns, of_line) | 1) * of_line);
     b.compute_root().reorder(q, y, l).vectorize(y, turned ? of_either : lanes_within(columns, m)).unroll(q).parallel(l);
+}
+
+void pack_chunks(Group &g, const LoopLevel &rows, const LoopLevel &columns, int inputs, const Tile &t) {
+    Func a = g.func("a_pairs"), b = g.func("b_pairs");
+    auto copy = [](Func f, const LoopLevel &level, int lanes, TailStrategy tail) {
+        Var p = f.args()[0], x = f.args()[1], k = f.args()[2];
+        f.reorder_storage(x, p, k).compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
+    };
+    copy(b, rows, inputs, TailStrategy::ShiftInwards);
+    copy(a, columns, t.lanes, TailStrategy::RoundUp);
 }
 
 }  // namespace cryolite::cpu

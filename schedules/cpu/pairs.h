@@ -25,9 +25,10 @@ int terms(const Group &g);
 void across_pairs(Stage s, const Halide::VarOrRVar &lane, const RVar &p, const Machine &m);
 
 /// The loops of a tile, as `accumulate` of product.cpp. In chunks: `size` terms at a time, loop `ko`, over a C that is
-/// larger than a tile.
+/// larger than a tile. `panel`: the loop over its tiles of columns.
 void accumulate_pairs(Func f, const Tile &t, TailStrategy edge, const Machine &m);
-void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m);
+void accumulate_pairs_in_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m,
+                                const std::optional<Var> &panel = {});
 
 /// The loops of s(u, v, q): each element (u, v) of a tile has a vector of partial sums, one for each lane q.
 void accumulate_pairs_by_lane(Func s, const Machine &m);
@@ -43,5 +44,9 @@ void turn_pairs(Group &g, const Machine &m);
 /// factor. Copies b_pairs as `pack_rows` does, at `rows`.
 void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &m,
                 const std::optional<LoopLevel> &rows = {});
+
+/// Copies factors of float32 for a chunk of terms: b_pairs at `rows`, in vectors of `inputs` lanes, and a_pairs at
+/// `columns`.
+void pack_chunks(Group &g, const LoopLevel &rows, const LoopLevel &columns, int inputs, const Tile &t);
 
 }  // namespace cryolite::cpu

@@ -31,7 +31,7 @@ void accumulate(Func f, const Tile &t, const Machine &m, TailStrategy edge = Tai
 /// tiles of columns.
 void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m,
                        const std::optional<Var> &panel = {}) {
-    if (f.rvars().size() == 2) return accumulate_pairs_in_chunks(f, t, size, ko, m);
+    if (f.rvars().size() == 2) return accumulate_pairs_in_chunks(f, t, size, ko, m, panel);
     Var x = f.args()[0], y = f.args()[1], yt("yt"), lane("lane");
     RVar k = f.rvars()[0];
     f.vectorize(x, t.lanes);
@@ -198,11 +198,12 @@ void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const 
 
 /// The number of panels of dW that a task computes together, a chunk of rows at a time, so that they share a copy of X;
 /// 1: they share none. Sharing pays where X does not fit a second cache, and would come from memory for each panel.
-int panels_of_task(Group &g, int blocks) {
+int panels_of_task(Group &g, int blocks, const Machine &m) {
     constexpr int64_t second_cache = 1 << 20;
     constexpr int usual = 4, tasks = 16;
     const int panels = g.panel ? g.extent(2) : 0, inputs = g.extent(1), rows = terms(g);
-    if (!panels || g.in_place || in_pairs(g) || !g.prologue.empty() || !g.func("x0").defined()) return 1;
+    const bool copied = in_pairs(g) ? !m.dot_products : g.func("x0").defined();
+    if (!panels || g.in_place || !copied || !g.prologue.empty()) return 1;
     const bool far = int64_t(rows) * inputs * 4 > second_cache;
     return g.tunables("panels_of_task", far ? std::clamp(panels * blocks / tasks, 1, usual) : 1,
                       whole_numbers(1, std::min(panels, 8)));
@@ -210,7 +211,7 @@ int panels_of_task(Group &g, int blocks) {
 
 /// dW of several panels a task: X is copied once for all of them, dY once for each, in chunks that caches hold.
 void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine &m) {
-    Func out = g.out, dW = g.anchor, x = g.func("x0"), dy = g.func("dy");
+    Func out = g.out, dW = g.anchor;
     Var o = out.args()[0], i = out.args()[1], panel = out.args()[2];
     Var it("it"), ib("ib"), po("po"), xt("xt"), task("task");
     out.split(panel, po, panel, panels, TailStrategy::ShiftInwards)
@@ -224,7 +225,10 @@ void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine
     RVar ko("ko");
     dW.compute_at(out, task).align_bounds(dW.args()[0], t.columns);
     accumulate_chunks(dW, t, ceil_div(rows, chunks), ko, m, xt);
-    x.compute_at(dW, ko).vectorize(x.args()[0], lanes_within(std::min(g.extent(1), block * t.rows), m));
+    const int inputs = lanes_within(std::min(g.extent(1), block * t.rows), m);
+    if (in_pairs(g)) return pack_chunks(g, LoopLevel(dW, ko), LoopLevel(dW, xt), inputs, t);
+    Func x = g.func("x0"), dy = g.func("dy");
+    x.compute_at(dW, ko).vectorize(x.args()[0], inputs);
     dy.compute_at(dW, xt).vectorize(dy.args()[0], t.lanes);
 }
 
@@ -297,7 +301,7 @@ void d_weight(Group &g, Machine m) {
     // An update reads and writes four arrays between two products, during which memory is idle.
     if (in_tile && g.tunables("prefetch", m.registers >= 32, {0, 1}))
         g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
-    const int block = ceil_div(128, t.rows), panels = panels_of_task(g, ceil_div(inputs, block * t.rows));
+    const int block = ceil_div(128, t.rows), panels = panels_of_task(g, ceil_div(inputs, block * t.rows), m);
     if (panels > 1) return weight_panels(g, t, block, panels, m);
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || in_tile))

@@ -42,9 +42,17 @@ TEST_CASE("products: a gradient's panels that share a copy of X") {
 }
 
 TEST_CASE("products: bf16 as multiply-adds of float32, where dot products are slower") {
-    Compiled<Ragged> c(rows, {}, {}, bf16);
-    c.machine.dot_products = false;
-    check_kernels(c, 4e-3);
+    for (const char *numbers : {"panels_of_task=1", "panels_of_task=2", "panels_of_task=3 chunk=384 columns=16"}) {
+        Compiled<Ragged> c(
+            rows,
+            [&](Ragged &n, Step &s) {
+                add_lines(s, n, std::string("loops(up, d_parameter): ") + numbers, "my.schedule");
+            },
+            {}, bf16);
+        c.machine.dot_products = false;
+        CHECK(panels_of_up(c) == numbers[15] - '0');
+        check_kernels(c, 4e-3);
+    }
 }
 
 }  // namespace cryolite::test
