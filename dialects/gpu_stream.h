@@ -25,6 +25,10 @@ public:
     virtual int driver() const = 0;
     /// The CUstream. Makes its context current in this thread.
     virtual void *stream() = 0;
+    /// Puts a copy of `rows` rows of so many bytes into the stream. They begin every `to_stride` and `from_stride`
+    /// bytes. Returns the driver's message; empty: no error.
+    virtual std::string copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes,
+                                  size_t rows) = 0;
     /// Calls `start`, which puts work into the stream, and waits for that work. Returns the time in seconds between
     /// events before and after it; infinite where `start` returns a code other than 0.
     virtual double seconds(const std::function<int()> &start) = 0;

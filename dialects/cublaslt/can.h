@@ -41,6 +41,9 @@ inline std::string read_epilogue(const Product &p, Epilogue &e) {
     return "";
 }
 
+/// Of an element of an array of this type.
+inline int bytes_of(const std::string &type) { return type == "float16" || type == "bfloat16" ? 2 : 4; }
+
 /// Why cuBLASLt cannot compute a product; empty: it can. It takes all forms, with weights row-major or in panels, and
 /// the epilogues that its documentation lists.
 inline std::string why_not(const Product &p) {
@@ -66,14 +69,42 @@ inline std::string why_not(const Product &p) {
 
 constexpr int64_t workspace_alignment = 256;  ///< as cuBLASLt asks for
 
-/// Bytes of scratch memory: for the partial sums of a reduction that is cut into up to 16 parts, for their counters,
-/// and for rounding the address up to the alignment.
+constexpr int aligned = 16;  ///< bytes at which tensor cores read
+
+/// Bytes of an element of y, or of dy.
+inline int bytes_of_scores(const Product &p) { return bytes_of(p.form == Product::forward ? p.result : p.type); }
+
+/// The elements of y, and of the factors, that tensor cores read together.
+inline int group_of(const Product &p) { return aligned / std::min(bytes_of_scores(p), bytes_of(p.type)); }
+
+/// The elements between the rows of a copy of y or dy, which begin at multiples of 16 bytes; 0: the product takes them
+/// where they are. Tensor cores multiply rows that begin anywhere, as those of 50257 scores do, at a fifth of the
+/// speed. A copy pays for sums long enough.
+inline int64_t aligned_stride(const Product &p) {
+    constexpr int enough = 256;  // terms, or sums, of each copied element
+    Epilogue e;
+    const bool alone =
+        p.then.empty() || (p.form == Product::forward && read_epilogue(p, e).empty() && e.add < 0 && e.argument < 0);
+    if (!p.inputs_innermost || p.type == "float32" || p.in < enough || p.rows < enough || !alone) return 0;
+    const int step = aligned / bytes_of_scores(p), group = group_of(p);
+    if (p.out % group == 0 || p.out < group || p.in % group != 0) return 0;
+    return (int64_t(p.out) + step - 1) / step * step;
+}
+
+/// Bytes of the copy, a multiple of the workspace's alignment.
+inline int64_t aligned_bytes(const Product &p) {
+    return (p.rows * aligned_stride(p) * bytes_of_scores(p) + workspace_alignment - 1) / workspace_alignment *
+           workspace_alignment;
+}
+
+/// Bytes of scratch memory: for the copy of y or dy, for the partial sums of a reduction that is cut into up to 16
+/// parts, for their counters, and for rounding the address up to the alignment.
 inline int64_t workspace(const Product &p) {
     constexpr int64_t most = int64_t(32) << 20, counters = 64 << 10;
     const int64_t result = p.form == Product::forward   ? int64_t(p.rows) * p.out
                            : p.form == Product::d_input ? int64_t(p.rows) * p.in
                                                         : int64_t(p.in) * p.out;
-    return std::min(most, 16 * 4 * result + counters) + workspace_alignment;
+    return std::min(most, 16 * 4 * result + counters) + aligned_bytes(p) + workspace_alignment;
 }
 
 }  // namespace cryolite::of_cublaslt

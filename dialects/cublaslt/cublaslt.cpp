@@ -3,7 +3,10 @@
 
 #include "dialects/cublaslt/can.h"
 
+#include <HalideRuntime.h>
+
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "dialects/cublaslt/matmul.h"
@@ -16,10 +19,8 @@ Api::Type type_of(const std::string &name) {
     return name == "float16" ? Api::float16 : name == "bfloat16" ? Api::bfloat16 : Api::float32;
 }
 
-int64_t bytes_of(Api::Type type) { return type == Api::float32 ? 4 : 2; }
-
 Matrix moved(Matrix m, int64_t elements) {
-    m.at = static_cast<char *>(m.at) + elements * bytes_of(m.type);
+    m.at = static_cast<char *>(m.at) + elements * (m.type == Api::float32 ? 4 : 2);
     return m;
 }
 
@@ -34,6 +35,19 @@ ProductPlace aligned(ProductPlace place) {
     return place;
 }
 
+/// A copy of the rows of a matrix, whose columns they are to the library.
+struct RowCopy {
+    Matrix from, to;
+    int64_t bytes;  ///< of an element
+    int run(void *context, GpuStream &gpu) const {
+        const std::string error = gpu.copy_rows(to.at, size_t(to.stride * bytes), from.at, size_t(from.stride * bytes),
+                                                size_t(from.rows * bytes), size_t(from.columns));
+        if (error.empty()) return 0;
+        halide_error(context, ("copying rows for cublasLtMatmul: " + error).c_str());
+        return halide_error_code_device_buffer_copy_failed;
+    }
+};
+
 class ReadyProduct : public Ready {
 public:
     ReadyProduct(const Product &p, const ProductPlace &place) : p(p), place(aligned(place)) {
@@ -47,15 +61,18 @@ public:
             by_columns();
     }
     int run(void *context) override {
+        if (before)
+            if (const int code = before->run(context, *place.gpu)) return code;
         for (const Matmul &m : calls)
             if (const int code = m.run(context)) return code;
-        return 0;
+        return after ? after->run(context, *place.gpu) : 0;
     }
 
 private:
     const Product p;
-    const ProductPlace place;
+    ProductPlace place;
     Epilogue epilogue;
+    std::optional<RowCopy> before, after;
     std::vector<Matmul> calls;
 
     void *argument(int number) const { return number < 0 ? nullptr : place.arguments.at(size_t(number)); }
@@ -112,23 +129,55 @@ private:
         if (ragged) add(int64_t(whole) * p.panel, ragged, p.panel, 1);
     }
 
+    /// Where the scratch memory has room, a place in it for y or dy, with rows that begin where tensor cores want them.
+    /// The algorithms get the rest.
+    Matrix aligned_rows(Matrix m) {
+        const int64_t stride = aligned_stride(p), bytes = aligned_bytes(p);
+        if (!stride || int64_t(place.workspace_bytes) <= bytes) return m;
+        Matrix copy = m;
+        copy.at = place.workspace, copy.stride = stride;
+        place.workspace = static_cast<char *>(place.workspace) + bytes;
+        place.workspace_bytes -= size_t(bytes);
+        if (p.form == Product::forward)
+            after = {copy, m, bytes_of_scores(p)};
+        else
+            before = {m, copy, bytes_of_scores(p)};
+        return copy;
+    }
+
     /// All forms where W' is stored (inputs innermost): y = (W')' x, dx = W' dy, dW' = x dy'.
     void of_table() {
-        const Matrix x = factor(p.x, p.in, p.rows), dy = factor(p.dy, p.out, p.rows);
-        Matrix W = factor(p.weight, p.in, p.out);
-        MatmulCall c;
-        if (p.form == Product::forward) {
-            c = call(W, x, result(epilogue.result, p.out, p.rows));
-            c.a.transposed = true;
-        } else if (p.form == Product::d_input) {
-            c = call(W, dy, result(epilogue.result, p.in, p.rows));
-        } else {
-            c = call(x, dy, result(epilogue.result, p.in, p.out));
-            c.b.transposed = true;
-        }
-        finish(c, 0);
-        if (p.accumulate) c.adds = true;
-        calls.emplace_back(c, place);
+        const Matrix x = factor(p.x, p.in, p.rows);
+        const Matrix rows = aligned_rows(p.form == Product::forward ? result(epilogue.result, p.out, p.rows)
+                                                                    : factor(p.dy, p.out, p.rows));
+        auto part = [&](Matrix m, int64_t begin, int64_t count, int64_t of_one) {
+            m = moved(m, begin * of_one);
+            (of_one == 1 ? m.rows : m.columns) = count;
+            return m;
+        };
+        auto add = [&](int64_t begin, int64_t count, bool to_dx) {
+            const Matrix W = part(factor(p.weight, p.in, p.out), begin, count, p.in),
+                         of_rows = part(rows, begin, count, 1);
+            MatmulCall c;
+            if (p.form == Product::forward) {
+                c = call(W, x, of_rows);
+                c.a.transposed = true;
+            } else if (p.form == Product::d_input) {
+                c = call(W, of_rows, result(epilogue.result, p.in, p.rows));
+            } else {
+                c = call(x, of_rows, part(result(epilogue.result, p.in, p.out), begin, count, p.in));
+                c.b.transposed = true;
+            }
+            finish(c, begin);
+            if (p.accumulate || to_dx) c.adds = true;
+            calls.emplace_back(c, place);
+        };
+        // Tensor cores take whole groups of elements. The few beyond them are a call of their own, before the others:
+        // dx is then rounded after a few of its terms, and after all.
+        const bool copied = before || after;
+        const int whole = copied ? p.out / group_of(p) * group_of(p) : p.out;
+        if (whole < p.out) add(whole, p.out - whole, false);
+        add(0, whole, p.form == Product::d_input && whole < p.out);
     }
 
     /// dx = W' dy, with one call for each panel. The first adds the epilogue's array, the later ones add to dx, and the

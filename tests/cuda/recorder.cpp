@@ -207,6 +207,33 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
                        [=] { std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes); });
 }
 
+struct Rows {
+    struct Place {
+        size_t x, y;
+        unsigned kind;
+        void *host;
+        uint64_t memory;
+        void *array;
+        size_t stride;
+    };
+    Place from, to;
+    size_t bytes, rows;
+};
+int cuMemcpy2DAsync_v2(const Rows *copy, void *stream) {
+    const Hold hold(lock);
+    const Rows r = *copy;
+    if (const int code = enter_context("cuMemcpy2DAsync", std::to_string(r.bytes * r.rows), stream)) return code;
+    for (const Rows::Place &p : {r.from, r.to}) {
+        if (p.kind != 2 || p.x || p.y || p.stride < r.bytes) return invalid_value;
+        if (!is_memory(p.memory, (r.rows - 1) * p.stride + r.bytes, stream)) return invalid_value;
+    }
+    return put_at_once(stream, [=] {
+        for (size_t i = 0; i < r.rows; i++)
+            std::memcpy(reinterpret_cast<char *>(r.to.memory) + i * r.to.stride,
+                        reinterpret_cast<char *>(r.from.memory) + i * r.from.stride, r.bytes);
+    });
+}
+
 int cuModuleLoadDataEx(void **module, const void *ptx, unsigned count, int *options, void **values) {
     const Hold hold(lock);
     if (const int code = enter_context("cuModuleLoadDataEx"))

@@ -43,6 +43,14 @@ std::string said_by(const std::function<void()> &f) {
 
 std::string why_not(const Product &p) { return find_dialect("cublaslt")->why_not(p); }
 
+/// Bytes of the copy of y or dy, which products without tensor cores do not have.
+int64_t copied(const Product &p) {
+    Product exact = p;
+    exact.type = exact.result = "float32";
+    const auto workspace = find_dialect("cublaslt")->workspace;
+    return workspace(p) - workspace(exact);
+}
+
 constexpr Product::Form forms[] = {Product::forward, Product::d_input, Product::d_parameter};
 
 }  // namespace
@@ -83,6 +91,56 @@ TEST_CASE("cublaslt: weights with the inputs innermost, as a tied head has them"
     CHECK(why_not(p).find("cublaslt makes the gradient of a bias beside rows of outputs") == 0);
     p.panel = 8;
     CHECK(said_by([&] { p.check({}); }) == "a product's panels have its inputs innermost");
+}
+
+TEST_CASE("cublaslt: scores of an odd number are copied to rows that tensor cores take, where memory has room") {
+    for (const Product::Form form : forms)
+        for (auto [type, result] : {std::pair{"bfloat16", "bfloat16"},
+                                    {"bfloat16", "float32"},
+                                    {"float16", "float16"},
+                                    {"tfloat32", "float32"}})
+            for (const bool room : {true, false}) {
+                Product p = product(form, 257, 256, 9, 0, type, result);
+                p.inputs_innermost = true;
+                p.accumulate = form == Product::d_parameter;
+                const bool words = form == Product::forward ? p.result != "float32" : p.type != "tfloat32";
+                CHECK(copied(p) == (257 * (words ? 16 * 2 : 12 * 4) + 255) / 256 * 256);
+                ProductTrial t(p);
+                INFO(nlohmann::json(t.p).dump());
+                t.prepare(size_t(room ? find_dialect("cublaslt")->workspace(p) : copied(p)));
+                t.fill();
+                t.cuda.recorder.calls.clear();
+                CHECK(t.run().call == -1);
+                CHECK(t.cuda.recorder.count("cuMemcpy2DAsync") == (room ? 1 : 0));
+                t.check();
+            }
+    auto scores = [](int rows, int in, int out, const char *type = "bfloat16", bool table = true) {
+        Product p = product(Product::forward, rows, in, out, 0, type, type);
+        p.inputs_innermost = table;
+        return p;
+    };
+    Product p = scores(2048, 768, 50257);
+    CHECK(copied(p) == int64_t(2048) * 50264 * 2);
+    p.then = {{"bias", 3, 4}};
+    CHECK(copied(p) == int64_t(2048) * 50264 * 2);
+    p.then = {{"add", 3, 4}};
+    CHECK(copied(p) == 0);                                            // another array has rows of that length
+    CHECK(copied(scores(2048, 768, 50257, "bfloat16", false)) == 0);  // the weight's rows are as long
+    CHECK(copied(scores(2048, 768, 50256)) == 0);                     // aligned as they are
+    CHECK(copied(scores(2048, 767, 50257)) == 0);                     // the others begin anywhere, too
+    CHECK(copied(scores(2048, 255, 50257)) == 0);                     // a copy would take as long
+    CHECK(copied(scores(255, 768, 50257)) == 0);
+    CHECK(copied(scores(2048, 768, 50257, "float32")) == 0);  // without tensor cores
+}
+
+TEST_CASE("cublaslt: a copy that fails is said, with the driver's words") {
+    Product p = product(Product::forward, 257, 256, 9, 0, "bfloat16", "bfloat16");
+    p.inputs_innermost = true;
+    ProductTrial t(p);
+    t.prepare(size_t(find_dialect("cublaslt")->workspace(p))), t.fill();
+    t.cuda.recorder.fails = "cuMemcpy2DAsync", t.cuda.recorder.fails_at = 1;
+    CHECK(t.run().call == 0);
+    CHECK(t.device->last_error() == "copying rows for cublasLtMatmul: CUDA_ERROR_UNKNOWN: an error of the recorder");
 }
 
 TEST_CASE("cublaslt: every epilogue") {

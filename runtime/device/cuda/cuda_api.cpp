@@ -64,6 +64,7 @@ CudaApi CudaApi::load() {
     driver.find(a.allocate_pinned, "cuMemHostAlloc").find(a.free_pinned, "cuMemFreeHost");
     driver.find(a.fill, "cuMemsetD8Async").find(a.to_device, "cuMemcpyHtoDAsync_v2");
     driver.find(a.to_host, "cuMemcpyDtoHAsync_v2").find(a.within, "cuMemcpyDtoDAsync_v2");
+    driver.find(a.rows_within, "cuMemcpy2DAsync_v2");
     driver.find(a.create_stream, "cuStreamCreate").find(a.destroy_stream, "cuStreamDestroy_v2");
     driver.find(a.wait_for_stream, "cuStreamSynchronize").find(a.stream_waits, "cuStreamWaitEvent");
     driver.find(a.create_event, "cuEventCreate").find(a.destroy_event, "cuEventDestroy_v2");

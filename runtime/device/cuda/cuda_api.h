@@ -31,6 +31,19 @@ struct CudaApi {
     Code (*to_device)(Address to, const void *from, size_t bytes, Object stream);
     Code (*to_host)(void *to, Address from, size_t bytes, Object stream);
     Code (*within)(Address to, Address from, size_t bytes, Object stream);
+    struct Rows {  ///< CUDA_MEMCPY2D: rows of `bytes` bytes, from one place to another
+        struct Place {
+            size_t x = 0, y = 0;
+            unsigned kind = 2;  ///< CU_MEMORYTYPE_DEVICE
+            void *host = nullptr;
+            Address memory = 0;
+            Object array = nullptr;
+            size_t stride = 0;
+        };
+        Place from, to;
+        size_t bytes = 0, rows = 0;
+    };
+    Code (*rows_within)(const Rows *rows, Object stream);
     Code (*create_stream)(Object *stream, unsigned flags);
     Code (*destroy_stream)(Object stream);
     Code (*wait_for_stream)(Object stream);

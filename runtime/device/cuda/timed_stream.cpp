@@ -4,6 +4,17 @@
 
 namespace cryolite {
 
+std::string TimedStream::copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes,
+                                   size_t rows) {
+    enter_();
+    const CudaApi::Rows copy{.from = {.memory = reinterpret_cast<CudaApi::Address>(from), .stride = from_stride},
+                             .to = {.memory = reinterpret_cast<CudaApi::Address>(to), .stride = to_stride},
+                             .bytes = bytes,
+                             .rows = rows};
+    const CudaApi::Code code = api_.rows_within(&copy, stream_);
+    return code ? api_.words(code) : "";
+}
+
 double TimedStream::seconds(const std::function<int()> &start) {
     enter_();
     for (CudaApi::Object &e : events_)

@@ -22,6 +22,8 @@ public:
 
     int driver() const override { return driver_; }
     void *stream() override { return enter_(), stream_; }
+    std::string copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes,
+                          size_t rows) override;
     double seconds(const std::function<int()> &start) override;
     std::shared_ptr<void> &kept(const std::string &library) override { return kept_[library]; }
     std::string find(const std::string &library, const std::string &operation) override;
