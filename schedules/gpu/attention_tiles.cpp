@@ -49,7 +49,7 @@ Met where_met(Group &g, const Func &f, bool bounds) {
 }
 
 void score_tiles(Group &g, Func f, Func x, Func y, Placed &placed) {
-    const int size = head_size(g), rows = g.tunables("score_rows", 4, {1, 2, 4, 8}),
+    const int size = head_size(g), rows = g.tunables("score_rows", 8, {1, 2, 4, 8}),
               keys = g.tunables("score_keys", 4, {1, 2, 4, 8});
     int most = g.tunables("score_blocks", 4, {1, 2, 4});
     const int of_blocks = rows_of_block / rows * (rows_of_block / keys);  // threads of two blocks that meet
@@ -152,14 +152,15 @@ RowTile row_tile(Group &g) {
     RowTile t;
     t.channels = dividing(size, g.tunables("mix_channels", size >= 64 ? 4 : 2, {1, 2, 4, 8}));
     t.rows = g.tunables("mix_rows", 4, {1, 2, 4, 8});
-    t.blocks = dividing(blocks_of(g), g.tunables("mix_blocks", 4, {1, 2, 4, 8}));
+    t.blocks = dividing(blocks_of(g), g.tunables("mix_blocks", 2, {1, 2, 4, 8}));
     while (t.blocks > 1 && size / t.channels * (rows_of_block / t.rows) * t.blocks > 256) t.blocks /= 2;
     while (t.rows < rows_of_block && size / t.channels * (rows_of_block / t.rows) > most_threads) t.rows *= 2;
+    t.terms = g.tunables("mix_terms", 16, {2, 4, 8, 16});
     return t;
 }
 
 void sum_rows(Func f, Func shares, Func y, int row, const RowTile &tile, Placed &placed) {
-    constexpr int terms = 4;  // whose factors are loaded together
+    const int terms = tile.terms;
     Func whole = f.in();
     Var we = whole.args()[0], wl = whole.args()[1], wb = whole.args()[2], et("et"), lt("lt"), bi("bi");
     whole.compute_root()

@@ -48,6 +48,7 @@ void numbers_of_queries(Func f, const std::vector<Func> &sums, int lanes, Placed
 struct RowTile {
     int channels, rows;  ///< of a thread
     int blocks;          ///< of rows, of a block of threads
+    int terms;           ///< of each sum, whose factors a thread loads together
 };
 RowTile row_tile(Group &g);
 

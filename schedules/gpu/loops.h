@@ -28,6 +28,9 @@ void windows(Group &g, const Machine &m);
 /// Gradients of gains: sums over rows that were normalised.
 void sums_of_normalised_rows(Group &g, const Machine &m);
 
+/// Sums into rows of a table: threads share the channels of a row, and blocks of threads the rows.
+void scatter(Group &g, const Machine &m);
+
 /// n() += g(i)^2.
 void squared_norm(Group &g, const Machine &m);
 

@@ -48,7 +48,7 @@ const LoopTable &loop_table() {
                  {"GroupNorm", {"gpu sums", plain_loops}},
                  {"BatchNorm", {"gpu sums", plain_loops}},
                  {"RMSNorm", {"gpu sums", sums_of_normalised_rows}},
-                 {"Embedding", {"gpu scatter", plain_loops}}},
+                 {"Embedding", {"gpu scatter", scatter}}},
         .ghost_norm = {"gpu ghost_norm", ghost_norm},
         .squared_norm = {"gpu squared_norm", squared_norm},
         .pointwise = {"gpu pointwise", pointwise},
