@@ -69,13 +69,15 @@ inline std::string why_not(const Product &p) {
 
 constexpr int64_t workspace_alignment = 256;  ///< as cuBLASLt asks for
 
-constexpr int aligned = 16;  ///< bytes at which tensor cores read
+constexpr int row_alignment = 16;  ///< bytes at which tensor cores read
+
+inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 /// Bytes of an element of y, or of dy.
 inline int bytes_of_scores(const Product &p) { return bytes_of(p.form == Product::forward ? p.result : p.type); }
 
 /// The elements of y, and of the factors, that tensor cores read together.
-inline int group_of(const Product &p) { return aligned / std::min(bytes_of_scores(p), bytes_of(p.type)); }
+inline int group_of(const Product &p) { return row_alignment / std::min(bytes_of_scores(p), bytes_of(p.type)); }
 
 /// The elements between the rows of a copy of y or dy, which begin at multiples of 16 bytes; 0: the product takes them
 /// where they are. Tensor cores multiply rows that begin anywhere, as those of 50257 scores do, at a fifth of the
@@ -86,15 +88,14 @@ inline int64_t aligned_stride(const Product &p) {
     const bool alone =
         p.then.empty() || (p.form == Product::forward && read_epilogue(p, e).empty() && e.add < 0 && e.argument < 0);
     if (!p.inputs_innermost || p.type == "float32" || p.in < enough || p.rows < enough || !alone) return 0;
-    const int step = aligned / bytes_of_scores(p), group = group_of(p);
+    const int group = group_of(p);
     if (p.out % group == 0 || p.out < group || p.in % group != 0) return 0;
-    return (int64_t(p.out) + step - 1) / step * step;
+    return round_up(p.out, row_alignment / bytes_of_scores(p));
 }
 
 /// Bytes of the copy, a multiple of the workspace's alignment.
 inline int64_t aligned_bytes(const Product &p) {
-    return (p.rows * aligned_stride(p) * bytes_of_scores(p) + workspace_alignment - 1) / workspace_alignment *
-           workspace_alignment;
+    return round_up(p.rows * aligned_stride(p) * bytes_of_scores(p), workspace_alignment);
 }
 
 /// Bytes of scratch memory: for the copy of y or dy, for the partial sums of a reduction that is cut into up to 16

@@ -19,8 +19,10 @@ Api::Type type_of(const std::string &name) {
     return name == "float16" ? Api::float16 : name == "bfloat16" ? Api::bfloat16 : Api::float32;
 }
 
+int64_t bytes_of(Api::Type type) { return type == Api::float32 ? 4 : 2; }
+
 Matrix moved(Matrix m, int64_t elements) {
-    m.at = static_cast<char *>(m.at) + elements * (m.type == Api::float32 ? 4 : 2);
+    m.at = static_cast<char *>(m.at) + elements * bytes_of(m.type);
     return m;
 }
 
@@ -38,8 +40,8 @@ ProductPlace aligned(ProductPlace place) {
 /// A copy of the rows of a matrix, whose columns they are to the library.
 struct RowCopy {
     Matrix from, to;
-    int64_t bytes;  ///< of an element
     int run(void *context, GpuStream &gpu) const {
+        const int64_t bytes = bytes_of(from.type);
         const std::string error = gpu.copy_rows(to.at, size_t(to.stride * bytes), from.at, size_t(from.stride * bytes),
                                                 size_t(from.rows * bytes), size_t(from.columns));
         if (error.empty()) return 0;
@@ -139,9 +141,9 @@ private:
         place.workspace = static_cast<char *>(place.workspace) + bytes;
         place.workspace_bytes -= size_t(bytes);
         if (p.form == Product::forward)
-            after = {copy, m, bytes_of_scores(p)};
+            after = {copy, m};
         else
-            before = {m, copy, bytes_of_scores(p)};
+            before = {m, copy};
         return copy;
     }
 
@@ -150,14 +152,15 @@ private:
         const Matrix x = factor(p.x, p.in, p.rows);
         const Matrix rows = aligned_rows(p.form == Product::forward ? result(epilogue.result, p.out, p.rows)
                                                                     : factor(p.dy, p.out, p.rows));
-        auto part = [&](Matrix m, int64_t begin, int64_t count, int64_t of_one) {
-            m = moved(m, begin * of_one);
-            (of_one == 1 ? m.rows : m.columns) = count;
-            return m;
-        };
         auto add = [&](int64_t begin, int64_t count, bool to_dx) {
-            const Matrix W = part(factor(p.weight, p.in, p.out), begin, count, p.in),
-                         of_rows = part(rows, begin, count, 1);
+            auto of_table = [&](const Matrix &all) {
+                Matrix m = moved(all, begin * p.in);
+                m.columns = count;
+                return m;
+            };
+            Matrix of_rows = moved(rows, begin);
+            of_rows.rows = count;
+            const Matrix W = of_table(factor(p.weight, p.in, p.out));
             MatmulCall c;
             if (p.form == Product::forward) {
                 c = call(W, x, of_rows);
@@ -165,7 +168,7 @@ private:
             } else if (p.form == Product::d_input) {
                 c = call(W, of_rows, result(epilogue.result, p.in, p.rows));
             } else {
-                c = call(x, of_rows, part(result(epilogue.result, p.in, p.out), begin, count, p.in));
+                c = call(x, of_rows, of_table(result(epilogue.result, p.in, p.out)));
                 c.b.transposed = true;
             }
             finish(c, begin);

@@ -73,7 +73,7 @@ TEST_CASE("cublaslt: every form and format, row-major and in panels, of odd exte
 TEST_CASE("cublaslt: weights with the inputs innermost, as a tied head has them") {
     for (const Product::Form form : forms)
         for (const char *type : {"float32", "tfloat32", "bfloat16", "float16"})
-            for (auto [rows, in, out] : {std::array{5, 7, 13}, {1, 1, 1}, {6, 24, 32}}) {
+            for (auto [rows, in, out] : {std::array{5, 7, 13}, {1, 1, 1}, {3, 1, 13}, {6, 24, 32}}) {
                 Product p = product(form, rows, in, out, 0, type);
                 p.inputs_innermost = true;
                 check(p);
