@@ -184,7 +184,7 @@ void d_input(Group &g, const Machine &m) {
 
 /// The most rows that dW adds up at a time, unless a line sets `chunk`.
 constexpr int chunk_rows = 1536;
-const std::vector<int> chunk_lengths = {192, 384, 768, 1536, 3072};
+const std::vector<int> chunk_lengths = {128, 192, 384, 768, 1536, 3072};
 
 /// For a tied table: computes the sums of a tile, the product and rows of the embedding, at `level`, where it is read.
 void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const Tile &t) {
@@ -196,39 +196,68 @@ void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const 
     any.compute_at(panel);
 }
 
-/// The number of panels of dW that a task computes together, a chunk of rows at a time, so that they share a copy of X;
-/// 1: they share none. Sharing pays where X does not fit a second cache, and would come from memory for each panel.
-int panels_of_task(Group &g, int blocks, const Machine &m) {
+/// What a task of dW computes together, a chunk of rows at a time: so many tiles of inputs, and panels of columns. It
+/// copies its part of X once for all panels, and dY once for each.
+struct WeightTask {
+    int tiles, panels;
+};
+
+/// Rows of a chunk, unless a line sets `chunk`.
+constexpr int shared_chunk = 128;
+
+/// The tasks that copy the least, of those that fit a second cache and leave work for many threads. One panel a task:
+/// sharing a copy does not pay, as X fits a second cache anyway, or is not copied.
+WeightTask weight_task(Group &g, const Tile &t, const Machine &m) {
+    constexpr int tasks = 16, most_panels = 8, most_blocks = 64, least_tiles = 16;
     constexpr int64_t second_cache = 1 << 20;
-    constexpr int usual = 4, tasks = 16;
+    const int64_t of_task = m.registers >= 32 ? 640 << 10 : 256 << 10;  // AVX-512 comes with larger caches
     const int panels = g.panel ? g.extent(2) : 0, inputs = g.extent(1), rows = terms(g);
+    const int tiles = ceil_div(inputs, t.rows);
     const bool copied = in_pairs(g) ? !m.dot_products : g.func("x0").defined();
-    if (!panels || g.in_place || !copied || !g.prologue.empty()) return 1;
-    const bool far = int64_t(rows) * inputs * 4 > second_cache;
-    return g.tunables("panels_of_task", far ? std::clamp(panels * blocks / tasks, 1, usual) : 1,
-                      whole_numbers(1, std::min(panels, 8)));
+    if (!panels || g.in_place || !copied || !g.prologue.empty()) return {tiles, 1};
+    WeightTask best{std::min(tiles, least_tiles), 1};
+    std::vector<int> heights;
+    int64_t least = INT64_MAX;
+    for (int blocks = std::min(tiles, most_blocks); blocks; blocks--) {
+        const int high = ceil_div(tiles, blocks);
+        if (heights.empty() || heights.back() != high) heights.push_back(high);
+        for (int p = 1; p <= std::min(panels, most_panels) && int64_t(rows) * inputs * 4 > second_cache; p++) {
+            const int groups = ceil_div(panels, p);
+            const int64_t bytes = int64_t(4) * high * t.rows * (p * g.panel + shared_chunk);
+            const bool wasteful = groups * p * 16 > panels * 17;  // the last tasks compute panels of others again
+            if (high < std::min(tiles, least_tiles) || groups * blocks < tasks || bytes > of_task || wasteful) continue;
+            const int64_t copies = int64_t(inputs) * groups + int64_t(g.panel) * panels * blocks;
+            if (copies < least) least = copies, best = {high, p};
+        }
+    }
+    best.panels = g.tunables("panels_of_task", best.panels, whole_numbers(1, std::min(panels, most_panels)));
+    if (best.panels > 1) best.tiles = g.tunables("tiles_of_task", best.tiles, heights);
+    return best;
 }
 
-/// dW of several panels a task: X is copied once for all of them, dY once for each, in chunks that caches hold.
-void weight_panels(Group &g, const Tile &t, int block, int panels, const Machine &m) {
+/// dW of several panels a task, in chunks that caches hold.
+void weight_panels(Group &g, const Tile &t, const WeightTask &of_task, const Machine &m) {
     Func out = g.out, dW = g.anchor;
     Var o = out.args()[0], i = out.args()[1], panel = out.args()[2];
     Var it("it"), ib("ib"), po("po"), xt("xt"), task("task");
-    out.split(panel, po, panel, panels, TailStrategy::ShiftInwards)
+    out.split(panel, po, panel, of_task.panels, TailStrategy::ShiftInwards)
         .split(i, it, i, t.rows, TailStrategy::ShiftInwards)
-        .split(it, ib, it, block, TailStrategy::GuardWithIf)
+        .split(it, ib, it, of_task.tiles, TailStrategy::GuardWithIf)
         .reorder({o, i, it, panel, ib, po})
         .fuse(ib, po, task)
         .parallel(task);
     across_lanes(out, o, t.lanes);
-    const int rows = terms(g), chunks = ceil_div(rows, g.tunables("chunk", 192, chunk_lengths));
+    const int rows = terms(g), chunks = ceil_div(rows, g.tunables("chunk", shared_chunk, chunk_lengths));
     RVar ko("ko");
     dW.compute_at(out, task).align_bounds(dW.args()[0], t.columns);
     accumulate_chunks(dW, t, ceil_div(rows, chunks), ko, m, xt);
-    const int inputs = lanes_within(std::min(g.extent(1), block * t.rows), m);
-    if (in_pairs(g)) return pack_chunks(g, LoopLevel(dW, ko), LoopLevel(dW, xt), inputs, t);
+    const int inputs = of_task.tiles * t.rows, lanes = lanes_within(std::min(g.extent(1), inputs), m);
+    if (in_pairs(g)) return pack_chunks(g, LoopLevel(dW, ko), LoopLevel(dW, xt), lanes, t);
     Func x = g.func("x0"), dy = g.func("dy");
-    x.compute_at(dW, ko).vectorize(x.args()[0], inputs);
+    const int of_line = 64 / x.type().bytes();  // an odd number of lines from row to row: a tile's share all sets
+    x.compute_at(dW, ko)
+        .vectorize(x.args()[0], lanes)
+        .align_storage(x.args()[0], (ceil_div(inputs, of_line) | 1) * of_line);
     dy.compute_at(dW, xt).vectorize(dy.args()[0], t.lanes);
 }
 
@@ -301,8 +330,8 @@ void d_weight(Group &g, Machine m) {
     // An update reads and writes four arrays between two products, during which memory is idle.
     if (in_tile && g.tunables("prefetch", m.registers >= 32, {0, 1}))
         g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
-    const int block = ceil_div(128, t.rows), panels = panels_of_task(g, ceil_div(inputs, block * t.rows), m);
-    if (panels > 1) return weight_panels(g, t, block, panels, m);
+    const WeightTask of_task = weight_task(g, t, m);
+    if (of_task.panels > 1) return weight_panels(g, t, of_task, m);
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || in_tile))
         return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);

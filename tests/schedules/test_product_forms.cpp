@@ -31,7 +31,8 @@ int panels_of_up(const Compiled<Ragged> &c) {
 }  // namespace
 
 TEST_CASE("products: a gradient's panels that share a copy of X") {
-    for (const char *numbers : {"panels_of_task=2", "panels_of_task=3 chunk=384 columns=16"}) {
+    for (const char *numbers :
+         {"panels_of_task=2", "panels_of_task=2 tiles_of_task=5 chunk=128", "panels_of_task=3 chunk=384 columns=16"}) {
         Compiled<Ragged> c(rows, [&](Ragged &n, Step &s) {
             add_lines(s, n, std::string("loops(up, d_parameter): ") + numbers, "my.schedule");
         });

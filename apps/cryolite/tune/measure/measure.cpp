@@ -26,6 +26,13 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+/// Whether so many rounds, since `start`, are enough for a median: nine, or five where they take many seconds.
+bool enough(size_t rounds, Clock::time_point start, double seconds) {
+    constexpr double many_seconds = 15;
+    const double taken = since(start);
+    return taken >= seconds && rounds >= (taken < many_seconds ? 9 : 5);
+}
+
 /// Times of two candidates that ran in turn.
 class Rounds {
 public:
@@ -33,7 +40,7 @@ public:
     size_t count() const { return before_.size(); }
     /// Whether the machine became faster or slower meanwhile: then the rounds say nothing.
     bool drifted() const {
-        const size_t third = before_.size() / 3;
+        const size_t third = std::max<size_t>(2, before_.size() / 3);
         const double first = median({before_.begin(), before_.begin() + long(third)}),
                      last = median({before_.end() - long(third), before_.end()});
         return std::max(first, last) > 1.25 * std::min(first, last);
@@ -54,13 +61,12 @@ private:
     std::vector<double> before_, after_;
 };
 
-/// Times both in turn, for `seconds` and at least `least` rounds; again if the machine's speed drifts, up to 3 times.
-Timing timed(const std::function<double()> &before, const std::function<double()> &after, double seconds,
-             size_t least) {
+/// Times both in turn, for `seconds` at least; again if the machine's speed drifts, up to 3 times.
+Timing timed(const std::function<double()> &before, const std::function<double()> &after, double seconds) {
     for (int attempt = 0; attempt < 3; attempt++) {
         Rounds rounds;
         const auto start = Clock::now();
-        while (rounds.count() < least || since(start) < seconds) {
+        while (!enough(rounds.count(), start, seconds)) {
             const bool turned = rounds.count() % 2;  // the second finds the caches as the first left them
             const double first = turned ? after() : before(), second = turned ? before() : after();
             rounds.add(turned ? second : first, turned ? first : second);
@@ -140,7 +146,7 @@ json measure_step(const json &job) {
     const std::vector<float> b = before.numbers(), a = after.numbers();
     const bool same = before.losses() == after.losses() && a.size() == b.size() &&
                       std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-    Timing t = timed([&] { return before.step(); }, [&] { return after.step(); }, job.at("seconds"), 9);
+    Timing t = timed([&] { return before.step(); }, [&] { return after.step(); }, job.at("seconds"));
     t.same_bits = same;
     return json_of(t);
 }
@@ -148,7 +154,6 @@ json measure_step(const json &job) {
 /// Times of a step and of its calls. They are medians over rounds, as another program may disturb a round. The time in
 /// which threads wait at the end of a kernel does not count, as other kernels use it in a step.
 json profile(const json &job) {
-    constexpr size_t least = 9;
     constexpr double seconds = 0.4;
     StepRun run(job.at("bundle").get<std::string>(), job);
     const Plan &plan = run.trainer().plan();
@@ -160,7 +165,7 @@ json profile(const json &job) {
         step.clear();
         for (auto &list : of_call) list.clear();
         Rounds rounds;
-        for (const auto start = Clock::now(); rounds.count() < least || since(start) < seconds;) {
+        for (const auto start = Clock::now(); !enough(rounds.count(), start, seconds);) {
             run.trainer().profile(nullptr);
             step.push_back(run.step());
             now.clear();
@@ -206,7 +211,7 @@ Timing compare_kernels(KernelRun &run, Bundle::Function before, Bundle::Function
     run.fill();
     const int times = int(std::clamp(2e-3 / std::max(1e-7, run.seconds(before, 1)), 1.0, 2000.0));
     Timing t = timed([&] { return run.seconds(before, times) / times; },
-                     [&] { return run.seconds(after, times) / times; }, seconds, 9);
+                     [&] { return run.seconds(after, times) / times; }, seconds);
     if (got != run.outputs(after)) fail("its result changed after it was timed");
     t.same_bits = expected == got;
     return t;

@@ -25,7 +25,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kernel_limit = 0.25, step_limit = 1.0;  ///< seconds of a measurement
+constexpr double kernel_time = 0.25, step_time = 1.0;  ///< that a measurement takes, at least
+constexpr double child_limit = 60;                     ///< seconds for all else that a child does
 
 json scalars_of(const TrainSettings &s) {
     json scalars = {{"clip", s.clip}, {"lr", std::isnan(s.rate.high) ? 1e-3 : s.rate.high}};
@@ -192,16 +193,16 @@ const ProgramMeasurer::StepTimes &ProgramMeasurer::times(const std::string &line
     if (const auto at = timed_.find(lines); at != timed_.end()) return at->second;
     StepTimes &t = timed_[lines];
     const fs::path folder = bundle(lines);
+    const Plan plan = read_plan(read_file(folder / "plan.json"), "plan.json");
     const std::string answer = ask_child(json{{"what", "profile"},
                                               {"bundle", folder.string()},
                                               {"threads", threads_},
                                               {"accumulate", settings_.accumulate},
                                               {"scalars", scalars_of(settings_)}}
                                              .dump(),
-                                         0, t.calls.refused);
+                                         limit_of_steps(plan), t.calls.refused);
     if (!t.calls.refused.empty()) return t;
     const json profile = json::parse(answer);
-    const Plan plan = read_plan(read_file(folder / "plan.json"), "plan.json");
     std::map<std::string, std::vector<double>> of_calls;
     for (const auto &[kernel, seconds] : profile.at("kernels").items())
         for (double s : seconds) of_calls[cost_key(plan.kernels.at(std::stoul(kernel)))].push_back(s);
@@ -280,19 +281,28 @@ std::vector<MadeKernel> ProgramMeasurer::make(const SearchKernel &kernel, const 
 }
 
 /// Does a job in a child process, which may crash. Returns the answer; `refused`: why there is none.
-std::string ProgramMeasurer::ask_child(const std::string &job, double seconds, std::string &refused) const {
+std::string ProgramMeasurer::ask_child(const std::string &job, double limit, std::string &refused) const {
     const fs::path file = work_ / "job.json";
     write_file_atomic(file, job);
     const CacheLock alone = machine(true);
-    const ProcessResult r = run_process(
-        {.argv = {self_, "tune", "--measure", file}, .time_limit = 60 + 20 * seconds, .memory_limit = memory_share(1)});
+    const ProcessResult r =
+        run_process({.argv = {self_, "tune", "--measure", file}, .time_limit = limit, .memory_limit = memory_share(1)});
     if (!r.ok()) refused = reason_of(r);
     return r.output;
 }
 
-Timing ProgramMeasurer::timing_of(const std::string &job, double seconds) const {
+/// A limit for a child that times steps of the plan. It runs some 60 of them at most, and machines are busy at times.
+double ProgramMeasurer::limit_of_steps(const Plan &plan) const {
+    constexpr int steps = 60, slower = 4;
+    const CostModel model = model_of(plan);
+    double predicted = 0;
+    for (const StepKernel &k : kernels_of(plan, model)) predicted += k.calls * k.predicted;
+    return child_limit + steps * slower * predicted;
+}
+
+Timing ProgramMeasurer::timing_of(const std::string &job, double limit) const {
     Timing t;
-    const std::string answer = ask_child(job, seconds, t.refused);
+    const std::string answer = ask_child(job, limit, t.refused);
     if (!t.refused.empty()) return t;
     const json j = json::parse(answer, nullptr, false);
     if (!j.is_object()) return t.refused = "its kernels printed to the standard output", t;
@@ -309,9 +319,9 @@ Timing ProgramMeasurer::time_kernel(const SearchKernel &kernel, const MadeKernel
                           {"threads", threads_},
                           {"before", place(before)},
                           {"after", place(after)},
-                          {"seconds", kernel_limit}}
+                          {"seconds", kernel_time}}
                          .dump(),
-                     kernel_limit);
+                     child_limit);
 }
 
 Timing ProgramMeasurer::time_step(const std::string &before, const std::string &after) {
@@ -334,9 +344,9 @@ Timing ProgramMeasurer::time_steps(const BundleRequest &before, const BundleRequ
                               {"threads", threads_},
                               {"accumulate", settings_.accumulate},
                               {"scalars", scalars_of(settings_)},
-                              {"seconds", step_limit}}
+                              {"seconds", step_time}}
                              .dump(),
-                         step_limit);
+                         limit_of_steps(read_plan(read_file(first / "plan.json"), "plan.json")));
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {  // the compiler refuses a line

@@ -63,8 +63,9 @@ private:
     std::vector<StepKernel> kernels_of(const Plan &plan, const CostModel &model) const;
     CostModel model_of(const Plan &plan) const;
     Timing time_steps(const BundleRequest &before, const BundleRequest &after);
-    std::string ask_child(const std::string &job, double seconds, std::string &refused) const;
-    Timing timing_of(const std::string &job, double seconds) const;
+    std::string ask_child(const std::string &job, double limit, std::string &refused) const;
+    Timing timing_of(const std::string &job, double limit) const;
+    double limit_of_steps(const Plan &plan) const;
 };
 
 }  // namespace cryolite
