@@ -159,7 +159,7 @@ void d_input(Group &g, const Machine &m) {
                                  items_per_task(row_tiles, ceil_div(columns, t.columns), int64_t(t.work()) * depth,
                                                 ceil_div(rows_that_pay, t.rows)),
                                  doublings(row_tiles));
-    const int chunk = g.tunables("chunk", 1152, {192, 384, 576, 1152, 2304, 4608});
+    const int chunk = g.tunables("chunk", 1536, {192, 384, 576, 1152, 1536, 2304, 4608});
     out.split(i, it, i, t.columns, TailStrategy::ShiftInwards)
         .split(r, rt, r, t.rows)
         .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
