@@ -205,32 +205,34 @@ struct WeightTask {
 /// Rows of a chunk, unless a line sets `chunk`.
 constexpr int shared_chunk = 128;
 
-/// The tasks that copy the least, of those that fit a second cache and leave work for many threads. One panel a task:
-/// sharing a copy does not pay, as X fits a second cache anyway, or is not copied.
+/// The tasks that copy the least, of those that fit a second cache and leave work for many threads. One panel a task: X
+/// is not copied, or fits a second cache as it is.
 WeightTask weight_task(Group &g, const Tile &t, const Machine &m) {
     constexpr int tasks = 16, most_panels = 8, most_blocks = 64, least_tiles = 16;
     constexpr int64_t second_cache = 1 << 20;
-    const int64_t of_task = m.registers >= 32 ? 640 << 10 : 256 << 10;  // AVX-512 comes with larger caches
-    const int panels = g.panel ? g.extent(2) : 0, inputs = g.extent(1), rows = terms(g);
-    const int tiles = ceil_div(inputs, t.rows);
+    const int64_t room = m.registers >= 32 ? 640 << 10 : 256 << 10;  // AVX-512 comes with larger caches
+    const int panels = g.panel ? g.extent(2) : 0, inputs = g.extent(1), tiles = ceil_div(inputs, t.rows);
     const bool copied = in_pairs(g) ? !m.dot_products : g.func("x0").defined();
     if (!panels || g.in_place || !copied || !g.prologue.empty()) return {tiles, 1};
+    const std::vector<int> widths = whole_numbers(1, std::min(panels, most_panels));
+    const bool far = int64_t(terms(g)) * inputs * 4 > second_cache;
     WeightTask best{std::min(tiles, least_tiles), 1};
     std::vector<int> heights;
     int64_t least = INT64_MAX;
     for (int blocks = std::min(tiles, most_blocks); blocks; blocks--) {
         const int high = ceil_div(tiles, blocks);
         if (heights.empty() || heights.back() != high) heights.push_back(high);
-        for (int p = 1; p <= std::min(panels, most_panels) && int64_t(rows) * inputs * 4 > second_cache; p++) {
-            const int groups = ceil_div(panels, p);
-            const int64_t bytes = int64_t(4) * high * t.rows * (p * g.panel + shared_chunk);
-            const bool wasteful = groups * p * 16 > panels * 17;  // the last tasks compute panels of others again
-            if (high < std::min(tiles, least_tiles) || groups * blocks < tasks || bytes > of_task || wasteful) continue;
+        if (!far || high < std::min(tiles, least_tiles)) continue;
+        for (int wide : widths) {
+            const int groups = ceil_div(panels, wide);
+            const int64_t bytes = int64_t(4) * high * t.rows * (wide * g.panel + shared_chunk);
+            const bool wasteful = groups * wide * 16 > panels * 17;  // the last tasks compute panels of others again
+            if (groups * blocks < tasks || bytes > room || wasteful) continue;
             const int64_t copies = int64_t(inputs) * groups + int64_t(g.panel) * panels * blocks;
-            if (copies < least) least = copies, best = {high, p};
+            if (copies < least) least = copies, best = {high, wide};
         }
     }
-    best.panels = g.tunables("panels_of_task", best.panels, whole_numbers(1, std::min(panels, most_panels)));
+    best.panels = g.tunables("panels_of_task", best.panels, widths);
     if (best.panels > 1) best.tiles = g.tunables("tiles_of_task", best.tiles, heights);
     return best;
 }
@@ -254,7 +256,8 @@ void weight_panels(Group &g, const Tile &t, const WeightTask &of_task, const Mac
     const int inputs = of_task.tiles * t.rows, lanes = lanes_within(std::min(g.extent(1), inputs), m);
     if (in_pairs(g)) return pack_chunks(g, LoopLevel(dW, ko), LoopLevel(dW, xt), lanes, t);
     Func x = g.func("x0"), dy = g.func("dy");
-    const int of_line = 64 / x.type().bytes();  // an odd number of lines from row to row: a tile's share all sets
+    // With an odd number of cache lines from row to row, the rows that a tile reads use all sets of a cache.
+    const int of_line = 64 / x.type().bytes();
     x.compute_at(dW, ko)
         .vectorize(x.args()[0], lanes)
         .align_storage(x.args()[0], (ceil_div(inputs, of_line) | 1) * of_line);

@@ -18,9 +18,18 @@ struct Ragged : Classifier {
     Tensor forward(Tensor x) override { return head(relu(up(x))); }
 };
 
-const std::vector<std::pair<std::string, std::string>> rows = {{"batch", "211"}};
+/// X of 521 rows does not fit the caches, and no chunk divides them.
+struct Wide : Classifier {
+    Linear up{"up", 517, 384}, head{"head", 384, classes};
+    Relu relu{"relu"};
+    Shape features() const override { return {517}; }
+    Tensor forward(Tensor x) override { return head(relu(up(x))); }
+};
 
-int panels_of_up(const Compiled<Ragged> &c) {
+using Flags = std::vector<std::pair<std::string, std::string>>;
+const Flags rows = {{"batch", "211"}};
+
+template <typename Program> int panels_of_up(const Compiled<Program> &c) {
     for (const CompiledKernel &k :
          describe_kernels(c.program, c.machine, {.time_limit = 60, .algorithms = true}).kernels)
         for (const Tunable &t : k.tunables)
@@ -40,6 +49,12 @@ TEST_CASE("products: a gradient's panels that share a copy of X") {
         check_kernels(c);
     }
     CHECK(panels_of_up(Compiled<Ragged>(rows)) == 1);  // X stays in the cache
+}
+
+TEST_CASE("products: a large gradient's panels share a copy of X without a line") {
+    Compiled<Wide> c(Flags{{"batch", "521"}});
+    CHECK(panels_of_up(c) > 1);
+    check_kernels(c);
 }
 
 TEST_CASE("products: bf16 as multiply-adds of float32, where dot products are slower") {
