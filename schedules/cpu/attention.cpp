@@ -171,6 +171,8 @@ void attend_forward(Group &g, const Machine &m) {
     mixed.compute_at(out, b);
     mix_loops(g, mixed, m, size);
     pack_forward(g, LoopLevel(out, task), m);
+    // Rotated before they are transposed: along a row, what a rotation reads lies side by side.
+    if (g.func("cosine").defined() && !pairs_of_terms(g)) pack_heads(g, {"q"}, LoopLevel(out, b), m);
     share_angles(g);
     softmax_at(g, m, LoopLevel(out, b));
 }

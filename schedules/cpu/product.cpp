@@ -197,47 +197,57 @@ void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const 
 }
 
 /// What a task of dW computes together, a chunk of rows at a time: so many tiles of inputs, and panels of columns. It
-/// copies its part of X once for all panels, and dY once for each.
+/// copies its part of X once for all panels, and dY once for each. Without `copies` it is one panel, and whether the
+/// factors are copied is decided where its loops are.
 struct WeightTask {
     int tiles, panels;
+    bool copies;
 };
 
 /// Rows of a chunk, unless a line sets `chunk`.
 constexpr int shared_chunk = 128;
 
-/// The tasks that copy the least, of those that fit a second cache and leave work for many threads. One panel a task: X
-/// is not copied, or fits a second cache as it is.
+/// The tasks that copy the least, of those that fit a second cache and leave work for many threads. Without copies if
+/// caches hold the factors as they are. Copies of 16-bit factors are float32, so that tiles convert nothing.
 WeightTask weight_task(Group &g, const Tile &t, const Machine &m) {
-    constexpr int tasks = 16, most_panels = 8, most_blocks = 64, least_tiles = 16;
-    constexpr int64_t second_cache = 1 << 20;
+    constexpr int most_tasks = 16, most_panels = 8, most_blocks = 64;
+    constexpr int64_t second_cache = 1 << 20, work_of_task = 12 << 20;
     const int64_t room = m.registers >= 32 ? 640 << 10 : 256 << 10;  // AVX-512 comes with larger caches
     const int panels = g.panel ? g.extent(2) : 0, inputs = g.extent(1), tiles = ceil_div(inputs, t.rows);
     const bool copied = in_pairs(g) ? !m.dot_products : g.func("x0").defined();
-    if (!panels || g.in_place || !copied || !g.prologue.empty()) return {tiles, 1};
+    if (!panels || g.in_place || !copied || !g.prologue.empty()) return {tiles, 1, false};
+    const int64_t rows = terms(g), outputs = int64_t(panels) * g.panel;
+    const int tasks = int(std::clamp<int64_t>(rows * inputs * outputs / work_of_task, 2, most_tasks));
+    // Rows a multiple of 2 KB apart share few sets of a cache.
+    const int64_t of_panel = rows * g.panel * 4, held = inputs % 512 && outputs % 512 ? 256 << 10 : 128 << 10;
+    const bool far = in_pairs(g) || of_panel > held || (tasks >= most_tasks / 2 && rows * inputs * 4 > second_cache);
+    const int least_tiles = std::min(tiles, tasks < most_tasks ? 8 : 16);
     const std::vector<int> widths = whole_numbers(1, std::min(panels, most_panels));
-    const bool far = int64_t(terms(g)) * inputs * 4 > second_cache;
-    WeightTask best{std::min(tiles, least_tiles), 1};
+    WeightTask best{least_tiles, 1, false};
     std::vector<int> heights;
     int64_t least = INT64_MAX;
     for (int blocks = std::min(tiles, most_blocks); blocks; blocks--) {
         const int high = ceil_div(tiles, blocks);
         if (heights.empty() || heights.back() != high) heights.push_back(high);
-        if (!far || high < std::min(tiles, least_tiles)) continue;
+        if (!far || high < least_tiles) continue;
         for (int wide : widths) {
-            const int groups = ceil_div(panels, wide);
+            const int groups = ceil_div(panels, wide), count = groups * blocks;
             const int64_t bytes = int64_t(4) * high * t.rows * (wide * g.panel + shared_chunk);
             const bool wasteful = groups * wide * 16 > panels * 17;  // the last tasks compute panels of others again
-            if (groups * blocks < tasks || bytes > room || wasteful) continue;
-            const int64_t copies = int64_t(inputs) * groups + int64_t(g.panel) * panels * blocks;
-            if (copies < least) least = copies, best = {high, wide};
+            if (count < tasks || bytes > room || wasteful) continue;
+            // A copied element takes the time of a few products. Of an odd number of tasks, two threads take one alone.
+            const int64_t copies = int64_t(inputs) * groups + outputs * blocks, products = inputs * outputs / 8;
+            const int64_t time = (products + copies) * (count < most_tasks ? count + count % 2 : count) / count;
+            if (time < least) least = time, best = {high, wide, true};
         }
     }
     best.panels = g.tunables("panels_of_task", best.panels, widths);
-    if (best.panels > 1) best.tiles = g.tunables("tiles_of_task", best.tiles, heights);
+    best.copies |= best.panels > 1;
+    if (best.copies) best.tiles = g.tunables("tiles_of_task", best.tiles, heights);
     return best;
 }
 
-/// dW of several panels a task, in chunks that caches hold.
+/// dW of tasks that copy, in chunks that caches hold.
 void weight_panels(Group &g, const Tile &t, const WeightTask &of_task, const Machine &m) {
     Func out = g.out, dW = g.anchor;
     Var o = out.args()[0], i = out.args()[1], panel = out.args()[2];
@@ -334,7 +344,7 @@ void d_weight(Group &g, Machine m) {
     if (in_tile && g.tunables("prefetch", m.registers >= 32, {0, 1}))
         g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
     const WeightTask of_task = weight_task(g, t, m);
-    if (of_task.panels > 1) return weight_panels(g, t, of_task, m);
+    if (of_task.copies) return weight_panels(g, t, of_task, m);
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
     if (columns % t.columns == 0 && inputs % t.rows == 0 && (!in_panel.defined() || in_tile))
         return weight_loops(g, g.out, g.store(), TailStrategy::GuardWithIf, t, m);

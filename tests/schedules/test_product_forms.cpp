@@ -26,16 +26,27 @@ struct Wide : Classifier {
     Tensor forward(Tensor x) override { return head(relu(up(x))); }
 };
 
+/// Few weights and many rows: a panel of dY does not fit the caches, and there is little work for each task.
+struct Long : Classifier {
+    Linear up{"up", 61, 144}, head{"head", 144, classes};
+    Relu relu{"relu"};
+    Shape features() const override { return {61}; }
+    Tensor forward(Tensor x) override { return head(relu(up(x))); }
+};
+
 using Flags = std::vector<std::pair<std::string, std::string>>;
 const Flags rows = {{"batch", "211"}};
 
-template <typename Program> int panels_of_up(const Compiled<Program> &c) {
+/// The value of `name` in a gradient of several panels, by default or as a line sets it; 0: there is none.
+template <typename Program> int number_of_up(const Compiled<Program> &c, const std::string &name) {
     for (const CompiledKernel &k :
          describe_kernels(c.program, c.machine, {.time_limit = 60, .algorithms = true}).kernels)
-        for (const Tunable &t : k.tunables)
-            if (t.name == "panels_of_task" && t.value > 1) return t.value;
-    return 1;
+        if (std::ranges::any_of(k.tunables, [](const Tunable &t) { return t.name == "panels_of_task"; }))
+            for (const Tunable &t : k.tunables)
+                if (t.name == name) return t.value;
+    return 0;
 }
+template <typename Program> int panels_of_up(const Compiled<Program> &c) { return number_of_up(c, "panels_of_task"); }
 
 }  // namespace
 
@@ -54,6 +65,13 @@ TEST_CASE("products: a gradient's panels that share a copy of X") {
 TEST_CASE("products: a large gradient's panels share a copy of X without a line") {
     Compiled<Wide> c(Flags{{"batch", "521"}});
     CHECK(panels_of_up(c) > 1);
+    check_kernels(c);
+}
+
+TEST_CASE("products: a gradient of few weights and many rows goes in chunks that caches hold") {
+    CHECK(number_of_up(Compiled<Long>(rows), "chunk") > 211);  // 211 rows stay in the cache
+    Compiled<Long> c(Flags{{"batch", "2003"}});
+    CHECK(number_of_up(c, "chunk") == 128);
     check_kernels(c);
 }
 
