@@ -89,6 +89,8 @@ public:
     explicit Step(const Machine &machine)
         : machine(machine), fallback_loops(automatic_loops(machine)), wider_loops(wider_automatic_loops(machine)) {}
     const Machine &machine;
+    /// What computes products where no line says so (--dialect): a schedule need not fuse what that cannot compute.
+    std::string dialect_of_products = "halide";
 
     /// One line of the schedule, applied to the stage it was made for.
     class Line {

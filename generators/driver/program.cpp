@@ -159,6 +159,7 @@ Step step_of(const Request &r, Model &model, ScheduleModel schedule, const Machi
              const std::string &more = "") {
     const StepConfig &c = r.step;
     Step step(machine);
+    step.dialect_of_products = c.dialect;
     schedule(model, step);
     if (step.empty()) step.automatic();
     for (const auto &[text, place] : std::exchange(step.texts, {})) add_lines(step, model, text, place);

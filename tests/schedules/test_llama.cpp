@@ -22,6 +22,23 @@ TEST_CASE("schedules: Llama on aligned shapes" * slow()) {
     check_kernels(Compiled<Llama>(aligned, schedule_llama, {.update = "backward"}));
 }
 
+TEST_CASE("schedules: Llama's products are all cuBLASLt's where they are asked for") {
+    Compiled<Llama> c(
+        {{"layers", "1"}, {"heads", "2"}, {"kv-heads", "1"}, {"width", "32"}, {"hidden", "64"}, {"context", "16"}},
+        [](Llama &net, Step &s) {
+            s.dialect_of_products = "cublaslt";
+            schedule_llama(net, s);
+        },
+        {.dialect = "cublaslt"}, bf16, Halide::Target("x86-64-linux-cuda-cuda_capability_80"));
+    int products = 0;
+    for (const ir::Kernel &k : c.program.kernels) {
+        if (k.dialect_why.empty()) continue;  // it is no product
+        CHECK_MESSAGE(k.dialect == "cublaslt", k.name);
+        products++;
+    }
+    CHECK(products > 15);
+}
+
 TEST_CASE("schedules: Llama in bf16, what GPT has not" * slow()) {
     const auto asked = [](const StepProgram &, const ir::Kernel &k) {
         return k.name.find("self_attn") != std::string::npos || k.name.find("act_fn") != std::string::npos;
