@@ -196,6 +196,9 @@ void tied_panel(Group &g, const LoopLevel &level, const LoopLevel &panel, const 
     any.compute_at(panel);
 }
 
+/// Whether rows of so many float32 are a multiple of 2 KB apart: they share few sets of a cache.
+bool share_sets(int64_t columns) { return columns * 4 % 2048 == 0; }
+
 /// What a task of dW computes together, a chunk of rows at a time: so many tiles of inputs, and panels of columns. It
 /// copies its part of X once for all panels, and dY once for each. Without `copies` it is one panel, and whether the
 /// factors are copied is decided where its loops are.
@@ -218,8 +221,8 @@ WeightTask weight_task(Group &g, const Tile &t, const Machine &m) {
     if (!panels || g.in_place || !copied || !g.prologue.empty()) return {tiles, 1, false};
     const int64_t rows = terms(g), outputs = int64_t(panels) * g.panel;
     const int tasks = int(std::clamp<int64_t>(rows * inputs * outputs / work_of_task, 2, most_tasks));
-    // Rows a multiple of 2 KB apart share few sets of a cache.
-    const int64_t of_panel = rows * g.panel * 4, held = inputs % 512 && outputs % 512 ? 256 << 10 : 128 << 10;
+    const int64_t of_panel = rows * g.panel * 4;
+    const int64_t held = share_sets(inputs) || share_sets(outputs) ? 128 << 10 : 256 << 10;
     const bool far = in_pairs(g) || of_panel > held || (tasks >= most_tasks / 2 && rows * inputs * 4 > second_cache);
     const int least_tiles = std::min(tiles, tasks < most_tasks ? 8 : 16);
     const std::vector<int> widths = whole_numbers(1, std::min(panels, most_panels));
@@ -281,10 +284,9 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     const bool panels = g.panel != 0;
     const int tiles = panels ? g.extent(2) : ceil_div(g.extent(0), t.columns);
     int block = items_per_task(ceil_div(inputs, t.rows), tiles, int64_t(t.work()) * rows);
-    // Rows of X a multiple of 2 KB apart share few sets of a cache: a task copies its part of them.
+    // A task copies its part of rows of X that share few sets of a cache.
     Func x = g.func("x0");
-    const bool apart =
-        x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && inputs * 4 % 2048 == 0;
+    const bool apart = x.defined() && g.prologue.empty() && !in_pairs(g) && rows <= chunk_rows && share_sets(inputs);
     if (apart) {
         const int least = std::min(ceil_div(48, t.rows), ceil_div(inputs, t.rows) * tiles / tasks);
         block = std::clamp(block, least, std::max(least, copied_bytes / (t.rows * rows * 4)));

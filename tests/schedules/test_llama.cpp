@@ -25,11 +25,7 @@ TEST_CASE("schedules: Llama on aligned shapes" * slow()) {
 TEST_CASE("schedules: Llama's products are all cuBLASLt's where they are asked for") {
     Compiled<Llama> c(
         {{"layers", "1"}, {"heads", "2"}, {"kv-heads", "1"}, {"width", "32"}, {"hidden", "64"}, {"context", "16"}},
-        [](Llama &net, Step &s) {
-            s.dialect_of_products = "cublaslt";
-            schedule_llama(net, s);
-        },
-        {.dialect = "cublaslt"}, bf16, Halide::Target("x86-64-linux-cuda-cuda_capability_80"));
+        schedule_llama, {.dialect = "cublaslt"}, bf16, Halide::Target("x86-64-linux-cuda-cuda_capability_80"));
     int products = 0;
     for (const ir::Kernel &k : c.program.kernels) {
         if (k.dialect_why.empty()) continue;  // it is no product

@@ -10,29 +10,19 @@ namespace cryolite::test {
 
 namespace {
 
+template <int inputs, int outputs> struct TwoProducts : Classifier {
+    Linear up{"up", inputs, outputs}, head{"head", outputs, classes};
+    Relu relu{"relu"};
+    Shape features() const override { return {inputs}; }
+    Tensor forward(Tensor x) override { return head(relu(up(x))); }
+};
+
 /// 211 rows, 137 inputs, three panels of outputs: no chunk, block or group of panels divides any of them.
-struct Ragged : Classifier {
-    Linear up{"up", 137, 144}, head{"head", 144, classes};
-    Relu relu{"relu"};
-    Shape features() const override { return {137}; }
-    Tensor forward(Tensor x) override { return head(relu(up(x))); }
-};
-
+using Ragged = TwoProducts<137, 144>;
 /// X of 521 rows does not fit the caches, and no chunk divides them.
-struct Wide : Classifier {
-    Linear up{"up", 517, 384}, head{"head", 384, classes};
-    Relu relu{"relu"};
-    Shape features() const override { return {517}; }
-    Tensor forward(Tensor x) override { return head(relu(up(x))); }
-};
-
+using Wide = TwoProducts<517, 384>;
 /// Few weights and many rows: a panel of dY does not fit the caches, and there is little work for each task.
-struct Long : Classifier {
-    Linear up{"up", 61, 144}, head{"head", 144, classes};
-    Relu relu{"relu"};
-    Shape features() const override { return {61}; }
-    Tensor forward(Tensor x) override { return head(relu(up(x))); }
-};
+using Long = TwoProducts<61, 144>;
 
 using Flags = std::vector<std::pair<std::string, std::string>>;
 const Flags rows = {{"batch", "211"}};

@@ -32,6 +32,7 @@ public:
     explicit Compiled(std::vector<std::pair<std::string, std::string>> arguments, Schedule schedule = {},
                       StepOptions options = {}, Format format = fp32, const Halide::Target &target = test_target())
         : machine(Machine::of(target)), step(machine) {
+        step.dialect_of_products = options.dialect;
         Arguments::current() = {std::move(arguments), {}};
         model = std::make_unique<M>();
         model->numerics(format);
