@@ -10,7 +10,7 @@
 #include "schedules/cpu/idioms.h"
 #include "schedules/cpu/loops.h"
 #include "schedules/cpu/pairs.h"
-#include "schedules/cpu/transpose_pairs.h"
+#include "schedules/cpu/transpose_words.h"
 
 namespace cryolite::cpu {
 
@@ -112,7 +112,7 @@ void softmax_at(Group &g, const Machine &m, const LoopLevel &level) {
     const int lanes = std::min(m.vector, block);
     across_queries(g, {"top", "weight", "total", "share"}, level, lanes);
     if (pairs_of_terms(g)) {
-        g.passes["transpose_pairs 1"] = transpose_pairs;
+        g.passes["transpose_words 1"] = transpose_words;
         pack_terms(g, {"qT_pairs", "weight_pairs"}, level, lanes);
     } else {
         across_queries(g, {"qT"}, level, lanes);

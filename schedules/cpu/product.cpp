@@ -9,7 +9,7 @@
 #include "schedules/cpu/loops.h"
 #include "schedules/cpu/pairs.h"
 #include "schedules/cpu/prefetch.h"
-#include "schedules/cpu/transpose_pairs.h"
+#include "schedules/cpu/transpose_words.h"
 
 namespace cryolite::cpu {
 
@@ -49,15 +49,13 @@ void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko, const Ma
 Func transpose(Func W, int lanes) {
     Var o = W.args()[0], i = W.args()[1], lane("lane");
     W.reorder_storage(i, o).reorder(i, o);
-    W.split(i, i, lane, lanes, TailStrategy::ShiftInwards).vectorize(lane).unroll(i);
+    W.split(i, i, lane, lanes, TailStrategy::ShiftInwards).vectorize(lane);
     return W;
 }
 
 void pack_weight(Group &g, const LoopLevel &level, const Tile &t, const Machine &m) {
-    if (in_pairs(g)) {
-        if (pairs_are_bf16(g)) g.passes["transpose_pairs 1"] = transpose_pairs;
-        return pack_pairs(g, level, t, m);
-    }
+    if (!in_pairs(g) || pairs_are_bf16(g)) g.passes["transpose_words 1"] = transpose_words;
+    if (in_pairs(g)) return pack_pairs(g, level, t, m);
     transpose(g.func("W"), t.lanes).compute_at(level);
 }
 

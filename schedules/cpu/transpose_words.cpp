@@ -1,4 +1,4 @@
-#include "schedules/cpu/transpose_pairs.h"
+#include "schedules/cpu/transpose_words.h"
 
 #include <numeric>
 #include <optional>
@@ -12,7 +12,7 @@ namespace {
 using namespace Halide;
 using namespace Halide::Internal;
 
-constexpr int side = 8;  // pairs that are read of a row, and rows that exchange theirs
+constexpr int side = 8;  // words that are read of a row, and rows that exchange theirs
 
 /// Exchanges words between vectors of `side` words, or of several such groups: word c of vector r goes to word r of
 /// vector c, in each group. Three steps exchange between rows that are 1, 2 and 4 apart.
@@ -48,11 +48,11 @@ class Remainders : public IRMutator {
     }
 };
 
-/// A copy of one vector of pairs, from rows that are `stride` elements apart.
+/// A copy of one vector of words, from rows that are `stride` elements apart.
 struct Copy {
     const Store *store;
     const Load *from;
-    Expr first, second;  ///< the indices of the two elements of the first row's pair
+    std::vector<Expr> word;  ///< the indices of the elements of the first row's word: one of 32 bits, or two of 16
     int stride = 0, rows = 0;
 };
 
@@ -62,15 +62,22 @@ const Ramp *strided(const Expr &index) {
 }
 
 std::optional<Copy> copy_of(const Store *op) {
-    const Shuffle *pairs = op->value.as<Shuffle>();
-    if (!pairs || !pairs->is_interleave() || pairs->vectors.size() != 2 || !is_const_one(op->predicate)) return {};
     const Ramp *to = strided(op->index);
-    const Load *a = pairs->vectors[0].as<Load>(), *b = pairs->vectors[1].as<Load>();
-    if (!to || !is_const_one(to->stride) || !a || !b || a->name != b->name || a->type.bits() != 16) return {};
-    if (!is_const_one(a->predicate) || !is_const_one(b->predicate)) return {};
-    const Ramp *of_a = strided(a->index), *of_b = strided(b->index);
-    if (!of_a || !of_b || !can_prove(of_a->stride == of_b->stride) || of_a->lanes % side) return {};
-    return Copy{op, a, of_a->base, of_b->base, int(*as_const_int(of_a->stride)), of_a->lanes};
+    if (!is_const_one(op->predicate) || !to || !is_const_one(to->stride)) return {};
+    const Shuffle *pair = op->value.as<Shuffle>();
+    if (pair && (!pair->is_interleave() || pair->vectors.size() != 2)) return {};
+    Copy copy{op, nullptr, {}};
+    for (const Expr &vector : pair ? pair->vectors : std::vector<Expr>{op->value}) {
+        const Load *load = vector.as<Load>();
+        const Ramp *from = load ? strided(load->index) : nullptr;
+        if (!from || !is_const_one(load->predicate) || from->lanes % side) return {};
+        const int stride = int(*as_const_int(from->stride));
+        if (copy.from && (copy.from->name != load->name || copy.stride != stride)) return {};
+        copy.from = load, copy.stride = stride, copy.rows = from->lanes;
+        copy.word.push_back(from->base);
+    }
+    return copy.from->type.bits() * int(copy.word.size()) == 32 && copy.stride != 1 ? std::optional(copy)
+                                                                                    : std::nullopt;
 }
 
 /// The copy that a loop around it repeats, with the loop over vectors between the two, or null.
@@ -104,7 +111,7 @@ private:
     void visit(const Atomic *) override { other = true; }
 };
 
-class TransposePairs : public WithLets {
+class TransposeWords : public WithLets {
     using WithLets::visit;
 
     Stmt visit(const For *op) override {
@@ -112,7 +119,7 @@ class TransposePairs : public WithLets {
         return now.defined() ? now : IRMutator::visit(op);
     }
 
-    /// The loop over pairs of columns, eight at a time; undefined: it is no such loop.
+    /// The loop over columns of words, eight at a time; undefined: it is no such loop.
     Stmt of_copy(const For *loop) const {
         const auto extent = as_const_int(loop->extent);
         const CopyBody body(loop->body);
@@ -129,10 +136,11 @@ class TransposePairs : public WithLets {
             const Expr index = simplify(substitute(loop->name, begin + column, known(all, e)), true, bounds);
             return simplify(Remainders().mutate(index), true, bounds);
         };
-        const Expr first = at(copy->first, 0);
+        const Expr first = at(copy->word[0], 0);
+        const int elements = int(copy->word.size());
         for (int c = 0; c < side; c++)
-            for (const auto &[of, place] : {std::pair(&copy->first, 2 * c), {&copy->second, 2 * c + 1}})
-                if (!can_prove(at(*of, c) == first + place, bounds)) return {};
+            for (int e = 0; e < elements; e++)
+                if (!can_prove(at(copy->word[size_t(e)], c) == first + (elements * c + e), bounds)) return {};
         std::vector<Expr> rows;
         for (int r = 0; r < side; r++) {
             std::vector<Expr> groups;
@@ -142,10 +150,10 @@ class TransposePairs : public WithLets {
         const std::vector<Expr> columns = transposed(rows);
         std::vector<Stmt> stores;
         for (int c = 0; c < side; c++) {
-            const Expr pairs = reinterpret(copy->store->value.type(), columns[size_t(c)]);
+            const Expr words = reinterpret(copy->store->value.type(), columns[size_t(c)]);
             const Expr to = at(copy->store->index.as<Ramp>()->base, c);
-            stores.push_back(Store::make(copy->store->name, pairs, Ramp::make(to, 1, pairs.type().lanes()),
-                                         copy->store->param, const_true(pairs.type().lanes()), ModulusRemainder()));
+            stores.push_back(Store::make(copy->store->name, words, Ramp::make(to, 1, words.type().lanes()),
+                                         copy->store->param, const_true(words.type().lanes()), ModulusRemainder()));
         }
         Stmt s = Block::make(stores);
         if (const For *v = body.vectors)
@@ -153,18 +161,18 @@ class TransposePairs : public WithLets {
         return For::make(name, 0, int(*extent) / side, loop->for_type, loop->partition_policy, loop->device_api, s);
     }
 
-    /// Eight pairs of row `i`, each as a word.
+    /// Eight words of row `i`.
     static Expr row(const Copy &copy, const Expr &first, int i) {
-        const int elements = 2 * side;
+        const int elements = int(copy.word.size()) * side;
         const Expr at = Ramp::make(simplify(first + i * copy.stride), 1, elements);
-        const Expr pairs = Load::make(copy.from->type.with_lanes(elements), copy.from->name, at, copy.from->image,
+        const Expr words = Load::make(copy.from->type.with_lanes(elements), copy.from->name, at, copy.from->image,
                                       copy.from->param, const_true(elements), ModulusRemainder());
-        return reinterpret(UInt(32, side), pairs);
+        return copy.word.size() == 1 ? words : reinterpret(UInt(32, side), words);
     }
 };
 
 }  // namespace
 
-void transpose_pairs(Pipeline &p) { p.add_custom_lowering_pass(new TransposePairs); }
+void transpose_words(Pipeline &p) { p.add_custom_lowering_pass(new TransposeWords); }
 
 }  // namespace cryolite::cpu
