@@ -36,6 +36,7 @@ void Graph::metric(const std::string &name, const Tensor &x) {
     if (x.shape().size() != 1)
         fail("the metric '{}' has shape {}, expected one number: a mean over rows, as Accuracy computes it", name,
              x.shape().str());
+    if (name.empty()) fail("a metric needs a name, as in metric(\"accuracy\", x)");
     if (std::ranges::count(metrics_, name, &Metric::name)) fail("two metrics are named '{}'", name);
     metrics_.push_back({name, x.id()});
 }

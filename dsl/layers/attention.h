@@ -63,15 +63,17 @@ struct Attention : Layer {
                  options.documents ? ", documents" : "", options.mask ? ", mask" : "");
         if (x[0].rank() < 2) fail("[{}] input {} is not [channels, context, batch]", path, x[0].str());
         if (x[0][0] % (heads + 2 * kv_heads))
-            fail("[{}] {}", path,
-                 kv_heads == heads
-                     ? x[0][0] % 3 == 0
-                           ? fmt::format("width {} is not divisible by {} heads", x[0][0] / 3, heads)
-                           : fmt::format("input {} has {} channels, expected those of queries, keys and values side by "
-                                         "side: three times a width that {} heads divide",
-                                         x[0].str(), x[0][0], heads)
-                     : fmt::format("{} channels are not divisible by {} heads of queries and 2 x {} of keys and values",
-                                   x[0][0], heads, kv_heads));
+            fail(
+                "[{}] {}", path,
+                kv_heads == heads
+                    ? x[0][0] % 3 == 0
+                          ? fmt::format("width {} is not divisible by {} heads", x[0][0] / 3, heads)
+                          : fmt::format("input {} has {} channels, expected those of queries, keys and values side by "
+                                        "side: three times a width that {} heads divide",
+                                        x[0].str(), x[0][0], heads)
+                    : fmt::format("{} channels are not divisible by {} heads of queries and 2 x {} of keys and values: "
+                                  "expected those of AttentionOptions::channels(width)",
+                                  x[0][0], heads, kv_heads));
         if (const int size = head_size(x[0][0]); options.rotary && size % 2)
             fail("[{}] rotary positions turn pairs of channels, but a head has {}: expected an even number", path,
                  size);

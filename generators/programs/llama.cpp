@@ -8,7 +8,8 @@ namespace {
 
 /// How files of Hugging Face hold Llama, and Qwen 2.5, which has biases.
 cryolite::WeightFiles llama_files() {
-    return {.repeats = {{"lm_head.weight", "model.embed_tokens.weight"}},
+    return {.ignored = {"rotary_emb.inv_freq"},
+            .repeats = {{"lm_head.weight", "model.embed_tokens.weight"}},
             .repeats_where = "tied",
             .extents = {{"vocab", "model.embed_tokens.weight", 0, true}, {"width", "model.embed_tokens.weight", 1}},
             .numbered = {{"layers", "model.layers.#.input_layernorm.weight"}},
@@ -27,7 +28,10 @@ cryolite::WeightFiles llama_files() {
                 "initializer_range": 0.02, "bos_token_id": "$end_of_text", "eos_token_id": "$end_of_text",
                 "torch_dtype": "float32"})",
                        .also = R"({"head_dim": "$width/$heads", "rope_interleaved": false, "use_sliding_window": false,
-                "use_mrope": false,
+                "use_mrope": false, "partial_rotary_factor": 1.0,
+                "rope_scaling": {"$rope-factor": {"1": {"rope_type": "default"}, "*": {"rope_type": "llama3",
+                    "factor": "$rope-factor", "low_freq_factor": "$rope-low", "high_freq_factor": "$rope-high",
+                    "original_max_position_embeddings": "$rope-original"}}},
                 "layer_types": {"$every": "full_attention"},
                 "rope_parameters": {"$rope-factor": {"1": {"rope_type": "default", "rope_theta": "$rope-base"},
                     "*": {"rope_type": "llama3", "rope_theta": "$rope-base", "factor": "$rope-factor",
@@ -43,7 +47,8 @@ cryolite::WeightFiles llama_files() {
                                 "max_window_layers", "is_llama_config"},
                        .ignored = {"architectures", "torch_dtype", "dtype", "transformers_version", "_name_or_path",
                                    "_attn_implementation_autoset", "transformers.js_config", "unsloth_fixed",
-                                   "unsloth_version"}}};
+                                   "unsloth_version"},
+                       .aliases = {{"type", "rope_type"}}}};
 }
 
 }  // namespace

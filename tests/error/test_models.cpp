@@ -130,6 +130,54 @@ struct HasWrongRank : Small {
     Tensor forward(Tensor x) override { return head(odd(x)); }
 };
 
+/// 1 where x > 0, else 0, in one of several types; or two numbers.
+struct Positive : Layer {
+    const Halide::Type type;
+    const bool two;
+    Positive(std::string path, Halide::Type type, bool two) : Layer(std::move(path)), type(type), two(two) {}
+    bool differentiates(int) const override { return false; }
+    void backward(const Call &, Array) override {}
+    Func forward(Array x) override {
+        Func y("y");
+        Var c("c"), r("r");
+        const Expr value = cast(type, x(c, r) > 0);
+        if (two)
+            y(c, r) = Tuple(value, value);
+        else
+            y(c, r) = value;
+        return y;
+    }
+};
+template <int bits, int code, bool two> struct Typed : Small {
+    Positive positive{"positive", Halide::Type(halide_type_code_t(code), bits, 1), two};
+    Tensor forward(Tensor x) override { return head(x + positive(x)); }
+};
+/// A gradient of another type.
+struct IntGradient : Small {
+    struct Twofold : Layer {
+        using Layer::Layer;
+        Func forward(Array x) override {
+            Func y("y");
+            Var c("c"), r("r");
+            y(c, r) = 2 * x(c, r);
+            return y;
+        }
+        void backward(const Call &call, Array dy) override {
+            Var c("c"), r("r");
+            d(call.input())(c, r) = cast<int>(2 * dy(c, r));
+        }
+    } twofold{"twofold"};
+    Linear first{"first", 5, 5};
+    Tensor forward(Tensor x) override { return head(twofold(first(x))); }
+};
+
+/// Fewer rows than tokens.
+struct SmallTable : TextModel {
+    Embedding token{"token", 5, 8};
+    Linear head{"head", 8, vocab};
+    Tensor forward(Tensor x) override { return head(token(x)); }
+};
+
 /// A gradient that ends its compiler process.
 struct Fatal : Layer {
     std::function<void()> act;
@@ -188,6 +236,23 @@ TEST_CASE("shapes that do not fit") {
     CHECK(message<VectorLoss>() == "the model's loss has shape [10, 32], expected one number");
     CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) == "[h.0.attn] width 85 is not divisible by 4 heads");
     CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) == "[wpe] context 9 is longer than the 8 positions");
+}
+
+TEST_CASE("results of another type than float32") {
+    auto says = [](const std::string &m, const char *words) { return m.find(words) != m.npos; };
+    CHECK(message<Typed<32, halide_type_float, false>>() == "");
+    CHECK(says(message<Typed<64, halide_type_float, false>>(),
+               "[positive] the result has the type float64, expected float32: write cast<float>(...)"));
+    CHECK(says(message<Typed<1, halide_type_uint, false>>(), "[positive] the result has the type uint1"));
+    CHECK(says(message<Typed<32, halide_type_int, false>>(), "[positive] the result has the type int32"));
+    CHECK(says(message<Typed<32, halide_type_float, true>>(), "[positive] the result is a tuple of 2"));
+    CHECK(says(message<IntGradient>(), "d(first)] the result has the type int32"));
+}
+
+TEST_CASE("a table that has no row for some tokens") {
+    CHECK(message<SmallTable>({{"vocab", "5"}}) == "");
+    CHECK(message<SmallTable>({{"vocab", "6"}}) ==
+          "[token] has a table of 5 rows, but tokens are numbered 0 to 5: expected vocab, 6");
 }
 
 TEST_CASE("a layer that is gone when the step is built") {

@@ -1,6 +1,7 @@
 #include "generators/lowering/kernel/kernel_values.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "dsl/ghost_norm.h"
 #include "generators/lowering/expressions/scatter.h"
@@ -74,7 +75,7 @@ void KernelValues::forward(const ir::Op &op, CallId c) {
     std::vector<Array> x = inputs(op, c);
     bind(c);
     Func y = half_products(c, p.source(c).forward(x));
-    check_arity(op, y, in.rank(out));
+    check_result(op, y, in.rank(out), p.values[out].type);
     in.arrays[out] = in.kept(out, y, seen_shape(out));
     defined.push_back({&op, y});
 }
@@ -97,8 +98,17 @@ Func KernelValues::half_products(CallId c, const Func &f) const {
     return p.layer(c).half_products ? with_half_factors(f, in.halves, storage_type(p.format), how) : f;
 }
 
-void KernelValues::check_arity(const ir::Op &op, const Func &f, int rank) const {
+void KernelValues::check_result(const ir::Op &op, const Func &f, int rank, const ir::DataType &type) const {
     if (!f.defined()) fail("[{}] defines no result", op.name);
+    if (f.outputs() != 1) fail("[{}] the result is a tuple of {}, expected one number", op.name, f.outputs());
+    // Values of 16 bits are rounded where they are stored. Another type would be read as if it were float32.
+    if (const Type found = f.type(); found != Float(32) && found != halide_type(type)) {
+        std::ostringstream words;
+        words << found;
+        fail("[{}] the result has the type {}, expected float32: write cast<float>(...), or cast(x.type(), ...) for an "
+             "input x of numbers",
+             op.name, words.str());
+    }
     if (f.dimensions() != rank)
         fail("[{}] the result has {} dimensions, but its layer says rank {}", op.name, f.dimensions(), rank);
 }
@@ -129,7 +139,7 @@ void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
     const bool sums = !ir::addends_of(op).empty();
     if (is_narrow(p.values[result].type) && !sums && f.num_update_definitions() == 1 && starts_undefined(f))
         f = undefined_half(f, halide_type(p.values[result].type));
-    check_arity(op, f, of_input ? in.rank(result) : p.parameters[w].shape.rank());
+    check_result(op, f, of_input ? in.rank(result) : p.parameters[w].shape.rank(), p.values[result].type);
     defined.push_back({&op, f});
     if (sums) f = with_addends(op, f);
     if (!of_input && is_scatter(f, p.values[result].layout) && find<ir::Update>(w)) {

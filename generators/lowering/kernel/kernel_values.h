@@ -46,7 +46,7 @@ private:
     /// Tells the layer which arrays of the kernel so far are of 16 bits.
     void bind_factors(CallId c);
     Func half_products(CallId c, const Func &f) const;
-    void check_arity(const ir::Op &op, const Func &f, int rank) const;
+    void check_result(const ir::Op &op, const Func &f, int rank, const ir::DataType &type) const;
     Factors factors(const ir::Op &op, ParamId w, const ir::Use &use);
     Func rounded_factor(const Func &f) const;
     Array adjoint(ValueId dy, ValueId out);
