@@ -27,6 +27,8 @@ IdxArray read_idx(const fs::path &path, size_t dimensions) {
     bytes = expand_gzip(std::move(bytes), name);
     const auto byte = [&](size_t i) { return uint32_t{static_cast<unsigned char>(bytes[i])}; };
     const size_t header = 4 + 4 * dimensions;
+    if (bytes.size() >= 4 && bytes.size() < header && bytes.starts_with(std::string{0, 0, 8, char(dimensions)}))
+        fail("{}: has {} bytes, but its header alone has {}: it is truncated", name, bytes.size(), header);
     if (bytes.size() < header || byte(0) != 0 || byte(1) != 0)
         fail("{}: not an IDX file: it has to begin with two zero bytes, 8 and {}", name, dimensions);
     if (byte(2) != 8) fail("{}: byte 2, the type, is {}, expected 8: unsigned bytes", name, byte(2));

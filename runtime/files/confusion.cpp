@@ -24,19 +24,21 @@ std::string square_colour(double share, bool right) {
 }  // namespace
 
 std::string confusion_svg(const std::string &title, int classes, const std::vector<uint64_t> &counts) {
-    constexpr int cell = 44, left = 70, top = 84, margin = 24;
+    constexpr int cell = 44, left = 70, top = 84, margin = 24, of_letter = 9;
     const auto n = size_t(classes);
     if (classes < 1 || counts.size() != n * n)
         fail("a picture of {} classes needs {} counts, not {}", classes, n * n, counts.size());
-    const int width = left + classes * cell + margin, height = top + classes * cell + margin;
-    std::string svg =
-        fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-                    "font-family=\"sans-serif\" font-size=\"13\" text-anchor=\"middle\">\n"
-                    "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n"
-                    "<text x=\"{2}\" y=\"26\" text-anchor=\"start\" font-size=\"15\">{3}</text>\n"
-                    "<text x=\"{4}\" y=\"52\" fill=\"#555555\">answer</text>\n"
-                    "<text x=\"18\" y=\"{5}\" fill=\"#555555\" transform=\"rotate(-90 18 {5})\">label</text>\n",
-                    width, height, margin, svg_text(title), left + classes * cell / 2, top + classes * cell / 2);
+    // With few classes, the title is the widest.
+    const int width = std::max(left + classes * cell, margin + of_letter * int(title.size())) + margin,
+              height = top + classes * cell + margin;
+    std::string svg = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+        "font-family=\"{6}\" font-size=\"13\" text-anchor=\"middle\">\n"
+        "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n"
+        "<text x=\"{2}\" y=\"26\" text-anchor=\"start\" font-size=\"15\">{3}</text>\n"
+        "<text x=\"{4}\" y=\"52\" fill=\"#555555\">answer</text>\n"
+        "<text x=\"18\" y=\"{5}\" fill=\"#555555\" transform=\"rotate(-90 18 {5})\">label</text>\n",
+        width, height, margin, svg_text(title), left + classes * cell / 2, top + classes * cell / 2, svg_fonts);
     auto out = std::back_inserter(svg);
     for (int label = 0; label < classes; label++) {
         uint64_t rows = 0;

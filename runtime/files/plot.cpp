@@ -201,14 +201,13 @@ namespace {
 
 /// An empty picture with its title; `</svg>` is still to come.
 std::string picture(const std::string &title, std::string_view begin = "<svg ") {
-    std::string svg =
-        fmt::format("{6}xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-                    "height=\"{1}\" "
-                    "font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\" font-size=\"13\" "
-                    "fill=\"#1f2328\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
-                    "<clipPath id=\"frame\"><rect x=\"{2}\" y=\"{3}\" width=\"{4}\" "
-                    "height=\"{5}\"/></clipPath>\n",
-                    width, height, left, top, right - left, bottom - top, begin);
+    std::string svg = fmt::format("{6}xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+                                  "height=\"{1}\" "
+                                  "font-family=\"{7}\" font-size=\"13\" "
+                                  "fill=\"#1f2328\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
+                                  "<clipPath id=\"frame\"><rect x=\"{2}\" y=\"{3}\" width=\"{4}\" "
+                                  "height=\"{5}\"/></clipPath>\n",
+                                  width, height, left, top, right - left, bottom - top, begin, svg_fonts);
     return svg + text_at(left, 36, "font-size=\"18\" font-weight=\"600\"", title);
 }
 

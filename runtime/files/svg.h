@@ -5,6 +5,9 @@
 
 namespace cryolite {
 
+/// The fonts of text, of which every viewer has one.
+constexpr const char *svg_fonts = "system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif";
+
 /// Escapes text for an SVG document or an HTML page, also within the quotes of an attribute.
 inline std::string svg_text(const std::string &text) {
     std::string out;

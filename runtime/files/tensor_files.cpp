@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/io/error.h"
+#include "runtime/io/json_depth.h"
 
 namespace cryolite {
 
@@ -15,7 +16,9 @@ namespace {
 
 /// Tensor -> name of its file.
 std::map<std::string, std::string> read_weight_map(const fs::path &index) {
-    const json j = json::parse(read_file(index), nullptr, false);
+    const std::string text = read_file(index);
+    check_json_depth(text, index.string());
+    const json j = json::parse(text, nullptr, false);
     const auto map = j.is_object() ? j.find("weight_map") : j.end();
     if (!j.is_object() || map == j.end() || !map->is_object())
         fail("{}: expected an object of JSON with a weight_map of tensors and their files", index.string());

@@ -83,7 +83,7 @@ void Bpe::reserve(size_t merges) { slots_.assign(std::bit_ceil(2 * merges + 2), 
 void Bpe::add(const Pair &pair) {
     const uint64_t key = pair_key(pair.left, pair.right);
     size_t slot = slot_of(key, slots_.size());
-    while (slots_[slot].merge.token >= 0) slot = (slot + 1) & (slots_.size() - 1);
+    while (slots_[slot].merge.token >= 0 && slots_[slot].pair != key) slot = (slot + 1) & (slots_.size() - 1);
     slots_[slot] = {key, pair.merge};
 }
 

@@ -33,6 +33,7 @@ public:
     /// A byte that is never set has no token, and `encode` leaves it out.
     void set_byte(unsigned char byte, int token) { byte_token_[byte] = token; }
     bool has(unsigned char byte) const { return byte_token_[byte] >= 0; }
+    /// Of merges of the same two tokens, the last one counts.
     void add(const Pair &pair);
     /// Appends the tokens of a piece.
     void encode(std::string_view piece, std::vector<int> &tokens) const;

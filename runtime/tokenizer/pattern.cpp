@@ -13,7 +13,15 @@ namespace {
 constexpr std::string_view white_space =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
-/// The expression with White_Space written out.
+/// Refuses inline options that the two libraries read differently: (?m) is PCRE2's (?s).
+void check_options(const std::string &expression, size_t group) {
+    for (size_t i = group + 2; i < expression.size() && (isalpha(expression[i]) || expression[i] == '-'); i++)
+        if (expression[i] != 'i' && expression[i] != '-')
+            fail("the pattern {} has the option {} in a group, which is not supported; expected i or none", expression,
+                 expression[i]);
+}
+
+/// The expression with White_Space written out. Refuses what PCRE2 reads in another way than Oniguruma.
 std::string for_pcre2(const std::string &expression) {
     std::string out;
     bool in_class = false;
@@ -21,12 +29,24 @@ std::string for_pcre2(const std::string &expression) {
         const char c = expression[i];
         if (c != '\\' || i + 1 == expression.size()) {
             if (c == '[' && in_class) fail("the pattern {} has a set in a set, which is not supported", expression);
+            if ((c == '^' || c == '$') && !in_class)
+                fail("the pattern {} has {}, which is not supported: it may stand for the end of a line or of the text",
+                     expression, c);
+            if (c == '(' && !in_class && i + 1 < expression.size() && expression[i + 1] == '?')
+                check_options(expression, i);
+            const bool negated = c == '[' && i + 1 < expression.size() && expression[i + 1] == '^';
             if (c == '[') in_class = true;
             if (c == ']') in_class = false;
             out += c;
+            if (negated) out += expression[++i];
             continue;
         }
         const char escaped = expression[++i];
+        if (std::string_view("wWbBhHvV").find(escaped) != std::string_view::npos)
+            fail(
+                "the pattern {} has \\{}, which is not supported: Oniguruma and PCRE2 differ in the characters that it "
+                "stands for; write them as a set, as [\\p{{L}}\\p{{M}}\\p{{N}}]",
+                expression, escaped);
         if (escaped == 's' && in_class)
             out += white_space;
         else if (escaped == 's' || (escaped == 'S' && !in_class))
@@ -56,6 +76,11 @@ Pattern::Pattern(const std::string &expression) : expression_(expression), code_
     if (!code_)
         fail("the pattern {} is no regular expression: {} after {}", shown(expression, 200), words_of(error),
              shown(text.substr(0, at), 200));
+    uint32_t empty = 0;
+    pcre2_pattern_info(code_.get(), PCRE2_INFO_MATCHEMPTY, &empty);
+    if (empty)
+        fail("the pattern {} also matches no letters at all, which is not supported; expected at least one",
+             shown(expression, 200));
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // optional: without it matching is slower
 }
 
@@ -69,8 +94,13 @@ void Pattern::for_each_part(std::string_view text,
     size_t done = 0;
     while (done < text.size()) {
         // The text is known to be UTF-8. Without NO_UTF_CHECK every match would check the rest of it again.
-        const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), done,
-                                      PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match.get(), nullptr);
+        auto search = [&](uint32_t options) {
+            return pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), done,
+                               PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | options, match.get(), nullptr);
+        };
+        int found = search(0);
+        // Long matches of repeated groups: the interpreter is slower, and takes what memory it needs.
+        if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = search(PCRE2_NO_JIT);
         if (found == PCRE2_ERROR_NOMATCH) break;
         if (found < 0)
             fail("the pattern {} cannot be searched for at byte {}: {}", shown(expression_, 200), done,

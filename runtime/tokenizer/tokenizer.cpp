@@ -4,6 +4,7 @@
 #include "runtime/tokenizer/tokenizer_file.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
+#include "runtime/io/json_depth.h"
 
 #include <nlohmann/json.hpp>
 
@@ -103,6 +104,7 @@ std::vector<uint32_t> code_points_of(const std::vector<std::string> &characters)
 }  // namespace
 
 std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text, const std::string &origin) {
+    check_json_depth(text, origin);
     try {
         const nlohmann::json json = nlohmann::json::parse(text);
         const auto type = json.at("type").get<std::string>();

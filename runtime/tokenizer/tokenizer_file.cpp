@@ -11,6 +11,7 @@
 #include "runtime/tokenizer/pattern.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
+#include "runtime/io/json_depth.h"
 #include "runtime/system/streams.h"
 
 namespace cryolite {
@@ -38,6 +39,13 @@ void check_neutral(const json &j, const std::string &of, const char *name, const
         fail("{}.{} is {}, which is not supported; expected {}", of, name, brief(j.at(name)), neutral.dump());
 }
 
+/// The number of a token. A number that is not whole, or too large for an int, would be read as another one.
+int number(const json &id, const std::string &at) {
+    if (!id.is_number_integer() || id < 0 || id >= most_tokens)
+        fail("{} has the number {}, expected a whole one from 0 to {}", at, brief(id), most_tokens - 1);
+    return id.get<int>();
+}
+
 std::string type_of(const json &j, const std::string &of) {
     const json &type = member(j, of, "type");
     if (!type.is_string()) fail("{}.type is {}, expected a word", of, brief(type));
@@ -45,13 +53,15 @@ std::string type_of(const json &j, const std::string &of) {
 }
 
 /// Normalises to NFC. An ASCII character never composes with what is before it, so each piece from one on is separate.
+/// U+11A7 does not either, but utf8proc 2.8 drops it after a syllable.
 std::string to_nfc(std::string_view text) {
+    constexpr std::string_view before_finals = "\u11a7";
     auto ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
     std::string out;
     out.reserve(text.size());
     for (size_t begin = 0, end; begin < text.size(); begin = end) {
         end = begin + 1;
-        while (end < text.size() && !ascii(text[end])) end++;
+        while (end < text.size() && !ascii(text[end]) && !text.substr(end).starts_with(before_finals)) end++;
         if (end == begin + 1 && ascii(text[begin])) {
             out += text[begin];
             continue;
@@ -111,13 +121,13 @@ public:
             else
                 split(part, 0, encoder);
         };
-        if (added_.empty()) {
-            between(text);
-        } else {
-            added_pattern_->for_each_part(text, [&](std::string_view part, bool matches) {
-                matches ? encoder.add_token(added_.find(part)->second) : between(part);
+        std::function<void(std::string_view, size_t)> find_added = [&](std::string_view in, size_t level) {
+            if (level == added_patterns_.size()) return between(in);
+            added_patterns_[level].for_each_part(in, [&](std::string_view part, bool matches) {
+                matches ? encoder.add_token(added_.find(part)->second) : find_added(part, level + 1);
             });
-        }
+        };
+        find_added(text, 0);
         encoder.finish();
     }
 
@@ -125,7 +135,7 @@ private:
     bool nfc_ = false, bytes_ = false;
     std::deque<Pattern> patterns_;                   ///< each splits the parts that the one before has made
     std::map<std::string, int, std::less<>> added_;  ///< tokens that are found in a text as they are written
-    std::unique_ptr<Pattern> added_pattern_;
+    std::deque<Pattern> added_patterns_;             ///< of those that a normalizer would not change, then of others
     std::vector<std::string> pieces_;                ///< the bytes of each token
     std::map<std::string, int, std::less<>> whole_;  ///< pieces that are tokens as they are, without merging
     Bpe bpe_;
@@ -161,6 +171,7 @@ private:
     }
 
     void read_split(const json &p, const std::string &at) {
+        if (p.is_null()) return;
         const std::string type = type_of(p, at);
         if (bytes_) fail("{}.type is {}, and stands behind a ByteLevel, which is supported at the end alone", at, type);
         if (type == "Sequence") {
@@ -186,34 +197,38 @@ private:
     void add_token(int id, const std::string &bytes, const std::string &at) {
         if (size_t(id) < pieces_.size() && !pieces_[size_t(id)].empty())
             fail("{} has the number {}, which another token has", at, id);
-        if (id < 0 || id >= most_tokens)
-            fail("{} has the number {}, expected one from 0 to {}", at, id, most_tokens - 1);
         if (size_t(id) >= pieces_.size()) pieces_.resize(size_t(id) + 1);
         pieces_[size_t(id)] = bytes;
     }
 
     void read_added(const json &added) {
+        std::vector<std::string> contents[2];
         for (const json &token : added) {
             const std::string content = member(token, "added_tokens", "content").get<std::string>();
             if (content.empty()) fail("added_tokens has an empty token");
-            for (const char *name : {"lstrip", "rstrip", "single_word", "normalized"})
+            for (const char *name : {"lstrip", "rstrip", "single_word"})
                 check_neutral(token, fmt::format("added_tokens: {}", shown(content)), name, false);
-            added_[content] = member(token, "added_tokens", "id").get<int>();
-            add_token(added_[content], content, "added_tokens: " + shown(content));
+            // It is found in the normalised text, which is the text itself if nothing normalises it.
+            if (nfc_) check_neutral(token, fmt::format("added_tokens: {}", shown(content)), "normalized", false);
+            const int id = number(member(token, "added_tokens", "id"), "added_tokens: " + shown(content));
+            if (added_.contains(content)) fail("added_tokens: {} is listed twice", shown(content));
+            added_[content] = id;
+            add_token(id, content, "added_tokens: " + shown(content));
+            contents[token.value("normalized", false)].push_back(content);
         }
-        std::vector<std::string> contents;
-        for (const auto &[content, id] : added_) contents.push_back(content);
-        // Of two tokens that begin at the same place the longer one is taken.
-        std::ranges::stable_sort(contents, std::greater<>(), &std::string::size);
-        for (std::string &content : contents) content = Pattern::quoted(content);
-        if (!contents.empty()) added_pattern_ = std::make_unique<Pattern>(fmt::format("{}", fmt::join(contents, "|")));
+        for (std::vector<std::string> &some : contents) {
+            // Of two tokens that begin at the same place the longer one is taken.
+            std::ranges::stable_sort(some, std::greater<>(), &std::string::size);
+            for (std::string &content : some) content = Pattern::quoted(content);
+            if (!some.empty()) added_patterns_.emplace_back(fmt::format("{}", fmt::join(some, "|")));
+        }
     }
 
     /// Called after `read_added`: added tokens may be in the vocabulary, too, with characters that stand for no byte.
     void read_vocabulary(const json &model) {
         if (const std::string type = type_of(model, "model"); type != "BPE")
             fail("model.type is {}, expected BPE", shown(type));
-        for (const char *name : {"dropout", "unk_token"}) check_neutral(model, "model", name, nullptr);
+        check_neutral(model, "model", "dropout", 0.0);
         for (const char *name : {"continuing_subword_prefix", "end_of_word_suffix"})
             check_neutral(model, "model", name, "");
         check_neutral(model, "model", "byte_fallback", false);
@@ -221,13 +236,14 @@ private:
         const json &vocabulary = member(model, "model", "vocab");
         for (const auto &[characters, id] : vocabulary.items()) {
             const std::string at = "model.vocab: " + shown(characters), bytes = bytes_of_characters(characters);
+            const int token = number(id, at);
             if (const auto added = added_.find(characters); added != added_.end()) {
-                if (id.get<int>() == added->second) continue;
-                fail("{} has the number {}, but {} among added_tokens", at, id.get<int>(), added->second);
+                if (token == added->second) continue;
+                fail("{} has the number {}, but {} among added_tokens", at, token, added->second);
             }
             if (bytes.empty()) fail("{} is no token of bytes", at);
-            add_token(id.get<int>(), bytes, at);
-            if (whole) whole_[bytes] = id.get<int>();
+            add_token(token, bytes, at);
+            if (whole) whole_[bytes] = token;
         }
         for (const int b : bytes_in_order()) {
             const std::string character = characters_of_bytes(std::string(1, static_cast<char>(b)));
@@ -236,6 +252,7 @@ private:
             else
                 missing_++;
         }
+        if (missing_) check_neutral(model, "model", "unk_token", nullptr);
         for (size_t id = 0; id < pieces_.size(); id++)
             if (pieces_[id].empty()) fail("no token has the number {}, and there is one with {}", id, size() - 1);
     }
@@ -270,6 +287,7 @@ std::shared_ptr<const Tokenizer> tokenizer_of_members(const nlohmann::json &memb
 
 std::shared_ptr<const Tokenizer> tokenizer_of_file(const fs::path &path) {
     const std::string text = read_file(path);
+    check_json_depth(text, path.string());
     try {
         return tokenizer_of_members(json::parse(text));
     } catch (const json::exception &e) {

@@ -29,7 +29,10 @@ public:
         : files_(files) {
         for (const TensorFiles::Tensor &t : files.tensors()) {
             const std::string name = renamed(t.name());
-            if (!name.empty() && !left_.emplace(name, &t).second) fail_about(t, "is in the file under two names");
+            if (name.empty()) continue;
+            if (const auto [other, fresh] = left_.emplace(name, &t); !fresh)
+                fail_about(t, "is in the file under two names: '{}' is the model's '{}', too", other->second->name(),
+                           name);
         }
     }
     bool has(const std::string &name) const { return left_.contains(name); }
@@ -38,11 +41,12 @@ public:
         const auto node = left_.extract(name);
         return node ? node.mapped() : nullptr;
     }
-    /// One of those that nobody took; null: none is left.
-    const TensorFiles::Tensor *left() const {
+    /// The first of those that nobody took, and the model's name for it; null: none is left.
+    std::pair<const TensorFiles::Tensor *, std::string> left() const {
         for (const TensorFiles::Tensor &t : files_.tensors())
-            if (std::ranges::any_of(left_, [&](auto &l) { return l.second == &t; })) return &t;
-        return nullptr;
+            for (const auto &[name, tensor] : left_)
+                if (tensor == &t) return {tensor, name};
+        return {};
     }
     template <typename... Args> [[noreturn]] static void fail_about(const TensorFiles::Tensor &t,
                                                                     fmt::format_string<Args...> text, Args &&...args) {
@@ -97,13 +101,16 @@ void Trainer::load_parameters(const fs::path &path, const std::function<std::str
             if (!t) continue;
             if (t->entry->shape != part.shape)
                 NamedTensors::fail_about(
-                    *t, "has shape {}, the model expects {}; check --layers, --width, --vocab and --context",
+                    *t,
+                    "has shape {}, the model expects {}; check the model's sizes, such as --width, or those in the "
+                    "config.json beside it",
                     shape_text(t->entry->shape), shape_text(part.shape));
             found[int(b)].push_back(t);
         }
     }
-    if (const TensorFiles::Tensor *t = tensors.left())
-        NamedTensors::fail_about(*t, "is not a parameter of this model{}",
+    if (const auto &[t, name] = tensors.left(); t)
+        NamedTensors::fail_about(*t, "{}is not a parameter of this model{}",
+                                 name == t->name() ? "" : fmt::format("has the name '{}' here, which ", name),
                                  missing ? fmt::format(", whose '{}' of shape {} is missing there", missing->name,
                                                        shape_text(missing->shape))
                                          : "");

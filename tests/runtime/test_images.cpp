@@ -56,6 +56,7 @@ TEST_CASE("images: files that are no IDX files, or do not fit each other, are re
     refused(images, good.substr(0, good.size() - 1), "89 bytes follow its header, which says 90: it is truncated");
     refused(images, good + "x", "91 bytes follow its header, which says 90: too many");
     refused(images, IdxFolder::file({6}, {0, 0, 0, 0, 0, 0}), "not an IDX file");  // shorter than a header of three
+    refused(images, good.substr(0, 10), "has 10 bytes, but its header alone has 16: it is truncated");
     std::string other = good;
     other[2] = 13;
     refused(images, other, "byte 2, the type, is 13, expected 8");
@@ -155,6 +156,12 @@ TEST_CASE("confusion: a square for each label and answer, with its count") {
     CHECK(squares == 5);                              // and the paper
     CHECK(svg.find("#215aa0") != std::string::npos);  // all of label 1 are right
     CHECK(svg.ends_with("</svg>\n"));
+    // Few classes leave less room than a title takes.
+    const auto width = [](const std::string &picture) {
+        return std::stoi(picture.substr(picture.find("width=\"") + 7));
+    };
+    CHECK(width(svg) == 70 + 2 * 44 + 24);
+    CHECK(width(confusion_svg(std::string(60, 'x'), 2, {30, 10, 0, 7})) >= 24 + 60 * 8 + 24);
     CHECK_ERROR(confusion_svg("", 2, {1, 2, 3}), "a picture of 2 classes needs 4 counts, not 3");
 }
 

@@ -74,6 +74,11 @@ TEST_CASE("tokenizer.json: what would change the tokens and is not supported is 
         {"/model/vocab/A", 5000, "no token has the number"},
         {"/model/vocab/<|endoftext|>", 5, "has the number 5, but 700 among added_tokens"},
         {"/added_tokens/0/lstrip", true, "added_tokens: \"<|endoftext|>\".lstrip is true"},
+        {"/model/vocab/A", 4294967301, "\"A\" has the number 4294967301, expected a whole one from 0 to"},
+        {"/model/vocab/A", 5.5, "\"A\" has the number 5.5, expected a whole one"},
+        {"/added_tokens/0/id", true, "\"<|endoftext|>\" has the number true"},
+        {"/added_tokens/0/normalized", true, "added_tokens: \"<|endoftext|>\".normalized is true"},  // there is an NFC
+        {"/pre_tokenizer", nullptr, "pre_tokenizer has no ByteLevel"},
         {"/model/vocab", nullptr, "no token has the number 0"}};
     for (const auto &[place, value, words] : cases) {
         CAPTURE(place);
@@ -85,6 +90,68 @@ TEST_CASE("tokenizer.json: what would change the tokens and is not supported is 
     const Scratch scratch;
     CHECK_ERROR(tokenizer_of_file(write_plainly(scratch / "t.json", "{")), "t.json: not a tokenizer.json: ");
     CHECK_ERROR(tokenizer_of_file(write_plainly(scratch / "t.json", "{}")), "the file has no \"model\"");
+}
+
+TEST_CASE("tokenizer.json: patterns that PCRE2 and Oniguruma read differently are refused") {
+    const char *place = "/pre_tokenizer/pretokenizers/0/pattern/Regex";
+    for (const auto &[pattern, words] : {std::pair{R"(\w+|\W)", "has \\w, which is not supported"},
+                                         {R"([\h]+)", "has \\h, which is not supported"},
+                                         {"^.", "has ^, which is not supported"},
+                                         {"a$", "has $, which is not supported"},
+                                         {"(?m:.)+", "has the option m in a group"},
+                                         {"x*", "also matches no letters at all"}}) {
+        CAPTURE(pattern);
+        CHECK(contains(refusal("qwen", place, pattern), words));
+    }
+    for (const char *pattern : {R"([^\s\p{L}$^]+)", "(?i:'s|'t)|.", R"(\^|\$|.)", R"(a(?!b)|(?<=c)d|(?-i:e)|.)"})
+        CHECK(refusal("qwen", place, pattern) == "");
+}
+
+TEST_CASE("tokenizer.json: long matches of repeated groups need no large stack") {
+    json file = goldens()["qwen"]["tokenizer"];
+    file["/pre_tokenizer/pretokenizers/0/pattern/Regex"_json_pointer] = R"((?:\p{L}\p{M}*)+|\P{L})";
+    const std::string text(20000, 'a');
+    const auto tokenizer = tokenizer_of_members(file);
+    CHECK(tokenizer->decode(tokenizer->encode(text)) == text);
+}
+
+TEST_CASE("tokenizer.json: NFC keeps U+11A7, which stands before the final consonants of Hangul") {
+    const auto tokenizer = tokenizer_of_members(goldens()["qwen"]["tokenizer"]);
+    for (const char *text : {"\uac00\u11a7", "\u11a7", "\u11a7\u0301", "\uac00\u11a7\u11a7x"})
+        CHECK(tokenizer->decode(tokenizer->encode(text)) == text);
+    CHECK(tokenizer->decode(tokenizer->encode("\u1100\u1161\u11a7\u1100\u1161\u11a8")) == "\uac00\u11a7\uac01");
+}
+
+TEST_CASE("tokenizer.json: added tokens that a normalizer may change are found where there is none, after others") {
+    json file = goldens()["smollm2"]["tokenizer"];
+    const int first = tokenizer_of_members(file)->size();
+    int next = first;
+    for (const auto &[content, normalized] : {std::pair{"<a|>", true}, {"<a|><b>", true}, {"><b", false}})
+        file["added_tokens"].push_back(
+            {{"id", next++}, {"content", content}, {"special", false}, {"normalized", normalized}});
+    // PyPI's `tokenizers` looks for those that are not normalized first, in the whole text.
+    const auto tokenizer = tokenizer_of_members(file);
+    CHECK(tokenizer->encode("<a|>") == std::vector<int>{first});
+    CHECK(tokenizer->encode("<a|><b>")[tokenizer->encode("<a|").size()] == first + 2);
+}
+
+TEST_CASE("tokenizer.json: of merges of the same tokens the last one counts, as in PyPI's `tokenizers`") {
+    json file = goldens()["smollm2"]["tokenizer"];
+    file["model"]["vocab"] = json::object();
+    file["added_tokens"] = json::array();
+    for (const char *token : {"a", "b", "c", "ab", "bc"})
+        file["model"]["vocab"][token] = int(file["model"]["vocab"].size());
+    file["model"]["merges"] = {"a b", "b c"};
+    CHECK(tokenizer_of_members(file)->encode("abc") == std::vector<int>{3, 2});
+    file["model"]["merges"] = {"a b", "b c", "a b"};
+    CHECK(tokenizer_of_members(file)->encode("abc") == std::vector<int>{0, 4});
+}
+
+TEST_CASE("tokenizer.json: deeply nested files are refused") {
+    const Scratch scratch;
+    std::string text;
+    for (int i = 0; i < 50000; i++) text += R"({"normalizer":)";
+    CHECK_ERROR(tokenizer_of_file(write_plainly(scratch / "t.json", text)), "t.json: is nested deeper than 100 levels");
 }
 
 TEST_CASE("tokenizer.json: bytes without a token are left out, and said once") {

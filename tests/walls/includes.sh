@@ -68,7 +68,7 @@ only generators/fuzz generators/fuzz/ dsl/ schedules/ bundle/error.h
 # Inside of them.
 only schedules/gpu dsl/ schedules/group.h schedules/views.h schedules/regions.h schedules/contraction.h schedules/lets.h schedules/table.h schedules/gpu/
 forbid "the loops of the CPU know nothing of those of a device" '# *include *"schedules/gpu/' '^$' schedules/cpu
-only runtime/tokenizer runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/system/streams.h
+only runtime/tokenizer runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/io/json_depth.h runtime/system/streams.h
 only runtime/data runtime/data/ runtime/tokenizer/ runtime/io/error.h runtime/io/files.h runtime/system/rng.h runtime/system/threads.h runtime/system/trace.h
 only runtime/collective runtime/collective/ runtime/io/error.h runtime/system/streams.h runtime/system/threads.h
 only runtime/device runtime/device/ dialects/gpu_stream.h runtime/io/error.h runtime/system/streams.h runtime/system/threads.h runtime/system/trace.h
