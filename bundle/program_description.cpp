@@ -41,7 +41,8 @@ json weights_json(const WeightFiles &w) {
                 {"also", w.config.also},
                 {"otherwise", w.config.otherwise},
                 {"kept", w.config.kept},
-                {"ignored", w.config.ignored}}}};
+                {"ignored", w.config.ignored},
+                {"aliases", w.config.aliases}}}};
     j["extents"] = j["numbered"] = j["packed"] = json::array();
     for (const WeightFiles::Extent &e : w.extents)
         j["extents"].push_back(
@@ -57,11 +58,12 @@ json weights_json(const WeightFiles &w) {
 
 WeightFiles read_weights(const json &j) {
     const json &c = j.at("config");
-    WeightFiles w{.prefix = j.at("prefix"),
-                  .ignored = j.at("ignored"),
-                  .repeats = j.at("repeats"),
-                  .repeats_where = j.at("repeats_where"),
-                  .config = {c.at("written"), c.at("also"), c.at("otherwise"), c.at("kept"), c.at("ignored")}};
+    WeightFiles w{
+        .prefix = j.at("prefix"),
+        .ignored = j.at("ignored"),
+        .repeats = j.at("repeats"),
+        .repeats_where = j.at("repeats_where"),
+        .config = {c.at("written"), c.at("also"), c.at("otherwise"), c.at("kept"), c.at("ignored"), c.at("aliases")}};
     for (const json &e : j.at("extents"))
         w.extents.push_back({e.at("param"), e.at("tensor"), e.at("dimension"), e.at("decides")});
     for (const json &n : j.at("numbered")) w.numbered.push_back({n.at("param"), n.at("tensor")});

@@ -25,6 +25,7 @@ struct WeightFiles {
             {};                                 ///< of parameters that a file may leave out; "$heads": as that one
         std::vector<std::string> kept = {};     ///< keys that change no number: a run's file keeps those of --init
         std::vector<std::string> ignored = {};  ///< keys that say nothing of the model
+        std::map<std::string, std::string> aliases = {};  ///< older names of keys within objects, and their names now
     };
     /// An extent of a tensor that follows from a parameter of the model.
     struct Extent {

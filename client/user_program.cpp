@@ -112,11 +112,11 @@ std::string compile(const json &flags, const fs::path &source, const fs::path &f
     if (!result.ok()) {
         std::string how;
         if (result.limit > 0 || result.signal) how = " (" + how_it_ended(result) + ")";
-        fail("cannot compile {}{}:\n{}{}", source.string(), how, last_lines(said, 8000),
-             moved
-                 ? "\nlayers, and structs of layers, cannot be copied or moved: keep blocks in a std::deque, not in a "
-                   "std::vector"
-                 : "");
+        fail("cannot compile {}{}:{}\n{}", source.string(), how,
+             moved ? " layers, and structs of layers, cannot be copied or moved: keep blocks in a std::deque, not in a "
+                     "std::vector"
+                   : "",
+             last_lines(said, 8000));
     }
     if (!said.empty()) tell("{}", last_lines(said, 8000));
     if (sha256_file(source) != before) fail("{} changed while it was compiled: run again", source.string());

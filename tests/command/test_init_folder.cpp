@@ -40,6 +40,12 @@ TEST_CASE("--init FOLDER: sizes come from config.json") {
     }
     CHECK(s.params.at("context") == "64");  // of the preset
     CHECK(s.tokenizer == "char");
+    // Another run's vocabulary has the numbers of its tokens; GPT-2's vocab.json is of another kind.
+    write_plainly(f.scratch / "vocab.json", R"({"type": "char", "characters": ["a", "b"]})");
+    CHECK(f.read().tokenizer == "char");
+    write_plainly(f.scratch / "config.toml", config_toml(s));
+    CHECK(f.read().tokenizer == (f.scratch / "vocab.json").string());
+    CHECK(f.read().is_vocabulary());
     write_plainly(f.scratch / "tokenizer.json", "{}");
     CHECK(f.read().tokenizer == (f.scratch / "tokenizer.json").string());
     CHECK(f.read({"--tokenizer", "gpt2"}).tokenizer == "gpt2");
@@ -191,6 +197,13 @@ TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are
           Case{"layer_types", {"sliding_attention"}, "\"layer_types\" is"},
           Case{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "\"rope_scaling.rope_type\" is"},
           Case{"rope_scaling", {{"rope_type", "llama3"}, {"odd", 4}}, "\"rope_scaling.odd\""},
+          Case{"rope_scaling", {{"type", "linear"}, {"factor", 4}}, "\"rope_scaling.rope_type\" is \"linear\""},
+          Case{"rope_scaling", {{"factor", 8}}, "which has no \"high_freq_factor\""},
+          Case{
+              "rope_scaling",
+              {{"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}, {"original_max_position_embeddings", 9}},
+              "which has no \"rope_type\": expected \"llama3\""},
+          Case{"partial_rotary_factor", 0.5, "\"partial_rotary_factor\" is 0.5, expected 1.0"},
           Case{"num_hidden_layers", "two", "expected a whole number"},
           Case{"num_hidden_layers", nullptr, "\"num_hidden_layers\" is missing, but --layers is read from it"}}) {
         Folder f;
@@ -202,8 +215,16 @@ TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are
     Folder f;
     f.config["logit_scale"] = nullptr;  // says nothing
     f.read();
+    f.config["rope_scaling"] = {{"type", "default"}}, f.config["partial_rotary_factor"] = 1;
+    CHECK(f.read().params.at("rope-factor") == "1");
+    f.config["model_type"] = "gemma", f.config["logit_scale"] = 1;
+    CHECK_ERROR(f.read(), "\"model_type\" is \"gemma\"");
     f.config = "text";
     CHECK_ERROR(f.read(), "expected an object of JSON");
+    write_plainly(f.scratch / "config.json", "{");
+    CHECK_ERROR(understand(f.request()), "config.json is no JSON: ");
+    write_plainly(f.scratch / "config.json", std::string(100000, '['));
+    CHECK_ERROR(understand(f.request()), "config.json: is nested deeper than 100 levels");
     fs::remove(f.scratch / "config.json");
     CHECK_ERROR(understand(f.request()), "config.json does not exist, but the model's sizes are read from it");
 }
@@ -221,6 +242,8 @@ TEST_CASE("--init FOLDER: a run writes the config.json that it began with, as fa
         CHECK(written.at(key) == value);
     }
     CHECK(json::parse(model_config(s, program, written.dump())) == written);  // a resume changes nothing
+    f.config["max_position_embeddings"] = 8;                                  // less than the context of the run
+    CHECK(json::parse(model_config(s, program, f.config.dump())).at("max_position_embeddings") == 64);
     f.config = written;
     CHECK(f.read().params == s.params);
 }

@@ -1,5 +1,5 @@
 // A language model of the shape of SmolLM2, made of library layers, without a line of a schedule.
-//   ./cryolite train smollm2.cpp --data my.txt
+//   ./cryolite train smollm2.cpp --data my.txt      (its characters; --tokenizer gpt2 or a tokenizer.json for tokens)
 // SmolLM2 135M has --layers 30 --heads 9 --kv-heads 3 --width 576 --hidden 1536 --rope-base 100000 --vocab 49152.
 
 #include "generators/cryolite.h"

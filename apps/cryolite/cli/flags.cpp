@@ -90,6 +90,14 @@ void give_file(Values &values, const fs::path &path, Origin origin) {
     }
 }
 
+/// Refuses to resume a run of one app with another. A program of one's own may have moved.
+void check_app(const FirstReading &first, const std::string &of_run, const fs::path &run) {
+    if (first.words.empty() || of_run.empty() || of_run == first.words[0]) return;
+    if (of_run.ends_with(".cpp") && first.words[0].ends_with(".cpp")) return;
+    fail_usage("--resume: {0} is a run of {1}, not of {2}: cryolite train {1} --resume --out {0}", run.string(), of_run,
+               first.words[0]);
+}
+
 /// Throws UsageError for a key of a file that is neither a flag nor a parameter of the model.
 void check_keys(const Values &values, const ProgramDescription &program) {
     std::vector<NamedFlag> flags;
@@ -150,7 +158,7 @@ public:
           defaults_(std::move(defaults)) {
         app_.set_version_flag("--version", "cryolite " CRYOLITE_VERSION);
         app_.add_option("APP", words_.emplace_back(),
-                        fmt::format("gpt, digits, ... or a .cpp of your own ({})", default_app));
+                        fmt::format("gpt, llama, vision, digits or a .cpp of your own ({})", default_app));
         if (request.command == Command::explain) {
             app_.add_option("KERNEL", words_.emplace_back(), "show only kernels with this in their name");
             ir_ = app_.add_option("--ir", request.ir,
@@ -289,8 +297,14 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     const FirstReading first(arguments);
     if (!first.get("config").empty()) give_file(r.values, first.get("config"), Origin::config);
     if (command == Command::train && !first.get("resume").empty() && !first.get("out").empty())
-        if (const fs::path run = first.get("out"); is_run(run))
+        if (const fs::path run = first.get("out"); is_run(run)) {
             give_file(r.values, run / "config.toml", Origin::resumed);
+            check_app(first, r.values.text("app"), run);
+            const std::string preset = first.get("preset"), of_run = r.values.text("preset");
+            if (!preset.empty() && !of_run.empty() && preset != of_run)
+                fail_usage("--preset is {}, but the run in {} was made with {}: leave it out", preset, run.string(),
+                           of_run);
+        }
     auto told = [&](const char *flag, const std::string &otherwise) {
         std::string text = first.get(flag);
         return text.empty() ? r.values.text(flag, otherwise) : text;

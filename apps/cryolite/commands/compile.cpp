@@ -22,6 +22,29 @@ void check_bundle_folder(const fs::path &folder) {
                    folder.string());
 }
 
+/// Writes the bundle's files. If one cannot be written, a folder that had no bundle is left as it was.
+void write_bundle(const TrainSettings &s, const BundleResult &built) {
+    const bool had_bundle = is_there(s.out / "plan.json"), made = fs::create_directories(s.out);
+    std::vector<fs::path> written;
+    auto write = [&](const std::string &name, const std::string &content) {
+        write_file_atomic(s.out / name, content);
+        written.push_back(s.out / name);
+    };
+    try {
+        // The plan is written last, so that a folder with a plan has all files.
+        for (const auto &[name, file] : built.files)
+            if (name != "plan.json") write(name, file->read());
+        write("config.toml", config_toml(s));
+        write("plan.json", built.files.at("plan.json")->read());
+    } catch (const Error &) {
+        std::error_code ignored;
+        for (const fs::path &file : written)
+            if (!had_bundle) fs::remove(file, ignored);
+        if (made) fs::remove(s.out, ignored);
+        throw;
+    }
+}
+
 }  // namespace
 
 int run_compile(const std::vector<std::string> &arguments) {
@@ -33,15 +56,7 @@ int run_compile(const std::vector<std::string> &arguments) {
     if (what_lacks_here(*targets_of(s.target)->front()).empty()) open_bundle(s, request, progress);
     const BundleResult built = compile_bundle(bundle_request(s), request, Cache(s.cache), progress);
     stop_deferring();
-    fs::create_directories(s.out);
-    // The plan is written last, so that a folder with a plan has all files.
-    const auto put = [&](const std::string &name, const OpenFile &file) {
-        write_file_atomic(s.out / name, file.read());
-    };
-    for (const auto &[name, file] : built.files)
-        if (name != "plan.json") put(name, *file);
-    write_file_atomic(s.out / "config.toml", config_toml(s));
-    put("plan.json", *built.files.at("plan.json"));
+    write_bundle(s, built);
     progress.say(fmt::format("{}: {} kernels of {}", s.out.string(), built.kernels, model_name(request)));
     return 0;
 }

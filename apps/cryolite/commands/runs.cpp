@@ -84,7 +84,7 @@ std::string to_json(const RunSummary &run) {
 
 std::vector<std::string> cells(const RunSummary &run) {
     return {run.path.string(),
-            run.value("app"),
+            fs::path(run.value("app")).lexically_normal().string(),
             fmt::format("{}/{}", run.step(), run.value("steps")),
             shown_loss(last_loss(run)),
             shown_loss(run.best_val_loss),

@@ -287,7 +287,12 @@ private:
         const TraceSpan span("run", "evaluate", int64_t(step));
         progress_.busy(fmt::format("step {}: evaluating", step));
         std::optional<EvalEvent> e;
-        auto measure = [&] { e = evaluate(trainer(), data_, s_, step, [this] { return stopped(); }); };
+        size_t batches = 0;
+        auto stop = [&] {
+            progress_.waiting(fmt::format("step {}: evaluating, {} batches", step, batches++));
+            return stopped();
+        };
+        auto measure = [&] { e = evaluate(trainer(), data_, s_, step, stop); };
         s_.evaluate_ema ? trainer().with_averages(measure) : measure();
         if (!e) return;
         e->of_averages = s_.evaluate_ema;

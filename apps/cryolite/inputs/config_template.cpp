@@ -39,6 +39,15 @@ json parsed(const std::string &text) {
     return j;
 }
 
+/// The file with the present names of keys within its objects.
+json with_present_names(json file, const std::map<std::string, std::string> &aliases) {
+    for (auto &[key, value] : file.items())
+        for (const auto &[old, now] : aliases)
+            if (value.is_object() && value.contains(old) && (!value.contains(now) || value[now] == value[old]))
+                value[now] = value[old], value.erase(old);
+    return file;
+}
+
 json filled(const json &form, const ModelParams &params, const json &end_of_text) {
     if (form == "$end_of_text") return end_of_text;
     if (const std::string name = param_in(form); !name.empty()) {
@@ -142,6 +151,15 @@ private:
         if (!choices.contains("*") || !value.is_object())
             refuse(at, value, fmt::format("{}", fmt::join(expected, " or ")));
         match(choices["*"], value, at);
+        require(choices["*"], value, at);
+    }
+    /// Refuses an object in which a key is missing that nothing else decides.
+    void require(const json &form, const json &value, const std::string &at) const {
+        const auto &otherwise = program_.weights.config.otherwise;
+        for (const auto &[key, part] : form.items())
+            if (const std::string name = param_in(part); !value.contains(key) && !otherwise.contains(name))
+                fail("{}: \"{}\" is {}, which has no \"{}\"{}", origin_, at, brief(value), key,
+                     name.empty() ? fmt::format(": expected {}", part.dump()) : "");
     }
     void set(const std::string &name, const json &value, const std::string &at) {
         const auto param = std::ranges::find(program_.params, name, &ProgramDescription::Param::name);
@@ -162,8 +180,12 @@ private:
 json filled_config(const WeightFiles::Config &config, const ModelParams &params, const json &end_of_text,
                    const json &begun) {
     json j = filled(parsed(config.written), params, end_of_text);
-    for (const std::string &key : config.kept)
-        if (begun.is_object() && begun.contains(key)) j[key] = begun[key];
+    const json forms = parsed(config.written);
+    for (const std::string &key : config.kept) {
+        if (!begun.is_object() || !begun.contains(key)) continue;
+        const bool counts = forms.contains(key) && !param_in(forms[key]).empty() && begun[key].is_number();
+        if (!counts || begun[key] > j[key]) j[key] = begun[key];  // a longer context needs more positions
+    }
     return j;
 }
 
@@ -173,9 +195,13 @@ ModelParams params_of_config(const ProgramDescription &program, const json &file
     const json written = forms;
     forms.update(parsed(config.also));
     if (!file.is_object()) fail("{}: expected an object of JSON", origin);
-    for (const auto &[key, value] : file.items())
+    const json present = with_present_names(file, config.aliases);
+    for (const auto &[key, value] : present.items())
         if (!lists(config.kept, key) && !lists(config.ignored, key)) said[key] = value;
     Reading reading(program, origin);
+    // Another model's file has other keys, too: what it says of itself comes first.
+    if (const char *type = "model_type"; forms.contains(type) && said.contains(type))
+        reading.members(forms, {{type, said[type]}}, "");
     reading.members(forms, said, "");
     reading.rest(config.otherwise);
     for (const auto &[key, form] : written.items())

@@ -98,12 +98,13 @@ private:
 struct InitFile {
     const WeightFiles &weights;
     const TrainSettings &settings;
+    const Request &request;
     const TensorFiles files;
     const Names names;
     std::map<std::string, const TensorFiles::Tensor *> tensors;
 
     InitFile(const TrainSettings &s, const Request &r)
-        : weights(r.program.description.weights), settings(s), files(s.init), names(s, r) {
+        : weights(r.program.description.weights), settings(s), request(r), files(s.init), names(s, r) {
         for (const TensorFiles::Tensor &t : files.tensors()) tensors.emplace(names.here(t.name()), &t);
     }
     const TensorFiles::Tensor *find(const std::string &name) const {
@@ -135,8 +136,10 @@ struct InitFile {
             };
             const int count = settings.param(n.param, 0);
             if (there(0) && (!there(count - 1) || there(count)))
-                fail_usage("--init: {}: it does not have {} {}, as this model does: give its own number with --{}",
-                           settings.init.string(), count, n.param, n.param);
+                fail_usage("--init: {}: it does not have {} {}, as {}", settings.init.string(), count, n.param,
+                           request.values.of_init(n.param)
+                               ? "the config.json there says: the two do not belong together"
+                               : fmt::format("this model does: give its own number with --{}", n.param));
         }
     }
     /// A tensor that repeats another one is not read, so it must not differ from that.
@@ -144,7 +147,11 @@ struct InitFile {
         for (const auto &[name, of] : weights.repeats) {
             const TensorFiles::Tensor *one = find(name), *other = find(of);
             if (!names.repeat() || !one || !other) continue;
-            if (one->entry->shape != other->entry->shape || values(*one) != values(*other))
+            if (one->entry->shape != other->entry->shape)
+                fail_usage("--init: {}: {} has shape {}, and {} has {}, but this model uses one tensor for both",
+                           settings.init.string(), name, shape_text(one->entry->shape), of,
+                           shape_text(other->entry->shape));
+            if (values(*one) != values(*other))
                 fail_usage("--init: {}: {} and {} differ, but this model uses one tensor for both",
                            settings.init.string(), name, of);
         }

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/inputs/config_template.h"
+#include "apps/cryolite/run/resume.h"
 #include "runtime/io/error.h"
+#include "runtime/io/json_depth.h"
 
 namespace cryolite {
 
@@ -26,7 +28,14 @@ void give_params(Request &r, const fs::path &config, bool preset_chosen) {
         fail_usage("--init: {} does not exist, but the model's sizes are read from it: name the file of the weights "
                    "instead of the folder, and give the sizes as flags",
                    config.string());
-    const nlohmann::json file = nlohmann::json::parse(read_file(config), nullptr, false);
+    const std::string content = read_file(config);
+    check_json_depth(content, config.string());
+    nlohmann::json file;
+    try {
+        file = nlohmann::json::parse(content);
+    } catch (const nlohmann::json::exception &e) {
+        fail("{} is no JSON: {}", config.string(), e.what());
+    }
     for (const auto &[name, text] : params_of_config(r.program.description, file, config.string())) {
         const auto at = r.values.all().find(name);
         const bool asked = at != r.values.all().end() && (at->second.origin != Origin::preset || preset_chosen);
@@ -55,8 +64,11 @@ void give_init(Request &r, bool preset_chosen) {
     } catch (const Error &e) {
         throw UsageError(fmt::format("--init: {}", e.what()));
     }
+    // The weights go with the numbers of these tokens. GPT-2's own vocab.json is of another kind.
     if (const fs::path tokenizer = folder / "tokenizer.json"; is_there(tokenizer))
         r.values.give("tokenizer", {tokenizer.string(), Origin::init});
+    else if (const fs::path vocabulary = folder / "vocab.json"; is_run(folder) && is_there(vocabulary))
+        r.values.give("tokenizer", {vocabulary.string(), Origin::init});
 }
 
 std::string config_of_init(const TrainSettings &s) {

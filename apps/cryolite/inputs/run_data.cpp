@@ -62,15 +62,18 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
     const bool chosen = r.values.chosen("vocab");
     if (!chosen) s.params["vocab"] = std::to_string(std::max(tokens, param_of_init(s, r, "vocab").value_or(0)));
     if (const int vocab = s.param("vocab", 0); vocab < tokens)
-        fail_usage("--vocab is {}{}, expected at least {}, the vocabulary of {}: it may be enlarged, "
-                   "not shrunk",
-                   vocab, r.values.of_init("vocab") ? " in --init" : "", tokens, whose);
+        fail_usage("--vocab is {}{}, expected at least {}, the vocabulary of {}: {}", vocab,
+                   r.values.of_init("vocab") ? " in --init" : "", tokens, whose,
+                   r.values.of_init("vocab") || s.resume
+                       ? "give the --tokenizer and the data that belong to the weights"
+                       : "it may be enlarged, not shrunk");
 }
 
 /// The tokenizer of --tokenizer; null: the tokens are the characters of the text.
 std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s) {
     if (s.tokenizer == "char") return nullptr;
-    if (s.tokenizer != "gpt2") return tokenizer_of_file(s.tokenizer_file());
+    if (const fs::path file = s.tokenizer_file(); s.tokenizer != "gpt2")
+        return s.is_vocabulary() ? load_tokenizer(file) : tokenizer_of_file(file);
     const fs::path merges = source_path("apps/gpt/data/vocab.bpe");
     return BpeTokenizer::from_merges(read_file(merges), merges.string());
 }
@@ -96,7 +99,12 @@ RunData open_shard(TrainSettings &s, const Request &r) {
     d.train = shard.tokens, d.digest = shard.digest;
     require_context(d.train, s.param("context", 1), s.data.string());
     // So that text can be generated from the run later.
-    if (tokenizer && vocab >= tokenizer->size()) d.tokenizer = tokenizer;
+    if (tokenizer && vocab >= tokenizer->size())
+        d.tokenizer = tokenizer;
+    else if (tokenizer)
+        d.warning = fmt::format("--tokenizer has {} tokens, more than the vocabulary of {}: the run is without it, and "
+                                "no text can be sampled from it",
+                                tokenizer->size(), vocab);
     if (!s.validation.empty() && is_token_shard(s.validation)) {
         d.validation = open_token_shard(s.validation, vocab).tokens;
         require_context(d.validation, s.param("context", 1), s.validation.string());
@@ -117,6 +125,10 @@ RunData open_text(TrainSettings &s, const Request &r) {
     TextOptions options{.data = s.data, .tokenizer = open_tokenizer(s), .context = s.param("context", 1)};
     const bool shard = !s.validation.empty() && is_token_shard(s.validation);
     if (!shard) options.validation = s.validation;
+    if (s.tokenizer == "char" && r.values.of_init("vocab") && !r.values.chosen("tokenizer"))
+        d.warning = fmt::format("--init {} has no tokenizer.json, so that its weights meet characters in the order of "
+                                "their codes: name the file of its own tokens with --tokenizer",
+                                s.init.string());
     TextCorpus corpus = load_text(options);
     d.tokenizer = corpus.tokenizer, d.digest = corpus.digest, d.sample = true;
     set_vocabulary(s, r, d.tokenizer->size(), whose_tokens(s));
@@ -192,6 +204,10 @@ RunData open_data(TrainSettings &settings, const Request &request) {
     } catch (const Error &e) {  // a file that the user named is not what it should be
         throw UsageError(e.what());
     }
+    if (const int preset = preset_number(request, "vocab"), vocab = settings.param("vocab", 0);
+        preset && vocab && vocab != preset && !request.values.chosen("vocab") && known_processes().rank() == 0)
+        tell("The vocabulary is {}, of {}, not {} as in the preset: --vocab {} keeps that.", vocab,
+             settings.tokenizer == "char" ? data.name : whose_tokens(settings), preset, preset);
     // Without --data, only training needs data that fit the model.
     const bool looks = settings.data.empty() && request.command != Command::train;
     if (data.rows.rows() > 0 && !looks) check_columns(data, settings, request);

@@ -109,6 +109,12 @@ void Progress::preparing(const std::string &words) {
     shown_ = Clock::now();
 }
 
+void Progress::waiting(const std::string &line) {
+    if (Clock::now() - shown_ <= (live_ ? std::chrono::milliseconds(100) : std::chrono::seconds(5))) return;
+    shown_ = Clock::now();
+    live_ ? show_live(line) : say(line);
+}
+
 void Progress::step(const Step &s) {
     const auto now = Clock::now();
     const uint64_t every = std::max<uint64_t>(1, s.steps / 20), step = s.event.step;

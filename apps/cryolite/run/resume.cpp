@@ -89,12 +89,19 @@ std::string no_checkpoint_words(const fs::path &run) {
 }
 
 void check_same(const TrainSettings &s, const RunData &data, const ResumePoint &point) {
+    const fs::path config = s.out / "config.toml";
+    const std::string kept = is_there(config) ? read_file(config) : "";
     for (const Change &c : changes(s, point))
         if (c.on_resume == OnResume::fixed)
             fail_usage(
-                "--{} is {}, but the run in {} was made with {}: leave it out, or begin another run with another "
+                "--{0} is {1}, but the run in {2} was made with {3}: {4}, or begin another run with another "
                 "--out",
-                c.flag, c.now, s.out.string(), c.before);
+                c.flag, c.now, s.out.string(), c.before,
+                kept.find("\n" + c.flag + " = ") != std::string::npos
+                    ? "leave it out"
+                    : fmt::format("give --{} {}, which the run's config.toml does not say (restore it, if it was "
+                                  "lost)",
+                                  c.flag, c.before));
     if (data.digest != point.data)
         fail_usage("the data ({}) is not what the run in {} was trained on: give the same --data, "
                    "or another --out",

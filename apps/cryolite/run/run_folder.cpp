@@ -94,6 +94,9 @@ void RunFolder::hold(const TrainSettings &s) {
     std::error_code error;
     if (!fs::is_directory(path_, error)) fail_usage("--out {} is a file, expected a folder", path_.string());
     if (access(path_.c_str(), W_OK | X_OK) != 0) fail_file("write to the run's folder", path_, errno);
+    if (const fs::path checkpoints = path_ / "checkpoints";
+        fs::is_directory(checkpoints, error) && access(checkpoints.c_str(), W_OK | X_OK) != 0)
+        fail_file("write to the run's folder", checkpoints, errno);
     lock(path_);
     if (s.resume)
         check_resumable(path_);
@@ -139,7 +142,12 @@ void RunFolder::begin(const TrainSettings &s, const RunData &data, const std::op
     update("config.toml", config_toml(s));
     if (data.tokenizer) update("vocab.json", data.tokenizer->to_json() + "\n");
     // With tokenizer.json and the config.json that came with the weights, transformers can open the run.
-    if (fs::path(s.tokenizer).is_absolute()) update("tokenizer.json", read_file(s.tokenizer_file()));
+    if (fs::path(s.tokenizer).is_absolute() && !s.is_vocabulary()) {
+        update("tokenizer.json", read_file(s.tokenizer_file()));
+        for (const char *beside : {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json"})
+            if (const fs::path file = fs::path(s.tokenizer).parent_path() / beside; is_there(file))
+                update(beside, read_file(file));
+    }
     const fs::path config = point ? point->checkpoint.path / "config.json" : fs::path();
     begun_ = point && is_there(config) ? read_file(config) : config_of_init(s);
     metrics_.emplace(path_ / "metrics.jsonl", point ? point->checkpoint.step : 0);

@@ -16,8 +16,10 @@
 
 namespace cryolite {
 
+bool TrainSettings::is_vocabulary() const { return fs::path(tokenizer).filename() == "vocab.json"; }
+
 fs::path TrainSettings::tokenizer_file() const {
-    const fs::path kept = out / "tokenizer.json";
+    const fs::path kept = out / (is_vocabulary() ? "vocab.json" : "tokenizer.json");
     return resume && !is_there(tokenizer) && is_there(kept) ? kept : fs::path(tokenizer);
 }
 
