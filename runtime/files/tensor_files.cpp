@@ -35,6 +35,13 @@ std::map<std::string, std::string> read_weight_map(const fs::path &index) {
     return files;
 }
 
+bool has_shards(const fs::path &folder) {
+    std::error_code ignored;
+    for (const fs::directory_entry &e : fs::directory_iterator(folder, ignored))
+        if (e.path().extension() == ".safetensors") return true;
+    return false;
+}
+
 }  // namespace
 
 TensorFiles::TensorFiles(const fs::path &path) : path_(path) {
@@ -47,9 +54,11 @@ TensorFiles::TensorFiles(const fs::path &path) : path_(path) {
     else if (is_there(index))
         open_shards(index);
     else
-        fail("{} has no model.safetensors, nor a model.safetensors.index.json with the names of several files; weights "
-             "in other formats, as pytorch_model.bin, are not read: save them with safe_serialization=True",
-             path.string());
+        fail("{} has no model.safetensors, nor a model.safetensors.index.json with the names of several files, {}",
+             path.string(),
+             has_shards(path) ? "though there are such files: copy the index, too"
+                              : "and other formats, as pytorch_model.bin, are not read: save the weights with "
+                                "safe_serialization=True");
 }
 
 void TensorFiles::open(const fs::path &file) {

@@ -46,11 +46,26 @@ int number(const json &id, const std::string &at) {
     return id.get<int>();
 }
 
-std::string type_of(const json &j, const std::string &of) {
-    const json &type = member(j, of, "type");
-    if (!type.is_string()) fail("{}.type is {}, expected a word", of, brief(type));
-    return type.get<std::string>();
+std::string text_of(const json &j, const std::string &at) {
+    if (!j.is_string()) fail("{} is {}, expected a text", at, brief(j));
+    return j.get<std::string>();
 }
+
+/// A member that may be left out: then it is false.
+bool flag_of(const json &j, const std::string &of, const char *name, bool otherwise = false) {
+    if (!j.contains(name) || j.at(name).is_null()) return otherwise;
+    if (!j.at(name).is_boolean()) fail("{}.{} is {}, expected true or false", of, name, brief(j.at(name)));
+    return j.at(name).get<bool>();
+}
+
+/// `j`, of which `is` says whether it is what is expected.
+const json &checked(const json &j, const std::string &at, bool is, const char *expected) {
+    if (!is) fail("{} is {}, expected {}", at, brief(j), expected);
+    return j;
+}
+const json &list_of(const json &j, const std::string &at) { return checked(j, at, j.is_array(), "a list"); }
+
+std::string type_of(const json &j, const std::string &of) { return text_of(member(j, of, "type"), of + ".type"); }
 
 /// Normalises to NFC. An ASCII character never composes with what is before it, so each piece from one on is separate.
 /// U+11A7 does not either, but utf8proc 2.8 drops it after a syllable.
@@ -164,7 +179,8 @@ private:
         if (type == "NFC") {
             nfc_ = true;
         } else if (type == "Sequence") {
-            for (const json &one : member(n, at, "normalizers")) read_normalizer(one, at + ".normalizers");
+            for (const json &one : list_of(member(n, at, "normalizers"), at + ".normalizers"))
+                read_normalizer(one, at + ".normalizers");
         } else {
             fail("{}.type is {}, expected NFC or none", at, shown(type));
         }
@@ -175,20 +191,21 @@ private:
         const std::string type = type_of(p, at);
         if (bytes_) fail("{}.type is {}, and stands behind a ByteLevel, which is supported at the end alone", at, type);
         if (type == "Sequence") {
-            for (const json &one : member(p, at, "pretokenizers")) read_split(one, at + ".pretokenizers");
+            for (const json &one : list_of(member(p, at, "pretokenizers"), at + ".pretokenizers"))
+                read_split(one, at + ".pretokenizers");
         } else if (type == "ByteLevel") {
             check_neutral(p, at, "add_prefix_space", false);
-            if (p.value("use_regex", true)) patterns_.emplace_back(byte_level_pattern);
+            if (flag_of(p, at, "use_regex", true)) patterns_.emplace_back(byte_level_pattern);
             bytes_ = true;
         } else if (type == "Digits") {
-            patterns_.emplace_back(p.value("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+            patterns_.emplace_back(flag_of(p, at, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)");
         } else if (type == "Split") {
             check_neutral(p, at, "behavior", "Isolated"), check_neutral(p, at, "invert", false);
             const json &pattern = member(p, at, "pattern");
             if (pattern.contains("String"))
-                patterns_.emplace_back(Pattern::quoted(pattern.at("String").get<std::string>()));
+                patterns_.emplace_back(Pattern::quoted(text_of(pattern.at("String"), at + ".pattern.String")));
             else
-                patterns_.emplace_back(member(pattern, at + ".pattern", "Regex").get<std::string>());
+                patterns_.emplace_back(text_of(member(pattern, at + ".pattern", "Regex"), at + ".pattern.Regex"));
         } else {
             fail("{}.type is {}, expected ByteLevel, Digits, Split or a Sequence of them", at, shown(type));
         }
@@ -203,8 +220,8 @@ private:
 
     void read_added(const json &added) {
         std::vector<std::string> contents[2];
-        for (const json &token : added) {
-            const std::string content = member(token, "added_tokens", "content").get<std::string>();
+        for (const json &token : list_of(added, "added_tokens")) {
+            const std::string content = text_of(member(token, "added_tokens", "content"), "added_tokens: content");
             if (content.empty()) fail("added_tokens has an empty token");
             for (const char *name : {"lstrip", "rstrip", "single_word"})
                 check_neutral(token, fmt::format("added_tokens: {}", shown(content)), name, false);
@@ -214,7 +231,7 @@ private:
             if (added_.contains(content)) fail("added_tokens: {} is listed twice", shown(content));
             added_[content] = id;
             add_token(id, content, "added_tokens: " + shown(content));
-            contents[token.value("normalized", false)].push_back(content);
+            contents[flag_of(token, "added_tokens: " + shown(content), "normalized")].push_back(content);
         }
         for (std::vector<std::string> &some : contents) {
             // Of two tokens that begin at the same place the longer one is taken.
@@ -232,8 +249,9 @@ private:
         for (const char *name : {"continuing_subword_prefix", "end_of_word_suffix"})
             check_neutral(model, "model", name, "");
         check_neutral(model, "model", "byte_fallback", false);
-        const bool whole = model.value("ignore_merges", false);
+        const bool whole = flag_of(model, "model", "ignore_merges");
         const json &vocabulary = member(model, "model", "vocab");
+        if (!vocabulary.is_null()) checked(vocabulary, "model.vocab", vocabulary.is_object(), "an object");
         for (const auto &[characters, id] : vocabulary.items()) {
             const std::string at = "model.vocab: " + shown(characters), bytes = bytes_of_characters(characters);
             const int token = number(id, at);
@@ -258,7 +276,7 @@ private:
     }
 
     void read_merges(const json &model) {
-        const json &vocabulary = model.at("vocab"), &merges = member(model, "model", "merges");
+        const json &vocabulary = model.at("vocab"), &merges = list_of(member(model, "model", "merges"), "model.merges");
         auto token = [&](const std::string &characters, size_t number) {
             const auto at = vocabulary.find(characters);
             if (at == vocabulary.end()) fail("model.merges[{}]: {} is not in model.vocab", number, shown(characters));
@@ -267,10 +285,11 @@ private:
         bpe_.reserve(merges.size());
         for (size_t i = 0; i < merges.size(); i++) {
             std::string left, right;
+            const std::string at = fmt::format("model.merges[{}]", i);
             if (merges[i].is_array() && merges[i].size() == 2) {
-                left = merges[i][0].get<std::string>(), right = merges[i][1].get<std::string>();
+                left = text_of(merges[i][0], at), right = text_of(merges[i][1], at);
             } else {  // as before tokenizers 0.20
-                const std::string line = merges[i].get<std::string>();
+                const std::string line = text_of(merges[i], at);
                 const size_t space = std::min(line.find(' '), line.size());
                 left = line.substr(0, space), right = line.substr(std::min(space + 1, line.size()));
             }

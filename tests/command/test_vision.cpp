@@ -86,6 +86,11 @@ TEST_CASE("vision: flags of images say nothing to text and to tables, which is a
     CHECK_ERROR(images.open(images.request({{"data", scratch.path.string()}})), "train-images-idx3-ubyte");
     CHECK_ERROR(images.open(images.request({{"size", "16"}})),
                 "has images of 8 x 8, 64 pixels, the model reads 256: name another --data, or give --size 8");
+    CHECK_ERROR(images.open(images.request({{"shift", "8"}})),
+                "--shift 8 may move an image of 8 x 8 out of the picture, expected less than 8");
+    images.folder.write("t10k-labels-idx1-ubyte", IdxFolder::file({12}, {0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 4}));
+    CHECK(
+        contains(images.open(images.request()).warning, "the largest label is 4 in the images to validate, and 2 in"));
     Request text = images.request({{"shift", "1"}});
     text.program.description.task = "tokens";
     CHECK_ERROR(understand(text), "--shift is for images; this model reads text");

@@ -216,8 +216,10 @@ std::string build_error(std::function<void()> act, int time_limit = 60) {
 
 TEST_CASE("a parameter of a layer that the model never calls") {
     CHECK(message<Small>() == "");
-    CHECK(message<Unused>() ==
-          "[spare.weight] is never used: the model does not call its layer; call it, or remove it");
+    CHECK(
+        message<Unused>() ==
+        "[spare.weight] is never used: the model does not call its layer; call it, or remove it (layers are members of "
+        "the model: forward() makes none)");
 }
 
 TEST_CASE("a parameter that the loss does not depend on") {

@@ -64,7 +64,12 @@ TEST_CASE("tensor files: an index that does not fit its files is refused by name
     f.index("[]");
     CHECK_ERROR(TensorFiles(f.scratch.path), "expected an object of JSON with a weight_map");
     fs::remove(f.scratch / "model.safetensors.index.json");
-    CHECK_ERROR(TensorFiles(f.scratch.path), "has no model.safetensors, nor a model.safetensors.index.json");
+    CHECK_ERROR(TensorFiles(f.scratch.path),
+                "has no model.safetensors, nor a model.safetensors.index.json with the "
+                "names of several files, though there are such files: copy the index, too");
+    const Scratch other;
+    write_plainly(other / "pytorch_model.bin", "");
+    CHECK_ERROR(TensorFiles(other.path), "and other formats, as pytorch_model.bin, are not read");
 }
 
 }  // namespace cryolite::test

@@ -78,6 +78,11 @@ TEST_CASE("tokenizer.json: what would change the tokens and is not supported is 
         {"/model/vocab/A", 5.5, "\"A\" has the number 5.5, expected a whole one"},
         {"/added_tokens/0/id", true, "\"<|endoftext|>\" has the number true"},
         {"/added_tokens/0/normalized", true, "added_tokens: \"<|endoftext|>\".normalized is true"},  // there is an NFC
+        {"/added_tokens/0/content", 5, "added_tokens: content is 5, expected a text"},
+        {"/model/merges/0", {"a", 5}, "model.merges[0] is 5, expected a text"},
+        {"/model/merges", "a b", "model.merges is \"a b\", expected a list"},
+        {"/model/vocab", {"a"}, "model.vocab is [\"a\"], expected an object"},
+        {"/model/ignore_merges", 1, "model.ignore_merges is 1, expected true or false"},
         {"/pre_tokenizer", nullptr, "pre_tokenizer has no ByteLevel"},
         {"/model/vocab", nullptr, "no token has the number 0"}};
     for (const auto &[place, value, words] : cases) {

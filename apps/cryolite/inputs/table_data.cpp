@@ -113,7 +113,16 @@ RunData open_images(TrainSettings &s, const Request &r) {
     const bool chosen = r.values.chosen("classes");
     std::tie(d.rows, d.held_out) = load_idx_folder(s.data, chosen ? s.param("classes", 0) : 0);
     if (!chosen && s.params.count("classes")) s.params["classes"] = std::to_string(d.rows.classes);
+    if (const size_t side = std::min(d.rows.width, d.rows.height); size_t(s.shift) >= side)
+        fail_usage("--shift {} may move an image of {} x {} out of the picture, expected less than {}", s.shift,
+                   d.rows.width, d.rows.height, side);
     d.digest = d.rows.digest, d.scale = 1.0f / 255, d.warning = absent_labels_in_words(d.rows);
+    if (d.warning.empty() && d.held_out.rows() > 0)
+        if (const int seen = std::ranges::max(d.rows.labels), held = std::ranges::max(d.held_out.labels); held > seen)
+            d.warning =
+                fmt::format("the largest label is {} in the images to validate, and {} in those to train on: no "
+                            "output above that learns anything. Correct what is no label",
+                            held, seen);
     d.about = fmt::format("{} images of {} x {} to train on, {} held out, {} classes", grouped(d.rows.rows()),
                           d.rows.width, d.rows.height, grouped(d.held_out.rows()), d.rows.classes);
     return d;

@@ -175,7 +175,9 @@ std::vector<bool> reaches_loss(const StepProgram &p) {
 void check_used(const StepProgram &p, const std::vector<bool> &counts) {
     for (const Parameter *w : Parameter::living())
         if (!p.parameter_ids.count(w))
-            fail("[{}] is never used: the model does not call its layer; call it, or remove it", w->path());
+            fail("[{}] is never used: the model does not call its layer; call it, or remove it (layers are members "
+                 "of the model: forward() makes none)",
+                 w->path());
     std::set<ParamId> used;
     for (const ir::Op &op : p.ops)
         if (auto *g = ir::as<ir::ParamGrad>(op)) used.insert(g->w);
