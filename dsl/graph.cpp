@@ -7,6 +7,8 @@
 namespace cryolite {
 
 Tensor Graph::input(const std::string &name, const Shape &shape, Halide::Type type) {
+    for (int e : shape.extents())
+        if (e < 1) fail("the input '{}' has the shape {}: every extent must be positive", name, shape.str());
     values_.push_back({name, shape, type, -1});
     return Tensor(this, int(values_.size()) - 1);
 }

@@ -17,6 +17,10 @@ struct Small : Classifier {
     Tensor forward(Tensor x) override { return head(x); }
 };
 
+struct NoColumns : Small {
+    Shape features() const override { return {0}; }
+};
+
 struct Unused : Small {
     Linear spare{"spare", 5, 5};
 };
@@ -236,6 +240,7 @@ TEST_CASE("two parameters of one name") {
 TEST_CASE("shapes that do not fit") {
     CHECK(message<Mismatched>() == "[head] input has 6 channels, expected 5");
     CHECK(message<VectorLoss>() == "the model's loss has shape [10, 32], expected one number");
+    CHECK(message<NoColumns>() == "the input 'features' has the shape [0, 32]: every extent must be positive");
     CHECK(message<Gpt>({{"width", "85"}, {"heads", "4"}}) == "[h.0.attn] width 85 is not divisible by 4 heads");
     CHECK(message<Gpt>({{"context", "9"}, {"positions", "8"}}) == "[wpe] context 9 is longer than the 8 positions");
 }
