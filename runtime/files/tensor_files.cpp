@@ -38,7 +38,8 @@ std::map<std::string, std::string> read_weight_map(const fs::path &index) {
 bool has_shards(const fs::path &folder) {
     std::error_code ignored;
     for (const fs::directory_entry &e : fs::directory_iterator(folder, ignored))
-        if (e.path().extension() == ".safetensors") return true;
+        if (const std::string name = e.path().filename(); name.starts_with("model-") && name.ends_with(".safetensors"))
+            return true;
     return false;
 }
 

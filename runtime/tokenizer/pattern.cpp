@@ -13,40 +13,59 @@ namespace {
 constexpr std::string_view white_space =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
-/// Refuses inline options that the two libraries read differently: (?m) is PCRE2's (?s).
+/// Refuses the options of a group that the two libraries read differently: (?m) is PCRE2's (?s), and (?i) holds until
+/// the end of the group, also for its other alternatives, or not.
 void check_options(const std::string &expression, size_t group) {
-    for (size_t i = group + 2; i < expression.size() && (isalpha(expression[i]) || expression[i] == '-'); i++)
+    size_t i = group + 2;
+    for (; i < expression.size() && (isalpha(expression[i]) || expression[i] == '-'); i++)
         if (expression[i] != 'i' && expression[i] != '-')
             fail("the pattern {} has the option {} in a group, which is not supported; expected i or none", expression,
                  expression[i]);
+    if (group && i > group + 2 && i < expression.size() && expression[i] == ')')
+        fail("the pattern {} has (?i) within it, which is not supported: write (?i:...)", expression);
 }
 
-/// The expression with White_Space written out. Refuses what PCRE2 reads in another way than Oniguruma.
+/// Refuses counts that the two libraries read differently: {2}? and {1,3}+ are repeated in Oniguruma, and {,3} counts.
+void check_count(const std::string &expression, size_t at) {
+    const size_t end = expression.find('}', at);
+    if (end == std::string::npos) return;
+    const std::string count = expression.substr(at + 1, end - at - 1);
+    const char next = end + 1 < expression.size() ? expression[end + 1] : ' ';
+    const bool fixed = count.find(',') == std::string::npos;
+    if (count.starts_with(',') || next == '+' || (next == '?' && fixed))
+        fail("the pattern {} has {{{}}}{}, which is not supported: Oniguruma and PCRE2 differ", expression, count,
+             next == '+' || next == '?' ? std::string(1, next) : "");
+}
+
+/// The expression with White_Space written out, and with ^ and $ at every line, as Oniguruma has them. Refuses what
+/// PCRE2 reads in another way.
 std::string for_pcre2(const std::string &expression) {
     std::string out;
     bool in_class = false;
     for (size_t i = 0; i < expression.size(); i++) {
-        const char c = expression[i];
+        const char c = expression[i], next = i + 1 < expression.size() ? expression[i + 1] : ' ';
         if (c != '\\' || i + 1 == expression.size()) {
             if (c == '[' && in_class) fail("the pattern {} has a set in a set, which is not supported", expression);
-            if ((c == '^' || c == '$') && !in_class)
-                fail("the pattern {} has {}, which is not supported: it may stand for the end of a line or of the text",
-                     expression, c);
-            if (c == '(' && !in_class && i + 1 < expression.size() && expression[i + 1] == '?')
-                check_options(expression, i);
-            const bool negated = c == '[' && i + 1 < expression.size() && expression[i + 1] == '^';
-            if (c == '[') in_class = true;
+            if (c == '&' && next == '&' && in_class)
+                fail("the pattern {} has && in a set, which is not supported", expression);
+            if (c == '(' && next == '?' && !in_class) check_options(expression, i);
+            if (c == '{' && !in_class) check_count(expression, i);
+            if ((c == '^' || c == '$') && !in_class) {
+                out += fmt::format("(?m:{})", c);
+                continue;
+            }
             if (c == ']') in_class = false;
             out += c;
-            if (negated) out += expression[++i];
+            if (c != '[') continue;
+            in_class = true;
+            if (next == '^') out += expression[++i];
             continue;
         }
         const char escaped = expression[++i];
-        if (std::string_view("wWbBhHvV").find(escaped) != std::string_view::npos)
-            fail(
-                "the pattern {} has \\{}, which is not supported: Oniguruma and PCRE2 differ in the characters that it "
-                "stands for; write them as a set, as [\\p{{L}}\\p{{M}}\\p{{N}}]",
-                expression, escaped);
+        if (std::string_view("wWbBhHvVKQE").find(escaped) != std::string_view::npos)
+            fail("the pattern {} has \\{}, which is not supported: Oniguruma and PCRE2 differ in what it stands "
+                 "for; write characters as a set, as [\\p{{L}}\\p{{M}}\\p{{N}}]",
+                 expression, escaped);
         if (escaped == 's' && in_class)
             out += white_space;
         else if (escaped == 's' || (escaped == 'S' && !in_class))
@@ -55,6 +74,11 @@ std::string for_pcre2(const std::string &expression) {
             fail("the pattern {} has \\S in a set, which is not supported", expression);
         else
             out += c, out += escaped;
+        // The braces of \p{L} and \x{20} are no count.
+        if (const size_t end = expression.find('}', i);
+            (std::string_view("pPxo").find(escaped) != std::string_view::npos) && i + 1 < expression.size() &&
+            expression[i + 1] == '{' && end != std::string::npos)
+            out += expression.substr(i + 1, end - i), i = end;
     }
     return out;
 }

@@ -103,6 +103,13 @@ std::vector<uint32_t> code_points_of(const std::vector<std::string> &characters)
 
 }  // namespace
 
+std::string vocabulary_type(std::string_view text) {
+    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_object() || !json.contains("type") || !json.at("type").is_string()) return "";
+    const auto type = json.at("type").get<std::string>();
+    return type == "char" || type == "gpt2" || type == "tokenizer.json" ? type : "";
+}
+
 std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text, const std::string &origin) {
     check_json_depth(text, origin);
     try {

@@ -44,6 +44,10 @@ protected:
     void check_token(int token) const;
 };
 
+/// The type of a run's vocab.json: "char", "gpt2" or "tokenizer.json". Empty: the text is something else, such as a
+/// tokenizer.json itself, or the vocab.json of GPT-2.
+std::string vocabulary_type(std::string_view text);
+
 /// The tokenizer of a run's vocab.json. Errors, naming `origin`: no JSON, an unknown type, a wrong vocabulary.
 std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view json, const std::string &origin);
 

@@ -51,7 +51,7 @@ std::string text_of(const json &j, const std::string &at) {
     return j.get<std::string>();
 }
 
-/// A member that may be left out: then it is false.
+/// A member that may be left out: then it is `otherwise`.
 bool flag_of(const json &j, const std::string &of, const char *name, bool otherwise = false) {
     if (!j.contains(name) || j.at(name).is_null()) return otherwise;
     if (!j.at(name).is_boolean()) fail("{}.{} is {}, expected true or false", of, name, brief(j.at(name)));
@@ -220,6 +220,7 @@ private:
 
     void read_added(const json &added) {
         std::vector<std::string> contents[2];
+        if (added.is_null()) return;
         for (const json &token : list_of(added, "added_tokens")) {
             const std::string content = text_of(member(token, "added_tokens", "content"), "added_tokens: content");
             if (content.empty()) fail("added_tokens has an empty token");
@@ -251,7 +252,7 @@ private:
         check_neutral(model, "model", "byte_fallback", false);
         const bool whole = flag_of(model, "model", "ignore_merges");
         const json &vocabulary = member(model, "model", "vocab");
-        if (!vocabulary.is_null()) checked(vocabulary, "model.vocab", vocabulary.is_object(), "an object");
+        checked(vocabulary, "model.vocab", vocabulary.is_object(), "an object");
         for (const auto &[characters, id] : vocabulary.items()) {
             const std::string at = "model.vocab: " + shown(characters), bytes = bytes_of_characters(characters);
             const int token = number(id, at);
@@ -285,11 +286,13 @@ private:
         bpe_.reserve(merges.size());
         for (size_t i = 0; i < merges.size(); i++) {
             std::string left, right;
-            const std::string at = fmt::format("model.merges[{}]", i);
+            const auto text = [&](const json &part) {
+                return part.is_string() ? part.get<std::string>() : text_of(part, fmt::format("model.merges[{}]", i));
+            };
             if (merges[i].is_array() && merges[i].size() == 2) {
-                left = text_of(merges[i][0], at), right = text_of(merges[i][1], at);
+                left = text(merges[i][0]), right = text(merges[i][1]);
             } else {  // as before tokenizers 0.20
-                const std::string line = text_of(merges[i], at);
+                const std::string line = text(merges[i]);
                 const size_t space = std::min(line.find(' '), line.size());
                 left = line.substr(0, space), right = line.substr(std::min(space + 1, line.size()));
             }

@@ -50,6 +50,7 @@ Func transpose(Func W, int lanes) {
     Var o = W.args()[0], i = W.args()[1], lane("lane");
     W.reorder_storage(i, o).reorder(i, o);
     W.split(i, i, lane, lanes, TailStrategy::ShiftInwards).vectorize(lane);
+    if (lanes < 8) W.unroll(i);  // too few to be transposed
     return W;
 }
 
@@ -174,7 +175,7 @@ void d_input(Group &g, const Machine &m) {
         RVar ko("ko");
         out.unroll(r);
         dx.compute_at(out, task);
-        const int whole = in_pairs(g) ? 16 : 1;  // terms that are transposed together
+        const int whole = in_pairs(g) ? 16 : 8;  // terms that are transposed together
         accumulate_chunks(dx, t, ceil_div(ceil_div(depth, chunks), whole) * whole, ko, m);
         pack_weight(g, LoopLevel(dx, ko), t, m);
     }

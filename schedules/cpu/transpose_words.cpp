@@ -70,7 +70,7 @@ std::optional<Copy> copy_of(const Store *op) {
     for (const Expr &vector : pair ? pair->vectors : std::vector<Expr>{op->value}) {
         const Load *load = vector.as<Load>();
         const Ramp *from = load ? strided(load->index) : nullptr;
-        if (!from || !is_const_one(load->predicate) || from->lanes % side) return {};
+        if (!from || !is_const_one(load->predicate) || from->lanes % side || load->name == op->name) return {};
         const int stride = int(*as_const_int(from->stride));
         if (copy.from && (copy.from->name != load->name || copy.stride != stride)) return {};
         copy.from = load, copy.stride = stride, copy.rows = from->lanes;
@@ -156,8 +156,11 @@ class TransposeWords : public WithLets {
                                          copy->store->param, const_true(words.type().lanes()), ModulusRemainder()));
         }
         Stmt s = Block::make(stores);
-        if (const For *v = body.vectors)
-            s = For::make(v->name, v->min, v->extent, v->for_type, v->partition_policy, v->device_api, s);
+        if (const For *v = body.vectors) {
+            const Expr min = known(all, v->min), vectors = known(all, v->extent);
+            if (stmt_or_expr_uses_var(min, loop->name) || stmt_or_expr_uses_var(vectors, loop->name)) return {};
+            s = For::make(v->name, min, vectors, v->for_type, v->partition_policy, v->device_api, s);
+        }
         return For::make(name, 0, int(*extent) / side, loop->for_type, loop->partition_policy, loop->device_api, s);
     }
 

@@ -4,6 +4,8 @@
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/inputs/config_template.h"
 #include "apps/cryolite/inputs/init_file.h"
+#include "apps/cryolite/inputs/init_folder.h"
+#include "apps/cryolite/inputs/run_data.h"
 #include "tests/runtime/llama_folder.h"
 
 namespace cryolite::test {
@@ -41,11 +43,16 @@ TEST_CASE("--init FOLDER: sizes come from config.json") {
     CHECK(s.params.at("context") == "64");  // of the preset
     CHECK(s.tokenizer == "char");
     // Another run's vocabulary has the numbers of its tokens; GPT-2's vocab.json is of another kind.
-    write_plainly(f.scratch / "vocab.json", R"({"type": "char", "characters": ["a", "b"]})");
+    write_plainly(f.scratch / "vocab.json", R"({"!": 0, "type": 1})");
     CHECK(f.read().tokenizer == "char");
-    write_plainly(f.scratch / "config.toml", config_toml(s));
+    write_plainly(f.scratch / "vocab.json", R"({"type": "gpt2", "merges": []})");
+    CHECK(f.read().tokenizer == "gpt2");
+    write_plainly(f.scratch / "vocab.json", R"({"type": "char", "characters": ["a", "b"]})");
+    Request rows = f.request();
+    rows.program.description.task = "labels", rows.values.erase("tokenizer");
+    give_init(rows, false);
+    CHECK(!rows.values.given("tokenizer"));  // a model that reads no text
     CHECK(f.read().tokenizer == (f.scratch / "vocab.json").string());
-    CHECK(f.read().is_vocabulary());
     write_plainly(f.scratch / "tokenizer.json", "{}");
     CHECK(f.read().tokenizer == (f.scratch / "tokenizer.json").string());
     CHECK(f.read({"--tokenizer", "gpt2"}).tokenizer == "gpt2");
@@ -167,6 +174,45 @@ TEST_CASE("--init FOLDER: config.json of SmolLM2-135M, Llama 3.2 1B and Qwen2.5-
             CHECK(s.params[param] == text);
         }
     }
+}
+
+TEST_CASE("--init FOLDER: without a tokenizer.json, a text brings a warning") {
+    Folder f;
+    const std::string text = write_plainly(f.scratch / "text", std::string(2000, 'a') + "bcd").string();
+    auto said = [&](const std::vector<std::string> &more) {
+        std::vector<std::string> words = {"--data", text, "--context", "8"};
+        words.insert(words.end(), more.begin(), more.end());
+        return stderr_of([&] {
+            TrainSettings s = f.read(words);
+            CHECK_NOTHROW(open_data(s, f.request(words)));
+        });
+    };
+    CHECK(contains(said({}), "has no tokenizer.json, so that its weights meet characters in the order of their codes"));
+    CHECK(said({"--tokenizer", "char"}) == "");
+    write_plainly(f.scratch / "vocab.json", R"({"type": "char", "characters": ["a", "b", "c", "d", "e"]})");
+    CHECK(said({}) == "");
+    write_plainly(f.scratch / "text", std::string(2000, 'f'));
+    TrainSettings s = f.read({"--data", text});
+    CHECK_ERROR(open_data(s, f.request({"--data", text})), "is not one of the 5 of the vocabulary");
+}
+
+TEST_CASE("a vocabulary that is not the preset's is said") {
+    const Scratch scratch;
+    const std::string text = write_plainly(scratch / "text", std::string(2000, 'a') + "bcd").string();
+    auto said = [&](const std::vector<std::string> &more) {
+        std::vector<std::string> words = {"llama",     "--preset", "smollm2-135m", "--data",         text,
+                                          "--context", "8",        "--cache",      scratch / "cache"};
+        words.insert(words.end(), more.begin(), more.end());
+        const Request r = read_request(Command::train, words);
+        TrainSettings s = understand(r);
+        return stderr_of([&] { open_data(s, r); });
+    };
+    CHECK(said({"--tokenizer", "char"}) ==
+          "The vocabulary is 4, of text, not 49152 as in the preset: --vocab 49152 keeps that.\n");
+    CHECK(said({"--tokenizer", "char", "--vocab", "49152"}) == "");
+    CHECK(said({"--tokenizer", "gpt2"}) ==
+          "The vocabulary is 50257, of GPT-2, not 49152 as in the preset: --tokenizer FILE gives the tokens of another "
+          "file.\n");
 }
 
 TEST_CASE("--init FOLDER: a flag or a preset that contradicts config.json is refused") {

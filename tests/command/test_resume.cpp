@@ -1,5 +1,6 @@
 // What a run that goes on may change, and how it says so.
 
+#include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "tests/runtime/scratch.h"
 
@@ -53,6 +54,40 @@ TEST_CASE("a resume may not change the model, the rule or what the data are") {
     refused([](TrainSettings &s) { s.seed = 5; }, "--seed is 5");
 }
 
+TEST_CASE("a resume without the run's config.toml names the flag to give") {
+    const Scratch scratch;
+    TrainSettings s = plain();
+    s.out = scratch / "run";
+    const ResumePoint point = point_of(s);
+    s.params["width"] = "64";
+    CHECK_ERROR(check_same(s, {}, point),
+                "was made with 128: give --width 128, which the run's config.toml does not say");
+    fs::create_directory(s.out);
+    write_plainly(s.out / "config.toml", "\nwidth = 128\n");
+    CHECK_ERROR(check_same(s, {}, point), "was made with 128: leave it out, or begin another run");
+}
+
+TEST_CASE("a resume with another app or preset is refused") {
+    const Scratch scratch;
+    TrainSettings s = plain();
+    s.out = scratch / "run", s.app = "llama", s.preset = "nano";
+    fs::create_directory(s.out);
+    auto message = [&](const std::vector<std::string> &words) {
+        std::vector<std::string> line = {"--resume", "--out", s.out.string(), "--cache", scratch / "cache"};
+        line.insert(line.begin(), words.begin(), words.end());
+        return error_of([&] { read_request(Command::train, line); });
+    };
+    write_plainly(s.out / "config.toml", config_toml(s));
+    CHECK(contains(message({"digits"}), "is a run of llama, not of digits: cryolite train llama --resume --out "));
+    CHECK(contains(message({"mine.cpp"}), "is a run of llama, not of mine.cpp"));
+    CHECK(contains(message({"llama", "--preset", "smollm2-135m"}), "--preset is smollm2-135m, but the run in "));
+    CHECK(!contains(message({"llama", "--preset", "nano"}), "--preset is"));
+    CHECK(!contains(message({}), "is a run of"));
+    s.app = "models/mine.cpp";
+    write_plainly(s.out / "config.toml", config_toml(s));
+    CHECK(!contains(message({"moved/mine.cpp"}), "is a run of"));
+}
+
 TEST_CASE("a run goes on with its own copy of a tokenizer that is gone") {
     const Scratch scratch;
     TrainSettings s;
@@ -64,6 +99,9 @@ TEST_CASE("a run goes on with its own copy of a tokenizer that is gone") {
     CHECK(s.tokenizer_file() == s.out / "tokenizer.json");
     write_plainly(s.tokenizer, "{}");
     CHECK(s.tokenizer_file() == fs::path(s.tokenizer));
+    fs::remove(s.tokenizer), fs::remove(s.out / "tokenizer.json");
+    write_plainly(s.out / "vocab.json", "{}");  // its tokens were those of another run
+    CHECK(s.tokenizer_file() == s.out / "vocab.json");
 }
 
 TEST_CASE("a run of an older release goes on, and what it did not say is not asked for") {

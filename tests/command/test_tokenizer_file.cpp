@@ -58,8 +58,8 @@ TEST_CASE("--tokenizer: a file gives a text's tokens and the model's vocabulary"
 
 TEST_CASE("--tokenizer: what is none is refused by its name") {
     const Corpus c;
-    CHECK_ERROR(understand(c.request("gtp2")),
-                "--tokenizer is \"gtp2\", expected char, gpt2 or the path of a tokenizer.json (did you mean gpt2?)");
+    CHECK_ERROR(understand(c.request("gtp2")), "--tokenizer is \"gtp2\", expected char, gpt2 or the path of a "
+                                               "tokenizer.json or a run's vocab.json (did you mean gpt2?)");
     for (const fs::path &path : {c.scratch / "none.json", write_plainly(c.scratch / "odd.json", "{}")}) {
         const Request r = c.request(path.string());
         TrainSettings s = understand(r);

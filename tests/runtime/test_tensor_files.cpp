@@ -64,6 +64,7 @@ TEST_CASE("tensor files: an index that does not fit its files is refused by name
     f.index("[]");
     CHECK_ERROR(TensorFiles(f.scratch.path), "expected an object of JSON with a weight_map");
     fs::remove(f.scratch / "model.safetensors.index.json");
+    f.write("model-00001-of-00002.safetensors", {"x"});
     CHECK_ERROR(TensorFiles(f.scratch.path),
                 "has no model.safetensors, nor a model.safetensors.index.json with the "
                 "names of several files, though there are such files: copy the index, too");

@@ -84,7 +84,7 @@ TEST_CASE("tokenizer.json: what would change the tokens and is not supported is 
         {"/model/vocab", {"a"}, "model.vocab is [\"a\"], expected an object"},
         {"/model/ignore_merges", 1, "model.ignore_merges is 1, expected true or false"},
         {"/pre_tokenizer", nullptr, "pre_tokenizer has no ByteLevel"},
-        {"/model/vocab", nullptr, "no token has the number 0"}};
+        {"/model/vocab", nullptr, "model.vocab is null, expected an object"}};
     for (const auto &[place, value, words] : cases) {
         CAPTURE(place);
         const std::string said = refusal("qwen", place, value);
@@ -101,15 +101,36 @@ TEST_CASE("tokenizer.json: patterns that PCRE2 and Oniguruma read differently ar
     const char *place = "/pre_tokenizer/pretokenizers/0/pattern/Regex";
     for (const auto &[pattern, words] : {std::pair{R"(\w+|\W)", "has \\w, which is not supported"},
                                          {R"([\h]+)", "has \\h, which is not supported"},
-                                         {"^.", "has ^, which is not supported"},
-                                         {"a$", "has $, which is not supported"},
+                                         {R"(\p{N}{1,3}+|.)", "has {1,3}+, which is not supported"},
+                                         {"a{2}?|.", "has {2}?, which is not supported"},
+                                         {"a{,2}b", "has {,2}, which is not supported"},
+                                         {R"([\p{L}&&\p{Lu}]+)", "has && in a set"},
+                                         {"x(?i)b|c", "has (?i) within it"},
+                                         {R"(a\Kb)", "has \\K, which is not supported"},
                                          {"(?m:.)+", "has the option m in a group"},
                                          {"x*", "also matches no letters at all"}}) {
         CAPTURE(pattern);
         CHECK(contains(refusal("qwen", place, pattern), words));
     }
-    for (const char *pattern : {R"([^\s\p{L}$^]+)", "(?i:'s|'t)|.", R"(\^|\$|.)", R"(a(?!b)|(?<=c)d|(?-i:e)|.)"})
+    for (const char *pattern : {"(?i)a|b", R"(\p{N}{1,3}|\x{20}+|a{2}|b{1,2}?|[&{]+|.)", R"([^\s\p{L}$^]+)",
+                                "(?i:'s|'t)|.", R"(\^|\$|.)", R"(a(?!b)|(?<=c)d|(?-i:e)|.)"})
         CHECK(refusal("qwen", place, pattern) == "");
+}
+
+TEST_CASE("tokenizer.json: ^ and $ stand for the ends of every line") {
+    json file = goldens()["qwen"]["tokenizer"];
+    auto parts = [&](const char *pattern, const std::string &text) {
+        file["/pre_tokenizer/pretokenizers/0/pattern/Regex"_json_pointer] = pattern;
+        file["model"]["merges"] = json::array(), file["model"]["ignore_merges"] = true;
+        const auto tokenizer = tokenizer_of_members(file);
+        std::vector<std::string> words;
+        for (const int token : tokenizer->encode(text)) words.emplace_back(tokenizer->piece(token));
+        return words;
+    };
+    // "the" is a token, and stays whole where a part is "the".
+    CHECK(parts("^the", "the\nthe") == std::vector<std::string>{"the", "\n", "the"});
+    CHECK(parts("^thea", "the\nthe").size() == 7);
+    CHECK(parts("the$", "the\nthe") == std::vector<std::string>{"the", "\n", "the"});
 }
 
 TEST_CASE("tokenizer.json: long matches of repeated groups need no large stack") {

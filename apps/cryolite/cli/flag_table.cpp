@@ -141,7 +141,7 @@ std::vector<Flag> run_flags() {
         {{.name = "tokenizer",
           .value = "NAME",
           .group = run,
-          .help = "char, gpt2, or the file tokenizer.json of a byte-level one",
+          .help = "char, gpt2, the tokenizer.json of a byte-level one, or the vocab.json of a run",
           .range = Setting::File{},
           .words = {{"char"}, {"gpt2"}},
           .on_resume = fixed,

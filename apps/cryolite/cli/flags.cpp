@@ -90,12 +90,19 @@ void give_file(Values &values, const fs::path &path, Origin origin) {
     }
 }
 
-/// Refuses to resume a run of one app with another. A program of one's own may have moved.
-void check_app(const FirstReading &first, const std::string &of_run, const fs::path &run) {
-    if (first.words.empty() || of_run.empty() || of_run == first.words[0]) return;
-    if (of_run.ends_with(".cpp") && first.words[0].ends_with(".cpp")) return;
-    fail_usage("--resume: {0} is a run of {1}, not of {2}: cryolite train {1} --resume --out {0}", run.string(), of_run,
-               first.words[0]);
+/// Refuses to resume a run with another app or preset than its own. A program of one's own may have moved.
+void check_own(const FirstReading &first, const fs::path &run) {
+    Values own;
+    give_file(own, run / "config.toml", Origin::resumed);
+    auto is_path = [](const std::string &app) { return app.find_first_of("/.") != std::string::npos; };
+    const std::string app = first.words.empty() ? "" : first.words[0], of_run = own.text("app");
+    if (!app.empty() && !of_run.empty() && app != of_run && !(is_path(app) && is_path(of_run)))
+        fail_usage("--resume: {0} is a run of {1}, not of {2}: cryolite train {1} --resume --out {0}", run.string(),
+                   of_run, app);
+    const std::string preset = first.get("preset"), preset_of_run = own.text("preset");
+    if (!preset.empty() && !preset_of_run.empty() && preset != preset_of_run)
+        fail_usage("--preset is {}, but the run in {} was made with {}: leave it out", preset, run.string(),
+                   preset_of_run);
 }
 
 /// Throws UsageError for a key of a file that is neither a flag nor a parameter of the model.
@@ -299,11 +306,7 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     if (command == Command::train && !first.get("resume").empty() && !first.get("out").empty())
         if (const fs::path run = first.get("out"); is_run(run)) {
             give_file(r.values, run / "config.toml", Origin::resumed);
-            check_app(first, r.values.text("app"), run);
-            const std::string preset = first.get("preset"), of_run = r.values.text("preset");
-            if (!preset.empty() && !of_run.empty() && preset != of_run)
-                fail_usage("--preset is {}, but the run in {} was made with {}: leave it out", preset, run.string(),
-                           of_run);
+            check_own(first, run);
         }
     auto told = [&](const char *flag, const std::string &otherwise) {
         std::string text = first.get(flag);

@@ -285,13 +285,8 @@ private:
 
     void validate(uint64_t step) {
         const TraceSpan span("run", "evaluate", int64_t(step));
-        progress_.busy(fmt::format("step {}: evaluating", step));
         std::optional<EvalEvent> e;
-        size_t batches = 0;
-        auto stop = [&] {
-            progress_.waiting(fmt::format("step {}: evaluating, {} batches", step, batches++));
-            return stopped();
-        };
+        auto stop = [&, n = 0]() mutable { return progress_.evaluating(step, n++), stopped(); };
         auto measure = [&] { e = evaluate(trainer(), data_, s_, step, stop); };
         s_.evaluate_ema ? trainer().with_averages(measure) : measure();
         if (!e) return;

@@ -157,7 +157,8 @@ private:
     void require(const json &form, const json &value, const std::string &at) const {
         const auto &otherwise = program_.weights.config.otherwise;
         for (const auto &[key, part] : form.items())
-            if (const std::string name = param_in(part); !value.contains(key) && !otherwise.contains(name))
+            if (const std::string name = param_in(part);
+                value.value(key, json()).is_null() && !otherwise.contains(name))
                 fail("{}: \"{}\" is {}, which has no \"{}\"{}", origin_, at, brief(value), key,
                      name.empty() ? fmt::format(": expected {}", part.dump()) : "");
     }

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/inputs/config_template.h"
-#include "apps/cryolite/run/resume.h"
 #include "runtime/io/error.h"
 #include "runtime/io/json_depth.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 namespace cryolite {
 
@@ -64,11 +64,12 @@ void give_init(Request &r, bool preset_chosen) {
     } catch (const Error &e) {
         throw UsageError(fmt::format("--init: {}", e.what()));
     }
-    // The weights go with the numbers of these tokens. GPT-2's own vocab.json is of another kind.
-    if (const fs::path tokenizer = folder / "tokenizer.json"; is_there(tokenizer))
-        r.values.give("tokenizer", {tokenizer.string(), Origin::init});
-    else if (const fs::path vocabulary = folder / "vocab.json"; is_run(folder) && is_there(vocabulary))
-        r.values.give("tokenizer", {vocabulary.string(), Origin::init});
+    if (r.program.description.task != "tokens") return;
+    const fs::path tokenizer = folder / "tokenizer.json", vocabulary = folder / "vocab.json";
+    if (is_there(tokenizer)) return r.values.give("tokenizer", {tokenizer.string(), Origin::init});
+    // The weights of a run go with the numbers of its tokens. GPT-2's own vocab.json is of another kind.
+    const std::string type = is_there(vocabulary) ? vocabulary_type(read_file(vocabulary)) : "";
+    if (!type.empty()) r.values.give("tokenizer", {type == "gpt2" ? type : vocabulary.string(), Origin::init});
 }
 
 std::string config_of_init(const TrainSettings &s) {

@@ -73,7 +73,7 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
 std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s) {
     if (s.tokenizer == "char") return nullptr;
     if (const fs::path file = s.tokenizer_file(); s.tokenizer != "gpt2")
-        return s.is_vocabulary() ? load_tokenizer(file) : tokenizer_of_file(file);
+        return vocabulary_type(read_file(file)).empty() ? tokenizer_of_file(file) : load_tokenizer(file);
     const fs::path merges = source_path("apps/gpt/data/vocab.bpe");
     return BpeTokenizer::from_merges(read_file(merges), merges.string());
 }
@@ -187,7 +187,7 @@ RunData open_checked(TrainSettings &s, const Request &r) {
     d.name = here.data.filename().string();
     if (s.text)
         d.about = fmt::format("{} {} to train on, {}, vocabulary of {}", grouped(d.train.size()),
-                              s.tokenizer == "char" && !shard ? "characters" : "tokens",
+                              d.tokenizer && d.tokenizer->name() == "char" ? "characters" : "tokens",
                               d.validation.empty() ? "none to validate" : grouped(d.validation.size()) + " to validate",
                               s.param("vocab", 0));
     return d;
@@ -206,8 +206,10 @@ RunData open_data(TrainSettings &settings, const Request &request) {
     }
     if (const int preset = preset_number(request, "vocab"), vocab = settings.param("vocab", 0);
         preset && vocab && vocab != preset && !request.values.chosen("vocab") && known_processes().rank() == 0)
-        tell("The vocabulary is {}, of {}, not {} as in the preset: --vocab {} keeps that.", vocab,
-             settings.tokenizer == "char" ? data.name : whose_tokens(settings), preset, preset);
+        tell("The vocabulary is {}, of {}, not {} as in the preset: {}.", vocab,
+             settings.tokenizer == "char" ? data.name : whose_tokens(settings), preset,
+             preset > vocab ? fmt::format("--vocab {} keeps that", preset)
+                            : "--tokenizer FILE gives the tokens of another file");
     // Without --data, only training needs data that fit the model.
     const bool looks = settings.data.empty() && request.command != Command::train;
     if (data.rows.rows() > 0 && !looks) check_columns(data, settings, request);

@@ -121,7 +121,7 @@ RunData open_images(TrainSettings &s, const Request &r) {
         if (const int seen = std::ranges::max(d.rows.labels), held = std::ranges::max(d.held_out.labels); held > seen)
             d.warning =
                 fmt::format("the largest label is {} in the images to validate, and {} in those to train on: no "
-                            "output above that learns anything. Correct what is no label",
+                            "output above that learns anything. Correct the labels, or give --classes",
                             held, seen);
     d.about = fmt::format("{} images of {} x {} to train on, {} held out, {} classes", grouped(d.rows.rows()),
                           d.rows.width, d.rows.height, grouped(d.held_out.rows()), d.rows.classes);

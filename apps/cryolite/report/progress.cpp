@@ -109,9 +109,10 @@ void Progress::preparing(const std::string &words) {
     shown_ = Clock::now();
 }
 
-void Progress::waiting(const std::string &line) {
+void Progress::evaluating(uint64_t step, int batches) {
     if (Clock::now() - shown_ <= (live_ ? std::chrono::milliseconds(100) : std::chrono::seconds(5))) return;
     shown_ = Clock::now();
+    const std::string line = fmt::format("step {}: evaluating, {} batches", step, batches);
     live_ ? show_live(line) : say(line);
 }
 

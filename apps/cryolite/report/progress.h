@@ -40,8 +40,8 @@ public:
     void busy(const std::string &line) {
         if (live_) show_live(line);
     }
-    /// Shows how far something is that may take long: on a terminal ten times a second, elsewhere every 5 seconds.
-    void waiting(const std::string &line);
+    /// Shows how many batches are evaluated: on a terminal ten times a second, elsewhere every 5 seconds.
+    void evaluating(uint64_t step, int batches);
     /// Removes the live line, before something else is written to the terminal.
     void clear();
 

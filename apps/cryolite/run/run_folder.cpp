@@ -142,12 +142,15 @@ void RunFolder::begin(const TrainSettings &s, const RunData &data, const std::op
     update("config.toml", config_toml(s));
     if (data.tokenizer) update("vocab.json", data.tokenizer->to_json() + "\n");
     // With tokenizer.json and the config.json that came with the weights, transformers can open the run.
-    if (fs::path(s.tokenizer).is_absolute() && !s.is_vocabulary()) {
-        update("tokenizer.json", read_file(s.tokenizer_file()));
-        for (const char *beside : {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json"})
-            if (const fs::path file = fs::path(s.tokenizer).parent_path() / beside; is_there(file))
-                update(beside, read_file(file));
+    if (fs::path(s.tokenizer).is_absolute()) {
+        const std::string text = read_file(s.tokenizer_file());
+        if (vocabulary_type(text).empty()) update("tokenizer.json", text);
+        const fs::path beside = fs::path(s.tokenizer).parent_path();
+        for (const char *name : {"tokenizer_config.json", "special_tokens_map.json"})
+            if (is_there(beside / name)) update(name, read_file(beside / name));
     }
+    if (const char *name = "generation_config.json"; !s.init.empty() && is_there(s.init / name))
+        update(name, read_file(s.init / name));
     const fs::path config = point ? point->checkpoint.path / "config.json" : fs::path();
     begun_ = point && is_there(config) ? read_file(config) : config_of_init(s);
     metrics_.emplace(path_ / "metrics.jsonl", point ? point->checkpoint.step : 0);

@@ -16,10 +16,8 @@
 
 namespace cryolite {
 
-bool TrainSettings::is_vocabulary() const { return fs::path(tokenizer).filename() == "vocab.json"; }
-
 fs::path TrainSettings::tokenizer_file() const {
-    const fs::path kept = out / (is_vocabulary() ? "vocab.json" : "tokenizer.json");
+    const fs::path own = out / "tokenizer.json", kept = is_there(own) ? own : out / "vocab.json";
     return resume && !is_there(tokenizer) && is_there(kept) ? kept : fs::path(tokenizer);
 }
 
@@ -115,8 +113,8 @@ void bound_rate(TrainSettings &s, const Values &v) {
 void set_tokenizer(TrainSettings &s, const Values &v) {
     if (s.tokenizer == "char" || s.tokenizer == "gpt2") return;
     if (!s.tokenizer.ends_with(".json"))
-        v.refuse("tokenizer",
-                 "char, gpt2 or the path of a tokenizer.json" + did_you_mean(s.tokenizer, {"char", "gpt2"}));
+        v.refuse("tokenizer", "char, gpt2 or the path of a tokenizer.json or a run's vocab.json" +
+                                  did_you_mean(s.tokenizer, {"char", "gpt2"}));
     s.tokenizer = fs::absolute(s.tokenizer).string();
 }
 

@@ -49,8 +49,6 @@ struct TrainSettings : StepConfig {
     int param(const std::string &name, int otherwise) const;
     /// The tokenizer's file or, if a run is resumed and the file is gone, the run's own copy.
     fs::path tokenizer_file() const;
-    /// Whether the tokenizer is the vocab.json of another run.
-    bool is_vocabulary() const;
 };
 
 /// The text of `schedule`'s file, if there is one, becomes `lines`; `flag`: what named it. Throws UsageError: it cannot
