@@ -104,7 +104,10 @@ std::vector<uint32_t> code_points_of(const std::vector<std::string> &characters)
 }  // namespace
 
 std::string vocabulary_type(std::string_view text) {
-    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+    return type_of_vocabulary(nlohmann::json::parse(text, nullptr, false));
+}
+
+std::string type_of_vocabulary(const nlohmann::json &json) {
     if (!json.is_object() || !json.contains("type") || !json.at("type").is_string()) return "";
     const auto type = json.at("type").get<std::string>();
     return type == "char" || type == "gpt2" || type == "tokenizer.json" ? type : "";

@@ -310,13 +310,16 @@ std::shared_ptr<const Tokenizer> tokenizer_of_members(const nlohmann::json &memb
 std::shared_ptr<const Tokenizer> tokenizer_of_file(const fs::path &path) {
     const std::string text = read_file(path);
     check_json_depth(text, path.string());
+    json file;
     try {
-        return tokenizer_of_members(json::parse(text));
+        file = json::parse(text);
+        if (type_of_vocabulary(file).empty()) return tokenizer_of_members(file);
     } catch (const json::exception &e) {
         fail("{}: not a tokenizer.json: {}", path.string(), e.what());
     } catch (const Error &e) {
         fail("{}: not a tokenizer.json that is supported: {}", path.string(), e.what());
     }
+    return tokenizer_from_json(text, path.string());
 }
 
 }  // namespace cryolite

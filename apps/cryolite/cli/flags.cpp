@@ -91,10 +91,7 @@ void give_file(Values &values, const fs::path &path, Origin origin) {
 }
 
 /// Refuses to resume a run with another app or preset than its own. A program of one's own may have moved.
-void check_own(const FirstReading &first, const fs::path &run) {
-    Values own;
-    give_file(own, run / "config.toml", Origin::resumed);
-    auto is_path = [](const std::string &app) { return app.find_first_of("/.") != std::string::npos; };
+void check_own(const FirstReading &first, const Values &own, const fs::path &run) {
     const std::string app = first.words.empty() ? "" : first.words[0], of_run = own.text("app");
     if (!app.empty() && !of_run.empty() && app != of_run && !(is_path(app) && is_path(of_run)))
         fail_usage("--resume: {0} is a run of {1}, not of {2}: cryolite train {1} --resume --out {0}", run.string(),
@@ -305,8 +302,10 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     if (!first.get("config").empty()) give_file(r.values, first.get("config"), Origin::config);
     if (command == Command::train && !first.get("resume").empty() && !first.get("out").empty())
         if (const fs::path run = first.get("out"); is_run(run)) {
-            give_file(r.values, run / "config.toml", Origin::resumed);
-            check_own(first, run);
+            Values own;
+            give_file(own, run / "config.toml", Origin::resumed);
+            check_own(first, own, run);
+            for (auto &[name, given] : own.all()) r.values.give(name, given);
         }
     auto told = [&](const char *flag, const std::string &otherwise) {
         std::string text = first.get(flag);

@@ -180,8 +180,8 @@ private:
 
 json filled_config(const WeightFiles::Config &config, const ModelParams &params, const json &end_of_text,
                    const json &begun) {
-    json j = filled(parsed(config.written), params, end_of_text);
     const json forms = parsed(config.written);
+    json j = filled(forms, params, end_of_text);
     for (const std::string &key : config.kept) {
         if (!begun.is_object() || !begun.contains(key)) continue;
         const bool counts = forms.contains(key) && !param_in(forms[key]).empty() && begun[key].is_number();

@@ -72,8 +72,7 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
 /// The tokenizer of --tokenizer; null: the tokens are the characters of the text.
 std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s) {
     if (s.tokenizer == "char") return nullptr;
-    if (const fs::path file = s.tokenizer_file(); s.tokenizer != "gpt2")
-        return vocabulary_type(read_file(file)).empty() ? tokenizer_of_file(file) : load_tokenizer(file);
+    if (s.tokenizer != "gpt2") return tokenizer_of_file(s.tokenizer_file());
     const fs::path merges = source_path("apps/gpt/data/vocab.bpe");
     return BpeTokenizer::from_merges(read_file(merges), merges.string());
 }
