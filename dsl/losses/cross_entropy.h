@@ -4,7 +4,8 @@
 
 namespace cryolite {
 
-/// Options of a CrossEntropy. Errors: a smoothing outside of 0 ... 1, a class weight that is negative or not finite.
+/// Options of a CrossEntropy. Errors: a smoothing outside of 0 ... 1, a class weight that is negative or not finite,
+/// class weights that are all 0.
 struct CrossEntropyOptions {
     std::optional<int> ignored = {};        ///< rows with this target (-100, say) do not count; their gradients are 0
     double smoothing = 0;                   ///< share of the target's probability that is spread over all classes
@@ -33,6 +34,8 @@ struct CrossEntropy : Layer {
                 fail("[{}] has a class weight of {}, expected a finite number from 0 on", this->path, w);
             total_weight += w;
         }
+        if (by_class() && total_weight == 0)
+            fail("[{}] has class weights that are all 0, and learns from no row", this->path);
     }
 
     Tensor operator()(const Tensor &x, const Tensor &targets) {

@@ -23,11 +23,17 @@ std::string square_colour(double share, bool right) {
 
 }  // namespace
 
-std::string confusion_svg(const std::string &title, int classes, const std::vector<uint64_t> &counts) {
-    constexpr int cell = 44, left = 70, top = 84, margin = 24, of_letter = 9;
+std::string confusion_svg(const std::string &title, int classes, const std::vector<uint64_t> &counts,
+                          const std::vector<std::string> &names) {
+    constexpr int cell = 44, top = 84, margin = 24, of_letter = 9, of_number = 46;
     const auto n = size_t(classes);
     if (classes < 1 || counts.size() != n * n)
         fail("a picture of {} classes needs {} counts, not {}", classes, n * n, counts.size());
+    if (!names.empty() && names.size() != n)
+        fail("a picture of {} classes needs {} names or none, not {}", classes, n, names.size());
+    size_t letters = 0;
+    for (const std::string &name : names) letters = std::max(letters, name.size() + 1);
+    const int left = margin + of_number + of_letter * int(letters);
     // With few classes, the title is the widest.
     const int width = std::max(left + classes * cell, margin + of_letter * int(title.size())) + margin,
               height = top + classes * cell + margin;
@@ -45,7 +51,8 @@ std::string confusion_svg(const std::string &title, int classes, const std::vect
         for (size_t a = 0; a < n; a++) rows += counts[size_t(label) * n + a];
         const int y = top + label * cell, middle = y + cell / 2 + 5;
         fmt::format_to(out, "<text x=\"{}\" y=\"{}\">{}</text>\n", left + label * cell + cell / 2, top - 8, label);
-        fmt::format_to(out, "<text x=\"{}\" y=\"{}\">{}</text>\n", left - 16, middle, label);
+        fmt::format_to(out, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}{}</text>\n", left - 10, middle,
+                       names.empty() ? "" : svg_text(names[size_t(label)]) + " ", label);
         for (int answer = 0; answer < classes; answer++) {
             const uint64_t count = counts[size_t(label) * n + size_t(answer)];
             const double share = rows ? double(count) / double(rows) : 0;

@@ -11,7 +11,8 @@ namespace cryolite {
 inline constexpr int most_confused = 50;
 
 /// Rows are labels, columns answers: counts[label * classes + answer], darker for a larger share of the label's rows.
-/// Errors: counts of another number of classes.
-std::string confusion_svg(const std::string &title, int classes, const std::vector<uint64_t> &counts);
+/// `names`: of the classes, beside the rows; may be empty. Errors: counts or names of another number of classes.
+std::string confusion_svg(const std::string &title, int classes, const std::vector<uint64_t> &counts,
+                          const std::vector<std::string> &names = {});
 
 }  // namespace cryolite

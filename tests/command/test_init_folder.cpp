@@ -196,6 +196,20 @@ TEST_CASE("--init FOLDER: without a tokenizer.json, a text brings a warning") {
     CHECK_ERROR(open_data(s, f.request({"--data", text})), "is not one of the 5 of the vocabulary");
 }
 
+TEST_CASE("without a text, steps are timed with the preset's vocabulary") {
+    const Scratch scratch;
+    auto vocabulary = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"llama", "--preset", "smollm2-135m", "--cache", scratch / "cache"});
+        const Request r = read_request(Command::bench, more);
+        TrainSettings s = understand(r);
+        random_data(s, r);
+        return s.param("vocab", 0);
+    };
+    CHECK(vocabulary({}) == 49152);
+    CHECK(vocabulary({"--vocab", "64"}) == 64);
+    CHECK(vocabulary({"--tokenizer", "gpt2"}) == 50257);
+}
+
 TEST_CASE("a vocabulary that is not the preset's is said") {
     const Scratch scratch;
     const std::string text = write_plainly(scratch / "text", std::string(2000, 'a') + "bcd").string();

@@ -38,4 +38,12 @@ TEST_CASE("notes: a model that makes another number of scores than there are tok
         "head?");
 }
 
+TEST_CASE("notes: a run that ends within its warm-up") {
+    CHECK(warmup_note({.high = 1e-3, .low = 0, .warmup = 9, .steps = 10}).empty());
+    CHECK(
+        warmup_note({.high = 1e-3, .low = 0, .warmup = 9, .steps = 9}) ==
+        "note: the learning rate rises for 9 steps, of which the run has 9, and ends at 0.0009 instead of 0.001: give "
+        "a shorter --warmup");
+}
+
 }  // namespace cryolite::test

@@ -38,6 +38,7 @@ TEST_CASE("vision: a folder of images is the data of a model of rows") {
     const Request r = images.request({{"shift", "1"}, {"flip", "yes"}});
     TrainSettings s = understand(r);
     const RunData data = open_data(s, r);
+    CHECK(data.class_names.empty());
     CHECK(data.rows.rows() == 30);
     CHECK(data.held_out.rows() == 12);
     CHECK(s.params.at("classes") == "3");

@@ -122,6 +122,8 @@ TEST_CASE("CrossEntropy: what it is given has to make sense") {
     CHECK_ERROR(CrossEntropy("loss", {.smoothing = 1.5}), "[loss] has a label smoothing of 1.5, expected 0 to 1");
     CHECK_ERROR(CrossEntropy("loss", {.class_weights = {1, -2}}),
                 "[loss] has a class weight of -2, expected a finite number from 0 on");
+    CHECK_ERROR(CrossEntropy("loss", {.class_weights = {0, 0}}),
+                "[loss] has class weights that are all 0, and learns from no row");
     CrossEntropy weighted("loss", {.class_weights = {1, 2}});
     CHECK_ERROR(weighted.shape({Shape{3, 4}, Shape{4}}),
                 "[loss] has 2 class weights, but outputs [3, 4]: one for each of 3 classes is expected");

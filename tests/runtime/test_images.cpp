@@ -162,7 +162,12 @@ TEST_CASE("confusion: a square for each label and answer, with its count") {
     };
     CHECK(width(svg) == 70 + 2 * 44 + 24);
     CHECK(width(confusion_svg(std::string(60, 'x'), 2, {30, 10, 0, 7})) >= 24 + 60 * 8 + 24);
+    const std::string named = confusion_svg("", 2, {30, 10, 0, 7}, {"Trouser", "a < b"});
+    CHECK(named.find(">Trouser 0<") != std::string::npos);
+    CHECK(named.find(">a &lt; b 1<") != std::string::npos);
+    CHECK(width(named) == width(svg) + 8 * 9);
     CHECK_ERROR(confusion_svg("", 2, {1, 2, 3}), "a picture of 2 classes needs 4 counts, not 3");
+    CHECK_ERROR(confusion_svg("", 1, {1}, {"a", "b"}), "a picture of 1 classes needs 1 names or none, not 2");
 }
 
 }  // namespace cryolite::test

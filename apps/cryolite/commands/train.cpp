@@ -299,7 +299,7 @@ private:
                                   losses_words(e->losses), metric_words(*e),
                                   e->of_averages ? ", of the weights' averages" : ""));
         folder_.write_plot(title());
-        folder_.write_confusion(title(), *e);
+        folder_.write_confusion(title(), *e, data_.class_names);
     }
 
     /// Ends a run whose data cannot be used any more, after a checkpoint of what was trained. With several processes

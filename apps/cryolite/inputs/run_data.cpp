@@ -144,7 +144,9 @@ RunData open_text(TrainSettings &s, const Request &r) {
     return d;
 }
 
-constexpr int fashion_mnist_classes = 10;
+/// The classes of Fashion-MNIST, as its authors name them.
+const std::vector<std::string> fashion_mnist_classes = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                                                        "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
 /// The folder of Debian's package.
 fs::path fashion_mnist() {
     const fs::path folder = "/usr/share/datasets/fashion-mnist";
@@ -181,6 +183,7 @@ RunData open_checked(TrainSettings &s, const Request &r) {
     RunData d = !s.text ? (images ? open_images(here, r) : open_table(here, r))
                 : shard ? open_shard(here, r)
                         : open_text(here, r);
+    if (embedded && images) d.class_names = fashion_mnist_classes;
     set_positions(here, r);
     s.params = here.params;
     d.name = here.data.filename().string();
@@ -220,7 +223,7 @@ RunData data_of_step(TrainSettings &s, const Request &r) {
     const bool images = r.program.description.data == "fashion-mnist";
     if (!s.data.empty() || !(images || s.numbers_wanted)) return open_data(s, r);
     if (images && s.params.count("classes") && !r.values.chosen("classes"))
-        s.params["classes"] = std::to_string(fashion_mnist_classes);
+        s.params["classes"] = std::to_string(fashion_mnist_classes.size());
     return random_data(s, r);
 }
 
@@ -230,7 +233,9 @@ RunData random_data(TrainSettings &s, const Request &r) {
     try {
         if (!r.values.chosen("vocab") && s.params.count("vocab")) {
             std::optional<int> init = param_of_init(s, r, "vocab");
-            const std::shared_ptr<const Tokenizer> tokenizer = init ? nullptr : open_tokenizer(s);
+            // Without a text, the tokens are those of the preset's vocabulary, and need no tokenizer.
+            const bool of_preset = preset_number(r, "vocab") && !r.values.chosen("tokenizer");
+            const std::shared_ptr<const Tokenizer> tokenizer = init || of_preset ? nullptr : open_tokenizer(s);
             if (init || tokenizer) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
         }
         set_positions(s, r);

@@ -20,6 +20,7 @@ struct RunData {
     TokenStream train, validation;               ///< of text models
     Table rows, held_out;                        ///< of models of tables
     float scale = 1;                             ///< features are multiplied by it
+    std::vector<std::string> class_names;        ///< of images whose classes have any
 
     bool has_validation() const { return !validation.empty() || held_out.rows() > 0; }
     /// The micro-batches of the run; `settings` has the extents.

@@ -10,6 +10,7 @@
 
 #include "bundle/entries.h"
 #include "bundle/plan.h"
+#include "runtime/train/rate.h"
 
 namespace cryolite {
 
@@ -62,6 +63,15 @@ inline std::string scores_warning(const Plan &plan, int known, const std::string
                        made > known
                            ? "that is well where a head is padded on purpose, else forward() has forgotten its head"
                            : "has forward() forgotten its head?");
+}
+
+/// A note, if a run ends while its learning rate still rises. Empty: it does not.
+inline std::string warmup_note(const LearningRate &rate) {
+    if (rate.warmup < rate.steps) return "";
+    return fmt::format(
+        "note: the learning rate rises for {} steps, of which the run has {}, and ends at {:.3g} instead "
+        "of {:.3g}: give a shorter --warmup",
+        rate.warmup, rate.steps, rate.at(rate.steps - 1), rate.high);
 }
 
 }  // namespace cryolite

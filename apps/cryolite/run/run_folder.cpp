@@ -278,11 +278,12 @@ void RunFolder::write_plot(const std::string &title) const {
     write_file_atomic(path_ / "loss.svg", loss_svg(plot));
 }
 
-void RunFolder::write_confusion(const std::string &title, const EvalEvent &e) const {
+void RunFolder::write_confusion(const std::string &title, const EvalEvent &e,
+                                const std::vector<std::string> &names) const {
     if (!writes_ || e.confusion.empty()) return;
     write_file_atomic(
         path_ / "confusion.svg",
-        confusion_svg(fmt::format("{}, step {}{}", title, e.step, metric_words(e)), e.classes, e.confusion));
+        confusion_svg(fmt::format("{}, step {}{}", title, e.step, metric_words(e)), e.classes, e.confusion, names));
 }
 
 void RunFolder::write_sample(const std::string &text) const {

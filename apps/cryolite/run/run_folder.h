@@ -65,8 +65,8 @@ public:
     /// `keep` 0: none is removed, as while updates are withheld an older one may be the last that is good.
     void settle(const Checkpoint &written, int keep);
     void write_plot(const std::string &title) const;
-    /// confusion.svg, of a classifier.
-    void write_confusion(const std::string &title, const EvalEvent &e) const;
+    /// confusion.svg, of a classifier. `names`: of its classes, if they have any.
+    void write_confusion(const std::string &title, const EvalEvent &e, const std::vector<std::string> &names) const;
     void write_sample(const std::string &text) const;
 
 private:
