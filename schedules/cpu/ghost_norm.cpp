@@ -52,6 +52,7 @@ void squares(Func f, const LoopLevel &level, const Machine &m) {
 void ghost_norm(Group &g, const Machine &m) {
     Func partial = g.func("partial");
     Var b = partial.args()[0];
+    stage_prologue(g, LoopLevel::root(), m);
     partial.compute_root().parallel(b);
     partial.update().parallel(b);
     g.anchor.compute_root();

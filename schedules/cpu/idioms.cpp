@@ -63,6 +63,16 @@ void sum_in_registers(Func f, int lanes, TailStrategy edge) {
     if (v.size() > 1) f.unroll(v[1]), s.unroll(v[1]);
 }
 
+void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
+    if (g.prologue.empty()) return;
+    Func x = g.prologue.back();
+    Var i = x.args()[0], r = x.args()[1];
+    x.compute_at(level).vectorize(i, m.vector, TailStrategy::GuardWithIf);
+    if (g.form != Form::forward) x.parallel(r);
+    for (Func &f : g.funcs())
+        if (is_row_number(f) && calls(x, f)) along_row(f, LoopLevel(x, r), m);
+}
+
 int items_per_task(int items, int others, int64_t work, int least) {
     constexpr int tasks = 48;              // keeps sixteen threads busy, or two of unequal speed
     constexpr int64_t enough = 200 << 10;  // multiply-adds beside which the start of a task is cheap

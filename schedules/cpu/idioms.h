@@ -39,6 +39,10 @@ bool adds_along_rows(const Func &f);
 /// Computes f, one number for each row, at `level`, with its sums across lanes.
 void along_row(Func f, const LoopLevel &level, const Machine &m);
 
+/// Computes the prologue at `level`, for the rows of a task (at the root: for all rows), and not for every element that
+/// is read.
+void stage_prologue(Group &g, const LoopLevel &level, const Machine &m);
+
 /// Vectorises dimension `x` of a register tile and unrolls what is left of it.
 template <typename V> void across_lanes(Stage s, const V &x, int lanes, TailStrategy tail = TailStrategy::Auto) {
     V lane("lane");

@@ -60,17 +60,6 @@ void pack_weight(Group &g, const LoopLevel &level, const Tile &t, const Machine 
     transpose(g.func("W"), t.lanes).compute_at(level);
 }
 
-/// Computes the prologue at `level`, for the rows of a task (at the root: for all rows), and not for every tile.
-void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
-    if (g.prologue.empty()) return;
-    Func x = g.prologue.back();
-    Var i = x.args()[0], r = x.args()[1];
-    x.compute_at(level).vectorize(i, m.vector, TailStrategy::GuardWithIf);
-    if (g.form != Form::forward) x.parallel(r);
-    for (Func &f : g.funcs())
-        if (is_row_number(f) && calls(x, f)) along_row(f, LoopLevel(x, r), m);
-}
-
 /// Whether an expression calls mathematical functions, such as exp.
 class Curves : public Internal::IRVisitor {
 public:

@@ -109,6 +109,29 @@ static void check_prologue(Format format) {
 TEST_CASE("placements: a prologue of a product in bf16" * slow()) { check_prologue(bf16); }
 TEST_CASE("placements: a prologue of a product in fp16" * slow()) { check_prologue(fp16); }
 
+TEST_CASE("placements: a prologue that inner products of rows read is computed once") {
+    const Compiled<Chain> c({{"batch", "11"}},
+                            [](Chain &c, Step &s) {
+                                s(c.norm).compute_at(c.down);
+                                s(d(c.down.W)).compute_at(next(c.down.W));
+                            },
+                            {.clip = true});
+    check_kernels(c);
+    run_children(
+        1, 1, 60,
+        [&](int) {
+            BuiltKernel built =
+                build_kernel(c.program, c.program.kernels[c.kernel("step", "norm(down.weight)")], c.machine);
+            CHECK(built.loops == "ghost_norm");
+            Halide::LoopLevel level = built.group.prologue.back().function().schedule().compute_level();
+            return std::string(level.lock().is_root() ? "once" : "for each product");
+        },
+        [&](int, const ChildResult &r) {
+            CHECK(r.error == "");
+            CHECK(r.output == "once");
+        });
+}
+
 TEST_CASE("placements: convolutions") { check_kernels(Compiled<Digits>({{"batch", "5"}, {"channels", "5"}})); }
 
 }  // namespace cryolite::test

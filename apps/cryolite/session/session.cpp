@@ -115,7 +115,7 @@ std::shared_ptr<const Bundle> open_bundle(TrainSettings &s, const Request &reque
             for (const std::string &note : schedule_notes(bundle->plan)) progress.say(note);
     if (trains || request.command == Command::explain)
         if (const std::string odd = odd_scores(bundle->plan, s); !odd.empty()) progress.say(odd);
-    if (request.command == Command::train)
+    if (trains && request.command == Command::train)
         if (const std::string note = warmup_note(s.rate); !note.empty()) progress.say(note);
     const int asked = s.threads * s.workers, cores = all.size() > 1 ? asked : int(core_numbers().size());
     if (trains && asked > cores)
