@@ -40,7 +40,9 @@ std::string advice(const fs::path &path, int error, uint64_t needed) {
     case EFBIG:
         return "; the file is larger than the limit of this process (ulimit -f) or file system";
     case ENOENT:
-        return fs::exists(folder, ignored) ? "; check the spelling" : "; its folder does not exist: " + folder.string();
+        return path.filename().empty() || fs::exists(folder, ignored)
+                   ? "; check the spelling"
+                   : "; its folder does not exist: " + folder.string();
     case EISDIR:
         return "; name a file";
     case ENOTDIR:

@@ -196,6 +196,13 @@ TEST_CASE("--init FOLDER: without a tokenizer.json, a text brings a warning") {
     CHECK_ERROR(open_data(s, f.request({"--data", text})), "is not one of the 5 of the vocabulary");
 }
 
+TEST_CASE("--init: weights that are not there") {
+    const Scratch scratch;
+    const Request r = read_request(Command::train, {"llama", "--init", scratch / "none", "--cache", scratch / "cache"});
+    TrainSettings s = understand(r);
+    CHECK_ERROR(open_data(s, r), "--init: cannot read ");
+}
+
 TEST_CASE("without a text, steps are timed with the preset's vocabulary") {
     const Scratch scratch;
     auto vocabulary = [&](std::vector<std::string> more) {

@@ -77,7 +77,8 @@ TEST_CASE("vision: a step is shown without images, as Fashion-MNIST's") {
 
 TEST_CASE("vision: flags of images say nothing to text and to tables, which is an error") {
     const Images images;
-    CHECK_ERROR(images.open(images.request({{"val", "some.csv"}})), "has images to validate of its own");
+    CHECK_ERROR(images.open(images.request({{"val", images.folder.scratch.path.string()}})),
+                "has images to validate of its own");
     CHECK_ERROR(images.open(images.request({{"classes", "2"}})), "is not one of 2 classes (0 to 1)");
     CHECK_ERROR(understand(images.request({{"flip", "maybe"}})), "--flip is \"maybe\", expected no or yes");
     const Scratch scratch;

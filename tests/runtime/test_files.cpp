@@ -46,7 +46,8 @@ TEST_CASE("files: reading says what is wrong with a path") {
     Scratch scratch;
     CHECK(read_file(write_plainly(scratch / "a", std::string("x\0y", 3))) == std::string("x\0y", 3));
     CHECK(read_file(write_plainly(scratch / "empty", "")).empty());
-    CHECK_ERROR(read_file(scratch / "none"), "none: No such file or directory; check the spelling");
+    for (const char *name : {"none", "none/"})
+        CHECK_ERROR(read_file(scratch / name), std::string(name) + ": No such file or directory; check the spelling");
     CHECK_ERROR(read_file(scratch / "no/folder"), "its folder does not exist");
     CHECK_ERROR(read_file(scratch.path), "it is a folder");
     CHECK_ERROR(read_file("/dev/zero"), "it is a device");

@@ -166,9 +166,9 @@ private:
 };
 
 /// Does `work`; its errors become usage errors of --init.
-template <typename Work> void about_init(const Work &work) {
+template <typename Work> auto about_init(const Work &work) {
     try {
-        work();
+        return work();
     } catch (const UsageError &) {
         throw;
     } catch (const Error &e) {
@@ -185,11 +185,13 @@ void check_renames(const TrainSettings &s) {
 
 std::optional<int> param_of_init(const TrainSettings &s, const Request &r, const std::string &param) {
     if (s.init.empty()) return std::nullopt;
-    const InitFile file(s, r);
-    for (const WeightFiles::Extent &e : file.weights.extents)
-        if (const auto found = file.extent(e); found && e.decides && e.param == param)
-            return int(std::min<int64_t>(*found, 1 << 24));
-    return std::nullopt;
+    return about_init([&]() -> std::optional<int> {
+        const InitFile file(s, r);
+        for (const WeightFiles::Extent &e : file.weights.extents)
+            if (const auto found = file.extent(e); found && e.decides && e.param == param)
+                return int(std::min<int64_t>(*found, 1 << 24));
+        return std::nullopt;
+    });
 }
 
 void check_init(const TrainSettings &s, const Request &r) {

@@ -164,7 +164,19 @@ fs::path own_data(const TrainSettings &s, const Request &r) {
                                                          : source_path("apps/digits/data/digits.csv.gz");
 }
 
+/// Throws where what a flag names is not there.
+void require_there(const char *flag, const fs::path &path) {
+    std::error_code unknown;
+    if (path.empty() || fs::exists(path, unknown) || unknown) return;
+    try {
+        fail_file("read", path, ENOENT);
+    } catch (const Error &e) {
+        fail_usage("--{}: {}", flag, e.what());
+    }
+}
+
 RunData open_checked(TrainSettings &s, const Request &r) {
+    require_there("data", s.data), require_there("val", s.validation);
     const bool embedded = s.data.empty();
     if (embedded && s.numbers_wanted)
         fail_usage("{} predicts numbers, for which no data are embedded: name a table with --data FILE.csv, whose last "
@@ -176,7 +188,6 @@ RunData open_checked(TrainSettings &s, const Request &r) {
     if (embedded) here.data = own_data(s, r);
     std::error_code ignored;
     const bool shard = s.text && is_token_shard(here.data), images = fs::is_directory(here.data, ignored);
-    if (!s.text && !images && !fs::exists(here.data, ignored)) fail_file("read", here.data, ENOENT);
     if (!s.text && !images && (s.shift || s.flip))
         fail_usage("--shift and --flip are for images, and {} is a table of numbers: --shift 0 --flip no",
                    here.data.string());
