@@ -38,6 +38,11 @@ int run(const Scratch &scratch, std::vector<std::string> words, const char *fold
 
 }  // namespace
 
+TEST_CASE("cache: its commands are named") {
+    CHECK_ERROR(run_cache({}), "a command is required, one of ls, verify, ");
+    CHECK_ERROR(run_cache({"lss"}), "there is no command of cache \"lss\" (did you mean ls?)");
+}
+
 TEST_CASE("cache carry: a bundle and its program's description are in the other cache") {
     Scratch scratch;
     const Cache here(scratch / "here");
