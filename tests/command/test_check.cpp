@@ -33,6 +33,7 @@ TEST_CASE("check: data that are given are read") {
                       text = write_plainly(scratch / "text.txt", std::string(100, 'a') + std::string(100, 'b'));
     CHECK_ERROR(run_check({"digits", "--cache", cache, "--data", table}),
                 "table.csv has 2 features in a row, the model reads 64: name another --data");
+    CHECK_ERROR(run_check({"gpt", "--cache", cache, "--data", scratch / "none.txt"}), "none.txt: No such file");
     CHECK_ERROR(run_check({"gpt", "--cache", cache, "--data", scratch / "none.txt"}), "--data: cannot read ");
     CHECK_ERROR(run_check({"gpt", "--cache", cache, "--data", text, "--val", scratch / "none"}), "--val: cannot read ");
     CHECK_ERROR(run_check({"gpt", "--cache", cache, "--data", text, "--vocab", "1", "--context", "4"}),

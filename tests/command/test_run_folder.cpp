@@ -302,4 +302,19 @@ TEST_CASE("runs verify: each thing that is not whole is named") {
     CHECK(contains(check_run(somebodys.path).mistakes[0], "it is not the folder of a run"));
 }
 
+TEST_CASE("run folder: names of classes are in confusion.svg if the model has as many outputs") {
+    Run run;
+    RunFolder folder(run.settings);
+    folder.hold(run.settings);
+    folder.begin(run.settings, run.data, std::nullopt);
+    auto named = [&](int classes) {
+        EvalEvent e;
+        e.classes = classes, e.confusion.resize(size_t(classes) * size_t(classes), 1);
+        folder.write_confusion("vision", e, {"Trouser", "Dress"});
+        return read_file(run.path / "confusion.svg").find(">Dress 1<") != std::string::npos;
+    };
+    CHECK(named(2));
+    CHECK(!named(3));
+}
+
 }  // namespace cryolite::test

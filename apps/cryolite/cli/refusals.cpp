@@ -48,8 +48,10 @@ void check_subcommand(const std::string &word, const CLI::App &app, const std::s
 
 void read_line(CLI::App &app, std::vector<std::string> words, const std::string &command,
                const std::function<void()> &refuse_extras) {
-    if (words.empty()) require_subcommand(app, command);
-    if (!words.empty() && !words[0].starts_with("-")) check_subcommand(words[0], app, command);
+    if (words.empty())
+        require_subcommand(app, command);
+    else if (!words[0].starts_with("-"))
+        check_subcommand(words[0], app, command);
     std::reverse(words.begin(), words.end());  // as CLI11 takes them
     try {
         app.parse(std::move(words));

@@ -281,9 +281,10 @@ void RunFolder::write_plot(const std::string &title) const {
 void RunFolder::write_confusion(const std::string &title, const EvalEvent &e,
                                 const std::vector<std::string> &names) const {
     if (!writes_ || e.confusion.empty()) return;
-    write_file_atomic(
-        path_ / "confusion.svg",
-        confusion_svg(fmt::format("{}, step {}{}", title, e.step, metric_words(e)), e.classes, e.confusion, names));
+    const bool named = names.size() == size_t(e.classes);  // a model may have more outputs than the data have classes
+    write_file_atomic(path_ / "confusion.svg",
+                      confusion_svg(fmt::format("{}, step {}{}", title, e.step, metric_words(e)), e.classes,
+                                    e.confusion, named ? names : std::vector<std::string>{}));
 }
 
 void RunFolder::write_sample(const std::string &text) const {
