@@ -83,7 +83,7 @@ bool TemporaryFolder::publish(IfExists if_exists, Written files) {
 TemporaryFolder::TemporaryFolder(fs::path final_path, unsigned mode) : final_(std::move(final_path)) {
     make_private_dirs(parent_of(final_), mode);
     path_ = temporary_beside(final_);
-    if (::mkdir(path_.c_str(), mode) != 0) fail_file("create folder", path_, errno);
+    if (::mkdir(path_.c_str(), mode) != 0) fail_file("create folder", final_, errno);
 }
 
 TemporaryFolder::~TemporaryFolder() {

@@ -28,7 +28,7 @@ void Tokenizer::check_token(int token) const {
     if (token < 0 || token >= size()) fail("token {} is not in the vocabulary of {} ({})", token, size(), name());
 }
 
-CharTokenizer::CharTokenizer(std::vector<uint32_t> code_points) {
+CharTokenizer::CharTokenizer(std::vector<uint32_t> code_points, std::string origin) : origin_(std::move(origin)) {
     if (code_points.empty()) fail("a character vocabulary needs at least one character");
     for (size_t i = 1; i < code_points.size(); ++i)
         if (code_points[i] <= code_points[i - 1])
@@ -57,7 +57,7 @@ std::shared_ptr<const CharTokenizer> CharTokenizer::of(std::string_view text, co
     for (uint32_t c = 0; c <= largest; ++c)
         if (present[c]) code_points.push_back(c);
     if (code_points.empty()) fail("{}: no characters; a text is needed", origin);
-    return std::make_shared<CharTokenizer>(std::move(code_points));
+    return std::make_shared<CharTokenizer>(std::move(code_points), origin);
 }
 
 void CharTokenizer::encode_to(std::string_view text, const Sink &sink, size_t offset) const {
@@ -69,8 +69,9 @@ void CharTokenizer::encode_to(std::string_view text, const Sink &sink, size_t of
             fail("not UTF-8 text: byte 0x{:02x} at offset {}", static_cast<unsigned char>(text[i]), offset + i);
         const int token = c.value < token_of_.size() ? token_of_[c.value] : -1;
         if (token < 0)
-            fail("character U+{:04X} ({}) at offset {} is not one of the {} of the vocabulary", c.value,
-                 shown(text.substr(i, static_cast<size_t>(c.length))), offset + i, size());
+            fail("character U+{:04X} ({}) at offset {} is not one of the {} of the vocabulary{}", c.value,
+                 shown(text.substr(i, static_cast<size_t>(c.length))), offset + i, size(),
+                 origin_.empty() ? "" : " of " + origin_);
         out.push_back(token);
         if (out.size() == 4096) {
             sink(out);
@@ -120,7 +121,7 @@ std::shared_ptr<const Tokenizer> tokenizer_from_json(std::string_view text, cons
         const auto type = json.at("type").get<std::string>();
         if (type == "char")
             return std::make_shared<CharTokenizer>(
-                code_points_of(json.at("characters").get<std::vector<std::string>>()));
+                code_points_of(json.at("characters").get<std::vector<std::string>>()), origin);
         if (type == "gpt2") {
             std::string lines;
             for (const nlohmann::json &line : json.at("merges")) lines += line.get_ref<const std::string &>() + "\n";

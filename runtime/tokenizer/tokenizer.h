@@ -57,8 +57,9 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const fs::path &path);
 /// sorted(set(text)).
 class CharTokenizer : public Tokenizer {
 public:
+    /// `origin`: the file that the characters are from; errors about a text with other ones name it.
     /// Errors: no characters, not sorted, one twice.
-    explicit CharTokenizer(std::vector<uint32_t> code_points);
+    explicit CharTokenizer(std::vector<uint32_t> code_points, std::string origin = "");
     /// The characters that `text` has. Errors: not UTF-8 (at which byte of `origin`).
     static std::shared_ptr<const CharTokenizer> of(std::string_view text, const std::string &origin);
 
@@ -72,6 +73,7 @@ public:
 private:
     std::vector<std::string> pieces_;  ///< the UTF-8 of each token
     std::vector<int> token_of_;        ///< by code point, -1: none
+    std::string origin_;
 };
 
 }  // namespace cryolite

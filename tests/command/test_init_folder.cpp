@@ -193,7 +193,8 @@ TEST_CASE("--init FOLDER: without a tokenizer.json, a text brings a warning") {
     CHECK(said({}) == "");
     write_plainly(f.scratch / "text", std::string(2000, 'f'));
     TrainSettings s = f.read({"--data", text});
-    CHECK_ERROR(open_data(s, f.request({"--data", text})), "is not one of the 5 of the vocabulary");
+    CHECK_ERROR(open_data(s, f.request({"--data", text})),
+                "is not one of the 5 of the vocabulary of " + (f.scratch / "vocab.json").string());
 }
 
 TEST_CASE("--init: weights that are not there") {

@@ -151,6 +151,7 @@ TEST_CASE("folders: private, published whole, kept or replaced, removed") {
     write_plainly(scratch / "file", "");
     CHECK_ERROR(make_private_dirs(scratch / "file"), "something that is no folder is in the way");
     CHECK_ERROR(make_private_dirs(scratch / "file/x"), "a part of the path is a file");
+    CHECK_ERROR(TemporaryFolder("/proc/entry"), "cannot create folder /proc/entry: ");
 
     const fs::path final_path = scratch / "entry";
     const auto publish = [&](std::string_view text, TemporaryFolder::IfExists if_exists) {

@@ -70,6 +70,8 @@ TEST_CASE("char tokenizer: as Python's sorted(set(text))") {
     CHECK_ERROR(tokenizer->decode(std::vector<int>{-1}), "token -1 is not");
     CHECK_ERROR(CharTokenizer::of("ab\xc3(", "my.txt"), "my.txt: not UTF-8 text: byte 0xc3 at offset 2");
     CHECK_ERROR(CharTokenizer::of("", "my.txt"), "my.txt: no characters");
+    CHECK_ERROR(CharTokenizer::of("ab", "my.txt")->encode("abc"),
+                "U+0063 (\"c\") at offset 2 is not one of the 2 of the vocabulary of my.txt");
     CHECK_ERROR(CharTokenizer({'b', 'a'}), "must be sorted");
 
     const auto shakespeare = CharTokenizer::of(read_file(source_file("apps/gpt/data/tinyshakespeare.txt")), "");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/cryolite/cli/toml.h"
+#include "apps/cryolite/cli/usage.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
 
@@ -92,12 +93,7 @@ void check_limits(std::string_view text, const fs::path &path) {
 }  // namespace
 
 std::map<std::string, Given> read_config(const fs::path &path, Origin origin, char (*between)(const std::string &key)) {
-    std::string bytes;
-    try {
-        bytes = read_file(path);
-    } catch (const Error &e) {
-        throw UsageError(e.what());
-    }
+    std::string bytes = usage_errors("", [&] { return read_file(path); });
     check_limits(bytes, path);
     std::map<std::string, Given> values;
     try {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apps/cryolite/cli/usage.h"
 #include "runtime/files/tensor_files.h"
 #include "runtime/io/error.h"
 
@@ -165,16 +166,7 @@ private:
     }
 };
 
-/// Does `work`; its errors become usage errors of --init.
-template <typename Work> auto about_init(const Work &work) {
-    try {
-        return work();
-    } catch (const UsageError &) {
-        throw;
-    } catch (const Error &e) {
-        throw UsageError(fmt::format("--init: {}", e.what()));
-    }
-}
+constexpr std::string_view about_init = "--init: ";
 
 }  // namespace
 
@@ -185,7 +177,7 @@ void check_renames(const TrainSettings &s) {
 
 std::optional<int> param_of_init(const TrainSettings &s, const Request &r, const std::string &param) {
     if (s.init.empty()) return std::nullopt;
-    return about_init([&]() -> std::optional<int> {
+    return usage_errors(about_init, [&]() -> std::optional<int> {
         const InitFile file(s, r);
         for (const WeightFiles::Extent &e : file.weights.extents)
             if (const auto found = file.extent(e); found && e.decides && e.param == param)
@@ -196,7 +188,7 @@ std::optional<int> param_of_init(const TrainSettings &s, const Request &r, const
 
 void check_init(const TrainSettings &s, const Request &r) {
     if (s.init.empty()) return;
-    about_init([&] {
+    usage_errors(about_init, [&] {
         const InitFile file(s, r);
         file.names.check_used(file.files);
         file.check_extents(), file.check_numbered(), file.check_repeats();
@@ -206,7 +198,8 @@ void check_init(const TrainSettings &s, const Request &r) {
 void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &r) {
     if (s.init.empty()) return trainer.initialise(s.seed);
     const Names names(s, r);
-    about_init([&] { trainer.load_parameters(s.init, [&](const std::string &name) { return names.weight(name); }); });
+    usage_errors(about_init,
+                 [&] { trainer.load_parameters(s.init, [&](const std::string &name) { return names.weight(name); }); });
 }
 
 std::vector<TensorPart> file_parts(const std::string &parameter, const WeightFiles &weights, const TrainSettings &s) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "apps/cryolite/cli/usage.h"
 #include "apps/cryolite/inputs/config_template.h"
 #include "runtime/io/error.h"
 #include "runtime/io/json_depth.h"
@@ -56,14 +57,8 @@ void give_init(Request &r, bool preset_chosen) {
     if (at == r.values.all().end() || at->second.origin == Origin::resumed) return;
     const fs::path folder = at->second.text;
     if (!is_folder(folder)) return;
-    try {
-        if (!r.program.description.weights.config.written.empty())
-            give_params(r, folder / "config.json", preset_chosen);
-    } catch (const UsageError &) {
-        throw;
-    } catch (const Error &e) {
-        throw UsageError(fmt::format("--init: {}", e.what()));
-    }
+    if (!r.program.description.weights.config.written.empty())
+        usage_errors("--init: ", [&] { give_params(r, folder / "config.json", preset_chosen); });
     if (r.program.description.task != "tokens") return;
     const fs::path tokenizer = folder / "tokenizer.json", vocabulary = folder / "vocab.json";
     if (is_there(tokenizer)) return r.values.give("tokenizer", {tokenizer.string(), Origin::init});

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "apps/cryolite/cli/usage.h"
 #include "apps/cryolite/report/progress.h"
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/inputs/table_data.h"
@@ -168,11 +169,7 @@ fs::path own_data(const TrainSettings &s, const Request &r) {
 void require_there(const char *flag, const fs::path &path) {
     std::error_code unknown;
     if (path.empty() || fs::exists(path, unknown) || unknown) return;
-    try {
-        fail_file("read", path, ENOENT);
-    } catch (const Error &e) {
-        fail_usage("--{}: {}", flag, e.what());
-    }
+    usage_errors(fmt::format("--{}: ", flag), [&] { fail_file("read", path, ENOENT); });
 }
 
 RunData open_checked(TrainSettings &s, const Request &r) {
@@ -209,14 +206,7 @@ RunData open_checked(TrainSettings &s, const Request &r) {
 }  // namespace
 
 RunData open_data(TrainSettings &settings, const Request &request) {
-    RunData data;
-    try {
-        data = open_checked(settings, request);
-    } catch (const UsageError &) {
-        throw;
-    } catch (const Error &e) {  // a file that the user named is not what it should be
-        throw UsageError(e.what());
-    }
+    RunData data = usage_errors("", [&] { return open_checked(settings, request); });
     if (const int preset = preset_number(request, "vocab"), vocab = settings.param("vocab", 0);
         preset && vocab && vocab != preset && !request.values.chosen("vocab") && known_processes().rank() == 0)
         tell("The vocabulary is {}, of {}, not {} as in the preset: {}.", vocab,
@@ -241,7 +231,7 @@ RunData data_of_step(TrainSettings &s, const Request &r) {
 RunData random_data(TrainSettings &s, const Request &r) {
     RunData d;
     d.name = s.text ? "random tokens" : "random rows", d.about = d.name;
-    try {
+    usage_errors("", [&] {
         if (!r.values.chosen("vocab") && s.params.count("vocab")) {
             std::optional<int> init = param_of_init(s, r, "vocab");
             // Without a text, the tokens are those of the preset's vocabulary, and need no tokenizer.
@@ -250,11 +240,7 @@ RunData random_data(TrainSettings &s, const Request &r) {
             if (init || tokenizer) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
         }
         set_positions(s, r);
-    } catch (const UsageError &) {
-        throw;
-    } catch (const Error &e) {
-        throw UsageError(e.what());
-    }
+    });
     return d;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "apps/cryolite/cli/usage.h"
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/session/target_choice.h"
 #include "bundle/near_names.h"
@@ -187,12 +188,10 @@ void check_machine(const TrainSettings &s, Command command) {
     if (find_dialect(s.dialect))
         if (const std::string missing = load_dialect(s.dialect)->missing(); !missing.empty())
             fail_usage("--dialect {}: {}", s.dialect, missing);
-    try {
+    usage_errors("", [&] {
         check_device(s.device);
         if (s.device == "cuda" && s.workers > 1) check_nccl();
-    } catch (const Error &e) {
-        throw UsageError(e.what());
-    }
+    });
 }
 
 /// Under mpirun every process is a worker.
