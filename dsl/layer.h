@@ -85,6 +85,9 @@ public:
     virtual bool has_rows(int) const { return true; }
     /// Whether a gradient of input k is taken; false: the layer treats it as a constant.
     virtual bool differentiates(int) const { return true; }
+    /// Whether d(x)(v, r) of input k reads x at (v, r) and in sums along row r, and nowhere else. Loops that
+    /// compute the sums of a row before its elements may then store the adjoint where x is.
+    virtual bool adjoint_replaces(int) const { return false; }
     /// For layers without parameters: their options as text. Two layers of one kind with equal text have equal outputs
     /// for equal inputs, so that one call serves for both. None: the layer equals no other.
     virtual std::optional<std::string> attributes() const { return std::nullopt; }

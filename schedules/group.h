@@ -40,10 +40,12 @@ public:
     Halide::Func anchor;  ///< owns the loop nest: the Func with the heavy reduction; undefined: pointwise
     std::vector<Halide::Func> prologue;  ///< producers of the anchor placed in this kernel, in order
     std::vector<Halide::Func> epilogue;  ///< consumers of the anchor placed in this kernel, in order
-    Halide::Func out;          ///< what the kernel stores, in storage dimensions (a Tuple where it stores several)
-    int panel = 0;             ///< width of the panels that the anchor's weight is stored in; 0: row-major
-    bool in_place = false;     ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
-    std::vector<int> extents;  ///< of `out`, storage dimensions, innermost first
+    Halide::Func out;       ///< what the kernel stores, in storage dimensions (a Tuple where it stores several)
+    int panel = 0;          ///< width of the panels that the anchor's weight is stored in; 0: row-major
+    bool in_place = false;  ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
+    /// Set by loops: an element of `out` is computed once, after all sums along its row, and by the thread of the row.
+    bool rows_once = false;
+    std::vector<int> extents;          ///< of `out`, storage dimensions, innermost first
     std::vector<Halide::Func> others;  ///< further stored Funcs whose dimensions differ from those of `out`
     /// Lowering passes for what a schedule cannot say. The kernel's key has their names and versions.
     std::map<std::string, void (*)(Halide::Pipeline &)> passes;

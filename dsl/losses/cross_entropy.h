@@ -70,6 +70,7 @@ struct CrossEntropy : Layer {
     bool mean_of_rows() const override { return true; }
     bool has_rows(int k) const override { return k < 2; }
     bool differentiates(int k) const override { return k < 2; }
+    bool adjoint_replaces(int k) const override { return k == 0; }
 
     Func forward(const std::vector<Array> &in) override {
         const Array &x = in[0];

@@ -39,6 +39,7 @@ struct Distillation : RowLoss {
     }
     bool has_rows(int k) const override { return k < 3; }
     bool differentiates(int k) const override { return k == 0; }
+    bool adjoint_replaces(int k) const override { return k == 0; }
 
     Func forward(const std::vector<Array> &in) override {
         const Array &x = in[0], &teacher = in[1];

@@ -258,11 +258,13 @@ std::string KernelTrial::run(const std::function<void(const std::vector<void *> 
         Filler(p, a, inputs).fill(block.data);
         addresses.push_back(block.data);
     }
+    const auto replaced = std::ranges::find(arguments, true, &KernelArgument::replaceable);
+    if (replaced != arguments.end()) addresses.back() = addresses[size_t(replaced - arguments.begin())];
     instead(addresses);
     std::string outputs;
     for (size_t i = 0; i < memory.size(); i++) {
         if (!memory[i].whole()) fail("'{}' writes past the end of a buffer", k.name);
-        if (arguments[i].written) outputs.append(reinterpret_cast<char *>(memory[i].data), size_t(memory[i].size));
+        if (arguments[i].written) outputs.append(static_cast<char *>(addresses[i]), size_t(memory[i].size));
     }
     return outputs;
 }

@@ -20,8 +20,8 @@ public:
     static KernelTrial unscheduled(const StepProgram &p, const ir::Kernel &k, const Machine &m);
 
     /// Runs the kernel on such inputs and returns the bytes of all arrays that it writes, in the order of its
-    /// arguments. Throws where the kernel fails or writes outside its arrays. Reading far from an array is a crash:
-    /// before it or, with `at_end`, after it.
+    /// arguments. A result that may replace an input is written there. Throws where the kernel fails or writes outside
+    /// its arrays. Reading far from an array is a crash: before it or, with `at_end`, after it.
     std::string run(Inputs inputs = Inputs::random, bool at_end = false);
     /// The same, but `instead` computes; it gets the addresses of the arguments.
     std::string run(const std::function<void(const std::vector<void *> &)> &instead, Inputs inputs = Inputs::random,

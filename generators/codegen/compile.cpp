@@ -24,7 +24,8 @@ namespace {
 std::string words_of(const BuiltKernel &k) {
     json args = json::array();
     for (const KernelArgument &a : k.arguments)
-        args.push_back({a.value.index, a.offset, int(a.type.code()), a.type.bits(), a.extents, a.written});
+        args.push_back(
+            {a.value.index, a.offset, int(a.type.code()), a.type.bits(), a.extents, a.written, a.replaceable});
     json tunables = json::array();
     for (const Tunable &t : k.group.tunables.declared)
         tunables.push_back({t.name, t.value, t.usual, t.legal, int(t.sums)});
@@ -52,7 +53,7 @@ Described parse(const std::string &text) {
     CompiledKernel k{j["key"], j["loops"], j["layer"], j["form"], {}};
     for (const json &a : j["args"])
         k.arguments.push_back(
-            {ValueId(a[0]), a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5]});
+            {ValueId(a[0]), a[1], Halide::Type(halide_type_code_t(int(a[2])), int(a[3]), 1), a[4], a[5], a[6]});
     k.loops_of = j["loops_of"], k.algorithm = j["algorithm"];
     for (const json &t : j["tunables"]) k.tunables.push_back({t[0], t[1], t[2], t[3], Sums(t[4].get<int>())});
     auto automatic_keys = j["automatic"].get<std::vector<std::string>>();
@@ -306,6 +307,20 @@ private:
 };
 
 }  // namespace
+
+std::vector<Touched> touched_by(const StepProgram &p, const CompileReport &compiled) {
+    std::vector<Touched> touched;
+    for (KernelId id : p.kernels.ids()) {
+        Touched &t = touched.emplace_back();
+        for (const KernelArgument &a : compiled.kernels[size_t(id.index)].arguments) {
+            t.values.push_back(a.value);
+            if (a.replaceable) t.replaceable = a.value;
+            if (a.written) t.result = a.value;
+        }
+        if (const ValueId workspace = p.kernels[id].workspace) t.values.push_back(workspace);
+    }
+    return touched;
+}
 
 Product with_arguments(Product q, const std::vector<KernelArgument> &arguments) {
     auto place = [&](int &value, bool written) {

@@ -7,6 +7,7 @@
 
 #include "dialects/product.h"
 #include "generators/lowering/kernel/kernel_builder.h"
+#include "generators/passes/placement/memory.h"
 
 namespace cryolite::compiler {
 
@@ -35,6 +36,9 @@ struct CompileReport {
     std::vector<CompiledKernel> kernels;  ///< in the program's order
     int distinct = 0, cached = 0;
 };
+
+/// What the compiled kernels of a program read and write, in its order.
+std::vector<Touched> touched_by(const StepProgram &p, const CompileReport &compiled);
 
 /// Replaces the ids of values in a kernel's product by indices of the kernel's arguments.
 Product with_arguments(Product product, const std::vector<KernelArgument> &arguments);

@@ -85,17 +85,6 @@ std::vector<std::string> model_sizes() {
     return names;
 }
 
-/// Places activations by what the compiled kernels really read and write.
-ir::MemoryPlan plan_compiled(const StepProgram &p, const CompileReport &compiled) {
-    std::vector<std::vector<ValueId>> touched;
-    for (KernelId id : p.kernels.ids()) {
-        touched.emplace_back();
-        for (const KernelArgument &a : compiled.kernels[size_t(id.index)].arguments) touched.back().push_back(a.value);
-        if (const ValueId workspace = p.kernels[id].workspace) touched.back().push_back(workspace);
-    }
-    return place_activations(p, touched);
-}
-
 /// Keeps the program's text after each pass, or after one of them.
 class Texts {
 public:
@@ -256,7 +245,7 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
         return write_whole(r.temporaries, json(temporaries_of_kernels(p, machine, how)).dump()), 0;
     if (!r.candidates.empty()) return try_loops(p, step, machine, how, read_whole(r.candidates), r.bundle), 0;
     const auto planned = [&](const StepProgram &q, const CompileReport &kernels) {
-        return plan_of(q, model, kernels, plan_compiled(q, kernels));
+        return plan_of(q, model, kernels, place_activations(q, touched_by(q, kernels)));
     };
     const auto plan_with = [&](const std::string &line) {
         Step other = step_of(r, model, schedule, machine, line);

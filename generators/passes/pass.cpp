@@ -2,6 +2,12 @@
 
 namespace cryolite::compiler {
 
+ValueId StepProgram::replaceable_input(const ir::Kernel &k) const {
+    const auto *grad = k.ops.size() == 1 ? ir::as<ir::InputGrad>(ops[k.ops[0]]) : nullptr;
+    if (!grad || !source(grad->call).adjoint_replaces(grad->input)) return {};
+    return calls[grad->call].inputs.at(size_t(grad->input));
+}
+
 OpId add_op(StepProgram &p, const std::string &entry, ir::Op op) {
     op.reads = offered(p, op);
     const OpId id = p.ops.add(std::move(op));

@@ -29,6 +29,9 @@ struct StepProgram : ir::Program {
     Parameter &source(ParamId w) const { return *sources[size_t(w.index)]; }
     /// A layer's key in KnownLayers: the same in each trace of a model, although a trace makes some layers anew.
     std::string layer_key(CallId c) const { return fmt::format("{} {}", calls[c].layer.index, layer(c).kind); }
+    /// The input that the result of a kernel may replace if its loops allow it, by what its layer declares; none: no
+    /// input.
+    ValueId replaceable_input(const ir::Kernel &k) const;
 };
 
 /// What the command asked of the step, beyond the model's own parameters.

@@ -43,16 +43,27 @@ void along_row(Func f, const LoopLevel &level, const Machine &m) {
     }
 }
 
-void rowwise(Group &g, const Machine &m) {
+namespace {
+
+/// `edge`: what becomes of the elements of a row past its last whole vector.
+void loops_over_rows(Group &g, const Machine &m, TailStrategy edge) {
     const int columns = g.extent(0), lanes = lanes_within(columns, m);
     Var i = g.out.args()[0], r = g.out.args()[1], task("task");
     const int rows = g.tunables("rows_of_task", items_per_task(g.extent(1), 1, 16 * columns), doublings(g.extent(1)));
-    g.store()
-        .split(r, task, r, rows, TailStrategy::GuardWithIf)
-        .parallel(task)
-        .vectorize(i, lanes, g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards);
-    for (Func &f : g.funcs())
-        if (is_row_number(f)) along_row(f, LoopLevel(g.out, r), m);
+    g.store().split(r, task, r, rows, TailStrategy::GuardWithIf).parallel(task).vectorize(i, lanes, edge);
+    g.rows_once = edge == TailStrategy::GuardWithIf && g.others.empty();
+    for (Func &f : g.funcs()) {
+        if (is_row_number(f))
+            along_row(f, LoopLevel(g.out, r), m);
+        else if (f.has_update_definition())
+            g.rows_once = false;
+    }
+}
+
+}  // namespace
+
+void rowwise(Group &g, const Machine &m) {
+    loops_over_rows(g, m, g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards);
 }
 
 void pointwise(Group &g, const Machine &m) {
@@ -89,7 +100,7 @@ void reduce(Group &g, const Machine &m) {
 }
 
 void row_losses(Group &g, const Machine &m) {
-    if (g.form != Form::forward) return rowwise(g, m);
+    if (g.form != Form::forward) return loops_over_rows(g, m, TailStrategy::GuardWithIf);
     Func row = loss_of_row(g);
     Var r = row.args()[0], task("task");
     const int rows = g.tunables("rows_of_task", 8, {1, 2, 4, 16, 32, 64});

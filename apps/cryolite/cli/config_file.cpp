@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "apps/cryolite/cli/toml.h"
-#include "apps/cryolite/cli/usage.h"
+#include "apps/cryolite/session/usage.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/io/error.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "apps/cryolite/cli/usage.h"
+#include "apps/cryolite/session/usage.h"
 #include "runtime/files/tensor_files.h"
 #include "runtime/io/error.h"
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "apps/cryolite/cli/usage.h"
+#include "apps/cryolite/session/usage.h"
 #include "apps/cryolite/inputs/config_template.h"
 #include "runtime/io/error.h"
 #include "runtime/io/json_depth.h"

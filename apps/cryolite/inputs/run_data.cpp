@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "apps/cryolite/cli/usage.h"
+#include "apps/cryolite/session/usage.h"
 #include "apps/cryolite/report/progress.h"
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/inputs/table_data.h"

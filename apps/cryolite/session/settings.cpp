@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "apps/cryolite/cli/usage.h"
+#include "apps/cryolite/session/usage.h"
 #include "apps/cryolite/inputs/init_file.h"
 #include "apps/cryolite/session/target_choice.h"
 #include "bundle/near_names.h"

@@ -252,6 +252,17 @@ int asked_automatic(Group &g, const Step &step, bool written) {
     return may_be_automatic(g) && (asked || !written) ? automatic_number(g, step) : 0;
 }
 
+/// Finds the argument of a kernel that its result may replace, where the layer and the loops allow it.
+void mark_replaceable(BuiltKernel &built, const StepProgram &p, const ir::Kernel &k) {
+    const ValueId x = p.replaceable_input(k);
+    if (!x || !built.group.rows_once) return;
+    auto of = [&](ValueId value) { return p.base(value) == p.base(x); };
+    const KernelArgument &result = built.arguments.back();
+    if (std::ranges::count_if(built.arguments, of, &KernelArgument::value) != 1) return;
+    for (KernelArgument &a : built.arguments)
+        a.replaceable = of(a.value) && a.type == result.type && a.extents == result.extents;
+}
+
 }  // namespace
 
 bool is_stage_of(const StepProgram &p, const ir::Op &op, const Step::LoopValue &line) {
@@ -281,6 +292,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
             written->apply(built.group, m);
             for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
             built.loops = written->name;
+            mark_replaceable(built, p, k);
             if (!tiled && may_be_automatic(built.group)) automatic_number(built.group, *p.schedule);
         } else {
             // An autoscheduler's loops follow from the algorithm and from its parameters, so both make the key.

@@ -12,6 +12,8 @@ struct KernelArgument {
     Halide::Type type;
     std::vector<int> extents;  ///< dense, innermost first
     bool written = false;
+    /// The kernel still computes the same if this, which it reads, lies where the last argument does, its one result.
+    bool replaceable = false;
 };
 
 struct BuiltKernel {

@@ -65,7 +65,7 @@ std::vector<bool> of_arena(const StepProgram &p) {
 
 /// The lives of all values. An entry that does not hold the forward pass runs after it, so its time line begins with
 /// that pass. Gradients can still be read when their entry has ended.
-std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched) {
+std::vector<Lives> lives(const StepProgram &p, const std::vector<Touched> &touched) {
     std::vector<Lives> lives(size_t(p.values.size()));
     const std::vector<bool> in_arena = of_arena(p);
     const auto &forward = p.entries.at(entry::forward).kernels;
@@ -75,7 +75,7 @@ std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<Val
         if (!entry.holds_forward) line = forward;
         line.insert(line.end(), entry.kernels.begin(), entry.kernels.end());
         for (int t = 0; t < int(line.size()); t++)
-            for (ValueId v : touched.at(size_t(line[size_t(t)].index)))
+            for (ValueId v : touched.at(size_t(line[size_t(t)].index)).values)
                 if (in_arena[size_t(v.index)]) {
                     const bool stays = p.values[v].role == ir::Role::gradient;
                     Lives &l = lives[size_t(p.base(v).index)];
@@ -89,10 +89,45 @@ std::vector<Lives> lives(const StepProgram &p, const std::vector<std::vector<Val
     return lives;
 }
 
+/// Whether `result` may take the place of `old`: they are equally large, and whenever `result` is alive, its life
+/// begins with the kernel that `old` ends with.
+bool takes_place(const StepProgram &p, ValueId result, const Lives &begins, ValueId old, const Lives &ends) {
+    if (!begins.any || !ends.any || p.values[result].bytes() != p.values[old].bytes()) return false;
+    for (size_t e = 0; e < most_entries; e++)
+        if (begins.of[e].first >= 0 && ends.of[e].last != begins.of[e].first) return false;
+    return true;
+}
+
+/// The values that take the place of others, which then live as long as those that replace them.
+std::map<ValueId, ValueId> replacements(const StepProgram &p, const std::vector<Touched> &touched,
+                                        std::vector<Lives> &alive) {
+    std::map<ValueId, ValueId> replaced;
+    for (const Touched &kernel : touched) {
+        if (!kernel.replaceable) continue;
+        const ValueId old = p.base(kernel.replaceable), result = p.base(kernel.result);
+        Lives &ends = alive[size_t(old.index)], &begins = alive[size_t(result.index)];
+        if (!takes_place(p, result, begins, old, ends)) continue;
+        for (size_t e = 0; e < most_entries; e++) ends.of[e].last = std::max(ends.of[e].last, begins.of[e].last);
+        begins.any = false, replaced[result] = old;
+    }
+    return replaced;
+}
+
+/// Whether a layer's adjoint has the loops that are written for layers of its type on a CPU. Those allow it to replace
+/// its input.
+bool has_written_loops(const Step &step, const Layer &layer) {
+    if (step.machine.gpu() || !step.loops_written) return false;
+    if (step.loops_of.contains({std::type_index(typeid(layer)), Form::d_input})) return false;
+    return std::ranges::none_of(step.loop_values, [&](const Step::LoopValue &v) {
+        return v.layer == &layer && v.form == Form::d_input && v.name == "automatic" && v.value != 0;
+    });
+}
+
 }  // namespace
 
-ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::vector<ValueId>> &touched) {
-    const std::vector<Lives> alive = lives(p, touched);
+ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<Touched> &touched) {
+    std::vector<Lives> alive = lives(p, touched);
+    const std::map<ValueId, ValueId> replaced = replacements(p, touched, alive);
     const int64_t alignment = p.schedule->machine.alignment;
     struct Placed {
         ValueId value;
@@ -119,6 +154,7 @@ ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<std::ve
         plan.bytes = std::max(plan.bytes, now.at + now.bytes);
         plan.unshared += now.bytes;
     }
+    for (auto &[result, old] : replaced) plan.offset[result] = plan.offset.at(old);
     return plan;
 }
 
@@ -142,14 +178,18 @@ int64_t step_bytes(const StepProgram &p) {
 
 /// Plans from what operations read and write. The driver plans again when it knows what compiled kernels really do.
 void plan_memory(StepProgram &p, const Context &) {
-    std::vector<std::vector<ValueId>> touched;
+    std::vector<Touched> touched;
     for (const ir::Kernel &k : p.kernels) {
-        auto &list = touched.emplace_back();
+        Touched &t = touched.emplace_back();
+        auto &list = t.values;
         for (OpId id : k.ops)
             for (auto *refs : {&p.ops[id].reads, &p.ops[id].writes})
                 for (const ir::Ref &r : *refs)
                     if (p.values[r.value].stored) list.push_back(r.value);
         if (k.workspace) list.push_back(k.workspace);
+        const ValueId replaceable = p.replaceable_input(k);
+        if (replaceable && has_written_loops(*p.schedule, p.source(*ir::call_of(p.ops[k.ops[0]]))))
+            t.replaceable = replaceable, t.result = p.ops[k.ops[0]].writes[0].value;
     }
     p.memory = place_activations(p, touched);
 }
