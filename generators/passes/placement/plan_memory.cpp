@@ -129,6 +129,7 @@ ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<Touched
     std::vector<Lives> alive = lives(p, touched);
     const std::map<ValueId, ValueId> replaced = replacements(p, touched, alive);
     const int64_t alignment = p.schedule->machine.alignment;
+    auto padded = [&](ValueId v) { return (p.values[v].bytes() + slack + alignment - 1) / alignment * alignment; };
     struct Placed {
         ValueId value;
         int64_t bytes, at;
@@ -140,7 +141,7 @@ ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<Touched
     ir::MemoryPlan plan;
     for (size_t n = 0; n < list.size(); n++) {
         Placed &now = list[n];
-        now.bytes = (now.bytes + slack + alignment - 1) / alignment * alignment;
+        now.bytes = padded(now.value);
         std::vector<std::pair<int64_t, int64_t>> taken;  // begin, end
         for (size_t o = 0; o < n; o++)
             if (alive[size_t(now.value.index)].overlap(alive[size_t(list[o].value.index)]))
@@ -154,7 +155,7 @@ ir::MemoryPlan place_activations(const StepProgram &p, const std::vector<Touched
         plan.bytes = std::max(plan.bytes, now.at + now.bytes);
         plan.unshared += now.bytes;
     }
-    for (auto &[result, old] : replaced) plan.offset[result] = plan.offset.at(old);
+    for (auto &[result, old] : replaced) plan.offset[result] = plan.offset.at(old), plan.unshared += padded(result);
     return plan;
 }
 
