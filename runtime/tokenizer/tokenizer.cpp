@@ -69,8 +69,9 @@ void CharTokenizer::encode_to(std::string_view text, const Sink &sink, size_t of
             fail("not UTF-8 text: byte 0x{:02x} at offset {}", static_cast<unsigned char>(text[i]), offset + i);
         const int token = c.value < token_of_.size() ? token_of_[c.value] : -1;
         if (token < 0)
-            fail("character U+{:04X} ({}) at offset {} is not one of the {} of the vocabulary{}", c.value,
-                 shown(text.substr(i, static_cast<size_t>(c.length))), offset + i, size(),
+            fail("character U+{:04X} ({}) at offset {} is not one of the {} of the vocabulary{}; take it out of the "
+                 "text",
+                 c.value, shown(text.substr(i, static_cast<size_t>(c.length))), offset + i, size(),
                  origin_.empty() ? "" : " of " + origin_);
         out.push_back(token);
         if (out.size() == 4096) {
