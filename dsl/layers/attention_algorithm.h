@@ -82,8 +82,8 @@ public:
         p = half(factor(p));
         PdS(l, j, i, h, s) = Tuple(undef(p.type()), undef(p.type()));
         PdS(l, r.x, pair(r.z, r.y), h, s) = Tuple(p, ds);
-        Func P_factor("P_factor"), dS_factor("dS_factor");
-        P_factor(l, j, i, h, s) = PdS(l, j, i, h, s)[0], dS_factor(l, j, i, h, s) = PdS(l, j, i, h, s)[1];
+        Func p_factor("P_factor"), ds_factor("dS_factor");
+        p_factor(l, j, i, h, s) = PdS(l, j, i, h, s)[0], ds_factor(l, j, i, h, s) = PdS(l, j, i, h, s)[1];
 
         Func dq("dq"), dk("dk"), dv("dv");
         RDom later = group == 1 ? terms("later", block, {{0, blocks}})  // queries that see a block of keys
@@ -99,15 +99,15 @@ public:
         Expr at = pair(seen_by, b), query = seen_by * terms_of_block() + inner(later),
              head = group == 1 ? Expr(h) : h * group + outer(later, 1);
         Expr block_of_keys = met(outer(key_terms), b), key_at = block_of_keys * terms_of_block() + inner(key_terms);
-        Func dS_terms = paired("dS_pairs", dS_factor, 1), k_rows = paired("k_rows", k, 1);
-        dq(e, l, b, h, s) += multiplied(term(dS_terms, key_terms, {l, inner(key_terms), pair(b, block_of_keys), h, s}),
+        Func ds_terms = paired("dS_pairs", ds_factor, 1), k_rows = paired("k_rows", k, 1);
+        dq(e, l, b, h, s) += multiplied(term(ds_terms, key_terms, {l, inner(key_terms), pair(b, block_of_keys), h, s}),
                                         term(k_rows, key_terms, {e, key_at, kv(h), s}));
-        Func dS_seen = paired("dS_seen", dS_factor, 0), q_rows = paired("q_rows", q, 1);
+        Func ds_seen = paired("dS_seen", ds_factor, 0), q_rows = paired("q_rows", q, 1);
         dk(e, l, b, h, s) +=
-            multiplied(term(dS_seen, later, {inner(later), l, at, head, s}), term(q_rows, later, {e, query, head, s}));
-        Func P_seen = paired("P_seen", P_factor, 0), g_rows = paired("g_rows", g, 1);
+            multiplied(term(ds_seen, later, {inner(later), l, at, head, s}), term(q_rows, later, {e, query, head, s}));
+        Func p_seen = paired("P_seen", p_factor, 0), g_rows = paired("g_rows", g, 1);
         dv(e, l, b, h, s) +=
-            multiplied(term(P_seen, later, {inner(later), l, at, head, s}), term(g_rows, later, {e, query, head, s}));
+            multiplied(term(p_seen, later, {inner(later), l, at, head, s}), term(g_rows, later, {e, query, head, s}));
         return unpacked(dq, dk, dv);
     }
 
