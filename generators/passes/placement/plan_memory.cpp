@@ -6,6 +6,7 @@
 
 #include "generators/passes/placement/memory.h"
 #include "generators/passes/pipeline.h"
+#include "schedules/table.h"
 
 namespace cryolite::compiler {
 
@@ -116,7 +117,7 @@ std::map<ValueId, ValueId> replacements(const StepProgram &p, const std::vector<
 /// Whether a layer's adjoint has the loops that are written for layers of its type on a CPU. Those allow it to replace
 /// its input.
 bool has_written_loops(const Step &step, const Layer &layer) {
-    if (step.machine.gpu() || !step.loops_written) return false;
+    if (step.machine.gpu() || !step.loops_written || !has_loops(loops_kind(layer), step.machine)) return false;
     if (step.loops_of.contains({std::type_index(typeid(layer)), Form::d_input})) return false;
     return std::ranges::none_of(step.loop_values, [&](const Step::LoopValue &v) {
         return v.layer == &layer && v.form == Form::d_input && v.name == "automatic" && v.value != 0;
