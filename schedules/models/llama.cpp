@@ -14,8 +14,9 @@ void schedule_llama(Llama &net, Step &s) {
             s(d(b.up)).compute_with(d(b.act));
             s(d(b.act)).compute_at(d(b.up));  // whose result d(act) is never stored
         }
-        // These cost less to compute again than to keep: the backward pass does so before the weights' gradients.
-        s(b.act).store_at(forward);
+        // What costs less to compute again than to keep: the backward pass does so before the weights' gradients.
+        // In fp32 the gated unit moves twice the bytes of 16 bits, and is kept.
+        if (net.format() != fp32) s(b.act).store_at(forward);
         s(b.norm1).store_at(forward);
         s(b.norm2).store_at(forward);
     }

@@ -35,6 +35,21 @@ TEST_CASE("schedules: Llama's products are all cuBLASLt's where they are asked f
     CHECK(products > 15);
 }
 
+TEST_CASE("schedules: Llama computes its gated unit again in 16 bits, and keeps it in fp32") {
+    for (Format format : {fp32, bf16}) {
+        Compiled<Llama> c(
+            {{"layers", "1"}, {"heads", "2"}, {"kv-heads", "1"}, {"width", "32"}, {"hidden", "64"}, {"context", "16"}},
+            schedule_llama, {}, format);
+        const auto again = [&](const std::string &layer) {
+            return std::ranges::any_of(c.program.kernels, [&](const ir::Kernel &k) {
+                return k.name.find(layer) != std::string::npos && k.name.find("again") != std::string::npos;
+            });
+        };
+        CHECK(again("act_fn") == (format != fp32));
+        CHECK(again("layernorm"));
+    }
+}
+
 TEST_CASE("schedules: Llama in bf16, what GPT has not" * slow()) {
     const auto asked = [](const StepProgram &, const ir::Kernel &k) {
         return k.name.find("self_attn") != std::string::npos || k.name.find("act_fn") != std::string::npos;
