@@ -40,21 +40,25 @@ constexpr std::array<DtypeName, 13> dtypes{{
 
 constexpr uint64_t header_limit = 100'000'000;  // the limit of the reference implementation
 
+/// An error about a file whose bytes are not what its format says.
+template <typename... Values> [[noreturn]] void damaged(fmt::format_string<Values...> text, Values &&...values) {
+    fail("{}; copy or download it again", fmt::format(text, std::forward<Values>(values)...));
+}
+
 /// The header's text. Errors: the file is too short, or the header's length impossible.
 std::string header_of(const InputFile &file) {
     const std::string path = file.path().string();
-    if (file.size() < 8) fail("{}: not a safetensors file: {} bytes, at least 8 expected", path, file.size());
+    if (file.size() < 8) damaged("{}: not a safetensors file: {} bytes, at least 8 expected", path, file.size());
     uint64_t length = 0;
     file.read(0, std::as_writable_bytes(std::span(&length, 1)));
     if (length > header_limit)
-        fail("{}: not a safetensors file: its header would have {} bytes, at most {} expected", path, length,
-             header_limit);
+        damaged("{}: not a safetensors file: its header would have {} bytes, at most {} expected", path, length,
+                header_limit);
     if (length > file.size() - 8)
-        fail("{}: truncated: its header has {} bytes, but only {} follow; copy or download it again", path, length,
-             file.size() - 8);
+        damaged("{}: truncated: its header has {} bytes, but only {} follow", path, length, file.size() - 8);
     std::string text(length, ' ');
     file.read(8, std::as_writable_bytes(std::span(text)));
-    if (text.empty() || text[0] != '{') fail("{}: not a safetensors file: its header does not begin with {{", path);
+    if (text.empty() || text[0] != '{') damaged("{}: not a safetensors file: its header does not begin with {{", path);
     return text;
 }
 
@@ -69,12 +73,12 @@ public:
     bool start_array(size_t) override { return enter(); }
     bool end_array() override { return leave(); }
     bool key(std::string &name) override {
-        if (!names_.back().insert(name).second) fail("{}: header: the name {} appears twice", path_, shown(name));
+        if (!names_.back().insert(name).second) damaged("{}: header: the name {} appears twice", path_, shown(name));
         return true;
     }
     bool parse_error(size_t byte, const std::string &, const Json::exception &e) override {
-        if (dynamic_cast<const Json::out_of_range *>(&e)) fail("{}: header: {}", path_, e.what());
-        fail("{}: header: not valid JSON at byte {} of the file", path_, 8 + byte);
+        if (dynamic_cast<const Json::out_of_range *>(&e)) damaged("{}: header: {}", path_, e.what());
+        damaged("{}: header: not valid JSON at byte {} of the file", path_, 8 + byte);
     }
     bool null() override { return true; }
     bool boolean(bool) override { return true; }
@@ -90,7 +94,7 @@ private:
     int depth_ = 0;
 
     bool enter() {
-        if (++depth_ > 4) fail("{}: header: nested deeper than the format allows", path_);
+        if (++depth_ > 4) damaged("{}: header: nested deeper than the format allows", path_);
         return true;
     }
     bool leave() { return --depth_, true; }
@@ -99,7 +103,7 @@ private:
 Json parse_header(std::string_view text, const std::string &path) {
     // The parser takes a zero byte for the end of its input and would ignore what follows.
     if (const size_t zero = text.find('\0'); zero != text.npos)
-        fail("{}: header: not valid JSON at byte {} of the file", path, 8 + zero);
+        damaged("{}: header: not valid JSON at byte {} of the file", path, 8 + zero);
     HeaderCheck check(path);
     Json::sax_parse(text, &check);
     return Json::parse(text);
@@ -107,9 +111,9 @@ Json parse_header(std::string_view text, const std::string &path) {
 
 std::map<std::string, std::string> read_metadata(const Json &value, const std::string &path) {
     std::map<std::string, std::string> metadata;
-    if (!value.is_object()) fail("{}: __metadata__ is not an object of strings", path);
+    if (!value.is_object()) damaged("{}: __metadata__ is not an object of strings", path);
     for (const auto &[key, text] : value.items()) {
-        if (!text.is_string()) fail("{}: __metadata__: the value of {} is not a string", path, shown(key));
+        if (!text.is_string()) damaged("{}: __metadata__: the value of {} is not a string", path, shown(key));
         metadata[key] = text.get<std::string>();
     }
     return metadata;
@@ -125,7 +129,7 @@ uint64_t checked_bytes(const TensorSpec &spec, const std::string &where) {
     uint64_t bytes = size_of(spec.dtype);
     for (int64_t extent : spec.shape)
         if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes))
-            fail("{}: shape {} has more bytes than can be counted", where, shape_text(spec.shape));
+            damaged("{}: shape {} has more bytes than can be counted", where, shape_text(spec.shape));
     return bytes;
 }
 
@@ -134,25 +138,25 @@ Placed read_entry(const std::string &name, const Json &value, const std::string 
     placed.entry.name = name;
     if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
         !value.contains("data_offsets"))
-        fail("{}: expected an object with exactly dtype, shape and data_offsets", where);
+        damaged("{}: expected an object with exactly dtype, shape and data_offsets", where);
     const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
-    if (!dtype.is_string()) fail("{}: dtype is not a string", where);
+    if (!dtype.is_string()) damaged("{}: dtype is not a string", where);
     const auto known = dtype_named(dtype.get<std::string>());
     if (!known)
         fail("{}: unknown dtype {}; this reader knows F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 "
-             "U8 BOOL",
+             "U8 BOOL: convert the tensor",
              where, shown(dtype.get<std::string>()));
     placed.entry.dtype = *known;
-    if (!shape.is_array()) fail("{}: shape is not a list", where);
+    if (!shape.is_array()) damaged("{}: shape is not a list", where);
     for (const Json &extent : shape) {
         if (!extent.is_number_unsigned() || extent.get<uint64_t>() > INT64_MAX)
-            fail("{}: shape {} has an extent that is not a whole number from 0 on", where,
-                 shown(shape.dump(-1, ' ', true)));
+            damaged("{}: shape {} has an extent that is not a whole number from 0 on", where,
+                    shown(shape.dump(-1, ' ', true)));
         placed.entry.shape.push_back(extent.get<int64_t>());
     }
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
         !offsets[1].is_number_unsigned())
-        fail("{}: data_offsets {} are not two whole numbers from 0 on", where, shown(offsets.dump(-1, ' ', true)));
+        damaged("{}: data_offsets {} are not two whole numbers from 0 on", where, shown(offsets.dump(-1, ' ', true)));
     placed.begin = offsets[0].get<uint64_t>();
     placed.end = offsets[1].get<uint64_t>();
     return placed;
@@ -160,14 +164,13 @@ Placed read_entry(const std::string &name, const Json &value, const std::string 
 
 void check_extent(const Placed &p, uint64_t available, const std::string &where) {
     const uint64_t expected = checked_bytes(p.entry, where);
-    if (p.begin > p.end) fail("{}: data_offsets [{}, {}] end before they begin", where, p.begin, p.end);
+    if (p.begin > p.end) damaged("{}: data_offsets [{}, {}] end before they begin", where, p.begin, p.end);
     if (p.end > available)
-        fail("{}: data_offsets [{}, {}] go past the end: {} bytes of tensors are there; is the file "
-             "truncated?",
-             where, p.begin, p.end, available);
+        damaged("{}: data_offsets [{}, {}] go past the end: {} bytes of tensors are there", where, p.begin, p.end,
+                available);
     if (p.end - p.begin != expected)
-        fail("{}: data_offsets [{}, {}] hold {} bytes, but {} {} needs {}", where, p.begin, p.end, p.end - p.begin,
-             name_of(p.entry.dtype), shape_text(p.entry.shape), expected);
+        damaged("{}: data_offsets [{}, {}] hold {} bytes, but {} {} needs {}", where, p.begin, p.end, p.end - p.begin,
+                name_of(p.entry.dtype), shape_text(p.entry.shape), expected);
 }
 
 /// The tensors, sorted by their bytes, must cover 0 ... available without overlap or hole.
@@ -176,15 +179,15 @@ void check_cover(const std::vector<Placed> &placed, uint64_t available, const st
     const std::string *before = nullptr;
     for (const Placed &p : placed) {
         if (p.begin < covered)
-            fail("{}: tensors {} and {} overlap: {} begins at byte {}, before {}", path, shown(*before),
-                 shown(p.entry.name), shown(p.entry.name), p.begin, covered);
+            damaged("{}: tensors {} and {} overlap: {} begins at byte {}, before {}", path, shown(*before),
+                    shown(p.entry.name), shown(p.entry.name), p.begin, covered);
         if (p.begin > covered)
-            fail("{}: bytes {} to {} before tensor {} belong to no tensor", path, covered, p.begin,
-                 shown(p.entry.name));
+            damaged("{}: bytes {} to {} before tensor {} belong to no tensor", path, covered, p.begin,
+                    shown(p.entry.name));
         covered = p.end;
         before = &p.entry.name;
     }
-    if (covered != available) fail("{}: the last {} bytes belong to no tensor", path, available - covered);
+    if (covered != available) damaged("{}: the last {} bytes belong to no tensor", path, available - covered);
 }
 
 }  // namespace
