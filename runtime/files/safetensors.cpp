@@ -42,7 +42,7 @@ constexpr uint64_t header_limit = 100'000'000;  // the limit of the reference im
 
 /// An error about a file whose bytes are not what its format says.
 template <typename... Values> [[noreturn]] void damaged(fmt::format_string<Values...> text, Values &&...values) {
-    fail("{}; copy or download it again", fmt::format(text, std::forward<Values>(values)...));
+    fail("{}; name another file, or copy or download it again", fmt::format(text, std::forward<Values>(values)...));
 }
 
 /// The header's text. Errors: the file is too short, or the header's length impossible.

@@ -123,7 +123,7 @@ TEST_CASE("safetensors: hostile files are refused by name") {
         CHECK_ERROR(SafetensorsFile{path}, c.message);
         CHECK_ERROR(SafetensorsFile{path}, "x.safetensors: ");
         CHECK_ERROR(SafetensorsFile{path},
-                    c.mistake == "unknown dtype" ? ": convert the tensor" : "; copy or download it");
+                    c.mistake == "unknown dtype" ? ": convert the tensor" : "copy or download it again");
     }
 }
 
