@@ -32,8 +32,7 @@ public:
     std::optional<int64_t> distance(const Expr &begin, const Lets &around) {
         const Expr at = known(around, begin);
         if (!first.defined()) first = at;
-        const auto d = as_const_int(simplify(at - first));
-        return d ? std::optional(*d) : std::nullopt;
+        return as_const_int(simplify(at - first));
     }
 
 private:
