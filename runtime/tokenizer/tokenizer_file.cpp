@@ -63,7 +63,7 @@ const json &checked(const json &j, const std::string &at, bool is, const char *e
     if (!is) fail("{} is {}, expected {}", at, brief(j), expected);
     return j;
 }
-const json &checked(json &&, const std::string &, bool, const char *) = delete;  // it would be gone
+const json &checked(json &&, const std::string &, bool, const char *) = delete;  // a temporary would be gone
 const json &list_of(const json &j, const std::string &at) { return checked(j, at, j.is_array(), "a list"); }
 
 std::string type_of(const json &j, const std::string &of) { return text_of(member(j, of, "type"), of + ".type"); }

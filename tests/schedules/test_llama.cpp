@@ -12,7 +12,9 @@ namespace {
 
 const ModelArguments ragged = ragged_llama(),
                      aligned = {{"layers", "1"},   {"heads", "3"},    {"kv-heads", "1"}, {"width", "192"},
-                                {"hidden", "384"}, {"context", "64"}, {"batch", "1"},    {"vocab", "96"}};
+                                {"hidden", "384"}, {"context", "64"}, {"batch", "1"},    {"vocab", "96"}},
+                     tiny = {{"layers", "1"}, {"heads", "2"},   {"kv-heads", "1"},
+                             {"width", "32"}, {"hidden", "64"}, {"context", "16"}};
 
 }  // namespace
 
@@ -23,9 +25,8 @@ TEST_CASE("schedules: Llama on aligned shapes" * slow()) {
 }
 
 TEST_CASE("schedules: Llama's products are all cuBLASLt's where they are asked for") {
-    Compiled<Llama> c(
-        {{"layers", "1"}, {"heads", "2"}, {"kv-heads", "1"}, {"width", "32"}, {"hidden", "64"}, {"context", "16"}},
-        schedule_llama, {.dialect = "cublaslt"}, bf16, Halide::Target("x86-64-linux-cuda-cuda_capability_80"));
+    Compiled<Llama> c(tiny, schedule_llama, {.dialect = "cublaslt"}, bf16,
+                      Halide::Target("x86-64-linux-cuda-cuda_capability_80"));
     int products = 0;
     for (const ir::Kernel &k : c.program.kernels) {
         if (k.dialect_why.empty()) continue;  // it is no product
@@ -37,9 +38,7 @@ TEST_CASE("schedules: Llama's products are all cuBLASLt's where they are asked f
 
 TEST_CASE("schedules: Llama computes its gated unit again in 16 bits, and keeps it in fp32") {
     for (Format format : {fp32, bf16}) {
-        Compiled<Llama> c(
-            {{"layers", "1"}, {"heads", "2"}, {"kv-heads", "1"}, {"width", "32"}, {"hidden", "64"}, {"context", "16"}},
-            schedule_llama, {}, format);
+        Compiled<Llama> c(tiny, schedule_llama, {}, format);
         const auto again = [&](const std::string &layer) {
             return std::ranges::any_of(c.program.kernels, [&](const ir::Kernel &k) {
                 return k.name.find(layer) != std::string::npos && k.name.find("again") != std::string::npos;
