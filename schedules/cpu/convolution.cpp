@@ -138,7 +138,9 @@ void weight(Group &g, Func image, const Machine &m) {
     const int out = g.extent(0), in = g.extent(1);
     const std::vector<RVar> r = dW.rvars();
     const int images = reduction_extent(dW, 2), rows = rows_at_once(g);
-    Tile t = tuned(g, tile_of(out, in, 1, m), out, in, 1, m);
+    // A task copies its input channels of each image: whole vectors of them, where tiles are small beside the copies.
+    const int copied = m.registers < 32 && in % m.vector == 0 ? m.vector : 1;
+    Tile t = tuned(g, tile_of(out, in, copied, m), out, in, 1, m);
     // A partial sum for each part of the images keeps all threads busy, and the images of a part, which are read again
     // for each tile, in a cache. The parts have equally many images.
     constexpr int64_t held = 1 << 20;  // bytes
@@ -174,10 +176,10 @@ void weight(Group &g, Func image, const Machine &m) {
     Stage s = sums.update();
     const RVar y = r[1];
     RVar row("row"), block("block");
-    std::vector<VarOrRVar> order = {lane, o, c, r[0], y, kx, ky, r[2], ot, ct, part};
+    std::vector<VarOrRVar> order = {lane, o, c, r[0], y, kx, ky, ot, r[2], ct, part};
     if (rows < reduction_extent(sums, 1)) {
         s.split(y, block, row, rows, TailStrategy::GuardWithIf);
-        order = {lane, o, c, r[0], row, kx, ky, block, r[2], ot, ct, part};
+        order = {lane, o, c, r[0], row, kx, ky, ot, block, r[2], ct, part};
     }
     s.split(o, ot, o, t.columns, TailStrategy::GuardWithIf)
         .split(c, ct, c, t.rows, TailStrategy::GuardWithIf)
@@ -188,6 +190,8 @@ void weight(Group &g, Func image, const Machine &m) {
         .vectorize(lane)
         .unroll(o)
         .unroll(c);
+    // Of a short row, unrolled, the sums stay in registers from row to row.
+    if (g.tunables("unroll", m.registers < 32 && reduction_extent(sums, 0) <= 16, {0, 1})) s.unroll(r[0]);
     stage_image(image, LoopLevel(sums, r[2]), in, m);
 }
 

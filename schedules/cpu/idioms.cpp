@@ -19,12 +19,14 @@ bool fits(int wide, int columns, int panel) {
 
 }  // namespace
 
-Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing) {
+Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing, Cache vectors) {
     const int lanes = panel ? m.vector : lanes_within(columns, m);
     Tile best{lanes, lanes, 1};
     double least = 1e30;
     // The cost of a load, in multiply-adds. It is higher for pairs of bf16, as narrow tiles pack a factor more often.
     const double load = m.dot_products ? 0.2 : 0.1;
+    // What is broadcast comes from the first cache. Of the second, tiles of few registers read more than it delivers.
+    const double broadcast = vectors == Cache::second && m.registers < 32 ? load / 2 : load;
     for (int v = 1; v <= widest(m); v++) {
         const int wide = v * lanes;
         int high = highest(v, rows, m);
@@ -32,7 +34,7 @@ Tile register_tile(int columns, int panel, int rows, const Machine &m, bool divi
         if (!fits(wide, columns, panel)) continue;
         // Multiply-adds, those of elements beyond the edges too, and the loads for each of them.
         const double computed = double(ceil_div(columns, wide)) * wide * ceil_div(rows, high) * high;
-        const double cost = computed * (1 + load * (1.0 / v + 1.0 / high));
+        const double cost = computed * (1 + broadcast / v + load / high);
         if (cost < least) least = cost, best = {lanes, wide, high};
     }
     return best;

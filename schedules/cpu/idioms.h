@@ -22,9 +22,13 @@ struct Tile {
     int work() const { return columns * rows; }
 };
 
+/// The cache that the vectors of a panel come from, again for each tile.
+enum class Cache { first, second };
+
 /// The best tile for `columns` (stored in panels of width `panel`; 0: in no panels) and `rows`. `dividing`: its height
 /// divides `rows`.
-Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false);
+Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false,
+                   Cache vectors = Cache::first);
 
 /// The tile `usual`, of which lines may set the tunables `columns` and `rows`.
 Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, const Machine &m, bool dividing = false);

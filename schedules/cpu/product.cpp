@@ -93,12 +93,17 @@ void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const T
     across_lanes(sums, sums.args()[0], t.lanes);
 }
 
+/// The tile of Y and dX, between whose rows a panel of W stays in the second cache.
+Tile panel_tile(int columns, int panel, int rows, const Machine &m) {
+    return register_tile(columns, panel, rows, m, false, Cache::second);
+}
+
 /// Y: a task is a tile of columns of a block of rows; its panel of W stays in the cache. With a prologue, a task is all
 /// columns of a block of rows.
 void forward(Group &g, const Machine &m) {
     const int panel = g.panel;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
-    const Tile t = tuned_tile(g, register_tile(columns, panel, rows, m), columns, panel, rows, m);
+    const Tile t = tuned_tile(g, panel_tile(columns, panel, rows, m), columns, panel, rows, m);
     const bool ragged = panel && columns % t.columns;
     Func y = g.anchor, out = g.out;
     Var o = out.args()[0], r = out.args()[1], ot("ot"), rt("rt"), rb("rb"), task("task");
@@ -139,7 +144,7 @@ void d_input(Group &g, const Machine &m) {
     constexpr int rows_that_pay = 384;
     if (d_input_of_few_rows(g, m)) return;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
-    const Tile t = tuned_tile(g, register_tile(columns, 0, rows, m), columns, 0, rows, m);
+    const Tile t = tuned_tile(g, panel_tile(columns, 0, rows, m), columns, 0, rows, m);
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], it("it"), rt("rt"), rb("rb"), task("task");
     const int row_tiles = ceil_div(rows, t.rows);
@@ -331,8 +336,7 @@ void d_weight(Group &g, Machine m) {
         (!in_panel.defined() || (columns == even.columns && even.rows == usual.rows && terms(g) <= chunk_rows));
     const Tile t = tuned_tile(g, in_tile ? even : usual, columns, g.panel, inputs, m, in_tile);
     // An update reads and writes four arrays between two products, during which memory is idle.
-    if (in_tile && g.tunables("prefetch", m.registers >= 32, {0, 1}))
-        g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
+    if (in_tile && g.tunables("prefetch", 1, {0, 1})) g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
     const WeightTask of_task = weight_task(g, t, m);
     if (of_task.copies) return weight_panels(g, t, of_task, m);
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);

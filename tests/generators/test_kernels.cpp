@@ -112,7 +112,7 @@ TEST_CASE(
             const bool of_input = across && computes_dx(c.program, k);
             auto fetches = [&](const char *into) { return text.str().find(into) != std::string::npos; };
             const bool enough_registers = c.machine.registers >= 32;
-            CHECK(fetches(", 0, 3, 1)") == ((fused || of_input) && enough_registers));
+            CHECK(fetches(", 0, 3, 1)") == (fused || (of_input && enough_registers)));
             const bool forward = k.name.starts_with("h.0.attn.c_") || k.name.starts_with("h.0.mlp.c_") ||
                                  k.name.starts_with("wte.transposed");
             CHECK(fetches(", 0, 2, 1)") == (forward && format == fp32 && enough_registers));

@@ -69,7 +69,9 @@ const std::vector<std::pair<std::string, std::string>> arguments = {{"batch", "3
 TEST_CASE("schedules: convolutions, pools and norms of images") { check_kernels(Compiled<Vision>(arguments)); }
 TEST_CASE("schedules: gradients of convolutions, some rows of an image at a time") {
     Compiled<Strides> c({{"batch", "6"}}, [](Strides &n, Step &s) {
-        add_lines(s, n, "loops(one, d_parameter): rows_at_once=2 parts=3; loops(two, d_parameter): rows_at_once=3",
+        add_lines(s, n,
+                  "loops(one, d_parameter): rows_at_once=2 parts=3 unroll=1; "
+                  "loops(two, d_parameter): rows_at_once=3 unroll=0",
                   "a");
     });
     check_kernels(c, 3e-5,
