@@ -115,7 +115,8 @@ void Trainer::load_parameters(const fs::path &path, const std::function<std::str
                                                        shape_text(missing->shape))
                                          : "");
     if (missing)
-        fail("{}: tensor '{}' of shape {} is missing", path.string(), missing->name, shape_text(missing->shape));
+        fail("{}: tensor '{}' of shape {} is missing; take a file of all the model's weights", path.string(),
+             missing->name, shape_text(missing->shape));
     for (auto &[b, parts] : found) {
         row_major_.resize(size_t(plan().buffers[size_t(b)].elements()));
         size_t begin = 0;
@@ -123,7 +124,9 @@ void Trainer::load_parameters(const fs::path &path, const std::function<std::str
             const auto values = std::span(row_major_).subspan(begin, t->entry->elements());
             t->read_float32(values);
             if (const int64_t at = not_finite(values); at >= 0)
-                NamedTensors::fail_about(*t, "has the value {} at index {}, expected finite numbers",
+                NamedTensors::fail_about(*t,
+                                         "has the value {} at index {}, expected finite numbers; take the weights of "
+                                         "an earlier checkpoint",
                                          values[size_t(at)], at);
             begin += values.size();
         }

@@ -1,5 +1,7 @@
 // Layers that know whether they train: dropout, the same however a batch is cut, and batch norm, as PyTorch has it.
 
+#include <cstring>
+#include <fstream>
 #include <numeric>
 
 #include "bundle/plan_json.h"
@@ -183,7 +185,20 @@ TEST_CASE("states: saved with the weights and read again; one that a checkpoint 
     CHECK(c.trainer.plan().parameters() == plain.trainer.plan().parameters() + 2 * 17);  // gains and biases alone
     const auto without = [](const std::string &name) { return name == "norm.running_var" ? "" : name; };
     CHECK_ERROR(resumed.trainer.load_parameters(files / "model", without),
-                "tensor 'norm.running_var' of shape [17] is missing");
+                "tensor 'norm.running_var' of shape [17] is missing; take a file of all the model's weights");
+}
+
+TEST_CASE("weights: one that is not finite is refused, with its tensor and its place") {
+    ModesCase c(1);
+    const Scratch files;
+    c.trainer.write_parameters(files / "model");
+    std::string bytes = read_file(files / "model");
+    const float bad = NAN;
+    std::memcpy(bytes.data() + bytes.size() - sizeof bad, &bad, sizeof bad);
+    std::ofstream(files / "model", std::ios::binary) << bytes;
+    const auto same = [](const std::string &name) { return name; };
+    CHECK_ERROR(c.trainer.load_parameters(files / "model", same), "has the value nan at index");
+    CHECK_ERROR(c.trainer.load_parameters(files / "model", same), "take the weights of an earlier checkpoint");
 }
 
 }  // namespace cryolite::test
