@@ -1,7 +1,7 @@
 // Matrix products: Y = X W + b, dX = dY W', dW = X' dY, in tiles of accumulators kept in registers.
 //
 // Register budget (AVX-512, 32 registers): 24 accumulators (48 x 8 or 64 x 6), 3 or 4 for a row of the panel; the other
-// operand is broadcast from memory by the multiply-add itself. With 16 registers: 12 accumulators (3 x 4 vectors).
+// operand is broadcast from memory by the multiply-add itself. With 16 registers: 12 accumulators (24 x 4 or 16 x 6).
 
 #include <optional>
 

@@ -52,6 +52,7 @@ TEST_CASE("cublaslt: with factors of TF32 losses are the CPU's to its digits, an
         others += got.losses[s] != plain.losses[s];
     }
     CHECK(others > got.losses.size() / 2);
+    CHECK(got.weights != plain.weights);
 }
 
 TEST_CASE("cublaslt: losses and weights of whole steps are the CPU's") {

@@ -64,15 +64,13 @@ Plan compile(const Processor &p, const Model &model, const std::vector<std::stri
 /// there are none (Haswell) each pair is widened in the loop: 0.4 to 0.6, not judged here.
 constexpr double least_share = 0.9;
 
-/// The same for a loop of few registers that prefetches: a prefetch takes the turn of a load. The wait for memory that
-/// it saves is not in the prediction.
-constexpr double least_share_with_prefetches = 0.7;
-
-double least_share_of(const SumLoop &loop, const Processor &p) {
-    const bool few_registers = std::string_view(p.target).find("avx512") == std::string_view::npos;
-    const bool prefetches =
-        std::ranges::any_of(loop.code, [](const std::string &line) { return line.starts_with("prefetch"); });
-    return few_registers && prefetches ? least_share_with_prefetches : least_share;
+/// The share that a loop must reach. Where registers are few, its prefetches are left out: each takes the turn of a
+/// load, and the wait for memory that it saves is not in the prediction. What counts their addresses stays.
+double least_share_of(SumLoop &loop, const Processor &p) {
+    constexpr double without_prefetches = 0.85;
+    if (std::string_view(p.target).find("avx512") != std::string_view::npos) return least_share;
+    const auto prefetches = [](const std::string &line) { return line.starts_with("prefetch"); };
+    return std::erase_if(loop.code, prefetches) ? without_prefetches : least_share;
 }
 
 /// Kernels may share a loop schedule and a shape: each is judged once, named by the first call of it.
@@ -86,7 +84,9 @@ void judge(const Processor &p, const Model &model, const std::vector<std::string
         for (const PlanCall &call : calls) {
             const PlanKernel &k = plan.kernels[size_t(call.kernel)];
             if ((k.loops != "product" && k.loops != "attention") || !seen.insert(call.kernel).second) continue;
-            const std::vector<SumLoop> loops = main_loops(all, k.symbol);
+            std::vector<SumLoop> loops = main_loops(all, k.symbol);
+            std::vector<double> least;
+            for (SumLoop &loop : loops) least.push_back(least_share_of(loop, p));
             const std::string name =
                 fmt::format("{} {} for {}: {}", model.name, fmt::join(flags, " "), p.name, call.name);
             CAPTURE(name);
@@ -102,7 +102,7 @@ void judge(const Processor &p, const Model &model, const std::vector<std::string
                 CHECK(loops[i].scalar == 0);
                 if (!loops[i].fmas[0].starts_with("vdp"))
                     CHECK(speeds[i].fma_cycles <= double(loops[i].fmas.size()) / p.ports);
-                CHECK(speeds[i].share() >= least_share_of(loops[i], p));
+                CHECK(speeds[i].share() >= least[i]);
             }
         }
     CHECK(seen.size() >= at_least);
