@@ -348,16 +348,20 @@ void d_weight(Group &g, Machine m) {
         g.store().reorder(lane, c, panel).parallel(panel).vectorize(lane, t.lanes, TailStrategy::GuardWithIf);
         in_panel.compute_at(g.out, panel);
         g.func("any_row").compute_at(g.out, panel);
-        Var o = in_panel.args()[0], i = in_panel.args()[1], ot("ot"), it("it");
-        in_panel.split(o, ot, o, t.columns)
-            .split(i, it, i, t.rows, TailStrategy::ShiftInwards)
-            .reorder(o, i, ot, it)
-            .unroll(i);
-        across_lanes(in_panel, o, t.lanes);
+        Var o = in_panel.args()[0], i = in_panel.args()[1], it("it");
+        in_panel.split(i, it, i, t.rows, TailStrategy::ShiftInwards).reorder(o, i, it).unroll(i);
         in_panel.update().reorder(i, in_panel.rvars()[0]);
-        g.anchor.align_bounds(g.anchor.args()[0], t.columns).compute_at(in_panel, ot);
+        Func dW = g.anchor;
+        dW.align_bounds(dW.args()[0], t.columns).compute_at(in_panel, it);
         if (in_pairs(g)) pack_pairs(g, LoopLevel(g.out, panel), t, m);
-        return accumulate(g.anchor, t, m);
+        // Of a panel that is wider than a tile, Halide does not see that tiles at its edge are whole.
+        if (g.panel > t.columns) {
+            RVar chunk("chunk");
+            in_panel.vectorize(o, t.lanes);
+            return accumulate_chunks(dW, t, terms(g), chunk, m, Var("xt"));
+        }
+        across_lanes(in_panel, o, t.lanes);
+        return accumulate(dW, t, m);
     }
     Func stored = g.anchor.in().compute_root();
     // The gradient may be stored transposed, its rows as columns of the product: the tile fits either way.

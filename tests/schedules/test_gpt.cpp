@@ -40,6 +40,23 @@ TEST_CASE("schedules: few rows, in whole vectors" * slow()) {
     for (const char *rows : {"16", "48"}) check_kernels(Compiled<Gpt>(whole_vectors_gpt(rows), schedule_gpt));
 }
 
+// The head's gradient of a panel, in one tile or several, and that of the rows of the embedding, in one update.
+static void check_tied(int panel, Format format) {
+    CAPTURE(panel);
+    CAPTURE(format);
+    const auto in_panels = [&](Gpt &net, Step &s) {
+        schedule_gpt(net, s);
+        s.layout(net.token.table, panels(panel, 1));
+    };
+    check_kernels(Compiled<Gpt>(ragged, in_panels, {.update = "backward"}, format), format == bf16 ? 4e-3 : 3e-5);
+}
+
+TEST_CASE("schedules: a tied table whose panels are wider than a tile") { check_tied(128, fp32); }
+TEST_CASE("schedules: a tied table in panels of one tile, of several and of none that is whole" * slow()) {
+    for (int panel : {16, 32, 96, 20}) check_tied(panel, fp32);
+    check_tied(128, bf16);
+}
+
 TEST_CASE("schedules: accumulating over micro-batches" * slow()) {
     check_kernels(Compiled<Gpt>(ragged, schedule_gpt, {.accumulate = true}));
 }
