@@ -12,6 +12,7 @@ int padded_panel(int columns, const Machine &m) {
     if (columns >= 64 * m.vector) return 3 * m.vector;  // padding is small beside the table
     int best = 0, least = 1 << 30;
     for (int vectors : {3, 4, 2, 1}) {
+        if (vectors == 4 && m.registers < 32) continue;  // wider than a tile
         int width = vectors * m.vector, padded = (columns + width - 1) / width * width;
         if (padded < least) best = width, least = padded;
     }

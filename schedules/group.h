@@ -42,6 +42,7 @@ public:
     std::vector<Halide::Func> epilogue;  ///< consumers of the anchor placed in this kernel, in order
     Halide::Func out;       ///< what the kernel stores, in storage dimensions (a Tuple where it stores several)
     int panel = 0;          ///< width of the panels that the anchor's weight is stored in; 0: row-major
+    bool padded = false;    ///< the last panel is not full
     bool in_place = false;  ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
     /// Set by loops: an element of `out` is computed once, after all sums along its row, and by the thread of the row.
     bool rows_once = false;

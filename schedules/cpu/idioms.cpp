@@ -9,7 +9,7 @@ namespace {
 int widest(const Machine &m) { return m.registers >= 32 ? 5 : 3; }
 
 /// The most rows of a tile of `v` vectors of columns: it leaves registers for a row of the panel and a broadcast.
-int highest(int v, int rows, const Machine &m) { return std::min({rows, m.registers * 3 / 4 / v, 12}); }
+int highest(int v, int rows, const Machine &m) { return std::min({rows, std::max(1, m.registers * 3 / 4 / v), 12}); }
 
 /// Whether tiles of this width stay within the panels, or, without panels, within the columns.
 bool fits(int wide, int columns, int panel) {
@@ -40,10 +40,18 @@ Tile register_tile(int columns, int panel, int rows, const Machine &m, bool divi
     return best;
 }
 
+Tile whole_panel_tile(int panel, int rows, const Machine &m, bool dividing) {
+    int high = highest(ceil_div(panel, m.vector), rows, m);
+    while (dividing && rows % high) high--;
+    return {m.vector, panel, high};
+}
+
 Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, const Machine &m, bool dividing) {
     std::vector<int> widths, heights;
-    for (int v = 1; v <= widest(m); v++)
+    const bool whole = g.padded && g.form == Form::d_parameter;
+    for (int v = 1; v <= widest(m) && !whole; v++)
         if (fits(v * usual.lanes, columns, panel)) widths.push_back(v * usual.lanes);
+    if (whole) widths = {usual.columns};
     Tile t = usual;
     t.columns = g.tunables("columns", usual.columns, widths);
     const int most = highest(t.columns / t.lanes, rows, m);

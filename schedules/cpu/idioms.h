@@ -30,6 +30,9 @@ enum class Cache { first, second };
 Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing = false,
                    Cache vectors = Cache::first);
 
+/// The tile that is as wide as a panel.
+Tile whole_panel_tile(int panel, int rows, const Machine &m, bool dividing = false);
+
 /// The tile `usual`, of which lines may set the tunables `columns` and `rows`.
 Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, const Machine &m, bool dividing = false);
 

@@ -13,10 +13,10 @@
 
 namespace cryolite::cpu {
 
-int panel_width(int out, const Machine &) {
+int panel_width(int out, const Machine &m) {
     for (int width : {48, 64, 32, 16})
         if (out % width == 0) return width;
-    return out >= 1024 ? 48 : 0;  // padding and masks cost little there
+    return out >= 1024 ? 3 * m.vector : 0;  // padding and masks cost little there
 }
 
 namespace {
@@ -328,8 +328,12 @@ void d_weight(Group &g, Machine m) {
     while (g.panel > m.vector && g.panel % m.vector) m.vector /= 2;
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
-    const Tile usual = register_tile(columns, g.panel, inputs, m),
-               even = register_tile(columns, g.panel, inputs, m, true);
+    // Halide does not see that a part of a panel is a whole tile where the last panel is padded.
+    const auto tile = [&](bool dividing) {
+        return g.padded ? whole_panel_tile(g.panel, inputs, m, dividing)
+                        : register_tile(columns, g.panel, inputs, m, dividing);
+    };
+    const Tile usual = tile(false), even = tile(true);
     // A tied table is updated tile by tile if tiles that divide it are as wide as its panels, and no lower than usual.
     const bool in_tile =
         g.in_place && g.panel &&
@@ -348,20 +352,16 @@ void d_weight(Group &g, Machine m) {
         g.store().reorder(lane, c, panel).parallel(panel).vectorize(lane, t.lanes, TailStrategy::GuardWithIf);
         in_panel.compute_at(g.out, panel);
         g.func("any_row").compute_at(g.out, panel);
-        Var o = in_panel.args()[0], i = in_panel.args()[1], it("it");
-        in_panel.split(i, it, i, t.rows, TailStrategy::ShiftInwards).reorder(o, i, it).unroll(i);
-        in_panel.update().reorder(i, in_panel.rvars()[0]);
-        Func dW = g.anchor;
-        dW.align_bounds(dW.args()[0], t.columns).compute_at(in_panel, it);
-        if (in_pairs(g)) pack_pairs(g, LoopLevel(g.out, panel), t, m);
-        // Of a panel that is wider than a tile, Halide does not see that tiles at its edge are whole.
-        if (g.panel > t.columns) {
-            RVar chunk("chunk");
-            in_panel.vectorize(o, t.lanes);
-            return accumulate_chunks(dW, t, terms(g), chunk, m, Var("xt"));
-        }
+        Var o = in_panel.args()[0], i = in_panel.args()[1], ot("ot"), it("it");
+        in_panel.split(o, ot, o, t.columns)
+            .split(i, it, i, t.rows, TailStrategy::ShiftInwards)
+            .reorder(o, i, ot, it)
+            .unroll(i);
         across_lanes(in_panel, o, t.lanes);
-        return accumulate(dW, t, m);
+        in_panel.update().reorder(i, in_panel.rvars()[0]);
+        g.anchor.align_bounds(g.anchor.args()[0], t.columns).compute_at(in_panel, ot);
+        if (in_pairs(g)) pack_pairs(g, LoopLevel(g.out, panel), t, m);
+        return accumulate(g.anchor, t, m);
     }
     Func stored = g.anchor.in().compute_root();
     // The gradient may be stored transposed, its rows as columns of the product: the tile fits either way.

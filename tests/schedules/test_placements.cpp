@@ -36,6 +36,15 @@ struct Apart : Classifier {
     Tensor forward(Tensor x) override { return head(few(relu(back(one(x))))); }
 };
 
+/// Panels of the default layout, of which the last is padded.
+struct Padded : Classifier {
+    Relu relu{"relu"};
+    Linear wide{"wide", 13, 1050}, head{"head", 1050, classes};
+
+    Shape features() const override { return {13}; }
+    Tensor forward(Tensor x) override { return head(relu(wide(x))); }
+};
+
 }  // namespace
 
 /// `panel`: the width of the weights' panels; 0: they are row-major.
@@ -63,6 +72,18 @@ TEST_CASE("placements: curves after products") { check_curves("38", 16, fp32); }
 TEST_CASE("placements: panels that are no whole vectors") {
     check_curves("38", 20, fp32);
     check_curves("5", 17, bf16);
+}
+
+TEST_CASE("placements: a weight whose last panel is padded, in panels of one tile and wider ones") {
+    for (const char *update : {"separate", "backward"})
+        for (int panel : {0, 128}) {
+            CAPTURE(update);
+            CAPTURE(panel);
+            const auto in_panels = [&](Padded &p, Step &s) {
+                if (panel) s.layout(p.wide.W, panels(panel, 0));
+            };
+            check_kernels(Compiled<Padded>({{"batch", "38"}}, in_panels, {.update = update}));
+        }
 }
 
 TEST_CASE("placements: curves after products, few rows, row-major, in bf16" * slow()) {

@@ -98,8 +98,10 @@ void KernelBuilder::describe_group() {
     g.name = k.name;
     const ir::Op *anchor = k.anchor ? &p.ops[k.anchor] : nullptr;
     if (const auto call = anchor ? ir::call_of(*anchor) : std::nullopt)
-        for (ParamId w : p.layer(*call).parameters)
-            if (p.parameters[w].shape.rank() > 1) g.panel = p.values[p.parameters[w].value].layout.panel;
+        for (ParamId w : p.layer(*call).parameters) {
+            const ir::Value &value = p.values[p.parameters[w].value];
+            if (value.shape.rank() > 1) g.panel = value.layout.panel, g.padded = value.layout.padded(value.shape);
+        }
     bool seen = false;
     std::set<std::string> used = {g.out.name()};
     for (const Func &f : g.funcs()) used.insert(f.name());
