@@ -189,9 +189,9 @@ TEST_CASE("passes: a step is lowered in milliseconds once reads are known") {
                                {"context", "1024"},
                                {"batch", "1"},
                                {"vocab", "50257"}});
+    CHECK(xl < 10 * gpt2);  // of four times as many layers
 #ifdef NDEBUG
-    CHECK(gpt2 < 0.020);
-    CHECK(xl < 0.100);
+    CHECK(gpt2 < 0.1);  // five times what a slow machine takes
 #endif
 }
 
