@@ -1,5 +1,10 @@
 #include "generators/driver/describe.h"
 
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "dsl/traced_model.h"
+
 namespace cryolite::compiler {
 
 namespace {
@@ -34,6 +39,19 @@ std::string description_of(const ProgramInfo &info, Model &model, const decltype
     }
     for (const Arguments::Known &k : Arguments::current().known) d.params.push_back({k.name, k.type, k.value, k.help});
     return description_json(d);
+}
+
+std::string weights_of(Model &model) {
+    const TracedModel traced_model = traced(model);
+    std::set<const Parameter *> seen;
+    nlohmann::json weights = nlohmann::json::array();
+    for (const Graph::Call &c : traced_model.graph.calls())
+        for (const Parameter *w : c.layer->parameters()) {
+            if (!seen.insert(w).second) continue;
+            const std::vector<int> extents = w->shape().extents();
+            weights.push_back({{"name", w->path()}, {"shape", std::vector<int>(extents.rbegin(), extents.rend())}});
+        }
+    return weights.dump();
 }
 
 }  // namespace cryolite::compiler

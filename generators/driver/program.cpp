@@ -65,7 +65,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string &given) {
 }
 
 struct Request {
-    bool describe = false, check = false, any_size = false;
+    bool describe = false, weights = false, check = false, any_size = false;
     std::string bundle, store, plan_only, ir, reference, loops, candidates, moves, temporaries, halide_target;
     std::vector<std::string> params;
     std::vector<ParamGroup> param_groups;  ///< of the program
@@ -288,6 +288,7 @@ int run(const Request &r, const ProgramInfo &info, ModelMaker make, ScheduleMode
     if (const std::string why = why_not(r.step); !why.empty()) throw UsageError(why);
     if (const FormatRow *f = r.step.format(); f && f->is_narrow()) model->numerics(f->format);
     if (r.describe) return fmt::print("{}\n", description_of(info, *model, optimizers)), 0;
+    if (r.weights) return fmt::print("{}\n", weights_of(*model)), 0;
     if (r.check) return check_gradients(*model);
     const bool compiles = r.plan_only.empty() && r.ir.empty() && r.reference.empty() && r.loops.empty() &&
                           r.temporaries.empty() && !r.fit;
@@ -308,6 +309,7 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     optimizers.insert(optimizers.end(), info.optimizers.begin(), info.optimizers.end());
     CLI::App app{"Cryolite generator program: " + info.name};
     app.add_flag("--describe", r.describe, "print the model's parameters as JSON");
+    app.add_flag("--weights", r.weights, "print the names and shapes of the model's weights as JSON");
     app.add_flag("--check", r.check, "check the gradients of every layer against finite differences");
     app.add_option("--bundle", r.bundle, "folder to write kernels.so and plan.json to");
     app.add_option("--plan-only", r.plan_only,

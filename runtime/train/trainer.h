@@ -10,22 +10,15 @@
 #include "runtime/data/loader.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/worker_threads.h"
-#include "runtime/files/safetensors.h"
 #include "runtime/io/error.h"
 #include "runtime/train/row_weights.h"
+#include "runtime/train/weight_tensors.h"
 
 namespace cryolite {
 
 /// A weight that is to be written is infinite or NaN; the message names it.
 struct NotFiniteWeight : Error {
     using Error::Error;
-};
-
-/// A tensor of a file that holds a part of a parameter. The parts follow each other along the parameter's outermost
-/// extent, in proportion to their shares.
-struct TensorPart {
-    std::string name;
-    int64_t share = 1;
 };
 
 /// The results of a step.
@@ -55,13 +48,11 @@ public:
     void seed_steps(uint64_t seed) { seed_ = seed; }
     /// Sets how files of weights store a parameter of this name: as these parts, or whole where there are none. Until
     /// it is called, all are whole.
-    void name_tensors(std::function<std::vector<TensorPart>(const std::string &parameter)> parts) {
-        file_names_ = std::move(parts);
-    }
+    void name_tensors(TensorParts parts) { tensor_parts_ = std::move(parts); }
     /// Loads parameters by name from what TensorFiles reads; `renamed` maps a name in the file to the model's, or to ""
     /// to ignore it. Errors: a tensor is missing, is not the model's or has another shape (name, expected, found);
     /// nothing is changed then. A value is not finite.
-    void load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed);
+    void load_parameters(const fs::path &path, const TensorNames &renamed);
 
     /// Sets a number that kernels read ("lr", "beta1", ...). False: the optimizer has none of this name. `share`: the
     /// value divided by its largest over the run. A group of parameters with a value of its own gets this share of it.
@@ -201,7 +192,7 @@ private:
     int unread_ = 0;                  ///< of `started_`
     StepResult result_;
     std::vector<uint16_t> high_, low_;
-    std::function<std::vector<TensorPart>(const std::string &)> file_names_;
+    TensorParts tensor_parts_;
     void drop_staging();
     bool is_whole_master(int buffer) const;
     std::vector<double> *profile_ = nullptr;
@@ -257,8 +248,7 @@ private:
     double sum_of_parts();
     void fetch_output(int worker, std::span<float> to);
     std::string write(const fs::path &path, Role role);
-    TensorShape shape_of(int buffer) const;
-    std::vector<TensorSpec> parts_of(int buffer) const;
+    TensorSpec spec_of(int buffer) const;
 };
 
 }  // namespace cryolite

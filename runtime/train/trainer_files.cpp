@@ -22,115 +22,35 @@ int64_t not_finite(std::span<const float> values) {
         if (!std::isfinite(values[i])) return int64_t(i);
 }
 
-/// The tensors of a file by the model's names for them; each is taken once.
-class NamedTensors {
-public:
-    NamedTensors(const TensorFiles &files, const std::function<std::string(const std::string &)> &renamed)
-        : files_(files) {
-        for (const TensorFiles::Tensor &t : files.tensors()) {
-            const std::string name = renamed(t.name());
-            if (name.empty()) continue;
-            if (const auto [other, fresh] = left_.emplace(name, &t); !fresh)
-                fail_about(t, "is in the file under two names: '{}' is the model's '{}', too", other->second->name(),
-                           name);
-        }
-    }
-    bool has(const std::string &name) const { return left_.contains(name); }
-    /// Null: there is none.
-    const TensorFiles::Tensor *take(const std::string &name) {
-        const auto node = left_.extract(name);
-        return node ? node.mapped() : nullptr;
-    }
-    /// The first of those that nobody took, and the model's name for it; null: none is left.
-    std::pair<const TensorFiles::Tensor *, std::string> left() const {
-        for (const TensorFiles::Tensor &t : files_.tensors())
-            for (const auto &[name, tensor] : left_)
-                if (tensor == &t) return {tensor, name};
-        return {};
-    }
-    template <typename... Args> [[noreturn]] static void fail_about(const TensorFiles::Tensor &t,
-                                                                    fmt::format_string<Args...> text, Args &&...args) {
-        fail("{}: tensor '{}' {}", t.file->path().string(), t.name(), fmt::format(text, std::forward<Args>(args)...));
-    }
-
-private:
-    const TensorFiles &files_;
-    std::map<std::string, const TensorFiles::Tensor *> left_;
-};
-
 }  // namespace
 
-TensorShape Trainer::shape_of(int buffer) const {
-    const std::vector<int> &s = plan().buffers[size_t(buffer)].shape;
-    return TensorShape(s.rbegin(), s.rend());
+TensorSpec Trainer::spec_of(int buffer) const {
+    const PlanBuffer &b = plan().buffers[size_t(buffer)];
+    return {b.name, Dtype::f32, TensorShape(b.shape.rbegin(), b.shape.rend())};
 }
 
-/// The tensors in which files store a parameter.
-std::vector<TensorSpec> Trainer::parts_of(int buffer) const {
-    const std::string &name = plan().buffers[size_t(buffer)].name;
-    const TensorShape whole = shape_of(buffer);
-    const std::vector<TensorPart> parts = file_names_ ? file_names_(name) : std::vector<TensorPart>{};
-    if (parts.empty()) return {{name, Dtype::f32, whole}};
-    int64_t total = 0;
-    for (const TensorPart &p : parts) total += p.share;
-    if (whole.empty() || total < 1 || whole[0] % total)
-        fail("'{}' of shape {} cannot be divided into the {} tensors that files store it as", name, shape_text(whole),
-             parts.size());
-    std::vector<TensorSpec> specs;
-    for (const TensorPart &p : parts) {
-        specs.push_back({p.name, Dtype::f32, whole});
-        specs.back().shape[0] = whole[0] / total * p.share;
-    }
-    return specs;
-}
-
-void Trainer::load_parameters(const fs::path &path, const std::function<std::string(const std::string &)> &renamed) {
+void Trainer::load_parameters(const fs::path &path, const TensorNames &renamed) {
     flush();
     const TensorFiles files(path);
-    NamedTensors tensors(files, renamed);
-    std::map<int, std::vector<const TensorFiles::Tensor *>> found;
-    std::optional<TensorSpec> missing;
-    for (size_t b = 0; b < plan().buffers.size(); b++) {
-        if (plan().buffers[b].role != Role::parameter) continue;
-        std::vector<TensorSpec> parts = parts_of(int(b));
-        // A file may also have the whole parameter under the model's name.
-        if (tensors.has(plan().buffers[b].name)) parts = {{plan().buffers[b].name, Dtype::f32, shape_of(int(b))}};
-        for (const TensorSpec &part : parts) {
-            const TensorFiles::Tensor *t = tensors.take(part.name);
-            if (!t && !missing) missing = part;
-            if (!t) continue;
-            if (t->entry->shape != part.shape)
-                NamedTensors::fail_about(
-                    *t,
-                    "has shape {}, the model expects {}; check the model's sizes, such as --width, or those in the "
-                    "config.json beside it",
-                    shape_text(t->entry->shape), shape_text(part.shape));
-            found[int(b)].push_back(t);
-        }
-    }
-    if (const auto &[t, name] = tensors.left(); t)
-        NamedTensors::fail_about(*t, "{}is not a parameter of this model{}",
-                                 name == t->name() ? "" : fmt::format("has the name '{}' here, which ", name),
-                                 missing ? fmt::format(", whose '{}' of shape {} is missing there", missing->name,
-                                                       shape_text(missing->shape))
-                                         : "");
-    if (missing)
-        fail("{}: tensor '{}' of shape {} is missing; take a file of all the model's weights", path.string(),
-             missing->name, shape_text(missing->shape));
-    for (auto &[b, parts] : found) {
-        row_major_.resize(size_t(plan().buffers[size_t(b)].elements()));
+    std::vector<int> buffers;
+    std::vector<TensorSpec> parameters;
+    for (int b = 0; b < std::ssize(plan().buffers); b++)
+        if (plan().buffers[size_t(b)].role == Role::parameter) buffers.push_back(b), parameters.push_back(spec_of(b));
+    const auto found = find_weights(parameters, files, renamed, tensor_parts_);
+    for (size_t i = 0; i < buffers.size(); i++) {
+        row_major_.resize(parameters[i].elements());
         size_t begin = 0;
-        for (const TensorFiles::Tensor *t : parts) {
-            const auto values = std::span(row_major_).subspan(begin, t->entry->elements());
-            t->read_float32(values);
+        for (const TensorFiles::Tensor &t : found[i]) {
+            const auto values = std::span(row_major_).subspan(begin, t.entry->elements());
+            t.read_float32(values);
             if (const int64_t at = not_finite(values); at >= 0)
-                NamedTensors::fail_about(*t,
-                                         "has the value {} at index {}, expected finite numbers; take the weights of "
-                                         "an earlier checkpoint",
-                                         values[size_t(at)], at);
+                fail_about(t,
+                           "has the value {} at index {}, expected finite numbers; take the weights of an earlier "
+                           "checkpoint",
+                           values[size_t(at)], at);
             begin += values.size();
         }
-        put(b, row_major_);
+        put(buffers[i], row_major_);
     }
     drop_staging();
 }
@@ -144,7 +64,7 @@ std::string Trainer::write(const fs::path &path, Role role) {
     for (int b = 0; b < std::ssize(plan().buffers); b++) {
         const PlanBuffer &of = plan().buffers[size_t(b)];
         if (of.role != role) continue;
-        buffers.emplace_back(b, weights ? parts_of(b) : std::vector<TensorSpec>{{of.name, Dtype::f32, shape_of(b)}});
+        buffers.emplace_back(b, weights ? tensors_of(spec_of(b), tensor_parts_) : std::vector{spec_of(b)});
         specs.insert(specs.end(), buffers.back().second.begin(), buffers.back().second.end());
     }
     const bool counted = role == Role::state && count_ >= 0, scaled = role == Role::state && scaler_ >= 0;
@@ -213,7 +133,8 @@ Trainer::Counters Trainer::counters_of(const SafetensorsFile &file) const {
     // Everything has to be there before anything is changed.
     Counters c;
     for (int b = 0; b < std::ssize(plan().buffers); b++)
-        if (const PlanBuffer &of = plan().buffers[size_t(b)]; of.role == Role::state) file.at(of.name, shape_of(b));
+        if (const PlanBuffer &of = plan().buffers[size_t(b)]; of.role == Role::state)
+            file.at(of.name, spec_of(b).shape);
     if (count_ >= 0) c.updates = read_counts(file, updates_tensor);
     if (scaler_ < 0) return c;
     c.scaler.steps = read_counts(file, scale_steps_tensor);
@@ -235,7 +156,7 @@ void Trainer::read_state(const fs::path &path) {
         const PlanBuffer &of = plan().buffers[size_t(b)];
         if (of.role != Role::state) continue;
         row_major_.resize(size_t(of.elements()));
-        file.read_float32(file.at(of.name, shape_of(b)), row_major_);
+        file.read_float32(file.at(of.name, spec_of(b).shape), row_major_);
         put(b, row_major_);
     }
     drop_staging();

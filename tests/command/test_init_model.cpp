@@ -4,6 +4,7 @@
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/step_questions.h"
 #include "runtime/files/tensor_files.h"
 #include "tests/runtime/llama_folder.h"
 #include "tests/support/slow.h"
@@ -49,6 +50,13 @@ public:
                                          fs::path(CRYOLITE_BINARY_DIR) / "test_init_cache"};
         list.insert(list.end(), more.begin(), more.end());
         return list;
+    }
+    /// What is checked before kernels are compiled.
+    void check(const fs::path &init) const {
+        const Request r = read_request(Command::train, flags(init));
+        TrainSettings s = understand(r);
+        open_data(s, r);
+        check_init(s, r);
     }
     /// The loss before any step of a model of this folder, and its weights written to `to`.
     double loss(const fs::path &init, const fs::path &to = "", const std::vector<std::string> &more = {}) {
@@ -105,22 +113,37 @@ TEST_CASE(
         }
 }
 
-TEST_CASE("init: tensors that are missing, unknown or of another shape are named, and renamed ones are found") {
+TEST_CASE("init: tensors that are missing, unknown or of another shape are named before anything is compiled") {
     Model m("qwen2");
     std::vector<TensorSpec> specs = llama_tensors(m.golden);
     const auto k = std::ranges::find(specs, "model.layers.1.self_attn.k_proj.weight", &TensorSpec::name);
     const TensorSpec as_it_was = *k;
     k->shape = {8, 32};
-    CHECK_ERROR(m.loss(m.write("shape", specs)), "tensor 'model.layers.1.self_attn.k_proj.weight' has shape [8, 32], "
-                                                 "the model expects [16, 32]");
+    CHECK_ERROR(m.check(m.write("shape", specs)), "tensor 'model.layers.1.self_attn.k_proj.weight' has shape [8, 32], "
+                                                  "the model expects [16, 32]");
     *k = as_it_was, k->name = "model.layers.1.self_attn.key.weight";
     const fs::path odd = m.write("odd", specs);
-    CHECK_ERROR(m.loss(odd), "tensor 'model.layers.1.self_attn.key.weight' is not a parameter of this model, whose "
-                             "'model.layers.1.self_attn.k_proj.weight' of shape [16, 32] is missing there");
+    CHECK_ERROR(m.check(odd), "tensor 'model.layers.1.self_attn.key.weight' is not a parameter of this model, whose "
+                              "'model.layers.1.self_attn.k_proj.weight' of shape [16, 32] is missing there");
     m.loss(odd, "", {"--rename", "key=k_proj"});
     specs.erase(k);
-    CHECK_ERROR(m.loss(m.write("missing", specs)),
+    CHECK_ERROR(m.check(m.write("missing", specs)),
                 "tensor 'model.layers.1.self_attn.k_proj.weight' of shape [16, 32] is missing");
+}
+
+TEST_CASE("init: the weights that a program says are those of its plan") {
+    for (const char *app : {"llama", "gpt", "vision", "digits"}) {
+        CAPTURE(app);
+        const Request r = read_request(Command::train, {app});
+        TrainSettings s = understand(r);
+        std::map<std::string, TensorShape> said, planned;
+        for (const TensorSpec &w : model_weights(r.program, bundle_request(s)))
+            CHECK(said.emplace(w.name, w.shape).second);
+        for (const PlanBuffer &b : step_plan(r.program, bundle_request(s)).buffers)
+            if (b.role == Role::parameter) planned.emplace(b.name, TensorShape(b.shape.rbegin(), b.shape.rend()));
+        CHECK(said == planned);
+        CHECK(!said.empty());
+    }
 }
 
 TEST_CASE("init: a run begins with a folder, and its own folder is one to begin with") {

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
+#include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/step_questions.h"
 #include "apps/cryolite/session/usage.h"
-#include "runtime/files/tensor_files.h"
 #include "runtime/io/error.h"
 
 namespace cryolite {
@@ -157,6 +158,12 @@ struct InitFile {
                            settings.init.string(), name, of);
         }
     }
+    /// Each weight of the model is there, of its shape, and nothing else.
+    void check_weights(const std::vector<TensorSpec> &expected) const {
+        find_weights(
+            expected, files, [&](const std::string &name) { return names.weight(name); },
+            [&](const std::string &parameter) { return file_parts(parameter, weights, settings); });
+    }
 
 private:
     static std::vector<float> values(const TensorFiles::Tensor &t) {
@@ -188,11 +195,15 @@ std::optional<int> param_of_init(const TrainSettings &s, const Request &r, const
 
 void check_init(const TrainSettings &s, const Request &r) {
     if (s.init.empty()) return;
+    std::optional<InitFile> file;
     usage_errors(about_init, [&] {
-        const InitFile file(s, r);
-        file.names.check_used(file.files);
-        file.check_extents(), file.check_numbered(), file.check_repeats();
+        file.emplace(s, r);
+        file->names.check_used(file->files);
+        file->check_extents(), file->check_numbered(), file->check_repeats();
     });
+    if (r.program.path.empty()) return;  // kernels that are there already were compiled for a model of this file
+    const std::vector<TensorSpec> weights = model_weights(r.program, bundle_request(s));
+    usage_errors(about_init, [&] { file->check_weights(weights); });
 }
 
 void begin_weights(Trainer &trainer, const TrainSettings &s, const Request &r) {

@@ -54,6 +54,13 @@ Plan step_plan(const Program &program, const BundleRequest &request) {
     return read_plan(read_file(file), "plan.json");
 }
 
+std::vector<TensorSpec> model_weights(const Program &program, const BundleRequest &request) {
+    std::vector<TensorSpec> weights;
+    for (const json &w : json::parse(ask_of_step(program, request, {"--weights"}).output))
+        weights.push_back({w.at("name"), Dtype::f32, w.at("shape").get<TensorShape>()});
+    return weights;
+}
+
 int64_t kernel_temporaries(const Program &program, const BundleRequest &request, const Cache &cache) {
     const WorkFolder work("cryolite-temporaries");
     const fs::path file = work.path / "temporaries.json";

@@ -5,6 +5,7 @@
 
 #include "bundle/plan.h"
 #include "client/programs.h"
+#include "runtime/files/safetensors.h"
 
 namespace cryolite {
 
@@ -44,6 +45,9 @@ std::string step_text(const Program &program, const BundleRequest &request, cons
 /// Bytes of temporaries that a thread needs for any one kernel of a step, which the cache has compiled. Errors: the
 /// program's own message.
 int64_t kernel_temporaries(const Program &program, const BundleRequest &request, const Cache &cache);
+
+/// The names and shapes of the weights of a program's model. Errors: the program's own message.
+std::vector<TensorSpec> model_weights(const Program &program, const BundleRequest &request);
 
 /// The plan of a step. Nothing is compiled. Errors: the program's own message.
 Plan step_plan(const Program &program, const BundleRequest &request);
