@@ -201,7 +201,7 @@ void check_init(const TrainSettings &s, const Request &r) {
         file->names.check_used(file->files);
         file->check_extents(), file->check_numbered(), file->check_repeats();
     });
-    if (r.program.path.empty()) return;  // kernels that are there already were compiled for a model of this file
+    if (r.program.path.empty()) return;  // nothing is compiled here: begin_weights is soon enough
     const std::vector<TensorSpec> weights = model_weights(r.program, bundle_request(s));
     usage_errors(about_init, [&] { file->check_weights(weights); });
 }
