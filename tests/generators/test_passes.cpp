@@ -172,23 +172,32 @@ TEST_CASE("passes: a step is lowered in milliseconds once reads are known") {
                          .oracle = reads_of_kinds,
                          .known = &known};
         double least = 1e9;
-        for (int run = 0; run < 4; run++) {
+        for (int run = 0; run < 2; run++) {
             const std::clock_t start = std::clock();
             StepProgram p = trace(cx);
             for (const NamedPass &pass : passes()) pass.run(p, cx);  // without the verifier
             least = std::min(least, double(std::clock() - start) / CLOCKS_PER_SEC);
         }
-        MESSAGE("lowered in ", 1e3 * least, " ms");
         return least;
     };
-    const double gpt2 = seconds(
-        {{"layers", "12"}, {"heads", "12"}, {"width", "768"}, {"context", "1024"}, {"batch", "1"}, {"vocab", "50257"}});
-    const double xl = seconds({{"layers", "48"},
-                               {"heads", "25"},
-                               {"width", "1600"},
-                               {"context", "1024"},
-                               {"batch", "1"},
-                               {"vocab", "50257"}});
+    // A busy machine slows one of the two now and then, so both are taken again until neither is. A cost that grows
+    // with the square of the layers is 16 times as much in every round.
+    double gpt2 = 1e9, xl = 1e9;
+    for (int round = 0; round == 0 || (round < 10 && xl >= 10 * gpt2); round++) {
+        gpt2 = std::min(gpt2, seconds({{"layers", "12"},
+                                       {"heads", "12"},
+                                       {"width", "768"},
+                                       {"context", "1024"},
+                                       {"batch", "1"},
+                                       {"vocab", "50257"}}));
+        xl = std::min(xl, seconds({{"layers", "48"},
+                                   {"heads", "25"},
+                                   {"width", "1600"},
+                                   {"context", "1024"},
+                                   {"batch", "1"},
+                                   {"vocab", "50257"}}));
+    }
+    MESSAGE("12 layers lowered in ", 1e3 * gpt2, " ms, 48 in ", 1e3 * xl, " ms");
     CHECK(xl < 10 * gpt2);  // of four times as many layers
 #ifdef NDEBUG
     CHECK(gpt2 < 0.1);  // five times what a slow machine takes
