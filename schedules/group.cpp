@@ -93,6 +93,28 @@ bool calls(const Func &f, const Func &g) {
     return Halide::Internal::find_transitive_calls(f.function()).count(g.name()) != 0;
 }
 
+namespace {
+
+class Mathematics : public Internal::IRVisitor {
+public:
+    bool found = false;
+
+private:
+    using IRVisitor::visit;
+    void visit(const Internal::Call *op) override {
+        found |= op->call_type == Internal::Call::PureExtern;
+        IRVisitor::visit(op);
+    }
+};
+
+}  // namespace
+
+bool calls_mathematics(const Func &f) {
+    Mathematics called;
+    f.function().accept(&called);
+    return called.found;
+}
+
 std::string AutomaticLoops::str() const {
     std::string text = name;
     for (auto &[parameter, value] : parameters) text += " " + parameter + "=" + value;

@@ -77,6 +77,9 @@ Halide::Func loss_of_row(const Group &g);
 /// Whether `f` calls `g`, directly or not.
 bool calls(const Halide::Func &f, const Halide::Func &g);
 
+/// Whether a definition of `f` calls mathematical functions, such as exp.
+bool calls_mathematics(const Halide::Func &f);
+
 /// A loop schedule: places the loops of one kernel. It may change the order of additions and nothing else.
 using LoopSchedule = void (*)(Group &, const Machine &);
 

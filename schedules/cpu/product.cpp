@@ -3,6 +3,7 @@
 // Register budget (AVX-512, 32 registers): 24 accumulators (48 x 8 or 64 x 6), 3 or 4 for a row of the panel; the other
 // operand is broadcast from memory by the multiply-add itself. With 16 registers: 12 accumulators (24 x 4 or 16 x 6).
 
+#include <algorithm>
 #include <optional>
 
 #include "schedules/cpu/few_rows.h"
@@ -60,26 +61,11 @@ void pack_weight(Group &g, const LoopLevel &level, const Tile &t, const Machine 
     transpose(g.func("W"), t.lanes).compute_at(level);
 }
 
-/// Whether an expression calls mathematical functions, such as exp.
-class Curves : public Internal::IRVisitor {
-public:
-    bool found = false;
-
-private:
-    using IRVisitor::visit;
-    void visit(const Internal::Call *op) override {
-        found |= op->call_type == Internal::Call::PureExtern;
-        IRVisitor::visit(op);
-    }
-};
-
 /// Whether the epilogue of the sums `y` calls mathematical functions, as a GELU does.
 bool curved(const Group &g, const Func &y) {
-    Curves curves;
-    for (const Func &f : g.funcs())
-        if (f.name() != y.name() && calls(f, y)) f.function().accept(&curves);
-    g.out.function().accept(&curves);
-    return curves.found;
+    if (calls_mathematics(g.out)) return true;
+    return std::ranges::any_of(
+        g.funcs(), [&](const Func &f) { return f.name() != y.name() && calls(f, y) && calls_mathematics(f); });
 }
 
 /// Places the sums `y` of a tile, and the epilogue that computes rows `r` of `out` from them: unrolled, on the
@@ -96,6 +82,15 @@ void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const T
 /// The tile of Y and dX, between whose rows a panel of W stays in the second cache.
 Tile panel_tile(int columns, int panel, int rows, const Machine &m) {
     return register_tile(columns, panel, rows, m, false, Cache::second);
+}
+
+/// A task of `rows` rows copies the columns of W that it reads, at `level`: in a panel that is wider than the tile, each
+/// row of them is apart from the next.
+void pack_part_of_panel(Group &g, const LoopLevel &level, const Tile &t, int rows, const Machine &m) {
+    constexpr int rows_that_pay = 96;
+    Func W = g.func("W");
+    if (!W.defined() || !g.tunables("pack_w", m.registers < 32 && rows >= rows_that_pay, {0, 1})) return;
+    W.compute_at(level).vectorize(W.args()[0], t.lanes, TailStrategy::GuardWithIf);
 }
 
 /// Y: a task is a tile of columns of a block of rows; its panel of W stays in the cache. With a prologue, a task is all
@@ -130,6 +125,8 @@ void forward(Group &g, const Machine &m) {
     accumulate(y, t, m);
     if (!in_pairs(g)) {
         if (panel && g.tunables("prefetch", m.registers >= 32, {0, 1})) g.passes["prefetch_ahead 2"] = prefetch_ahead;
+        if (panel > t.columns && !staged)
+            pack_part_of_panel(g, LoopLevel(out, task), t, std::min(block * t.rows, rows), m);
         return;
     }
     if (staged)
