@@ -84,8 +84,8 @@ Tile panel_tile(int columns, int panel, int rows, const Machine &m) {
     return register_tile(columns, panel, rows, m, false, Cache::second);
 }
 
-/// A task of `rows` rows copies the columns of W that it reads, at `level`: in a panel that is wider than the tile, each
-/// row of them is apart from the next.
+/// A task of `rows` rows copies the columns of W that it reads, at `level`: in a panel that is wider than the tile,
+/// each row of them is apart from the next.
 void pack_part_of_panel(Group &g, const LoopLevel &level, const Tile &t, int rows, const Machine &m) {
     constexpr int rows_that_pay = 96;
     Func W = g.func("W");
