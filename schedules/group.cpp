@@ -95,14 +95,14 @@ bool calls(const Func &f, const Func &g) {
 
 namespace {
 
-class Mathematics : public Internal::IRVisitor {
+class Mathematics : public Halide::Internal::IRVisitor {
 public:
     bool found = false;
 
 private:
     using IRVisitor::visit;
-    void visit(const Internal::Call *op) override {
-        found |= op->call_type == Internal::Call::PureExtern;
+    void visit(const Halide::Internal::Call *op) override {
+        found |= op->call_type == Halide::Internal::Call::PureExtern;
         IRVisitor::visit(op);
     }
 };
