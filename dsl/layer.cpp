@@ -38,8 +38,9 @@ std::pair<Tensor, Tensor> matched(const std::string &path, const Tensor &x, cons
     for (int k = 0; k < std::max(a.rank(), b.rank()); k++) {
         const int p = k < a.rank() ? a[k] : 1, q = k < b.rank() ? b[k] : 1;
         if (p != q && p != 1 && q != 1)
-            fail("[{}] of '{}' {} and '{}' {}: extents must match or be 1, counted from the innermost", path, x.name(),
-                 a.str(), y.name(), b.str());
+            fail("[{}] of '{}' {} and '{}' {}: extents must match or be 1, counted from the innermost{}", path,
+                 x.name(), a.str(), y.name(), b.str(),
+                 a.rank() == b.rank() ? "" : "; reshape(x, {...}) gives a dimension that a sum or mean took away back");
         both.push_back(std::max(p, q));
     }
     const Tensor first = broadcast(x, Shape(both));

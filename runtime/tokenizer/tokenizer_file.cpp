@@ -316,7 +316,7 @@ std::shared_ptr<const Tokenizer> tokenizer_of_file(const fs::path &path) {
         file = json::parse(text);
         if (type_of_vocabulary(file).empty()) return tokenizer_of_members(file);
     } catch (const json::exception &e) {
-        fail("{}: not a tokenizer.json: {}", path.string(), e.what());
+        fail("{}: not a tokenizer.json: copy or download it again ({})", path.string(), e.what());
     } catch (const Error &e) {
         fail("{}: not a tokenizer.json that is supported: {}", path.string(), e.what());
     }

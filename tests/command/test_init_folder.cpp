@@ -187,7 +187,7 @@ TEST_CASE("--init FOLDER: without a tokenizer.json, a text brings a warning") {
             CHECK_NOTHROW(open_data(s, f.request(words)));
         });
     };
-    CHECK(contains(said({}), "has no tokenizer.json, so that its weights meet characters in the order of their codes"));
+    CHECK(contains(said({}), "has no tokenizer.json or vocab.json, so the text's characters are numbered anew"));
     CHECK(said({"--tokenizer", "char"}) == "");
     write_plainly(f.scratch / "vocab.json", R"({"type": "char", "characters": ["a", "b", "c", "d", "e"]})");
     CHECK(said({}) == "");
@@ -195,6 +195,21 @@ TEST_CASE("--init FOLDER: without a tokenizer.json, a text brings a warning") {
     TrainSettings s = f.read({"--data", text});
     CHECK_ERROR(open_data(s, f.request({"--data", text})),
                 "is not one of the 5 of the vocabulary of " + (f.scratch / "vocab.json").string());
+}
+
+TEST_CASE("--init: a file comes with the tokens of its run, and a damaged vocab.json is named") {
+    const Scratch run;
+    const fs::path vocabulary = write_plainly(run / "vocab.json", R"({"type": "char", "characters": ["a", "b"]})");
+    fs::create_directories(run / "checkpoints/step-2");
+    const auto tokenizer = [&](const fs::path &init) {
+        return understand(read_request(Command::train, {"gpt", "--init", init, "--cache", run / "cache"})).tokenizer;
+    };
+    CHECK(tokenizer(run / "model.safetensors") == vocabulary);
+    CHECK(tokenizer(run / "checkpoints/step-2/model.safetensors") == vocabulary);
+    write_plainly(vocabulary, R"({"a": 0})");  // GPT-2's own
+    CHECK(tokenizer(run / "model.safetensors") == "char");
+    write_plainly(vocabulary, R"({"type": "ch)");
+    CHECK_ERROR(tokenizer(run / "model.safetensors"), "--init: " + vocabulary.string() + " is no JSON: copy it again");
 }
 
 TEST_CASE("--init: weights that are not there") {
@@ -272,8 +287,10 @@ TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are
               {{"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}, {"original_max_position_embeddings", 9}},
               "which has no \"rope_type\": expected \"llama3\""},
           Case{"partial_rotary_factor", 0.5, "\"partial_rotary_factor\" is 0.5, expected 1.0"},
-          Case{"num_hidden_layers", "two", "expected a whole number"},
-          Case{"num_hidden_layers", nullptr, "\"num_hidden_layers\" is missing, but --layers is read from it"}}) {
+          Case{"num_hidden_layers", "two", "expected a whole number that is not negative"},
+          Case{"num_hidden_layers", -1, "expected a whole number that is not negative"},
+          Case{"num_hidden_layers", nullptr,
+               "\"num_hidden_layers\" is missing, which --layers is read from: add the key"}}) {
         Folder f;
         f.config[c.key] = c.value;
         CAPTURE(c.key);
@@ -290,7 +307,7 @@ TEST_CASE("--init FOLDER: keys that may change numbers and are not known, or are
     f.config = "text";
     CHECK_ERROR(f.read(), "expected an object of JSON");
     write_plainly(f.scratch / "config.json", "{");
-    CHECK_ERROR(understand(f.request()), "config.json is no JSON: ");
+    CHECK_ERROR(understand(f.request()), "config.json is no JSON: copy or download it again");
     write_plainly(f.scratch / "config.json", std::string(100000, '['));
     CHECK_ERROR(understand(f.request()), "config.json: is nested deeper than 100 levels");
     fs::remove(f.scratch / "config.json");

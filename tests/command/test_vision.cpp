@@ -84,7 +84,8 @@ TEST_CASE("vision: flags of images say nothing to text and to tables, which is a
     const Scratch scratch;
     const std::string csv = write_plainly(scratch / "a.csv", "1,2,0\n3,4,1\n").string();
     CHECK_ERROR(images.open(images.request({{"data", csv}, {"shift", "1"}})),
-                "is a table of numbers: --shift 0 --flip no");
+                "is a file: name the folder of the images' IDX files, or, if it is a table of numbers, add --shift 0 "
+                "--flip no");
     CHECK_ERROR(images.open(images.request({{"data", scratch.path.string()}})), "train-images-idx3-ubyte");
     CHECK_ERROR(images.open(images.request({{"size", "16"}})),
                 "has images of 8 x 8, 64 pixels, the model reads 256: name another --data, or give --size 8");

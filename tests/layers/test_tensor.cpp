@@ -139,7 +139,9 @@ TEST_CASE("tensors: what does not fit is refused with both shapes") {
     Trace t;
     CHECK_ERROR(t({3, 2}) * t({2, 3}),
                 "[multiply] of 'x' [3, 2] and 'x' [2, 3]: extents must match or be 1, counted from the innermost");
-    CHECK_ERROR(t({3, 2}) - t({2}), "[subtract] of 'x' [3, 2] and 'x' [2]: extents must match or be 1");
+    CHECK_ERROR(t({3, 2}) - t({2}),
+                "[subtract] of 'x' [3, 2] and 'x' [2]: extents must match or be 1, counted from the innermost; "
+                "reshape(x, {...}) gives a dimension that a sum or mean took away back");
     CHECK_ERROR(t({3, 2}) + t({3, 4}), "[add] of 'x' [3, 2] and 'x' [3, 4]: extents must match or be 1");
     CHECK_ERROR(broadcast(t({3, 2}), {3, 4}), "[broadcast] of [3, 2] to [3, 4]: its extents must match, or be 1");
     CHECK_ERROR(broadcast(t({3, 2}), {3}), "[broadcast] of [3, 2] to [3]: its extents must match, or be 1");

@@ -93,7 +93,8 @@ TEST_CASE("tokenizer.json: what would change the tokens and is not supported is 
         CHECK(contains(said, "tokenizer.json: not a tokenizer.json"));
     }
     const Scratch scratch;
-    CHECK_ERROR(tokenizer_of_file(write_plainly(scratch / "t.json", "{")), "t.json: not a tokenizer.json: ");
+    CHECK_ERROR(tokenizer_of_file(write_plainly(scratch / "t.json", "{")),
+                "t.json: not a tokenizer.json: copy or download it again");
     CHECK_ERROR(tokenizer_of_file(write_plainly(scratch / "t.json", "{}")), "the file has no \"model\"");
 }
 

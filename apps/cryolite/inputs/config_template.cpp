@@ -166,7 +166,8 @@ private:
         const auto param = std::ranges::find(program_.params, name, &ProgramDescription::Param::name);
         if (param == program_.params.end()) fail("the program's config has ${}, which is no parameter", name);
         if (param->type == "bool" && !value.is_boolean()) refuse(at, value, "true or false");
-        if (param->type == "int" && !value.is_number_unsigned()) refuse(at, value, "a whole number");
+        if (param->type == "int" && !value.is_number_unsigned())
+            refuse(at, value, "a whole number that is not negative");
         if (param->type == "float" && !value.is_number()) refuse(at, value, "a number");
         keep(name, param->type == "float" ? fmt::format("{}", value.get<float>()) : value.dump(), at);
     }
@@ -208,7 +209,8 @@ ModelParams params_of_config(const ProgramDescription &program, const json &file
     for (const auto &[key, form] : written.items())
         if (const std::string name = param_in(form);
             !name.empty() && !lists(config.kept, key) && !lists(config.ignored, key) && !reading.params.contains(name))
-            fail("{}: \"{}\" is missing, but --{} is read from it", origin, key, name);
+            fail("{}: \"{}\" is missing, which --{} is read from: add the key as the model's own config.json has it",
+                 origin, key, name);
     reading.check_quotients();
     return reading.params;
 }

@@ -35,7 +35,7 @@ void give_params(Request &r, const fs::path &config, bool preset_chosen) {
     try {
         file = nlohmann::json::parse(content);
     } catch (const nlohmann::json::exception &e) {
-        fail("{} is no JSON: {}", config.string(), e.what());
+        fail("{} is no JSON: copy or download it again ({})", config.string(), e.what());
     }
     for (const auto &[name, text] : params_of_config(r.program.description, file, config.string())) {
         const auto at = r.values.all().find(name);
@@ -50,21 +50,32 @@ void give_params(Request &r, const fs::path &config, bool preset_chosen) {
     }
 }
 
+/// Takes the tokens of the weights: those in their folder, or of the run whose checkpoint they are.
+void give_tokens(Request &r, fs::path folder) {
+    if (!is_there(folder / "vocab.json") && folder.parent_path().filename() == "checkpoints")
+        folder = folder.parent_path().parent_path();
+    const fs::path tokenizer = folder / "tokenizer.json", vocabulary = folder / "vocab.json";
+    if (is_there(tokenizer)) return r.values.give("tokenizer", {tokenizer.string(), Origin::init});
+    if (!is_there(vocabulary)) return;
+    // The weights of a run go with the numbers of its tokens. GPT-2's own vocab.json is of another kind.
+    const std::string content = read_file(vocabulary);
+    check_json_depth(content, vocabulary.string());
+    if (!nlohmann::json::accept(content))
+        fail("{} is no JSON: copy it again, or name the tokens of the weights with --tokenizer", vocabulary.string());
+    const std::string type = vocabulary_type(content);
+    if (!type.empty()) r.values.give("tokenizer", {type == "gpt2" ? type : vocabulary.string(), Origin::init});
+}
+
 }  // namespace
 
 void give_init(Request &r, bool preset_chosen) {
     const auto at = r.values.all().find("init");
     if (at == r.values.all().end() || at->second.origin == Origin::resumed) return;
-    const fs::path folder = at->second.text;
-    if (!is_folder(folder)) return;
-    if (!r.program.description.weights.config.written.empty())
-        usage_errors("--init: ", [&] { give_params(r, folder / "config.json", preset_chosen); });
-    if (r.program.description.task != "tokens") return;
-    const fs::path tokenizer = folder / "tokenizer.json", vocabulary = folder / "vocab.json";
-    if (is_there(tokenizer)) return r.values.give("tokenizer", {tokenizer.string(), Origin::init});
-    // The weights of a run go with the numbers of its tokens. GPT-2's own vocab.json is of another kind.
-    const std::string type = is_there(vocabulary) ? vocabulary_type(read_file(vocabulary)) : "";
-    if (!type.empty()) r.values.give("tokenizer", {type == "gpt2" ? type : vocabulary.string(), Origin::init});
+    const fs::path from = at->second.text;
+    if (is_folder(from) && !r.program.description.weights.config.written.empty())
+        usage_errors("--init: ", [&] { give_params(r, from / "config.json", preset_chosen); });
+    if (r.program.description.task == "tokens")
+        usage_errors("--init: ", [&] { give_tokens(r, is_folder(from) ? from : from.parent_path()); });
 }
 
 std::string config_of_init(const TrainSettings &s) {

@@ -126,10 +126,14 @@ RunData open_text(TrainSettings &s, const Request &r) {
     const bool shard = !s.validation.empty() && is_token_shard(s.validation);
     if (!shard) options.validation = s.validation;
     if (s.tokenizer == "char" && r.values.of_init("vocab") && !r.values.chosen("tokenizer"))
-        d.warning = fmt::format("--init {} has no tokenizer.json, so that its weights meet characters in the order of "
-                                "their codes: name the file of its own tokens with --tokenizer",
-                                s.init.string());
-    TextCorpus corpus = load_text(options);
+        d.warning =
+            fmt::format("--init {} has no tokenizer.json or vocab.json, so the text's characters are numbered anew, "
+                        "perhaps not as they were when these weights were trained: --tokenizer FILE names the "
+                        "tokenizer.json or vocab.json of the weights",
+                        s.init.string());
+    TextCorpus corpus =
+        usage_errors(r.values.chosen("data") ? "" : "name a text with --data; without it, the default is read: ",
+                     [&] { return load_text(options); });
     d.tokenizer = corpus.tokenizer, d.digest = corpus.digest, d.sample = true;
     set_vocabulary(s, r, d.tokenizer->size(), whose_tokens(s));
     d.train = corpus.train, d.validation = corpus.validation;
@@ -186,8 +190,10 @@ RunData open_checked(TrainSettings &s, const Request &r) {
     std::error_code ignored;
     const bool shard = s.text && is_token_shard(here.data), images = fs::is_directory(here.data, ignored);
     if (!s.text && !images && (s.shift || s.flip))
-        fail_usage("--shift and --flip are for images, and {} is a table of numbers: --shift 0 --flip no",
-                   here.data.string());
+        fail_usage(
+            "--shift and --flip are for images, and {} is a file: name the folder of the images' IDX files, or, if "
+            "it is a table of numbers, add --shift 0 --flip no",
+            here.data.string());
     RunData d = !s.text ? (images ? open_images(here, r) : open_table(here, r))
                 : shard ? open_shard(here, r)
                         : open_text(here, r);

@@ -112,7 +112,7 @@ void Progress::preparing(const std::string &words) {
 void Progress::evaluating(uint64_t step, int batches) {
     if (Clock::now() - shown_ <= (live_ ? std::chrono::milliseconds(100) : std::chrono::seconds(5))) return;
     shown_ = Clock::now();
-    const std::string done = batches ? fmt::format(", {} batches", batches) : "";
+    const std::string done = batches ? fmt::format(", {} batches done", batches) : "";
     const std::string line = fmt::format("step {}: evaluating{}", step, done);
     live_ ? show_live(line) : say(line);
 }

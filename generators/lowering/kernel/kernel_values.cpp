@@ -1,6 +1,7 @@
 #include "generators/lowering/kernel/kernel_values.h"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "dsl/ghost_norm.h"
@@ -23,10 +24,9 @@ Func undefined_half(const Func &f, const Type &to) {
 
 /// Gives each input a name of its own: a layer that reads a value twice makes a gradient for each input, by its name.
 std::vector<Array> told_apart(std::vector<Array> x) {
-    for (size_t k = 1; k < x.size(); k++) {
-        const auto before = x.begin() + long(k);
-        if (std::find_if(x.begin(), before, [&](const Array &a) { return a.name() == x[k].name(); }) == before)
-            continue;
+    std::set<std::string> names;
+    for (size_t k = 0; k < x.size(); k++) {
+        if (names.insert(x[k].name()).second) continue;
         Func again(base_name(x[k].name()));
         again(Halide::_) = x[k](Halide::_);
         x[k] = Array(again, x[k].shape);

@@ -70,8 +70,9 @@ private:
         const int alignment = std::max(32, cx.schedule.machine.alignment / bytes), asked = cx.options.head_rows;
         if (line == p.lines.end()) {
             if (why) return 0;
-            return asked < 0 ? head_block_rows(p.values[p.output].shape.size() * 4, cx.schedule.machine)
-                             : (asked + alignment - 1) / alignment * alignment;
+            const int usual =
+                asked < 0 ? head_block_rows(p.values[p.output].shape.size() * 4, cx.schedule.machine) : asked;
+            return usual ? std::max(rounded_up(usual, alignment), least_rows(alignment)) : 0;
         }
         if (line->how != ir::Line::at || !p.chunks.takes(*line)) return 0;
         const bool legal = obey(*line, [&] {
@@ -81,7 +82,17 @@ private:
             nearest.rows = std::max(line->rows / alignment, 1) * alignment;
             refuse(*line, {rules::blocks_begin, alignment}, nearest.placement());
         });
-        return !legal ? 0 : line->rows ? line->rows : head_block_rows(cx.schedule.machine);
+        return !legal       ? 0
+               : line->rows ? line->rows
+                            : std::max(head_block_rows(cx.schedule.machine), least_rows(alignment));
+    }
+    static int rounded_up(int rows, int alignment) { return (rows + alignment - 1) / alignment * alignment; }
+    /// The rows of the smallest chunk: each chunk has calls of its own, and the time to compile a step grows with the
+    /// square of their number.
+    int least_rows(int alignment) const {
+        constexpr int most_chunks = 256;
+        const int64_t rows = p.values[p.output].shape.size() / p.values[p.output].shape[0];
+        return rounded_up(int((rows + most_chunks - 1) / most_chunks), alignment);
     }
     void call_blocks(int block, int rows) {
         Graph &g = p.graph;
