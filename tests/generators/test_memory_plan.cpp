@@ -233,6 +233,17 @@ TEST_CASE("memory plan: a budget takes smaller chunks of the head where that cos
     CHECK(made(p[7], most - (20 << 20), {}, fused, small).first == 0);
 }
 
+TEST_CASE("memory plan: the head is computed in 256 chunks at most") {
+    auto rows = [](const char *batch) {
+        Compiled<Gpt> c(
+            {{"layers", "1"}, {"heads", "1"}, {"width", "8"}, {"context", "64"}, {"batch", batch}, {"vocab", "11"}}, {},
+            {.head_rows = 32});
+        return c.program.chunks.rows;
+    };
+    CHECK(rows("64") == 32);
+    CHECK(rows("1024") == 256);
+}
+
 TEST_CASE("memory plan: on a GPU the head is computed at once up to 1 GiB of logits, and above by 2048 rows") {
     auto rows = [](const char *batch, const Halide::Target &target) {
         Compiled<Gpt> c(
