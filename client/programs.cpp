@@ -85,8 +85,8 @@ std::string run_describe(const Program &program, const Params &params) {
     add_params(options.argv, params);
     const ProcessResult result = run_process(options);
     // It read the parameters and refused one: the user's input is wrong.
-    if (result.status == 1 && !result.signal && !result.limit && !result.errors.empty() && !params.empty())
-        throw UsageError(last_words(result));
+    const bool refused = result.status == 2 || (result.status == 1 && !params.empty());
+    if (refused && !result.signal && !result.limit && !result.errors.empty()) throw UsageError(last_words(result));
     if (!result.ok())
         fail("{} did not describe its model: {}. Its last words:\n{}", program.app, how_it_ended(result),
              last_words(result));

@@ -27,6 +27,7 @@
 #include "generators/driver/trials/line_trials.h"
 #include "generators/driver/memory/fit.h"
 #include "generators/driver/trials/loop_trials.h"
+#include "generators/driver/bad_parameters.h"
 #include "generators/driver/machine_for.h"
 #include "generators/driver/memory/memory_limit.h"
 #include "generators/codegen/kernel_store.h"
@@ -154,7 +155,11 @@ Step step_of(const Request &r, Model &model, ScheduleModel schedule, const Machi
     for (const auto &[text, place] : std::exchange(step.texts, {})) add_lines(step, model, text, place);
     if (c.tuned != "none") add_lines(step, model, c.tuned, "tuned");
     if (!more.empty()) add_lines(step, model, more, "tuned");
-    if (c.lines != "none") add_lines(step, model, c.lines, r.lines_from);
+    try {
+        if (c.lines != "none") add_lines(step, model, c.lines, r.lines_from);
+    } catch (const Error &e) {
+        throw UsageError(e.what());
+    }
     if (!options_of(r).groups)  // lines that place layers are dropped, those of updates stay
         std::erase_if(step.placements,
                       [](auto &line) { return line.first.kind == Stage::value || line.first.kind == Stage::adjoint; });
@@ -348,6 +353,10 @@ int run_program(int argc, char **argv, const ProgramInfo &info, ModelMaker make,
     } catch (const UsageError &e) {
         fmt::print(stderr, "{}: {}\n", info.name, e.what());
         return 2;
+    } catch (const Error &e) {
+        const std::string flags = bad_parameters(make, e.what());
+        fmt::print(stderr, "{}: {}{}\n", info.name, e.what(), flags.empty() ? "" : " (" + flags + ")");
+        return flags.empty() ? 1 : 2;
     } catch (const Halide::Error &e) {
         fmt::print(stderr, "{}: {}\n", info.name, e.what());
     } catch (const std::exception &e) {

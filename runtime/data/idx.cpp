@@ -57,8 +57,8 @@ Table read_part(const fs::path &folder, const std::string &part) {
     const fs::path classes = file_named(folder, part + "-labels-idx1-ubyte");
     const IdxArray images = read_idx(pictures, 3), labels = read_idx(classes, 1);
     if (images.extents[0] != labels.extents[0])
-        fail("{} has {} images, {} {} labels", pictures.string(), images.extents[0], classes.string(),
-             labels.extents[0]);
+        fail("{} has {} images, {} {} labels: they do not belong together; copy both again", pictures.string(),
+             images.extents[0], classes.string(), labels.extents[0]);
     Table table;
     table.height = images.extents[1], table.width = images.extents[2], table.columns = table.width * table.height;
     table.labels.assign(labels.values.begin(), labels.values.end());
@@ -83,11 +83,12 @@ bool is_idx_folder(const fs::path &path) {
 
 std::pair<Table, Table> load_idx_folder(const fs::path &folder, int classes) {
     std::error_code ignored;
-    if (fs::is_directory(folder, ignored) && !is_idx_folder(folder))
-        fail(
-            "{} has no train-images-idx3-ubyte: a folder of images has the four files {{train,t10k}}-images-idx3-ubyte "
-            "and {{train,t10k}}-labels-idx1-ubyte, with .gz or without",
-            folder.string());
+    for (const char *name :
+         {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"})
+        if (fs::is_directory(folder, ignored) && !is_there(file_named(folder, name)))
+            fail("{} has no {}: a folder of images has the four files {{train,t10k}}-images-idx3-ubyte and "
+                 "{{train,t10k}}-labels-idx1-ubyte, with .gz or without",
+                 folder.string(), name);
     std::array<Table, 2> tables = {read_part(folder, "train"), read_part(folder, "t10k")};
     if (tables[0].width != tables[1].width || tables[0].height != tables[1].height)
         fail("{}: images of train-images are {} x {}, those of t10k-images {} x {}", folder.string(), tables[0].width,

@@ -201,11 +201,14 @@ TEST_CASE("--init: a file comes with the tokens of its run, and a damaged vocab.
     const Scratch run;
     const fs::path vocabulary = write_plainly(run / "vocab.json", R"({"type": "char", "characters": ["a", "b"]})");
     fs::create_directories(run / "checkpoints/step-2");
+    write_plainly(run / "checkpoints/step-2/config.json", config_of(llama_golden("qwen2")).dump());
     const auto tokenizer = [&](const fs::path &init) {
-        return understand(read_request(Command::train, {"gpt", "--init", init, "--cache", run / "cache"})).tokenizer;
+        return understand(read_request(Command::train, {"llama", "--init", init, "--cache", run / "cache"})).tokenizer;
     };
     CHECK(tokenizer(run / "model.safetensors") == vocabulary);
     CHECK(tokenizer(run / "checkpoints/step-2/model.safetensors") == vocabulary);
+    CHECK(tokenizer(run / "checkpoints/step-2") == vocabulary);
+    CHECK(tokenizer(run / "checkpoints/step-2/") == vocabulary);
     write_plainly(vocabulary, R"({"a": 0})");  // GPT-2's own
     CHECK(tokenizer(run / "model.safetensors") == "char");
     write_plainly(vocabulary, R"({"type": "ch)");

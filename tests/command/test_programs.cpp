@@ -260,6 +260,16 @@ TEST_CASE("programs: exit status 2 is a usage error") {
     CHECK_ERROR(Fake("echo 'fake: needs 900 GB' >&2; exit 2").get(), "needs 900 GB");
 }
 
+TEST_CASE("programs: parameters that the model refuses, and lines that are none, are usage errors") {
+    Scratch scratch;
+    const Program gpt = find_program("gpt", Cache(scratch / "cache"));
+    CHECK_THROWS_WITH_AS(model_weights(gpt, {.params = {{"heads", "3"}, {"layers", "1"}}}),
+                         doctest::Contains("[h.0.attn] width 128 is not divisible by 3 heads (--heads 3)"), UsageError);
+    BundleRequest lines{.params = {{"layers", "1"}}};
+    lines.step.lines = "s(h.0.atn).inline()";
+    CHECK_THROWS_WITH_AS(step_plan(gpt, lines), doctest::Contains("the model has no 'h.0.atn'"), UsageError);
+}
+
 TEST_CASE("programs: apps by name") {
     Scratch scratch;
     const Cache cache(scratch / "cache");

@@ -1,6 +1,6 @@
 """Every command in the documents has a hidden line, an HTML comment after its block, and these lines run.
 
-usage: commands.py SOURCE           checks that each command has its line
+usage: commands.py SOURCE           checks that each command has its line, and the C++ that is shown against its sources
        commands.py SOURCE BUILD     runs them as well, in a folder of their own with one cache
 
 A hidden line is `<!-- run: COMMAND -->`, the same command with small flags, for the shell; `<!-- needs PROGRAM: COMMAND -->`, left
@@ -60,8 +60,33 @@ def wrong_version(source):
     return []
 
 
+TUTORIAL = ("smollm2.cpp", "my_model.cpp", "flowers.cpp", "regressor.cpp")
+
+
+def code_of(document):
+    """The lines of a document's blocks of C++."""
+    return "".join(re.findall(r"^```cpp\n(.*?)^```$", document.read_text(), re.M | re.S))
+
+
+def wrong_code(source):
+    """The tutorial shows whole programs of the tests; README.md shows lines from the head of a header."""
+    wrong = []
+    programs = "".join((source / "tests/programs" / name).read_text() for name in TUTORIAL)
+    if code_of(source / "docs/tutorial.md") != programs:
+        wrong.append(f"docs/tutorial.md does not show {', '.join(TUTORIAL)} of tests/programs")
+
+    def squeezed(text):
+        return [" ".join(line.split()) for line in text.split("\n")]
+
+    header = (source / "schedules/step_schedule.h").read_text()
+    shown = [line for line in squeezed(code_of(source / "README.md")) if line not in ("", "// ...")]
+    known = squeezed("\n".join(re.findall(r"^//   (.*)$", header, re.M)))
+    wrong += [f"README.md shows a line that schedules/step_schedule.h has not: {line}" for line in shown if line not in known]
+    return wrong if len(shown) >= 5 else wrong + ["README.md shows no code"]
+
+
 def prepare(source, build, work):
-    for name in ("smollm2.cpp", "my_model.cpp", "flowers.cpp", "regressor.cpp"):
+    for name in TUTORIAL:
         shutil.copy(source / "tests/programs" / name, work)
     (work / "my.txt").write_text("A text of one's own, which is long enough to learn from.\n" * 60)
     rows = [f"{k % 7},{k % 5},{k % 3},{(k % 7 + k % 5) / 12}" for k in range(200)]
@@ -96,7 +121,7 @@ def run_all(source, build, found):
 def main():
     source = pathlib.Path(sys.argv[1]).resolve()
     found, missing = lines_of(source)
-    missing += wrong_version(source)
+    missing += wrong_version(source) + wrong_code(source)
     print("\n".join(missing))
     if missing or len(sys.argv) < 3:
         sys.exit(bool(missing))

@@ -7,7 +7,7 @@
 using namespace cryolite;
 
 struct Sizes {
-    std::string p;  ///< path: parameters are called as in `llama`
+    std::string p;  ///< path: names are those of Hugging Face's Llama, but q, k and v are one weight here
     int width, hidden;
     AttentionOptions heads;
 };

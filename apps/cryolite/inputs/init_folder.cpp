@@ -52,6 +52,8 @@ void give_params(Request &r, const fs::path &config, bool preset_chosen) {
 
 /// Takes the tokens of the weights: those in their folder, or of the run whose checkpoint they are.
 void give_tokens(Request &r, fs::path folder) {
+    folder = fs::absolute(folder).lexically_normal();
+    if (!folder.has_filename()) folder = folder.parent_path();  // "runs/x/checkpoints/step-2/"
     if (!is_there(folder / "vocab.json") && folder.parent_path().filename() == "checkpoints")
         folder = folder.parent_path().parent_path();
     const fs::path tokenizer = folder / "tokenizer.json", vocabulary = folder / "vocab.json";

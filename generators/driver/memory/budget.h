@@ -10,8 +10,8 @@ namespace cryolite::compiler {
 using Lower = std::function<StepProgram(const StepOptions &options)>;
 
 /// No step that was tried fits into the budget.
-struct DoesNotFit : Error {
-    DoesNotFit(const std::string &message, int64_t least) : Error(message), least(least) {}
+struct DoesNotFit : UsageError {
+    DoesNotFit(const std::string &message, int64_t least) : UsageError(message), least(least) {}
     int64_t least;  ///< the fewest bytes of those that were tried
 };
 
