@@ -85,8 +85,7 @@ std::string run_describe(const Program &program, const Params &params) {
     add_params(options.argv, params);
     const ProcessResult result = run_process(options);
     // It read the parameters and refused one: the user's input is wrong.
-    const bool refused = result.status == 2 || (result.status == 1 && !params.empty());
-    if (refused && !result.signal && !result.limit && !result.errors.empty()) throw UsageError(last_words(result));
+    if (result.told_why() && (result.status == 2 || !params.empty())) throw UsageError(last_words(result));
     if (!result.ok())
         fail("{} did not describe its model: {}. Its last words:\n{}", program.app, how_it_ended(result),
              last_words(result));
@@ -216,10 +215,7 @@ Building build_bundle(const Program &program, const BundleRequest &request, cons
     options.on_line = [&](std::string_view line) { return read_progress(line, state, progress, phase); };
     const ProcessResult result = run_process(options);
     if (!result.ok()) {
-        if (result.status == 2 && !result.signal && !result.limit && !result.errors.empty())
-            throw UsageError(last_words(result));
-        const bool refused = result.status == 1 && !result.signal && !result.limit;
-        if (refused && !result.errors.empty()) throw Error(last_words(result));
+        throw_refusal(result);
         fail("{} did not build its kernels: {}. Its last words:\n{}", program.app, how_it_ended(result),
              last_words(result));
     }
@@ -243,6 +239,12 @@ int descriptor_of(const Program &program) { return program.file ? program.file->
 std::string last_words(const ProcessResult &result) {
     const std::string text = last_lines(result.errors, 4000);
     return text.empty() ? "It said nothing." : text;
+}
+
+void throw_refusal(const ProcessResult &result) {
+    if (!result.told_why()) return;
+    if (result.status == 2) throw UsageError(last_words(result));
+    throw Error(last_words(result));
 }
 
 void add_params(std::vector<std::string> &argv, const Params &params) {

@@ -65,6 +65,8 @@ void add_request(std::vector<std::string> &argv, const BundleRequest &request);
 int descriptor_of(const Program &program);
 /// The end of what a program wrote to stderr.
 std::string last_words(const ProcessResult &result);
+/// If a program told why it failed, throws its own words: a UsageError where its status is 2.
+void throw_refusal(const ProcessResult &result);
 
 /// A digest of what the system says of the processor: what kernels for this host depend on.
 std::string machine_id();

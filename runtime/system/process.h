@@ -37,6 +37,8 @@ struct ProcessResult {
     double seconds = 0;
 
     bool ok() const { return status == 0 && signal == 0 && limit == 0; }
+    /// Whether it ended by itself with one of the two statuses of errors, 1 or 2 (bad usage), and wrote why.
+    bool told_why() const { return (status == 1 || status == 2) && signal == 0 && limit == 0 && !errors.empty(); }
 };
 
 /// Runs a program to its end or to its limit, where it and all that it started are killed. It reads an empty stdin,

@@ -13,8 +13,8 @@ TEST_CASE("check: the flags of the model reach its program") {
         flags.insert(flags.begin(), {"gpt", "--cache", (scratch / "cache").string()});
         return run_check(flags);
     };
-    CHECK(checked({"--context", "9", "--positions", "8"}) == 1);  // said by the program: longer than its positions
-    CHECK(checked({"--preset", "gpt2", "--context", "1025"}) == 1);
+    CHECK(checked({"--context", "9", "--positions", "8"}) == 2);  // said by the program: longer than its positions
+    CHECK(checked({"--preset", "gpt2", "--context", "1025"}) == 2);
     CHECK_THROWS_AS(checked({"--width", "30"}), UsageError);
     CHECK_ERROR(checked({"--width", "30"}), "--width 30 is not divisible by --heads 4");
     CHECK_ERROR(checked({"--preset", "nana"}), "did you mean nano?");

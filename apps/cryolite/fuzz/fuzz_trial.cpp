@@ -25,8 +25,7 @@ std::string reason_in(const std::string &words) {
 }
 
 std::string ending(const ProcessResult &r) {
-    return r.status == 1 && !r.signal && !r.limit ? last_lines(r.errors, 4000)
-                                                  : how_it_ended(r) + "\n" + last_lines(r.errors, 4000);
+    return (r.told_why() ? "" : how_it_ended(r) + "\n") + last_lines(r.errors, 4000);
 }
 
 }  // namespace
@@ -57,8 +56,7 @@ std::string FuzzTrials::compile(FuzzCase &c, const fs::path &bundle, int64_t bud
         options.on_line = [](std::string_view) { return true; };
         const ProcessResult r = run_process(options);
         if (r.ok()) return "";
-        if (r.status != 1 || r.signal || r.limit || !refuse(c, budget, r.errors))
-            return "it is not compiled: " + ending(r);
+        if (!r.told_why() || !refuse(c, budget, r.errors)) return "it is not compiled: " + ending(r);
     }
 }
 

@@ -52,7 +52,6 @@ void give_params(Request &r, const fs::path &config, bool preset_chosen) {
 
 /// Takes the tokens of the weights: those in their folder, or of the run whose checkpoint they are.
 void give_tokens(Request &r, fs::path folder) {
-    folder = fs::absolute(folder).lexically_normal();
     if (!folder.has_filename()) folder = folder.parent_path();  // "runs/x/checkpoints/step-2/"
     if (!is_there(folder / "vocab.json") && folder.parent_path().filename() == "checkpoints")
         folder = folder.parent_path().parent_path();
@@ -77,7 +76,10 @@ void give_init(Request &r, bool preset_chosen) {
     if (is_folder(from) && !r.program.description.weights.config.written.empty())
         usage_errors("--init: ", [&] { give_params(r, from / "config.json", preset_chosen); });
     if (r.program.description.task == "tokens")
-        usage_errors("--init: ", [&] { give_tokens(r, is_folder(from) ? from : from.parent_path()); });
+        usage_errors("--init: ", [&] {
+            const fs::path whole = fs::absolute(from).lexically_normal();
+            give_tokens(r, is_folder(from) ? whole : whole.parent_path());
+        });
 }
 
 std::string config_of_init(const TrainSettings &s) {

@@ -15,13 +15,6 @@ using nlohmann::json;
 
 namespace {
 
-/// If a program refused its step, throws its own message.
-void throw_refusal(const ProcessResult &r) {
-    if (r.signal || r.limit || r.errors.empty()) return;
-    if (r.status == 2) throw UsageError(last_words(r));
-    if (r.status == 1) throw Error(last_words(r));
-}
-
 /// Runs a program with a question about its step, `argv`, and returns what it wrote. `shows`: what it wrote before it
 /// refused the step is printed.
 ProcessResult ask_of_step(const Program &program, const BundleRequest &request, std::vector<std::string> argv,

@@ -37,7 +37,7 @@ json scalars_of(const TrainSettings &s) {
 /// Why a child failed: the last lines that it printed, or else how it ended.
 std::string reason_of(const ProcessResult &r) {
     const std::string words = last_lines(r.errors, 500);
-    return r.status == 1 && !r.signal && !r.limit && !words.empty() ? words : how_it_ended(r);
+    return r.told_why() ? words : how_it_ended(r);
 }
 
 /// What kernels are compared with. Kernels for a device have no tensor cores, so that these do not count.
