@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "dsl/traced_model.h"
 
 namespace cryolite::compiler {
@@ -28,19 +30,16 @@ std::string bad_parameters(ModelMaker make, const std::string &error) {
     const Given given = Arguments::current().given;
     if (error_with(make, given) != error || !error_with(make, {}).empty()) return "";
     const std::vector<Arguments::Known> known = Arguments::current().known;
-    const auto is_default = [&](const auto &parameter) {
-        return std::ranges::any_of(
-            known, [&](const auto &k) { return k.name == parameter.first && k.value == parameter.second; });
-    };
-    std::vector<std::string> all, alone;
-    for (size_t k = 0; k < given.size(); k++) {
-        if (is_default(given[k])) continue;
+    std::vector<std::string> numbers, switches;
+    for (size_t i = 0; i < given.size(); i++) {
+        const auto &[name, text] = given[i];
+        const auto k = std::ranges::find(known, name, &Arguments::Known::name);
         Given others = given;
-        others.erase(others.begin() + long(k));
-        all.push_back(fmt::format("--{} {}", given[k].first, given[k].second));
-        if (error_with(make, others).empty()) alone.push_back(all.back());
+        others.erase(others.begin() + long(i));
+        if (k == known.end() || k->value == text || error_with(make, others) == error) continue;
+        (k->type == "bool" ? switches : numbers).push_back(fmt::format("--{} {}", name, text));
     }
-    return fmt::format("{}", fmt::join(alone.empty() ? all : alone, ", "));
+    return fmt::format("{}", fmt::join(numbers.empty() ? switches : numbers, ", "));
 }
 
 }  // namespace cryolite::compiler
