@@ -193,6 +193,14 @@ private:
         skip();
         const size_t at = at_;
         const std::string how = word();
+        static const std::vector<std::string> places = {".compute_root", ".compute_at", ".compute_with",
+                                                        ".store_at",     ".dialect",    ".distribute"};
+        if (std::ranges::find(places, how) == places.end()) {
+            at_ = at;
+            const std::span all_but_last(places.begin(), places.end() - 1);
+            expected(
+                fmt::format("{} or {}{}", fmt::join(all_but_last, ", "), places.back(), did_you_mean(how, places)));
+        }
         need('(');
         const std::vector<LineNames::Found> stages = found(named);
         const std::vector<Stage> none(stages.size());
@@ -222,16 +230,9 @@ private:
         } else if (how == ".dialect") {
             const std::string name = need_word("a dialect's name");
             each(none, [&](Step::Line &line, auto &) { line.dialect({name.c_str()}); });
-        } else if (how == ".distribute") {
+        } else {
             if (const StageText all = stage(); all.name != "workers") at_ = all.at, expected("workers");
             each(none, [](Step::Line &line, auto &) { line.distribute(workers); });
-        } else {
-            at_ = at;
-            static const std::vector<std::string> places = {".compute_root", ".compute_at", ".compute_with",
-                                                            ".store_at",     ".dialect",    ".distribute"};
-            const std::span all_but_last(places.begin(), places.end() - 1);
-            expected(
-                fmt::format("{} or {}{}", fmt::join(all_but_last, ", "), places.back(), did_you_mean(how, places)));
         }
     }
     /// Whether the line ends with .where_legal().

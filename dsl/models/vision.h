@@ -13,8 +13,9 @@ struct Vision : Classifier {
     GeneratorParam<bool> transformer{"transformer", false, "a vision transformer, not a residual network"};
     GeneratorParam<int> width{"width", 16, "channels: of the first convolution, or of a patch"};
     GeneratorParam<int> layers{"layers", 2, "blocks: of each of three stages, or of the transformer"};
-    GeneratorParam<int> heads{"heads", 4, "attention heads of the transformer"};
-    GeneratorParam<int> patch{"patch", 4, "pixels of its patches, across and down"};
+    static constexpr int usual_heads = 4, usual_patch = 4;
+    GeneratorParam<int> heads{"heads", usual_heads, "attention heads of the transformer"};
+    GeneratorParam<int> patch{"patch", usual_patch, "pixels of its patches, across and down"};
 
     std::optional<ResidualNetwork> resnet;
     std::optional<VisionTransformer> vit;
@@ -22,6 +23,8 @@ struct Vision : Classifier {
     Vision() {
         if (transformer)
             vit.emplace(size, patch, width, heads, layers, classes);
+        else if (heads != usual_heads || patch != usual_patch)
+            fail("a residual network has no heads and no patches: leave them out, or choose the transformer");
         else
             resnet.emplace(width, layers, classes);
     }

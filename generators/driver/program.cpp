@@ -189,6 +189,14 @@ template <typename Act> auto lower_step(const Request &r, Step &step, Context cx
     return act(budget_of(r, step), options, lower_with);
 }
 
+/// Says how to allow more, as the budget was given: by the flag or by a line.
+std::string with_way_out(const DoesNotFit &e, const Request &r) {
+    const std::string smaller = "use a smaller batch, context or model";
+    return r.step.budget
+               ? fmt::format("--recompute: {}; allow that with --recompute {}, or {}", e.what(), e.least, smaller)
+               : fmt::format("{}; {}; the nearest legal line is s.budget({})", e.what(), smaller, e.least);
+}
+
 int build(const Request &r, Model &model, ScheduleModel schedule) {
     const StepConfig &c = r.step;
     const Machine machine = machine_for(c, r.halide_target);
@@ -228,8 +236,9 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                 return print_fit(r, options, budget, lower_with), 0;
             });
         p = lower_step(r, step, cx, lower_within);
-    } catch (const Error &) {
+    } catch (const Error &e) {
         if (texts) fmt::print("{}", texts->text);
+        if (const auto *d = dynamic_cast<const DoesNotFit *>(&e)) throw UsageError(with_way_out(*d, r));
         throw;
     }
     CompileOptions how{.store = r.store,

@@ -52,7 +52,7 @@ std::string header_of(const InputFile &file) {
     uint64_t length = 0;
     file.read(0, std::as_writable_bytes(std::span(&length, 1)));
     if (length > header_limit)
-        damaged("{}: not a safetensors file: its header would have {} bytes, at most {} expected", path, length,
+        damaged("{}: not a safetensors file: it does not begin with the length of a header, {} at most", path,
                 header_limit);
     if (length > file.size() - 8)
         damaged("{}: truncated: its header has {} bytes, but only {} follow", path, length, file.size() - 8);

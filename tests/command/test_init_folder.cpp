@@ -215,6 +215,61 @@ TEST_CASE("--init: a file comes with the tokens of its run, and a damaged vocab.
     CHECK_ERROR(tokenizer(run / "model.safetensors"), "--init: " + vocabulary.string() + " is no JSON: copy it again");
 }
 
+TEST_CASE("--init: the run of a program without a config.json of its own gives it its sizes") {
+    const Scratch run;
+    const auto write = [&](const std::string &program) {
+        const json params = {{"width", "8"}, {"layers", "1"}, {"batch", "3"}, {"transformer", "true"}, {"old", "1"}};
+        write_plainly(run / "config.json",
+                      json{{"model_type", "cryolite"}, {"program", program}, {"params", params}}.dump());
+    };
+    const auto params = [&](std::vector<std::string> flags) {
+        for (const fs::path &word : {fs::path("--init"), run.path, fs::path("--cache"), run / "cache"})
+            flags.push_back(word);
+        return understand(read_request(Command::train, flags)).params;
+    };
+    write("vision");
+    ModelParams p = params({"vision"});
+    CHECK(p.at("width") == "8");
+    CHECK(p.at("transformer") == "true");
+    CHECK(p.at("patch") == "4");                                     // the run does not say it
+    CHECK(p.at("batch") == "64");                                    // of the preset: the weights are the same with any
+    CHECK(params({"vision", "--width", "16"}).at("width") == "16");  // refused by the shapes of the weights, later
+    CHECK_ERROR(params({"vision", "--preset", "resnet"}), "but the model of --init has ");
+    CHECK_ERROR(params({"llama"}), "config.json is of a run of vision, whose weights are not those of llama");
+    write("another");
+    CHECK(params({"vision"}).at("width") == "16");
+    write_plainly(run / "config.json", R"({"model_type": 1})");
+    CHECK(params({"vision"}).at("width") == "16");  // somebody's file
+    write_plainly(run / "config.json", "{");
+    CHECK_ERROR(params({"vision"}), "config.json is no JSON");
+}
+
+TEST_CASE("--init: the folder of a run's checkpoints is refused, and the newest is named") {
+    const Scratch run;
+    for (const char *step : {"step-000002", "step-000004"}) fs::create_directories(run / "checkpoints" / step);
+    for (const char *app : {"llama", "vision"})
+        for (const std::string folder : {run / "checkpoints", run / "checkpoints/"})
+            CHECK_ERROR(read_request(Command::train, {app, "--init", folder, "--cache", run / "cache"}),
+                        fmt::format("--init: {} has all checkpoints of a run: name one of them, such as {}, or the "
+                                    "run's folder",
+                                    folder, (run / "checkpoints/step-000004").string()));
+}
+
+TEST_CASE("--tokenizer, --data and --val are named where they cannot be read") {
+    const Scratch scratch;
+    const auto open = [&](const char *flag, const fs::path &value) {
+        const Request r =
+            read_request(Command::train, {"llama", flag, value, "--batch", "1", "--cache", scratch / "cache"});
+        TrainSettings s = understand(r);
+        open_data(s, r);
+    };
+    CHECK_ERROR(open("--tokenizer", scratch / "none.json"), "--tokenizer: cannot read ");
+    for (const char *flag : {"--data", "--val"})
+        CHECK_ERROR(open(flag, scratch.path),
+                    fmt::format("{} {} is a folder, expected a text or a token shard", flag, scratch.path.string()));
+    CHECK_ERROR(open("--context", "1500000"), "the default text, as no --data is given: ");
+}
+
 TEST_CASE("--init: weights that are not there") {
     const Scratch scratch;
     const Request r = read_request(Command::train, {"llama", "--init", scratch / "none", "--cache", scratch / "cache"});

@@ -266,7 +266,7 @@ TEST_CASE("programs: parameters that the model refuses, and lines that are none,
     CHECK_THROWS_WITH_AS(model_weights(gpt, {.params = {{"heads", "3"}, {"layers", "1"}}}),
                          doctest::Contains("[h.0.attn] width 128 is not divisible by 3 heads (--heads 3)"), UsageError);
     BundleRequest lines{.params = {{"layers", "1"}}};
-    lines.step.lines = "s(h.0.atn).inline()";
+    lines.step.lines = "s(h.0.atn).compute_root()";
     CHECK_THROWS_WITH_AS(step_plan(gpt, lines), doctest::Contains("the model has no 'h.0.atn'"), UsageError);
 }
 

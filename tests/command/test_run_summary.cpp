@@ -1,5 +1,6 @@
 // What the folder of a run says of it.
 
+#include "apps/cryolite/run/resume.h"
 #include "apps/cryolite/run/run_summary.h"
 #include "apps/cryolite/session/settings.h"
 #include "runtime/io/error.h"
@@ -15,11 +16,18 @@ TEST_CASE("run summary: configuration, losses, best validation loss and median r
     fs::create_directories(run);
     CHECK_THROWS_WITH_AS(summarize_run(run), doctest::Contains("is not the folder of a run"), UsageError);
     CHECK_THROWS_WITH_AS(summarize_run(scratch / "runn"), doctest::Contains("there is no run in"), UsageError);
+    CHECK_ERROR(summarize_run(write_plainly(scratch / "file", "text")), "is a file, expected the folder of a run");
 
     write_file_atomic(run / "config.toml", std::string(config_heading) + "\napp = \"gpt\"\nsteps = 10\nlr = 0.5\n");
     RunSummary s = summarize_run(run);  // killed before its first step
     CHECK(s.step() == 0);
     CHECK(!s.best_val_loss);
+    const fs::path checkpoint = run / "checkpoints/step-000002";
+    fs::create_directories(checkpoint);
+    for (const fs::path &part : {checkpoint, checkpoint / "", run / "checkpoints"})
+        CHECK_ERROR(require_run(part),
+                    part.string() + " is a part of a run: name the run's folder, " + fs::relative(run).string());
+    CHECK_ERROR(require_run(scratch.path), "name one of those in it, such as " + run.string());
     CHECK(s.value("lr") == "0.5");
     CHECK(s.value("of nothing") == "");
 

@@ -51,7 +51,6 @@ TEST_CASE("bad values are refused by name") {
         {{{"batch", "nan"}}, "--batch is \"nan\""},
         {{{"batch", "100000000"}}, "--batch is \"100000000\", expected a whole number from 1 to 16777216"},
         {{{"batch", "16777216"}}, "tokens, expected at most 16777216"},
-        {{{"width", "130"}}, "--width 130 is not divisible by --heads 4"},
         {{{"layers", "four"}}, "--layers is \"four\", expected a whole number"},
         {{{"dropout", "inf"}}, "--dropout is \"inf\", expected a finite number"},
         {{{"lr", "nan"}}, "--lr is \"nan\", expected a number above 0"},

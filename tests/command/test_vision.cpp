@@ -2,6 +2,8 @@
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/inputs/run_data.h"
+#include "apps/cryolite/session/session.h"
+#include "apps/cryolite/session/step_questions.h"
 #include "runtime/files/checkpoint.h"
 #include "tests/runtime/idx.h"
 #include "tests/support/slow.h"
@@ -97,6 +99,20 @@ TEST_CASE("vision: flags of images say nothing to text and to tables, which is a
     Request text = images.request({{"shift", "1"}});
     text.program.description.task = "tokens";
     CHECK_ERROR(understand(text), "--shift is for images; this model reads text");
+}
+
+TEST_CASE("vision: sizes of the transformer are refused for a residual network") {
+    const Images images;
+    const auto weights = [&](const std::vector<std::pair<std::string, std::string>> &flags) {
+        const Request r = images.request(flags);
+        return model_weights(r.program, bundle_request(understand(r)));
+    };
+    for (const char *flag : {"heads", "patch"})
+        CHECK_ERROR(weights({{flag, "2"}}),
+                    fmt::format("a residual network has no heads and no patches: leave them out, "
+                                "or choose the transformer (--{} 2)",
+                                flag));
+    CHECK(!weights({{"heads", "2"}, {"patch", "2"}, {"transformer", "true"}}).empty());
 }
 
 TEST_CASE("vision: a residual network and a vision transformer learn, and go on with the same bits" * slow()) {

@@ -221,7 +221,8 @@ TEST_CASE("lines as text: what is no line is refused by line and column") {
           "s.automatic(), s.clear(), s.clear_loops() or loops(NAME, FORM): NUMBER=VALUE");
     CHECK(said("s.clear_loop()").ends_with("(did you mean s.clear_loops?)"));
     CHECK(said("s(head.compute_root()") == "my.schedule:1:20: found '(', expected ')'");
-    CHECK(said("s(head)") == "my.schedule:1:8: found the end, expected '('");
+    CHECK(said("s(head)").starts_with("my.schedule:1:8: found the end, expected .compute_root, .compute_at, "));
+    CHECK(said("s(head).compute_root") == "my.schedule:1:21: found the end, expected '('");
     CHECK(said("s(head).compute_inside(h.0.up)") ==
           "my.schedule:1:8: found '.compute_inside', expected .compute_root, .compute_at, .compute_with, .store_at, "
           ".dialect or .distribute");

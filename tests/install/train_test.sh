@@ -165,7 +165,7 @@ refused 2 '"--learning-rate" is not a flag of cryolite train gpt (did you mean -
 refused 2 '"gpt2" is not a flag of cryolite train gpt (did you mean --preset gpt2?)' train gpt gpt2
 refused 2 '--preset is "nanno"' train --preset nanno
 refused 2 '--lr is "nan"' train --lr nan
-refused 2 '--width 20 is not divisible by --heads 3' train --width 20 --heads 3
+refused 2 'width 20 is not divisible by 3 heads (--heads 3, --width 20)' train --width 20 --heads 3
 refused 2 '--optimizer is "nonsense", expected adamw or sgd' train --optimizer nonsense
 refused 2 '--beta2 is "x"' train --beta2 x
 refused 2 'missing.txt' train "${tiny[@]}" --data missing.txt

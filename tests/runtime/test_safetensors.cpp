@@ -43,11 +43,11 @@ TEST_CASE("safetensors: hostile files are refused by name") {
     } cases[] = {
         {"empty", "", "not a safetensors file: 0 bytes, at least 8 expected"},
         {"short", "abc", "3 bytes, at least 8 expected"},
-        {"huge length", length_only(~0ull), "its header would have 18446744073709551615 bytes"},
+        {"huge length", length_only(~0ull), "it does not begin with the length of a header, 100000000 at most"},
         {"length past the end", length_only(100) + "{}", "truncated: its header has 100 bytes, but only 2"},
         {"empty header", file_of(""), "does not begin with {"},
         {"space first", file_of(" {}"), "does not begin with {"},
-        {"a pickle", "PK\x03\x04 some zip file", "its header would have"},
+        {"a pickle", "PK\x03\x04 some zip file", "it does not begin with the length of a header"},
         {"not JSON", file_of(R"({"a":)"), "not valid JSON at byte"},
         {"text after JSON", file_of("{} x"), "not valid JSON"},
         {"zero byte padding", file_of(std::string("{}\0\0", 4)), "not valid JSON"},

@@ -55,7 +55,7 @@ public:
             std::make_unique<Loader>(s_.data.empty() ? random_batches(trainer().plan(), s_.seed) : data_.source(s_));
         work_ = step_work(trainer(), s_.accumulate);
         describe();
-        defer_signals("\nstopping after this step; once more stops at once\n");
+        defer_signals(after_step);
         for (int k = 0; k < 2; k++) step(false);
         peak_ = session_->measure_peak(s_);
         return s_.peers ? with_peers() : alone();
@@ -63,6 +63,7 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
+    static constexpr const char *after_step = "\nstopping after this step; once more stops at once\n";
     Request request_;
     TrainSettings s_;
     std::unique_ptr<Trace> trace_;
@@ -164,7 +165,9 @@ private:
     int with_peers() {
         constexpr uint64_t rounds = 3;
         const uint64_t steps = (s_.steps() + rounds - 1) / rounds;
+        defer_signals("\nstopping; once more stops at once\n");  // PyTorch may be installed first
         Peers peers(s_, request_.program.description.peer, session_->own_threads(), progress_);
+        defer_signals(after_step);
         began_ = Clock::now();
         for (uint64_t r = 0; r < rounds; r++) {
             if (r > 0) step(false);  // not timed, as the steps of the others have emptied the caches

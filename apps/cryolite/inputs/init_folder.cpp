@@ -5,11 +5,14 @@
 
 #include "apps/cryolite/session/usage.h"
 #include "apps/cryolite/inputs/config_template.h"
+#include "runtime/files/checkpoint.h"
 #include "runtime/io/error.h"
 #include "runtime/io/json_depth.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 namespace cryolite {
+
+using nlohmann::json;
 
 namespace {
 
@@ -24,30 +27,73 @@ bool same_value(const std::string &a, const std::string &b) {
     return a == b || (!a.empty() && !b.empty() && !*end_a && !*end_b && x == y);
 }
 
-void give_params(Request &r, const fs::path &config, bool preset_chosen) {
+json read_json(const fs::path &path) {
+    const std::string content = read_file(path);
+    check_json_depth(content, path.string());
+    try {
+        return json::parse(content);
+    } catch (const json::exception &e) {
+        fail("{} is no JSON: copy or download it again ({})", path.string(), e.what());
+    }
+}
+
+/// The program whose run wrote this config.json (`model_config`); empty: it is in the form of a known model, or
+/// somebody else's.
+std::string program_of(const json &file) {
+    const bool ours = file.is_object() && file.value("model_type", json()) == "cryolite";
+    const json name = ours ? file.value("program", json()) : json();
+    return name.is_string() ? name.get<std::string>() : "";
+}
+
+/// What config.json says of the model's parameters, for a program that writes it in the form of a known model.
+ModelParams known_params(const Request &r, const fs::path &config) {
     if (!is_there(config))
         fail_usage("--init: {} does not exist, but the model's sizes are read from it: name the file of the weights "
                    "instead of the folder, and give the sizes as flags",
                    config.string());
-    const std::string content = read_file(config);
-    check_json_depth(content, config.string());
-    nlohmann::json file;
-    try {
-        file = nlohmann::json::parse(content);
-    } catch (const nlohmann::json::exception &e) {
-        fail("{} is no JSON: copy or download it again ({})", config.string(), e.what());
-    }
-    for (const auto &[name, text] : params_of_config(r.program.description, file, config.string())) {
+    const json file = read_json(config);
+    if (const std::string other = program_of(file); !other.empty())
+        fail_usage("--init: {} is of a run of {}, whose weights are not those of {}", config.string(), other,
+                   r.program.description.name);
+    return params_of_config(r.program.description, file, config.string());
+}
+
+/// The parameters of the program's own run that wrote the folder; none: another program did.
+ModelParams run_params(const Request &r, const fs::path &config) {
+    ModelParams params;
+    const json file = is_there(config) ? read_json(config) : json();
+    if (program_of(file) != r.program.description.name) return params;
+    const json said = file.value("params", json::object());
+    for (const ProgramDescription::Param &p : r.program.description.params)
+        if (const json text = said.value(p.name, json()); text.is_string() && p.name != "batch") params[p.name] = text;
+    return params;
+}
+
+/// Gives the parameters in the folder. In that of a run are all that it had, also those that change no weight, such as
+/// the rate of a dropout: a flag may differ from them, and the weights' shapes decide.
+void give_params(Request &r, const fs::path &config, bool preset_chosen) {
+    const bool own = r.program.description.weights.config.written.empty();
+    for (const auto &[name, text] : own ? run_params(r, config) : known_params(r, config)) {
         const auto at = r.values.all().find(name);
-        const bool asked = at != r.values.all().end() && (at->second.origin != Origin::preset || preset_chosen);
+        const bool preset = at != r.values.all().end() && at->second.origin == Origin::preset;
+        const bool asked = at != r.values.all().end() && (preset ? preset_chosen : !own);
         if (asked && !same_value(at->second.text, text)) {
             const Given &given = at->second;
             fail_usage("--{} is {}{}, but the model of --init has {} ({}): leave {} out", name, shown(given.text),
                        given.where.empty() ? "" : fmt::format(" ({})", given.where), text, config.string(),
-                       given.origin == Origin::preset ? "--preset" : "it");
+                       preset ? "--preset" : "it");
         }
         r.values.give(name, {text, Origin::init, config.string()});
     }
+}
+
+/// Throws where the folder is that of all checkpoints of a run.
+void refuse_checkpoints(const fs::path &folder) {
+    const fs::path whole = folder.has_filename() ? folder : folder.parent_path();
+    if (whole.filename() != "checkpoints") return;
+    if (const std::vector<Checkpoint> all = list_checkpoints(whole.parent_path()); !all.empty())
+        fail_usage("--init: {} has all checkpoints of a run: name one of them, such as {}, or the run's folder",
+                   folder.string(), all[0].path.string());
 }
 
 /// Takes the tokens of the weights: those in their folder, or of the run whose checkpoint they are.
@@ -61,7 +107,7 @@ void give_tokens(Request &r, fs::path folder) {
     // The weights of a run go with the numbers of its tokens. GPT-2's own vocab.json is of another kind.
     const std::string content = read_file(vocabulary);
     check_json_depth(content, vocabulary.string());
-    if (!nlohmann::json::accept(content))
+    if (!json::accept(content))
         fail("{} is no JSON: copy it again, or name the tokens of the weights with --tokenizer", vocabulary.string());
     const std::string type = vocabulary_type(content);
     if (!type.empty()) r.values.give("tokenizer", {type == "gpt2" ? type : vocabulary.string(), Origin::init});
@@ -73,8 +119,10 @@ void give_init(Request &r, bool preset_chosen) {
     const auto at = r.values.all().find("init");
     if (at == r.values.all().end() || at->second.origin == Origin::resumed) return;
     const fs::path from = at->second.text;
-    if (is_folder(from) && !r.program.description.weights.config.written.empty())
+    if (is_folder(from)) {
+        refuse_checkpoints(from);
         usage_errors("--init: ", [&] { give_params(r, from / "config.json", preset_chosen); });
+    }
     if (r.program.description.task == "tokens")
         usage_errors("--init: ", [&] {
             const fs::path whole = fs::absolute(from).lexically_normal();

@@ -1,5 +1,6 @@
 #pragma once
-// --init FOLDER: a model as Hugging Face's transformers saves it. Its config.json decides parameters of our model.
+// --init FOLDER: a model as Hugging Face's transformers saves it, or a run. Its config.json decides parameters of our
+// model.
 
 #include "apps/cryolite/session/settings.h"
 
@@ -7,7 +8,8 @@ namespace cryolite {
 
 /// Gives the parameters that the config.json of --init FOLDER decides, and its tokenizer.json where no --tokenizer is
 /// chosen. Does nothing if --init is no folder, or is that of a resumed run, whose own file has the parameters. Throws
-/// UsageError: a flag or a preset that was asked for contradicts it, or `params_of_config` refuses it.
+/// UsageError: a flag or a preset that was asked for contradicts it, `params_of_config` refuses it, or the folder has
+/// the checkpoints of a run instead of weights.
 void give_init(Request &request, bool preset_chosen);
 
 /// The text of config.json in the folder of --init; empty: there is none.

@@ -73,7 +73,8 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
 /// The tokenizer of --tokenizer; null: the tokens are the characters of the text.
 std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s) {
     if (s.tokenizer == "char") return nullptr;
-    if (s.tokenizer != "gpt2") return tokenizer_of_file(s.tokenizer_file());
+    if (s.tokenizer != "gpt2")
+        return usage_errors("--tokenizer: ", [&] { return tokenizer_of_file(s.tokenizer_file()); });
     const fs::path merges = source_path("apps/gpt/data/vocab.bpe");
     return BpeTokenizer::from_merges(read_file(merges), merges.string());
 }
@@ -131,9 +132,8 @@ RunData open_text(TrainSettings &s, const Request &r) {
                         "perhaps not as they were when these weights were trained: --tokenizer FILE names the "
                         "tokenizer.json or vocab.json of the weights",
                         s.init.string());
-    TextCorpus corpus =
-        usage_errors(r.values.chosen("data") ? "" : "name a text with --data; without it, the default is read: ",
-                     [&] { return load_text(options); });
+    TextCorpus corpus = usage_errors(r.values.chosen("data") ? "" : "the default text, as no --data is given: ",
+                                     [&] { return load_text(options); });
     d.tokenizer = corpus.tokenizer, d.digest = corpus.digest, d.sample = true;
     set_vocabulary(s, r, d.tokenizer->size(), whose_tokens(s));
     d.train = corpus.train, d.validation = corpus.validation;
@@ -169,15 +169,17 @@ fs::path own_data(const TrainSettings &s, const Request &r) {
                                                          : source_path("apps/digits/data/digits.csv.gz");
 }
 
-/// Throws where what a flag names is not there.
-void require_there(const char *flag, const fs::path &path) {
+/// Throws where what a flag names is not there, or is a folder in place of a text.
+void require_there(const char *flag, const fs::path &path, bool text) {
     std::error_code unknown;
+    if (text && fs::is_directory(path, unknown))
+        fail_usage("--{} {} is a folder, expected a text or a token shard", flag, path.string());
     if (path.empty() || fs::exists(path, unknown) || unknown) return;
     usage_errors(fmt::format("--{}: ", flag), [&] { fail_file("read", path, ENOENT); });
 }
 
 RunData open_checked(TrainSettings &s, const Request &r) {
-    require_there("data", s.data), require_there("val", s.validation);
+    require_there("data", s.data, s.text), require_there("val", s.validation, s.text);
     const bool embedded = s.data.empty();
     if (embedded && s.numbers_wanted)
         fail_usage("{} predicts numbers, for which no data are embedded: name a table with --data FILE.csv, whose last "

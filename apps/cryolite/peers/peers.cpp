@@ -74,9 +74,16 @@ struct Peers::Peer {
 
 namespace {
 
-void run_or_fail(std::vector<std::string> argv, const std::string &what) {
-    const ProcessResult r = run_process({.argv = std::move(argv), .time_limit = 1800});
-    if (!r.ok()) fail("{}: {}: {}", what, how_it_ended(r), last_lines(r.errors.empty() ? r.output : r.errors, 600));
+/// Runs an installation, and shows what it says of itself.
+void run_or_fail(std::vector<std::string> argv, const std::string &what, Progress &progress) {
+    std::string said;
+    const ProcessResult r =
+        run_process({.argv = std::move(argv), .time_limit = 1800, .on_line = [&](std::string_view line) {
+                         said = last_lines(said + std::string(line) + "\n", 600);
+                         progress.preparing(fmt::format("{}: {}", what, one_line(std::string(line), 100)));
+                         return true;
+                     }});
+    if (!r.ok()) fail("{}: {}: {}", what, how_it_ended(r), last_lines(r.errors.empty() ? said : r.errors, 600));
 }
 
 /// torch.compile builds C++ against Python's headers, which Debian has in a package of their own.
@@ -89,7 +96,7 @@ void python_headers(const std::string &python, Progress &progress) {
                           "$root apt-get -q update && $root env DEBIAN_FRONTEND=noninteractive "
                           "apt-get -q -y install --no-install-recommends libpython3-dev";
     try {
-        run_or_fail({"sh", "-c", install}, "apt-get install libpython3-dev");
+        run_or_fail({"sh", "-c", install}, "apt-get install libpython3-dev", progress);
     } catch (const Interrupted &) {
         throw;
     } catch (const Error &e) {
@@ -109,10 +116,10 @@ std::string python_with_torch(Progress &progress) {
         return python.string();
     }
     progress.say("installing PyTorch into " + folder.lexically_normal().string() + " (once, several minutes)");
-    run_or_fail({"python3", "-m", "venv", folder.string()}, "python3 -m venv");
-    run_or_fail({python.string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1",
-                 "-r", requirements.string()},
-                "pip install");
+    run_or_fail({"python3", "-m", "venv", folder.string()}, "python3 -m venv", progress);
+    run_or_fail({python.string(), "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check",
+                 "--retries", "1", "-r", requirements.string()},
+                "pip install", progress);
     write_file_atomic(done, read_file(requirements));
     python_headers(python.string(), progress);
     return python.string();

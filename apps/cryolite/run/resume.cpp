@@ -13,6 +13,24 @@ bool is_run(const fs::path &folder) {
     return is_there(config) && (read_file(config).starts_with(config_heading) || !list_checkpoints(folder).empty());
 }
 
+void require_run(const fs::path &folder) {
+    std::error_code error;
+    if (fs::status(folder / "config.toml", error).type() == fs::file_type::none)
+        fail_usage("cannot read the run in {}: {}", folder.string(), error.message());
+    if (!is_there(folder)) fail_usage("there is no run in {}: check the spelling", folder.string());
+    if (!fs::is_directory(folder, error)) fail_usage("{} is a file, expected the folder of a run", folder.string());
+    if (is_run(folder)) return;
+    for (const char *up : {"..", "../.."})
+        if (const fs::path run = folder / up; fs::exists(run, error) && is_run(run))
+            fail_usage("{} is a part of a run: name the run's folder, {}", folder.string(),
+                       fs::relative(run, error).string());
+    for (const auto &entry : fs::directory_iterator(folder, error))
+        if (entry.is_directory(error) && is_run(entry.path()))
+            fail_usage("{} is not the folder of a run: name one of those in it, such as {} (cryolite runs ls {})",
+                       folder.string(), entry.path().string(), folder.string());
+    fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
+}
+
 std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped &skipped) {
     std::string mistakes;
     const std::optional<Checkpoint> found =

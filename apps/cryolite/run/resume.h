@@ -27,6 +27,10 @@ struct ResumePoint {
 /// Whether this is the folder of a run: its config.toml is one that a run wrote, or there are checkpoints beside it.
 bool is_run(const fs::path &folder);
 
+/// Throws UsageError where this is not the folder of a run: names the run that the folder belongs to, as that of a
+/// checkpoint does, or one of those in it.
+void require_run(const fs::path &folder);
+
 using Skipped = std::function<void(const Checkpoint &, const std::string &why)>;
 
 /// The newest checkpoint of a run that is whole; `skipped` is called with each newer one that is not. Nothing: the run

@@ -34,9 +34,7 @@ uint64_t read_losses(const std::string &metrics, LossPlot &losses, std::vector<d
 }
 
 RunSummary summarize_run(const fs::path &folder) {
-    if (!is_there(folder)) fail_usage("there is no run in {}: check the spelling", folder.string());
-    if (!is_run(folder))
-        fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
+    require_run(folder);
     RunSummary run;
     run.path = folder;
     for (const auto &[flag, given] : read_config(folder / "config.toml", Origin::config, list_mark))

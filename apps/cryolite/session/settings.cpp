@@ -47,10 +47,6 @@ void read_params(TrainSettings &s, const Values &values, const ProgramDescriptio
         else
             values.read(flag, &real), s.params[p.name] = fmt::format("{}", float(real));
     }
-    // Other models may have heads and be without attention, as a residual network is.
-    if (const int width = s.param("width", 0), heads = s.param("heads", 1);
-        program.task == "tokens" && width % heads != 0)
-        fail_usage("--width {} is not divisible by --heads {}: every head has width / heads channels", width, heads);
     // More would not fit the 32-bit extents that kernels compute with.
     constexpr int64_t most = 1 << 24;
     if (const int64_t rows = int64_t(s.param("batch", 1)) * s.param("context", 1); rows > most)

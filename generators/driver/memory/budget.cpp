@@ -180,10 +180,8 @@ StepProgram lower_within(int64_t bytes, const StepOptions &options, const Lower 
     if (!planner.best)
         throw DoesNotFit(
             fmt::format("the step does not fit into {} ({} bytes): with all that can be rematerialised it takes {} "
-                        "({} bytes); allow that, or use a smaller batch, context or model; the nearest legal line is "
-                        "s.budget({})",
-                        bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least,
-                        planner.least),
+                        "({} bytes)",
+                        bytes_text(double(bytes)), bytes, bytes_text(double(planner.least)), planner.least),
             planner.least);
     return lower(planner.best->options);
 }

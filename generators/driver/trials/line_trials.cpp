@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view nearest = "the nearest legal line is ";
 
-/// The nearest legal line, with which a refusal ends; empty: it names none, or only a larger budget of memory.
+/// The nearest legal line, with which a refusal ends; empty: it names none.
 std::string nearest_line(const std::string &refused) {
     const size_t at = refused.rfind(nearest);
     if (at == std::string::npos) return "";
     const std::string text = refused.substr(at + nearest.size());
-    return text.starts_with("s.budget(") ? "" : text.substr(0, text.find_first_of("\n;"));
+    return text.substr(0, text.find_first_of("\n;"));
 }
 
 /// A refusal without its beginning: the line, and where it is written.

@@ -91,13 +91,7 @@ void check_prompt(const std::string &prompt, const Tokenizer &tokenizer) {
 
 /// The run's own settings, so that training's bundle is found in the cache; with --compile, for one sequence at a time.
 Request read_run(const SampleOptions &o) {
-    std::error_code error;
-    if (fs::status(o.run / "config.toml", error).type() == fs::file_type::none)
-        fail_usage("cannot read the run in {}: {}", o.run.string(), error.message());
-    if (!fs::is_directory(o.run, error))
-        fail_usage("there is no run in {}: expected the folder of one", o.run.string());
-    if (!fs::exists(o.run / "config.toml"))
-        fail_usage("{} is not the folder of a run: it has no config.toml", o.run.string());
+    require_run(o.run);
     Request r;
     r.command = Command::train;
     for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed, list_mark))
