@@ -229,6 +229,9 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
         cx.after = [&](const StepProgram &q, const std::string &pass) { texts->add(q, pass); };
         cx.refused = [&](const StepProgram &q, const std::string &pass) { texts->add_refusal(q, pass); };
     }
+    const auto show = [&] {
+        if (texts) fmt::print("{}", texts->text);
+    };
     StepProgram p;
     try {
         if (r.fit)
@@ -236,9 +239,11 @@ int build(const Request &r, Model &model, ScheduleModel schedule) {
                 return print_fit(r, options, budget, lower_with), 0;
             });
         p = lower_step(r, step, cx, lower_within);
-    } catch (const Error &e) {
-        if (texts) fmt::print("{}", texts->text);
-        if (const auto *d = dynamic_cast<const DoesNotFit *>(&e)) throw UsageError(with_way_out(*d, r));
+    } catch (const DoesNotFit &e) {
+        show();
+        throw UsageError(with_way_out(e, r));
+    } catch (const Error &) {
+        show();
         throw;
     }
     CompileOptions how{.store = r.store,

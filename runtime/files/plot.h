@@ -9,6 +9,7 @@ namespace cryolite {
 
 struct LossPoint {
     double step = 0, loss = 0;
+    double batches = 0;  ///< of an evaluation of a part of the data; 0: of all
 };
 
 struct LossPlot {

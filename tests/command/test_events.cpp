@@ -30,6 +30,9 @@ TEST_CASE("events have the fields and digits of the contract") {
     CHECK(to_json(named) == R"({"event":"eval","step":250,"val_loss":0.25,)"
                             R"("losses":{"loss":0.125,"accuracy":0.5},"of_averages":true})");
     CHECK(metric_words(EvalEvent{250, 0.5, 0.985}) == ", accuracy 98.50 %");
+    const EvalEvent some{.step = 250, .val_loss = 0.25, .of_averages = true, .batches = 20, .of_batches = 4350};
+    CHECK(metric_words(some) == ", of the weights' averages, of 20 of 4,350 batches");
+    CHECK(to_json(some).ends_with(R"(,"of_averages":true,"batches":20})"));
     CHECK(to_json(DoneEvent{0.5, 0.03, 0.031, 24000, 25000, 118, 0.62}) ==
           R"({"event":"done","first_step_s":0.5,"best_s":0.03,"median_s":0.031,"tok_s":24000,)"
           R"("best_tok_s":25000,"peak_rss_mb":118,"fraction_of_peak":0.62})");

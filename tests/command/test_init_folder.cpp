@@ -219,27 +219,34 @@ TEST_CASE("--init: the run of a program without a config.json of its own gives i
     const Scratch run;
     const auto write = [&](const std::string &program) {
         const json params = {{"width", "8"}, {"layers", "1"}, {"batch", "3"}, {"transformer", "true"}, {"old", "1"}};
-        write_plainly(run / "config.json",
-                      json{{"model_type", "cryolite"}, {"program", program}, {"params", params}}.dump());
+        const json config = {{"model_type", "cryolite"}, {"program", program}, {"params", params}, {"preset", "vit"}};
+        write_plainly(run / "config.json", config.dump());
     };
-    const auto params = [&](std::vector<std::string> flags) {
+    const auto request = [&](std::vector<std::string> flags) {
         for (const fs::path &word : {fs::path("--init"), run.path, fs::path("--cache"), run / "cache"})
             flags.push_back(word);
-        return understand(read_request(Command::train, flags)).params;
+        return read_request(Command::train, flags);
     };
+    const auto params = [&](const std::vector<std::string> &flags) { return understand(request(flags)).params; };
     write("vision");
     ModelParams p = params({"vision"});
     CHECK(p.at("width") == "8");
     CHECK(p.at("transformer") == "true");
-    CHECK(p.at("patch") == "4");                                     // the run does not say it
-    CHECK(p.at("batch") == "64");                                    // of the preset: the weights are the same with any
+    CHECK(p.at("patch") == "4");   // the run does not say it
+    CHECK(p.at("batch") == "64");  // of the preset: the weights are the same with any
+    CHECK(model_name(request({"vision"})) == "vision vit");
     CHECK(params({"vision", "--width", "16"}).at("width") == "16");  // refused by the shapes of the weights, later
     CHECK_ERROR(params({"vision", "--preset", "resnet"}), "but the model of --init has ");
+    CHECK_ERROR(params({"vision", "--preset", "vit"}), "(preset vit), but the model of --init has ");
     CHECK_ERROR(params({"llama"}), "config.json is of a run of vision, whose weights are not those of llama");
     write("another");
     CHECK(params({"vision"}).at("width") == "16");
-    write_plainly(run / "config.json", R"({"model_type": 1})");
-    CHECK(params({"vision"}).at("width") == "16");  // somebody's file
+    for (const char *text : {R"({"model_type": 1})", R"({"model_type": "cryolite", "program": "vision", "params": []})",
+                             R"({"model_type": "cryolite", "program": "vision", "preset": ["vit"]})", "[]"}) {
+        CAPTURE(text);  // somebody's file
+        write_plainly(run / "config.json", text);
+        CHECK(params({"vision"}).at("width") == "16");
+    }
     write_plainly(run / "config.json", "{");
     CHECK_ERROR(params({"vision"}), "config.json is no JSON");
 }
@@ -248,11 +255,14 @@ TEST_CASE("--init: the folder of a run's checkpoints is refused, and the newest 
     const Scratch run;
     for (const char *step : {"step-000002", "step-000004"}) fs::create_directories(run / "checkpoints" / step);
     for (const char *app : {"llama", "vision"})
-        for (const std::string folder : {run / "checkpoints", run / "checkpoints/"})
+        for (const fs::path folder : {run / "checkpoints", run / "checkpoints/", run / "checkpoints/."})
             CHECK_ERROR(read_request(Command::train, {app, "--init", folder, "--cache", run / "cache"}),
                         fmt::format("--init: {} has all checkpoints of a run: name one of them, such as {}, or the "
                                     "run's folder",
-                                    folder, (run / "checkpoints/step-000004").string()));
+                                    folder.string(), (folder / "step-000004").string()));
+    write_plainly(run / "checkpoints/model.safetensors", "");
+    CHECK(read_request(Command::train, {"vision", "--init", run / "checkpoints", "--cache", run / "cache"}).preset ==
+          "resnet");  // somebody's weights
 }
 
 TEST_CASE("--tokenizer, --data and --val are named where they cannot be read") {

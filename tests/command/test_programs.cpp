@@ -268,6 +268,10 @@ TEST_CASE("programs: parameters that the model refuses, and lines that are none,
     BundleRequest lines{.params = {{"layers", "1"}}};
     lines.step.lines = "s(h.0.atn).compute_root()";
     CHECK_THROWS_WITH_AS(step_plan(gpt, lines), doctest::Contains("the model has no 'h.0.atn'"), UsageError);
+    lines.step.lines = "s.budget(10kB)";
+    CHECK_THROWS_WITH_AS(step_plan(gpt, lines), doctest::Contains("; the nearest legal line is s.budget("), UsageError);
+    lines.step.lines = "none", lines.step.budget = 10'000;
+    CHECK_THROWS_WITH_AS(step_plan(gpt, lines), doctest::Contains("; allow that with --recompute "), UsageError);
 }
 
 TEST_CASE("programs: apps by name") {

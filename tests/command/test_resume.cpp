@@ -30,10 +30,11 @@ TEST_CASE("a resume may change rates, steps, evaluation, checkpoints, threads an
     check_same(s, {}, point);
     CHECK(changed_flags(s, point).empty());
     s.rate = {.high = 0.5, .low = 0.25, .warmup = 3, .steps = 7};
-    s.eval_every = 8, s.checkpoint_every = 9, s.keep = 10, s.give_up_after = 11, s.threads = 12, s.workers = 2;
+    s.eval_every = 8, s.eval_batches = 7, s.checkpoint_every = 9, s.keep = 10, s.give_up_after = 11, s.threads = 12,
+    s.workers = 2;
     check_same(s, {}, point);
     const auto changed = changed_flags(s, point);
-    CHECK(changed.size() == 10);
+    CHECK(changed.size() == 11);
     CHECK(changed.at("lr") == "--lr 0.001 -> 0.5");
     CHECK(changed.at("steps") == "--steps 1 -> 7");
     CHECK(changed.at("threads") == "--threads all -> 12");

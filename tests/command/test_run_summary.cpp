@@ -45,6 +45,12 @@ no JSON
     CHECK(s.best_val_loss == 4.0);
     CHECK(s.tok_s == 20.0);
 
+    write_file_atomic(run / "metrics.jsonl", R"({"event":"eval","step":2,"val_loss":4.0}
+{"event":"eval","step":4,"val_loss":4.5,"batches":2}
+{"event":"eval","step":6,"val_loss":4.75,"batches":2}
+)");
+    CHECK(summarize_run(run).best_val_loss == 4.5);  // not that of other batches
+
     write_file_atomic(run / "config.toml", std::string(config_heading) + "\nsteps = = 10\n");
     CHECK_THROWS_WITH_AS(summarize_run(run), doctest::Contains("config.toml: line 2: not TOML"), UsageError);
 }

@@ -180,11 +180,10 @@ TEST_CASE("the whole schedule: a line that is refused is a comment, and the near
                         "it\ns(h.0.ln_2).compute_root();  // the nearest legal line\n"));
     asked.plan(with_lines(wrong, r.output));
 
-    BundleRequest little{.params = gpt, .step = {.budget = 10'000}};
+    BundleRequest little = with_lines({.params = gpt}, "s.budget(10kB)");
     const std::string words = asked.ask(little, {"--ir", "lines"}).errors;
     std::smatch found;
     REQUIRE(std::regex_search(words, found, std::regex("the nearest legal line is (s\\.budget\\([0-9]+\\))")));
-    little.step.budget = 0;
     asked.plan(with_lines(little, found[1]));
 }
 

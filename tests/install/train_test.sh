@@ -60,6 +60,17 @@ same killed
 interrupt INT interrupted 130 100
 cryolite train --out interrupted --resume 2> err > /dev/null || fail "resume by the run's own settings: $(cat err)"
 same interrupted
+# Of the four batches of a text whose third repeats the first, --eval-batches 2 evaluates these two.
+printf 'the quick brown ROMEO: what is tthe quick brown ROMEO: what is tt' > four.txt
+printf 'the quick brown R' > first.txt
+val_loss() { # val_loss RUN TEXT FLAGS...
+    train --steps 2 --eval-every 2 --out "$1" --val "$2" --json "${@:3}" 2> err | sed -n 's/.*"val_loss":\([^,}]*\).*/\1/p'
+}
+all=$(val_loss evaluated4 four.txt --eval-batches 9) first=$(val_loss evaluated1 first.txt)
+two=$(val_loss evaluated2 four.txt --eval-batches 2)
+[ -n "$first" ] && [ "$two" = "$first" ] && [ "$all" != "$first" ] || fail "--eval-batches: all $all, two $two, the first $first"
+grep -q 'validation loss [0-9.]*, of 2 of 4 batches$' err && grep -q '"batches":2}' evaluated2/metrics.jsonl || fail "--eval-batches is not said: $(cat err)"
+grep -q '"batches"' evaluated4/metrics.jsonl && fail "all batches are called a part"
 # Another rate from there on, and what else may change; it is said.
 cryolite train --out interrupted --resume --lr 1e-5 --steps 405 --threads 1 2> err > /dev/null || fail "resume with another rate: $(cat err)"
 grep -qE "changed from here on: --lr 0.001 -> 1e-05, --min-lr 0.0001 -> 1e-05, --steps 400 -> 405, --threads all -> 1; the learn" err ||

@@ -12,7 +12,10 @@ for name in clang-format-14 clang-format; do
     if "$name" --version 2> /dev/null | grep -q 'version 14\.'; then format=$name; break; fi
 done
 # The files to correct, a name on a line each. Others are not written, so that nothing is built again for them.
-wrong() { "$format" --dry-run --Werror "${sources[@]}" 2>&1 > /dev/null | sed -n 's/:[0-9]*:[0-9]*: error:.*//p' | sort -u; }
+wrong() {
+    "$format" --dry-run --Werror "${sources[@]}" > /dev/null 2> /tmp/format.$$ || checked=$?
+    sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: error: .*/\1/p' /tmp/format.$$ | sort -u
+}
 if [ "${2-}" = --write ] && [ -n "$format" ]; then wrong | xargs -rd '\n' "$format" -i; fi
 beyond=$(LC_ALL=C.UTF-8 grep -nE '.{121}' "${sources[@]}" | cut -d: -f1,2)
 [ -z "$beyond" ] || { echo "these lines are longer than 120 columns: break them"; echo "$beyond" | head -20; }
@@ -21,6 +24,13 @@ if [ -z "$format" ]; then
     echo "skipped: there is no clang-format 14 here: install the package 'clang-format-14'"
     exit 0
 fi
-left=$(wrong)
-[ -z "$left" ] || { echo "these files are not as .clang-format has them: tests/walls/format_test.sh . --write corrects them"; echo "$left" | head -20; }
-[ -z "$left" ] && [ -z "$beyond" ]
+checked=0
+wrong > /tmp/format.$$.left
+left=$(cat /tmp/format.$$.left)
+[ $checked = 0 ] || [ -n "$left" ] || { echo "$format fails:"; tail -3 /tmp/format.$$; }
+rm -f /tmp/format.$$ /tmp/format.$$.left
+if [ -n "$left" ]; then
+    echo "these files are not as .clang-format has them: tests/walls/format_test.sh . --write corrects them"
+    echo "$left" | head -20
+fi
+[ $checked = 0 ] && [ -z "$beyond" ]

@@ -316,7 +316,7 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     r.program = find_program(r.app, Cache(told("cache", "")));
     Line line(r, arguments, defaults_of(r, told("preset", "")));
     const std::string preset = r.values.text("preset");
-    r.preset = give_preset(r.values, r.program.description, preset);
+    r.preset = give_preset(r.values, r.program.description, preset.empty() ? preset_of_init(r) : preset);
     give_init(r, !preset.empty());
     check_keys(r.values, r.program.description);
     return r;

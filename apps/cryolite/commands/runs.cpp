@@ -25,10 +25,7 @@ namespace {
 bool verify(const std::vector<std::string> &folders) {
     bool whole = true;
     for (const std::string &folder : folders) {
-        std::error_code error;
-        if (is_there(folder) && !fs::is_directory(folder, error))
-            fail_usage("{} is a file, expected the folder of a run", folder);
-        if (!is_there(folder)) fail_usage("there is no run in {}: check the spelling", folder);
+        require_folder(folder);
         const RunCheck check = check_run(folder);
         for (const std::string &mistake : check.mistakes) fmt::print("{}: {}\n", folder, mistake);
         if (check.mistakes.empty())

@@ -286,18 +286,16 @@ private:
     void validate(uint64_t step) {
         const TraceSpan span("run", "evaluate", int64_t(step));
         std::optional<EvalEvent> e;
-        auto stop = [&, n = 0]() mutable { return progress_.evaluating(step, n++), stopped(); };
+        auto stop = [&](size_t done, size_t all) { return progress_.evaluating(step, done, all), stopped(); };
         auto measure = [&] { e = evaluate(trainer(), data_, s_, step, stop); };
         s_.evaluate_ema ? trainer().with_averages(measure) : measure();
         if (!e) return;
-        e->of_averages = s_.evaluate_ema;
         evaluated_ = step;
         if (!std::isfinite(e->val_loss)) diverged(step, "validation loss", e->val_loss, true);
         folder_.record(*e);
         emit(to_json(*e));
-        progress_.say(fmt::format("step {}: validation loss {}{}{}{}", step, loss_text(e->val_loss),
-                                  losses_words(e->losses), metric_words(*e),
-                                  e->of_averages ? ", of the weights' averages" : ""));
+        progress_.say(fmt::format("step {}: validation loss {}{}{}", step, loss_text(e->val_loss),
+                                  losses_words(e->losses), metric_words(*e)));
         folder_.write_plot(title());
         folder_.write_confusion(title(), *e, data_.class_names);
     }

@@ -17,7 +17,7 @@ std::string find_not_finite(Trainer &trainer, const RunData &data, const TrainSe
             return fmt::format("{}, in step {}", found->words(trainer.plan()), step);
     }
     if (!r.evaluate) return "";
-    evaluate(trainer, data, s, r.last, [&] { return stop(r.last) || trainer.first_not_finite(); });
+    evaluate(trainer, data, s, r.last, [&](size_t, size_t) { return stop(r.last) || trainer.first_not_finite(); });
     const auto found = trainer.first_not_finite();
     return found ? fmt::format("{}, in the evaluation after step {}", found->words(trainer.plan()), r.last) : "";
 }

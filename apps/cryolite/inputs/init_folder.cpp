@@ -1,5 +1,6 @@
 #include "apps/cryolite/inputs/init_folder.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +46,22 @@ std::string program_of(const json &file) {
     return name.is_string() ? name.get<std::string>() : "";
 }
 
+/// The file that a run of this program wrote; an empty object: there is none, or another program wrote it.
+json file_of_run(const Request &r, const fs::path &config) {
+    const json file = is_there(config) ? read_json(config) : json();
+    return program_of(file) == r.program.description.name ? file : json::object();
+}
+
+/// The parameters in the file of a run of this program.
+ModelParams run_params(const Request &r, const fs::path &config) {
+    ModelParams params;
+    const json said = file_of_run(r, config).value("params", json());
+    for (const ProgramDescription::Param &p : r.program.description.params)
+        if (said.is_object() && p.name != "batch")
+            if (const json text = said.value(p.name, json()); text.is_string()) params[p.name] = text;
+    return params;
+}
+
 /// What config.json says of the model's parameters, for a program that writes it in the form of a known model.
 ModelParams known_params(const Request &r, const fs::path &config) {
     if (!is_there(config))
@@ -52,21 +69,11 @@ ModelParams known_params(const Request &r, const fs::path &config) {
                    "instead of the folder, and give the sizes as flags",
                    config.string());
     const json file = read_json(config);
-    if (const std::string other = program_of(file); !other.empty())
-        fail_usage("--init: {} is of a run of {}, whose weights are not those of {}", config.string(), other,
-                   r.program.description.name);
+    const std::string &own = r.program.description.name, other = program_of(file);
+    if (other == own) return run_params(r, config);  // a run from before the program had such a form
+    if (!other.empty())
+        fail_usage("--init: {} is of a run of {}, whose weights are not those of {}", config.string(), other, own);
     return params_of_config(r.program.description, file, config.string());
-}
-
-/// The parameters of the program's own run that wrote the folder; none: another program did.
-ModelParams run_params(const Request &r, const fs::path &config) {
-    ModelParams params;
-    const json file = is_there(config) ? read_json(config) : json();
-    if (program_of(file) != r.program.description.name) return params;
-    const json said = file.value("params", json::object());
-    for (const ProgramDescription::Param &p : r.program.description.params)
-        if (const json text = said.value(p.name, json()); text.is_string() && p.name != "batch") params[p.name] = text;
-    return params;
 }
 
 /// Gives the parameters in the folder. In that of a run are all that it had, also those that change no weight, such as
@@ -87,18 +94,16 @@ void give_params(Request &r, const fs::path &config, bool preset_chosen) {
     }
 }
 
-/// Throws where the folder is that of all checkpoints of a run.
-void refuse_checkpoints(const fs::path &folder) {
-    const fs::path whole = folder.has_filename() ? folder : folder.parent_path();
-    if (whole.filename() != "checkpoints") return;
+/// Throws where the folder is that of all checkpoints of a run. `whole` is its absolute path.
+void refuse_checkpoints(const fs::path &folder, const fs::path &whole) {
+    if (whole.filename() != "checkpoints" || is_there(whole / "model.safetensors")) return;
     if (const std::vector<Checkpoint> all = list_checkpoints(whole.parent_path()); !all.empty())
         fail_usage("--init: {} has all checkpoints of a run: name one of them, such as {}, or the run's folder",
-                   folder.string(), all[0].path.string());
+                   folder.string(), (folder / all[0].path.filename()).string());
 }
 
 /// Takes the tokens of the weights: those in their folder, or of the run whose checkpoint they are.
 void give_tokens(Request &r, fs::path folder) {
-    if (!folder.has_filename()) folder = folder.parent_path();  // "runs/x/checkpoints/step-2/"
     if (!is_there(folder / "vocab.json") && folder.parent_path().filename() == "checkpoints")
         folder = folder.parent_path().parent_path();
     const fs::path tokenizer = folder / "tokenizer.json", vocabulary = folder / "vocab.json";
@@ -115,19 +120,28 @@ void give_tokens(Request &r, fs::path folder) {
 
 }  // namespace
 
+std::string preset_of_init(const Request &r) {
+    const auto at = r.values.all().find("init");
+    if (at == r.values.all().end() || at->second.origin == Origin::resumed || !is_folder(at->second.text)) return "";
+    return usage_errors("--init: ", [&] {
+        const json name = file_of_run(r, fs::path(at->second.text) / "config.json").value("preset", json());
+        const auto &presets = r.program.description.presets;
+        return name.is_string() && std::ranges::count(presets, name, [](auto &p) { return json(p.first); })
+                   ? name.get<std::string>()
+                   : "";
+    });
+}
+
 void give_init(Request &r, bool preset_chosen) {
     const auto at = r.values.all().find("init");
     if (at == r.values.all().end() || at->second.origin == Origin::resumed) return;
     const fs::path from = at->second.text;
-    if (is_folder(from)) {
-        refuse_checkpoints(from);
-        usage_errors("--init: ", [&] { give_params(r, from / "config.json", preset_chosen); });
-    }
-    if (r.program.description.task == "tokens")
-        usage_errors("--init: ", [&] {
-            const fs::path whole = fs::absolute(from).lexically_normal();
-            give_tokens(r, is_folder(from) ? whole : whole.parent_path());
-        });
+    usage_errors("--init: ", [&] {
+        fs::path whole = fs::absolute(from).lexically_normal();
+        if (!whole.has_filename()) whole = whole.parent_path();  // "runs/x/checkpoints/step-2/"
+        if (is_folder(from)) refuse_checkpoints(from, whole), give_params(r, from / "config.json", preset_chosen);
+        if (r.program.description.task == "tokens") give_tokens(r, is_folder(from) ? whole : whole.parent_path());
+    });
 }
 
 std::string config_of_init(const TrainSettings &s) {

@@ -6,6 +6,9 @@
 
 namespace cryolite {
 
+/// The preset of the run that --init names, if it is one of this program, for which no form of config.json is known.
+std::string preset_of_init(const Request &request);
+
 /// Gives the parameters that the config.json of --init FOLDER decides, and its tokenizer.json where no --tokenizer is
 /// chosen. Does nothing if --init is no folder, or is that of a resumed run, whose own file has the parameters. Throws
 /// UsageError: a flag or a preset that was asked for contradicts it, `params_of_config` refuses it, or the folder has

@@ -71,10 +71,11 @@ void set_vocabulary(TrainSettings &s, const Request &r, int tokens, const std::s
 }
 
 /// The tokenizer of --tokenizer; null: the tokens are the characters of the text.
-std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s) {
+std::shared_ptr<const Tokenizer> open_tokenizer(const TrainSettings &s, const Request &r) {
     if (s.tokenizer == "char") return nullptr;
     if (s.tokenizer != "gpt2")
-        return usage_errors("--tokenizer: ", [&] { return tokenizer_of_file(s.tokenizer_file()); });
+        return usage_errors(r.values.of_init("tokenizer") ? "--init: " : "--tokenizer: ",
+                            [&] { return tokenizer_of_file(s.tokenizer_file()); });
     const fs::path merges = source_path("apps/gpt/data/vocab.bpe");
     return BpeTokenizer::from_merges(read_file(merges), merges.string());
 }
@@ -86,7 +87,7 @@ std::string whose_tokens(const TrainSettings &s) {
 
 RunData open_shard(TrainSettings &s, const Request &r) {
     RunData d;
-    const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(s);
+    const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(s, r);
     const bool chosen = r.values.chosen("vocab");
     const std::optional<int> init = chosen ? std::nullopt : param_of_init(s, r, "vocab");
     if (!chosen && !init && !tokenizer)
@@ -123,7 +124,7 @@ RunData open_shard(TrainSettings &s, const Request &r) {
 
 RunData open_text(TrainSettings &s, const Request &r) {
     RunData d;
-    TextOptions options{.data = s.data, .tokenizer = open_tokenizer(s), .context = s.param("context", 1)};
+    TextOptions options{.data = s.data, .tokenizer = open_tokenizer(s, r), .context = s.param("context", 1)};
     const bool shard = !s.validation.empty() && is_token_shard(s.validation);
     if (!shard) options.validation = s.validation;
     if (s.tokenizer == "char" && r.values.of_init("vocab") && !r.values.chosen("tokenizer"))
@@ -244,7 +245,7 @@ RunData random_data(TrainSettings &s, const Request &r) {
             std::optional<int> init = param_of_init(s, r, "vocab");
             // Without a text, the tokens are those of the preset's vocabulary, and need no tokenizer.
             const bool of_preset = preset_number(r, "vocab") && !r.values.chosen("tokenizer");
-            const std::shared_ptr<const Tokenizer> tokenizer = init || of_preset ? nullptr : open_tokenizer(s);
+            const std::shared_ptr<const Tokenizer> tokenizer = init || of_preset ? nullptr : open_tokenizer(s, r);
             if (init || tokenizer) s.params["vocab"] = std::to_string(init ? *init : tokenizer->size());
         }
         set_positions(s, r);

@@ -79,8 +79,8 @@ void run_or_fail(std::vector<std::string> argv, const std::string &what, Progres
     std::string said;
     const ProcessResult r =
         run_process({.argv = std::move(argv), .time_limit = 1800, .on_line = [&](std::string_view line) {
-                         said = last_lines(said + std::string(line) + "\n", 600);
-                         progress.preparing(fmt::format("{}: {}", what, one_line(std::string(line), 100)));
+                         said += fmt::format("{}\n", line);
+                         progress.preparing(fmt::format("{}: {}", what, line.substr(0, 100)));
                          return true;
                      }});
     if (!r.ok()) fail("{}: {}: {}", what, how_it_ended(r), last_lines(r.errors.empty() ? said : r.errors, 600));

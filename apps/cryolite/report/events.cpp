@@ -46,13 +46,18 @@ std::string to_json(const EvalEvent &e) {
         if (value) metrics += fmt::format(R"(,"{}":{})", name, number(*value, 9));
     metrics += losses_field(e.losses);
     if (e.of_averages) metrics += R"(,"of_averages":true)";
+    if (e.batches) metrics += fmt::format(R"(,"batches":{})", e.batches);
     return fmt::format(R"({{"event":"eval","step":{},"val_loss":{}{}}})", e.step, number(e.val_loss, 9), metrics);
 }
 
 std::string metric_words(const EvalEvent &e) {
-    if (e.accuracy) return fmt::format(", accuracy {:.2f} %", 100 * *e.accuracy);
-    std::string words = e.rmse ? fmt::format(", RMSE {:.4g}", *e.rmse) : "";
-    return words + (e.r2 ? fmt::format(", R2 {:.4f}", *e.r2) : "");
+    std::string words = e.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *e.accuracy)
+                        : e.rmse   ? fmt::format(", RMSE {:.4g}", *e.rmse)
+                                   : "";
+    if (e.r2) words += fmt::format(", R2 {:.4f}", *e.r2);
+    if (e.of_averages) words += ", of the weights' averages";
+    if (e.batches) words += fmt::format(", of {} of {} batches", grouped(e.batches), grouped(e.of_batches));
+    return words;
 }
 
 std::string to_json(const DoneEvent &e) {

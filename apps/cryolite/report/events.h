@@ -30,11 +30,12 @@ struct EvalEvent {
     std::optional<double> r2 =
         {};                    ///< 1 - sum of squared errors / that of the mean's; none where all targets are equal
     bool of_averages = false;  ///< of the weights' averages, not of the weights
-    int classes = 0;           ///< of `confusion`
+    size_t batches = 0, of_batches = 0;    ///< evaluated, of all; 0: all were
+    int classes = 0;                       ///< of `confusion`
     std::vector<uint64_t> confusion = {};  ///< of classifiers: rows by label and answer, for a picture; not in the line
     std::vector<std::pair<std::string, double>> losses = {};  ///< as a step's: with the model's metrics
 };
-/// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987"; empty: it has no such metric.
+/// ", accuracy 98.61 %", ", RMSE 0.123, R2 0.987", ", of 20 of 435 batches"; empty: there is nothing beside the loss.
 std::string metric_words(const EvalEvent &e);
 
 /// Counts how often the host waited for the device, from the third step on. The first two steps load kernels and

@@ -109,11 +109,10 @@ void Progress::preparing(const std::string &words) {
     shown_ = Clock::now();
 }
 
-void Progress::evaluating(uint64_t step, int batches) {
+void Progress::evaluating(uint64_t step, size_t done, size_t all) {
     if (Clock::now() - shown_ <= (live_ ? std::chrono::milliseconds(100) : std::chrono::seconds(5))) return;
     shown_ = Clock::now();
-    const std::string done = batches ? fmt::format(", {} batches done", batches) : "";
-    const std::string line = fmt::format("step {}: evaluating{}", step, done);
+    const std::string line = fmt::format("step {}: evaluating, {} of {} batches", step, grouped(done), grouped(all));
     live_ ? show_live(line) : say(line);
 }
 

@@ -41,7 +41,7 @@ public:
         if (live_) show_live(line);
     }
     /// Shows how many batches are evaluated: on a terminal ten times a second, elsewhere every 5 seconds.
-    void evaluating(uint64_t step, int batches);
+    void evaluating(uint64_t step, size_t done, size_t all);
     /// Removes the live line, before something else is written to the terminal.
     void clear();
 

@@ -13,21 +13,49 @@ bool is_run(const fs::path &folder) {
     return is_there(config) && (read_file(config).starts_with(config_heading) || !list_checkpoints(folder).empty());
 }
 
+void require_folder(const fs::path &folder) {
+    std::error_code error;
+    if (!is_there(folder)) fail_usage("there is no run in {}: check the spelling", folder.string());
+    if (fs::exists(folder, error) && !fs::is_directory(folder, error))
+        fail_usage("{} is a file, expected the folder of a run", folder.string());
+}
+
+namespace {
+
+/// Whether this is the folder of a run, where that can be known.
+bool may_be_run(const fs::path &folder) {
+    try {
+        return is_run(folder);
+    } catch (const Error &) {
+        return false;
+    }
+}
+
+/// The run in this folder whose name comes first; empty: there is none.
+fs::path first_run(const fs::path &folder) {
+    fs::path first;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+        if ((first.empty() || entry->path() < first) && may_be_run(entry->path())) first = entry->path();
+    return first;
+}
+
+}  // namespace
+
 void require_run(const fs::path &folder) {
     std::error_code error;
     if (fs::status(folder / "config.toml", error).type() == fs::file_type::none)
         fail_usage("cannot read the run in {}: {}", folder.string(), error.message());
-    if (!is_there(folder)) fail_usage("there is no run in {}: check the spelling", folder.string());
-    if (!fs::is_directory(folder, error)) fail_usage("{} is a file, expected the folder of a run", folder.string());
+    require_folder(folder);
     if (is_run(folder)) return;
-    for (const char *up : {"..", "../.."})
-        if (const fs::path run = folder / up; fs::exists(run, error) && is_run(run))
+    const fs::path whole = fs::absolute(folder / "").lexically_normal().parent_path();
+    for (const fs::path &run : {whole.parent_path(), whole.parent_path().parent_path()})
+        if (may_be_run(run))
             fail_usage("{} is a part of a run: name the run's folder, {}", folder.string(),
-                       fs::relative(run, error).string());
-    for (const auto &entry : fs::directory_iterator(folder, error))
-        if (entry.is_directory(error) && is_run(entry.path()))
-            fail_usage("{} is not the folder of a run: name one of those in it, such as {} (cryolite runs ls {})",
-                       folder.string(), entry.path().string(), folder.string());
+                       run.lexically_proximate(fs::current_path()).string());
+    if (const fs::path run = first_run(folder); !run.empty())
+        fail_usage("{} is not the folder of a run: name one of those in it, such as {} (cryolite runs ls {})",
+                   folder.string(), run.string(), folder.string());
     fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
 }
 

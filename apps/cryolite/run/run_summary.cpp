@@ -27,7 +27,8 @@ uint64_t read_losses(const std::string &metrics, LossPlot &losses, std::vector<d
         if (!j.is_object() || !j.contains("step") || !j["step"].is_number()) continue;
         auto number = [&](const char *name) { return j.contains(name) && j[name].is_number(); };
         if (number("loss")) losses.train.push_back({j["step"], j["loss"]});
-        if (number("val_loss")) losses.validation.push_back({j["step"], j["val_loss"]});
+        if (number("val_loss"))
+            losses.validation.push_back({j["step"], j["val_loss"], number("batches") ? double(j["batches"]) : 0});
         if (rates && number("tok_s")) rates->push_back(j["tok_s"]);
     }
     return damaged;
@@ -47,8 +48,9 @@ RunSummary summarize_run(const fs::path &folder) {
     run.changed = fs::last_write_time(metrics);
     std::vector<double> rates;
     run.damaged = read_losses(read_file(metrics), run.losses, &rates);
-    for (const LossPoint &p : run.losses.validation)
-        run.best_val_loss = std::min(run.best_val_loss.value_or(p.loss), p.loss);
+    for (const LossPoint &p : run.losses.validation)  // losses of other parts of the data are not comparable
+        if (p.batches == run.losses.validation.back().batches)
+            run.best_val_loss = std::min(run.best_val_loss.value_or(p.loss), p.loss);
     if (!rates.empty()) {
         const auto middle = rates.begin() + long(rates.size() / 2);
         std::nth_element(rates.begin(), middle, rates.end());

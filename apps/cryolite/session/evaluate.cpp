@@ -69,33 +69,36 @@ private:
     }
 };
 
-/// Evaluates all of `parts`: Windows or Rows.
-template <typename Parts>
-std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, bool text, const std::function<bool()> &stop) {
+/// Evaluates `parts`, Windows or Rows: as many batches of them as --eval-batches says.
+template <typename Parts> std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, const TrainSettings &s,
+                                                        const StopEvaluating &stop) {
+    const size_t all = parts.batches(), most = s.eval_batches, n = most && most < all ? most : all;
     EvalEvent e;
+    if (n < all) e.batches = n, e.of_batches = all;
     Batch batch;
-    double total = 0;
+    double total = 0, evaluated = 0;
     std::vector<double> terms;
-    // If rows have different weights, the mean is over all rows of the split, so they are counted first.
+    auto fill = [&](size_t i) { return parts.fill(i * all / n, batch); };
+    // If rows have different weights, the mean is over all rows that are evaluated, so they are counted first.
     RowWeights weights(trainer.plan());
-    for (size_t i = 0; weights.differ() && i < parts.batches(); i++) {
-        const int rows = parts.fill(i, batch);
+    for (size_t i = 0; weights.differ() && i < n; i++) {
+        const int rows = fill(i);
         trainer.count_rows(weights, batch, rows);
     }
-    Metric metric(trainer, text);
+    Metric metric(trainer, s.text);
     std::optional<TracePause> pause;
-    for (size_t i = 0; i < parts.batches(); i++) {
-        if (stop()) return std::nullopt;
+    for (size_t i = 0; i < n; i++) {
+        if (stop(i, n)) return std::nullopt;
         if (i == 2) pause.emplace();  // all batches are alike, and would fill a trace
-        const int rows = parts.fill(i, batch);
+        const int rows = fill(i);
+        evaluated += rows;
         total += trainer.evaluate(batch, rows, weights.differ() ? &weights : nullptr) * rows;
         terms.resize(trainer.evaluated_terms().size());
         for (size_t t = 0; t < terms.size(); t++) terms[t] += trainer.evaluated_terms()[t] * rows;
         metric.add(batch, rows);
     }
-    e.val_loss = total / double(parts.count());
-    for (size_t t = 0; t < terms.size(); t++)
-        e.losses.emplace_back(trainer.plan().terms[t].loss, terms[t] / double(parts.count()));
+    e.val_loss = total / evaluated;
+    for (size_t t = 0; t < terms.size(); t++) e.losses.emplace_back(trainer.plan().terms[t].loss, terms[t] / evaluated);
     metric.tell(e);
     return e;
 }
@@ -109,18 +112,22 @@ Windows windows(const Trainer &trainer, const RunData &data) {
 void check_evaluation(const Trainer &trainer, const RunData &data, const TrainSettings &s) {
     if (!s.eval_every || !data.has_validation()) return;
     const size_t count = s.text ? windows(trainer, data).count() : data.held_out.rows();
+    const size_t batch = size_t(trainer.batch()), batches = (count + batch - 1) / batch;
+    if (s.eval_batches && s.eval_batches < batches) return;  // the last batch, which may be shorter, is left out
     try {
-        trainer.check_examples(int(count % size_t(trainer.batch())));
+        trainer.check_examples(int(count % batch));
     } catch (const Error &e) {
-        fail("{}; or take a --batch that divides the {} examples to validate, or --eval-every 0", e.what(), count);
+        const std::string fewer = batches > 1 ? fmt::format(", or --eval-batches {}", batches - 1) : "";
+        fail("{}; or take a --batch that divides the {} examples to validate{}, or --eval-every 0", e.what(), count,
+             fewer);
     }
 }
 
 std::optional<EvalEvent> evaluate(Trainer &trainer, const RunData &data, const TrainSettings &s, uint64_t step,
-                                  const std::function<bool()> &stop) {
-    std::optional<EvalEvent> e = s.text ? over(windows(trainer, data), trainer, true, stop)
-                                        : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, false, stop);
-    if (e) e->step = step;
+                                  const StopEvaluating &stop) {
+    std::optional<EvalEvent> e = s.text ? over(windows(trainer, data), trainer, s, stop)
+                                        : over(Rows(data.held_out, trainer.batch(), data.scale), trainer, s, stop);
+    if (e) e->step = step, e->of_averages = s.evaluate_ema;
     return e;
 }
 

@@ -34,7 +34,7 @@ struct TrainSettings : StepConfig {
     int shift = 0;      ///< how far training images are moved at most, in pixels
     bool flip = false;  ///< half of the training images are mirrored
     bool sequential = false, resume = false, json = false;
-    uint64_t checkpoint_every = 500, eval_every = 250;
+    uint64_t checkpoint_every = 500, eval_every = 250, eval_batches = 0;
     bool evaluate_ema = false, save_ema = false;
     int keep = 2;
     uint64_t give_up_after = 50;          ///< updates withheld in a row; 0: never
