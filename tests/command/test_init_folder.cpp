@@ -234,19 +234,24 @@ TEST_CASE("--init: the run of a program without a config.json of its own gives i
     CHECK(p.at("transformer") == "true");
     CHECK(p.at("patch") == "4");   // the run does not say it
     CHECK(p.at("batch") == "64");  // of the preset: the weights are the same with any
-    CHECK(model_name(request({"vision"})) == "vision vit");
-    CHECK(params({"vision", "--width", "16"}).at("width") == "16");  // refused by the shapes of the weights, later
+    CHECK(model_name(request({"vision"})) == "vision vit with width 8, layers 1");
+    CHECK_ERROR(params({"vision", "--width", "16"}), "--width is \"16\", but the model of --init has 8 (");
+    CHECK(params({"vision", "--preset", "vit"}).at("width") == "8");
     CHECK_ERROR(params({"vision", "--preset", "resnet"}), "but the model of --init has ");
-    CHECK_ERROR(params({"vision", "--preset", "vit"}), "(preset vit), but the model of --init has ");
     CHECK_ERROR(params({"llama"}), "config.json is of a run of vision, whose weights are not those of llama");
     write("another");
     CHECK(params({"vision"}).at("width") == "16");
-    for (const char *text : {R"({"model_type": 1})", R"({"model_type": "cryolite", "program": "vision", "params": []})",
-                             R"({"model_type": "cryolite", "program": "vision", "preset": ["vit"]})", "[]"}) {
+    for (const char *text : {R"({"model_type": 1})", R"({"model_type": "cryolite", "program": 1})", "[]",
+                             R"({"model_type": "cryolite", "program": "vision", "params": {}, "preset": ["vit"]})"}) {
         CAPTURE(text);  // somebody's file
         write_plainly(run / "config.json", text);
         CHECK(params({"vision"}).at("width") == "16");
     }
+    write_plainly(run / "config.json",
+                  R"({"model_type": "cryolite", "program": "vision", "params": {"width": 4, "layers": null}})");
+    CHECK(params({"vision"}).at("width") == "4");
+    write_plainly(run / "config.json", R"({"model_type": "cryolite", "program": "vision", "params": [1]})");
+    CHECK_ERROR(params({"vision"}), "config.json: \"params\" is missing, or is no object: copy the file again");
     write_plainly(run / "config.json", "{");
     CHECK_ERROR(params({"vision"}), "config.json is no JSON");
 }
@@ -260,6 +265,12 @@ TEST_CASE("--init: the folder of a run's checkpoints is refused, and the newest 
                         fmt::format("--init: {} has all checkpoints of a run: name one of them, such as {}, or the "
                                     "run's folder",
                                     folder.string(), (folder / "step-000004").string()));
+    for (const char *name : {"runs/b", "runs/a"}) {
+        fs::create_directories(run / name);
+        write_plainly(run / name / "config.toml", config_heading);
+    }
+    CHECK_ERROR(read_request(Command::train, {"llama", "--init", run / "runs", "--cache", run / "cache"}),
+                "runs has runs, not weights: name one of them, such as " + (run / "runs/a").string());
     write_plainly(run / "checkpoints/model.safetensors", "");
     CHECK(read_request(Command::train, {"vision", "--init", run / "checkpoints", "--cache", run / "cache"}).preset ==
           "resnet");  // somebody's weights

@@ -325,7 +325,7 @@ TEST_CASE("mistyped words find the nearest flag") {
                                     {"--learning-rate=1e-3", "--lr"},
                                     {"-wd", "--weight-decay"},
                                     {"--num-layers", "--layers"},
-                                    {"--batch-size", "--batch"},
+                                    {"--batch-size", "--batch or --eval-batches"},
                                     {"--output_dir", "--out"},
                                     {"--peak-lr", "--lr or --min-lr"},
                                     {"--fp16", "--precision or --finite-check or --loss-scale"}}) {

@@ -80,7 +80,7 @@ grep -q "note: --out has no effect here" err || fail "a flag of train's: $(cat e
 grep -q '"event":"checked".*"kernels":' out && tail -1 out | grep -q '"counted":.*"event":"model"' || fail "its events: $(tail -3 out)"
 
 # A device: its records are apart from those of the CPU.
-tune gpt "${model[@]}" --device opencl --for 75s
+tune gpt "${model[@]}" --device opencl --for 150s
 if [ $? = 2 ] && grep -q "install the package" err; then
     echo "no OpenCL here"
 else

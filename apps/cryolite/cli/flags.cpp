@@ -270,10 +270,11 @@ std::string model_name(const Request &r) {
     const ProgramDescription &program = r.program.description;
     const auto preset = std::ranges::find(program.presets, r.preset, &decltype(program.presets)::value_type::first);
     std::vector<std::string> chosen;
+    const bool known = !program.weights.config.written.empty();  // its --init has sizes of no preset
     for (const ProgramDescription::Param &p : program.params) {
         std::string usual = p.value;
         if (preset != program.presets.end() && preset->second.count(p.name)) usual = preset->second.at(p.name);
-        if (r.values.chosen(p.name) && !r.values.of_init(p.name) && r.values.text(p.name) != usual)
+        if (r.values.chosen(p.name) && !(known && r.values.of_init(p.name)) && r.values.text(p.name) != usual)
             chosen.push_back(fmt::format("{} {}", p.name, r.values.text(p.name)));
     }
     const std::string name =
@@ -315,9 +316,9 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     r.values.erase("app");
     r.program = find_program(r.app, Cache(told("cache", "")));
     Line line(r, arguments, defaults_of(r, told("preset", "")));
-    const std::string preset = r.values.text("preset");
-    r.preset = give_preset(r.values, r.program.description, preset.empty() ? preset_of_init(r) : preset);
-    give_init(r, !preset.empty());
+    const std::string preset = r.values.text("preset"), of_init = preset_of_init(r);
+    r.preset = give_preset(r.values, r.program.description, preset.empty() ? of_init : preset);
+    give_init(r, !preset.empty() && preset != of_init);
     check_keys(r.values, r.program.description);
     return r;
 }

@@ -60,6 +60,12 @@ std::optional<double> last_loss(const RunSummary &run) {
     return run.losses.train.back().loss;
 }
 
+/// " (20 batches)"; empty: all data were evaluated.
+std::string batches_of_best(const RunSummary &run) {
+    const double batches = run.losses.validation.empty() ? 0 : run.losses.validation.back().batches;
+    return batches > 0 ? fmt::format(" ({:.0f} batch{})", batches, batches == 1 ? "" : "es") : "";
+}
+
 std::string shown_time(fs::file_time_type time) {
     const std::time_t t = std::chrono::system_clock::to_time_t(std::chrono::file_clock::to_sys(time));
     std::tm parts{};
@@ -84,7 +90,7 @@ std::vector<std::string> cells(const RunSummary &run) {
             fs::path(run.value("app")).lexically_normal().string(),
             fmt::format("{}/{}", run.step(), run.value("steps")),
             shown_loss(last_loss(run)),
-            shown_loss(run.best_val_loss),
+            shown_loss(run.best_val_loss) + batches_of_best(run),
             run.tok_s ? fmt::format("{:.0f}", *run.tok_s) : "-",
             shown_time(run.changed)};
 }

@@ -6,6 +6,7 @@
 
 #include "apps/cryolite/session/usage.h"
 #include "apps/cryolite/inputs/config_template.h"
+#include "apps/cryolite/run/resume.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/io/error.h"
 #include "runtime/io/json_depth.h"
@@ -55,10 +56,14 @@ json file_of_run(const Request &r, const fs::path &config) {
 /// The parameters in the file of a run of this program.
 ModelParams run_params(const Request &r, const fs::path &config) {
     ModelParams params;
-    const json said = file_of_run(r, config).value("params", json());
+    const json file = file_of_run(r, config);
+    if (file.empty()) return params;
+    const json said = file.value("params", json());
+    if (!said.is_object()) fail("{}: \"params\" is missing, or is no object: copy the file again", config.string());
     for (const ProgramDescription::Param &p : r.program.description.params)
-        if (said.is_object() && p.name != "batch")
-            if (const json text = said.value(p.name, json()); text.is_string()) params[p.name] = text;
+        if (const json value = said.value(p.name, json());
+            value.is_primitive() && !value.is_null() && p.name != "batch")
+            params[p.name] = value.is_string() ? value.get<std::string>() : value.dump();
     return params;
 }
 
@@ -76,27 +81,38 @@ ModelParams known_params(const Request &r, const fs::path &config) {
     return params_of_config(r.program.description, file, config.string());
 }
 
-/// Gives the parameters in the folder. In that of a run are all that it had, also those that change no weight, such as
-/// the rate of a dropout: a flag may differ from them, and the weights' shapes decide.
+/// Whether a flag may differ from the value in a program's own run: a number with a fraction is no size, and whether
+/// the weights have positions for the context, their shapes decide.
+bool may_differ(const ProgramDescription &program, const std::string &name) {
+    const auto p = std::ranges::find(program.params, name, &ProgramDescription::Param::name);
+    return name == "context" || (p != program.params.end() && p->type == "float");
+}
+
 void give_params(Request &r, const fs::path &config, bool preset_chosen) {
     const bool own = r.program.description.weights.config.written.empty();
     for (const auto &[name, text] : own ? run_params(r, config) : known_params(r, config)) {
         const auto at = r.values.all().find(name);
         const bool preset = at != r.values.all().end() && at->second.origin == Origin::preset;
-        const bool asked = at != r.values.all().end() && (preset ? preset_chosen : !own);
+        const bool asked =
+            at != r.values.all().end() && (preset ? preset_chosen : !own || !may_differ(r.program.description, name));
         if (asked && !same_value(at->second.text, text)) {
             const Given &given = at->second;
-            fail_usage("--{} is {}{}, but the model of --init has {} ({}): leave {} out", name, shown(given.text),
+            fail_usage("--{} is {}{}, but the model of --init has {} ({}): leave {} out{}", name, shown(given.text),
                        given.where.empty() ? "" : fmt::format(" ({})", given.where), text, config.string(),
-                       preset ? "--preset" : "it");
+                       preset ? "--preset" : "it",
+                       own ? ", or name the file of the weights, and give all sizes as flags" : "");
         }
         r.values.give(name, {text, Origin::init, config.string()});
     }
 }
 
-/// Throws where the folder is that of all checkpoints of a run. `whole` is its absolute path.
-void refuse_checkpoints(const fs::path &folder, const fs::path &whole) {
-    if (whole.filename() != "checkpoints" || is_there(whole / "model.safetensors")) return;
+/// Throws where the folder has no weights, but runs or the checkpoints of one. `whole` is its absolute path.
+void refuse_runs(const fs::path &folder, const fs::path &whole) {
+    for (const char *name : {"model.safetensors", "model.safetensors.index.json", "config.json"})
+        if (is_there(whole / name)) return;
+    if (const fs::path run = first_run(folder); !run.empty())
+        fail_usage("--init: {} has runs, not weights: name one of them, such as {}", folder.string(), run.string());
+    if (whole.filename() != "checkpoints") return;
     if (const std::vector<Checkpoint> all = list_checkpoints(whole.parent_path()); !all.empty())
         fail_usage("--init: {} has all checkpoints of a run: name one of them, such as {}, or the run's folder",
                    folder.string(), (folder / all[0].path.filename()).string());
@@ -139,7 +155,7 @@ void give_init(Request &r, bool preset_chosen) {
     usage_errors("--init: ", [&] {
         fs::path whole = fs::absolute(from).lexically_normal();
         if (!whole.has_filename()) whole = whole.parent_path();  // "runs/x/checkpoints/step-2/"
-        if (is_folder(from)) refuse_checkpoints(from, whole), give_params(r, from / "config.json", preset_chosen);
+        if (is_folder(from)) refuse_runs(from, whole), give_params(r, from / "config.json", preset_chosen);
         if (r.program.description.task == "tokens") give_tokens(r, is_folder(from) ? whole : whole.parent_path());
     });
 }

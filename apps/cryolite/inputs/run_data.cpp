@@ -133,8 +133,9 @@ RunData open_text(TrainSettings &s, const Request &r) {
                         "perhaps not as they were when these weights were trained: --tokenizer FILE names the "
                         "tokenizer.json or vocab.json of the weights",
                         s.init.string());
-    TextCorpus corpus = usage_errors(r.values.chosen("data") ? "" : "the default text, as no --data is given: ",
-                                     [&] { return load_text(options); });
+    TextCorpus corpus = usage_errors(
+        r.values.chosen("data") || !s.validation.empty() ? "" : "the default text, as no --data is given: ",
+        [&] { return load_text(options); });
     d.tokenizer = corpus.tokenizer, d.digest = corpus.digest, d.sample = true;
     set_vocabulary(s, r, d.tokenizer->size(), whose_tokens(s));
     d.train = corpus.train, d.validation = corpus.validation;
@@ -197,9 +198,11 @@ RunData open_checked(TrainSettings &s, const Request &r) {
             "--shift and --flip are for images, and {} is a file: name the folder of the images' IDX files, or, if "
             "it is a table of numbers, add --shift 0 --flip no",
             here.data.string());
-    RunData d = !s.text ? (images ? open_images(here, r) : open_table(here, r))
-                : shard ? open_shard(here, r)
-                        : open_text(here, r);
+    const auto table = [&] {
+        return usage_errors(embedded ? "the default data, as no --data is given: " : "",
+                            [&] { return open_table(here, r); });
+    };
+    RunData d = !s.text ? (images ? open_images(here, r) : table()) : shard ? open_shard(here, r) : open_text(here, r);
     if (embedded && images) d.class_names = fashion_mnist_classes;
     set_positions(here, r);
     s.params = here.params;

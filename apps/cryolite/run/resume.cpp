@@ -31,7 +31,8 @@ bool may_be_run(const fs::path &folder) {
     }
 }
 
-/// The run in this folder whose name comes first; empty: there is none.
+}  // namespace
+
 fs::path first_run(const fs::path &folder) {
     fs::path first;
     std::error_code error;
@@ -39,8 +40,6 @@ fs::path first_run(const fs::path &folder) {
         if ((first.empty() || entry->path() < first) && may_be_run(entry->path())) first = entry->path();
     return first;
 }
-
-}  // namespace
 
 void require_run(const fs::path &folder) {
     std::error_code error;

@@ -27,6 +27,9 @@ struct ResumePoint {
 /// Whether this is the folder of a run: its config.toml is one that a run wrote, or there are checkpoints beside it.
 bool is_run(const fs::path &folder);
 
+/// The run in this folder whose name comes first; empty: there is none that can be read.
+fs::path first_run(const fs::path &folder);
+
 /// Throws UsageError where there is no folder of this name.
 void require_folder(const fs::path &folder);
 
