@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/cryolite/report/progress.h"
 #include "runtime/collective/processes.h"
 #include "runtime/system/streams.h"
 
