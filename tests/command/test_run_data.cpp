@@ -1,4 +1,5 @@
-// Tables of a run: what is wrong between them and the model is said before anything is compiled.
+// The data of a run: what is wrong between tables and the model, or with what a flag names, is said before anything is
+// compiled.
 
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/inputs/run_data.h"
@@ -108,6 +109,21 @@ TEST_CASE("data: labels that do not occur are said once") {
               .starts_with("warning: table.csv: label 0 does not occur, though the largest is 2, in 2 rows: "));
     CHECK(contains(warnings("1,2,3,40\n1,2,3,2\n1,2,3,4\n1,2,3,6\n1,2,3,8\n1,2,3,10\n1,2,3,12\n1,2,3,14\n1,2,3,16\n"),
                    "labels 0, 1, 3, 5, 7, 9, 11, 13, ... do not occur, though the largest is 40, in 1 row: "));
+}
+
+TEST_CASE("--tokenizer, --data and --val are named where they cannot be read") {
+    const Scratch scratch;
+    const auto open = [&](const char *flag, const fs::path &value) {
+        const Request r =
+            read_request(Command::train, {"llama", flag, value, "--batch", "1", "--cache", scratch / "cache"});
+        TrainSettings s = understand(r);
+        open_data(s, r);
+    };
+    CHECK_ERROR(open("--tokenizer", scratch / "none.json"), "--tokenizer: cannot read ");
+    for (const char *flag : {"--data", "--val"})
+        CHECK_ERROR(open(flag, scratch.path),
+                    fmt::format("{} {} is a folder, expected a text or a token shard", flag, scratch.path.string()));
+    CHECK_ERROR(open("--context", "1500000"), "the default text, as no --data is given: ");
 }
 
 }  // namespace cryolite::test

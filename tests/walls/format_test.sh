@@ -13,8 +13,10 @@ for name in clang-format-14 clang-format; do
 done
 # The files to correct, a name on a line each. Others are not written, so that nothing is built again for them.
 wrong() {
-    "$format" --dry-run --Werror "${sources[@]}" > /dev/null 2> /tmp/format.$$ || checked=$?
+    "$format" --dry-run --Werror "${sources[@]}" > /dev/null 2> /tmp/format.$$
+    local status=$?
     sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: error: .*/\1/p' /tmp/format.$$ | sort -u
+    return $status
 }
 if [ "${2-}" = --write ] && [ -n "$format" ]; then wrong | xargs -rd '\n' "$format" -i; fi
 beyond=$(LC_ALL=C.UTF-8 grep -nE '.{121}' "${sources[@]}" | cut -d: -f1,2)
@@ -24,13 +26,12 @@ if [ -z "$format" ]; then
     echo "skipped: there is no clang-format 14 here: install the package 'clang-format-14'"
     exit 0
 fi
-checked=0
-wrong > /tmp/format.$$.left
-left=$(cat /tmp/format.$$.left)
-[ $checked = 0 ] || [ -n "$left" ] || { echo "$format fails:"; tail -3 /tmp/format.$$; }
-rm -f /tmp/format.$$ /tmp/format.$$.left
+left=$(wrong)
+status=$?
+[ $status = 0 ] || [ -n "$left" ] || { echo "$format fails:"; tail -3 /tmp/format.$$; }
+rm -f /tmp/format.$$
 if [ -n "$left" ]; then
     echo "these files are not as .clang-format has them: tests/walls/format_test.sh . --write corrects them"
     echo "$left" | head -20
 fi
-[ $checked = 0 ] && [ -z "$beyond" ]
+[ $status = 0 ] && [ -z "$beyond" ]

@@ -137,15 +137,15 @@ void give_tokens(Request &r, fs::path folder) {
 }  // namespace
 
 std::string preset_of_init(const Request &r) {
+    const ProgramDescription &program = r.program.description;
     const auto at = r.values.all().find("init");
-    if (at == r.values.all().end() || at->second.origin == Origin::resumed || !is_folder(at->second.text)) return "";
-    return usage_errors("--init: ", [&] {
-        const json name = file_of_run(r, fs::path(at->second.text) / "config.json").value("preset", json());
-        const auto &presets = r.program.description.presets;
-        return name.is_string() && std::ranges::count(presets, name, [](auto &p) { return json(p.first); })
-                   ? name.get<std::string>()
-                   : "";
-    });
+    if (!program.weights.config.written.empty() || at == r.values.all().end() || at->second.origin == Origin::resumed ||
+        !is_folder(at->second.text))
+        return "";
+    const json name = usage_errors(
+        "--init: ", [&] { return file_of_run(r, fs::path(at->second.text) / "config.json").value("preset", json()); });
+    const auto preset = std::ranges::find_if(program.presets, [&](auto &p) { return name == p.first; });
+    return preset == program.presets.end() ? "" : preset->first;
 }
 
 void give_init(Request &r, bool preset_chosen) {

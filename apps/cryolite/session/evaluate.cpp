@@ -69,10 +69,15 @@ private:
     }
 };
 
+/// How many batches are evaluated, of all.
+size_t evaluated_batches(const TrainSettings &s, size_t all) {
+    return s.eval_batches ? std::min<size_t>(s.eval_batches, all) : all;
+}
+
 /// Evaluates `parts`, Windows or Rows: as many batches of them as --eval-batches says.
 template <typename Parts> std::optional<EvalEvent> over(const Parts &parts, Trainer &trainer, const TrainSettings &s,
                                                         const StopEvaluating &stop) {
-    const size_t all = parts.batches(), most = s.eval_batches, n = most && most < all ? most : all;
+    const size_t all = parts.batches(), n = evaluated_batches(s, all);
     EvalEvent e;
     if (n < all) e.batches = n, e.of_batches = all;
     Batch batch;
@@ -113,7 +118,7 @@ void check_evaluation(const Trainer &trainer, const RunData &data, const TrainSe
     if (!s.eval_every || !data.has_validation()) return;
     const size_t count = s.text ? windows(trainer, data).count() : data.held_out.rows();
     const size_t batch = size_t(trainer.batch()), batches = (count + batch - 1) / batch;
-    if (s.eval_batches && s.eval_batches < batches) return;  // the last batch, which may be shorter, is left out
+    if (evaluated_batches(s, batches) < batches) return;  // the last batch, which may be shorter, is left out
     try {
         trainer.check_examples(int(count % batch));
     } catch (const Error &e) {
