@@ -68,6 +68,9 @@ Parameter::Parameter(Layer *owner, std::string name, Shape shape, Init init, std
       state_(state) {
     for (int e : shape_.extents())
         if (e < 1) fail("[{}] has shape {}: every extent must be positive", path(), shape_.str());
+    // A step has code of its own for each weight; far fewer can be compiled in a day.
+    constexpr size_t most = 50'000;
+    if (registry().size() >= most) fail("a model has at most {} weights: give it fewer layers", most);
     owner->parameters_.push_back(this);
     registry().push_back(this);
 }

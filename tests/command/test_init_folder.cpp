@@ -212,7 +212,8 @@ TEST_CASE("--init: a file comes with the tokens of its run, and a damaged vocab.
     write_plainly(vocabulary, R"({"a": 0})");  // GPT-2's own
     CHECK(tokenizer(run / "model.safetensors") == "char");
     write_plainly(vocabulary, R"({"type": "ch)");
-    CHECK_ERROR(tokenizer(run / "model.safetensors"), "--init: " + vocabulary.string() + " is no JSON: copy it again");
+    CHECK_ERROR(tokenizer(run / "model.safetensors"),
+                "--init: " + vocabulary.string() + " is no JSON: copy or download it again, or name");
 }
 
 TEST_CASE("--init: weights that are not there") {

@@ -37,7 +37,7 @@ TEST_CASE("--init: the run of a program without a config.json of its own gives i
     CHECK_ERROR(params({"llama"}), "config.json is of a run of vision, whose weights are not those of llama");
     write("another");
     CHECK(params({"vision"}).at("width") == "16");
-    for (const char *text : {R"({"model_type": 1})", R"({"model_type": "cryolite", "program": 1})", "[]",
+    for (const char *text : {R"({"model_type": 1})", "[]",
                              R"({"model_type": "cryolite", "program": "vision", "params": {}, "preset": ["vit"]})"}) {
         CAPTURE(text);  // somebody's file
         write_plainly(run / "config.json", text);
@@ -48,8 +48,13 @@ TEST_CASE("--init: the run of a program without a config.json of its own gives i
     CHECK(params({"vision"}).at("width") == "4");
     write_plainly(run / "config.json", R"({"model_type": "cryolite", "program": "vision", "params": [1]})");
     CHECK_ERROR(params({"vision"}), "config.json: \"params\" is missing, or is no object: copy the file again");
+    write_plainly(run / "config.json", R"({"model_type": "cryolite", "program": 1})");
+    CHECK_ERROR(params({"vision"}), "config.json: \"program\" is missing, or is no name: copy the file again");
     write_plainly(run / "config.json", "{");
     CHECK_ERROR(params({"vision"}), "config.json is no JSON");
+    fs::remove(run / "config.json");
+    CHECK_ERROR(params({"vision"}),
+                "config.json does not exist, but the model's sizes are read from it: name the file");
 }
 
 TEST_CASE("--init: the folder of a run's checkpoints is refused, and the newest is named") {
@@ -68,8 +73,9 @@ TEST_CASE("--init: the folder of a run's checkpoints is refused, and the newest 
     CHECK_ERROR(read_request(Command::train, {"llama", "--init", run / "runs", "--cache", run / "cache"}),
                 "runs has runs, not weights: name one of them, such as " + (run / "runs/a").string());
     write_plainly(run / "checkpoints/model.safetensors", "");
-    CHECK(read_request(Command::train, {"vision", "--init", run / "checkpoints", "--cache", run / "cache"}).preset ==
-          "resnet");  // somebody's weights
+    for (const char *app : {"llama", "vision"})  // somebody's weights
+        CHECK_ERROR(read_request(Command::train, {app, "--init", run / "checkpoints", "--cache", run / "cache"}),
+                    "--init: " + (run / "checkpoints/config.json").string() + " does not exist");
 }
 
 }  // namespace cryolite::test

@@ -1,6 +1,6 @@
 // What the folder of a run says of it.
 
-#include "apps/cryolite/run/resume.h"
+#include "apps/cryolite/run/find_run.h"
 #include "apps/cryolite/run/run_summary.h"
 #include "apps/cryolite/session/settings.h"
 #include "runtime/io/error.h"
@@ -27,6 +27,8 @@ TEST_CASE("run summary: configuration, losses, best validation loss and median r
     for (const fs::path &part : {checkpoint, checkpoint / "", run / "checkpoints"})
         CHECK_ERROR(require_run(part),
                     part.string() + " is a part of a run: name the run's folder, " + fs::relative(run).string());
+    CHECK_ERROR(require_run(run / "config.toml"),
+                "config.toml is a file, expected the folder of a run, such as " + fs::relative(run).string());
     CHECK_ERROR(require_run(scratch.path), "name one of those in it, such as " + run.string());
     CHECK(s.value("lr") == "0.5");
     CHECK(s.value("of nothing") == "");

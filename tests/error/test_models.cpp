@@ -237,6 +237,15 @@ TEST_CASE("two parameters of one name") {
     CHECK(message<Twice>() == "two parameters are named head.weight: give their layers different paths");
 }
 
+TEST_CASE("more weights than a step can have code for") {
+    std::vector<std::unique_ptr<Linear>> layers;
+    const auto add_to = [&](size_t weights) {
+        while (Parameter::living().size() < weights) layers.push_back(std::make_unique<Linear>("x", 1, 1));
+    };
+    CHECK(error_of([&] { add_to(50'000); }) == "");
+    CHECK(error_of([&] { add_to(50'002); }) == "a model has at most 50000 weights: give it fewer layers");
+}
+
 TEST_CASE("shapes that do not fit") {
     CHECK(message<Mismatched>() == "[head] input has 6 channels, expected 5");
     CHECK(message<VectorLoss>() == "the model's loss has shape [10, 32], expected one number");

@@ -11,7 +11,7 @@
 #include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/cli/refusals.h"
 #include "apps/cryolite/report/overwrite.h"
-#include "apps/cryolite/run/resume.h"
+#include "apps/cryolite/run/find_run.h"
 #include "apps/cryolite/run/run_check.h"
 #include "apps/cryolite/run/run_summary.h"
 #include "runtime/io/error.h"

@@ -6,7 +6,7 @@
 
 #include "apps/cryolite/session/usage.h"
 #include "apps/cryolite/inputs/config_template.h"
-#include "apps/cryolite/run/resume.h"
+#include "apps/cryolite/run/find_run.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/io/error.h"
 #include "runtime/io/json_depth.h"
@@ -29,32 +29,43 @@ bool same_value(const std::string &a, const std::string &b) {
     return a == b || (!a.empty() && !b.empty() && !*end_a && !*end_b && x == y);
 }
 
-json read_json(const fs::path &path) {
+/// `way_out`: what else helps than another copy of the file.
+json read_json(const fs::path &path, const std::string &way_out = "") {
     const std::string content = read_file(path);
     check_json_depth(content, path.string());
     try {
         return json::parse(content);
     } catch (const json::exception &e) {
-        fail("{} is no JSON: copy or download it again ({})", path.string(), e.what());
+        fail("{} is no JSON: copy or download it again{} ({})", path.string(), way_out, e.what());
     }
+}
+
+/// Throws where the sizes of the model are read from this file, and it is not there.
+void require_config(const fs::path &config) {
+    if (!is_there(config))
+        fail("{} does not exist, but the model's sizes are read from it: name the file of the weights instead of "
+             "the folder, and give the sizes as flags",
+             config.string());
 }
 
 /// The program whose run wrote this config.json (`model_config`); empty: it is in the form of a known model, or
 /// somebody else's.
-std::string program_of(const json &file) {
-    const bool ours = file.is_object() && file.value("model_type", json()) == "cryolite";
-    const json name = ours ? file.value("program", json()) : json();
-    return name.is_string() ? name.get<std::string>() : "";
+std::string program_of(const json &file, const fs::path &config) {
+    if (!file.is_object() || file.value("model_type", json()) != "cryolite") return "";
+    const json name = file.value("program", json());
+    if (!name.is_string()) fail("{}: \"program\" is missing, or is no name: copy the file again", config.string());
+    return name;
 }
 
 /// The file that a run of this program wrote; an empty object: there is none, or another program wrote it.
 json file_of_run(const Request &r, const fs::path &config) {
     const json file = is_there(config) ? read_json(config) : json();
-    return program_of(file) == r.program.description.name ? file : json::object();
+    return program_of(file, config) == r.program.description.name ? file : json::object();
 }
 
 /// The parameters in the file of a run of this program.
 ModelParams run_params(const Request &r, const fs::path &config) {
+    require_config(config);
     ModelParams params;
     const json file = file_of_run(r, config);
     if (file.empty()) return params;
@@ -69,12 +80,9 @@ ModelParams run_params(const Request &r, const fs::path &config) {
 
 /// What config.json says of the model's parameters, for a program that writes it in the form of a known model.
 ModelParams known_params(const Request &r, const fs::path &config) {
-    if (!is_there(config))
-        fail_usage("--init: {} does not exist, but the model's sizes are read from it: name the file of the weights "
-                   "instead of the folder, and give the sizes as flags",
-                   config.string());
+    require_config(config);
     const json file = read_json(config);
-    const std::string &own = r.program.description.name, other = program_of(file);
+    const std::string &own = r.program.description.name, other = program_of(file, config);
     if (other == own) return run_params(r, config);  // a run from before the program had such a form
     if (!other.empty())
         fail_usage("--init: {} is of a run of {}, whose weights are not those of {}", config.string(), other, own);
@@ -126,11 +134,8 @@ void give_tokens(Request &r, fs::path folder) {
     if (is_there(tokenizer)) return r.values.give("tokenizer", {tokenizer.string(), Origin::init});
     if (!is_there(vocabulary)) return;
     // The weights of a run go with the numbers of its tokens. GPT-2's own vocab.json is of another kind.
-    const std::string content = read_file(vocabulary);
-    check_json_depth(content, vocabulary.string());
-    if (!json::accept(content))
-        fail("{} is no JSON: copy it again, or name the tokens of the weights with --tokenizer", vocabulary.string());
-    const std::string type = vocabulary_type(content);
+    const json file = read_json(vocabulary, ", or name the tokens of the weights with --tokenizer");
+    const std::string type = vocabulary_type(file.dump());
     if (!type.empty()) r.values.give("tokenizer", {type == "gpt2" ? type : vocabulary.string(), Origin::init});
 }
 

@@ -8,56 +8,6 @@ namespace cryolite {
 
 using nlohmann::json;
 
-bool is_run(const fs::path &folder) {
-    const fs::path config = folder / "config.toml";
-    return is_there(config) && (read_file(config).starts_with(config_heading) || !list_checkpoints(folder).empty());
-}
-
-void require_folder(const fs::path &folder) {
-    std::error_code error;
-    if (!is_there(folder)) fail_usage("there is no run in {}: check the spelling", folder.string());
-    if (fs::exists(folder, error) && !fs::is_directory(folder, error))
-        fail_usage("{} is a file, expected the folder of a run", folder.string());
-}
-
-namespace {
-
-/// Whether this is the folder of a run, where that can be known.
-bool may_be_run(const fs::path &folder) {
-    try {
-        return is_run(folder);
-    } catch (const Error &) {
-        return false;
-    }
-}
-
-}  // namespace
-
-fs::path first_run(const fs::path &folder) {
-    fs::path first;
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-        if ((first.empty() || entry->path() < first) && may_be_run(entry->path())) first = entry->path();
-    return first;
-}
-
-void require_run(const fs::path &folder) {
-    std::error_code error;
-    if (fs::status(folder / "config.toml", error).type() == fs::file_type::none)
-        fail_usage("cannot read the run in {}: {}", folder.string(), error.message());
-    require_folder(folder);
-    if (is_run(folder)) return;
-    const fs::path whole = fs::absolute(folder / "").lexically_normal().parent_path();
-    for (const fs::path &run : {whole.parent_path(), whole.parent_path().parent_path()})
-        if (may_be_run(run))
-            fail_usage("{} is a part of a run: name the run's folder, {}", folder.string(),
-                       run.lexically_proximate(fs::current_path()).string());
-    if (const fs::path run = first_run(folder); !run.empty())
-        fail_usage("{} is not the folder of a run: name one of those in it, such as {} (cryolite runs ls {})",
-                   folder.string(), run.string(), folder.string());
-    fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
-}
-
 std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped &skipped) {
     std::string mistakes;
     const std::optional<Checkpoint> found =

@@ -24,19 +24,6 @@ struct ResumePoint {
     std::vector<std::string> metrics;             ///< lines that could not be written before the checkpoint
 };
 
-/// Whether this is the folder of a run: its config.toml is one that a run wrote, or there are checkpoints beside it.
-bool is_run(const fs::path &folder);
-
-/// The run in this folder whose name comes first; empty: there is none that can be read.
-fs::path first_run(const fs::path &folder);
-
-/// Throws UsageError where there is no folder of this name.
-void require_folder(const fs::path &folder);
-
-/// Throws UsageError where this is not the folder of a run: names the run that the folder belongs to, as that of a
-/// checkpoint does, or one of those in it.
-void require_run(const fs::path &folder);
-
 using Skipped = std::function<void(const Checkpoint &, const std::string &why)>;
 
 /// The newest checkpoint of a run that is whole; `skipped` is called with each newer one that is not. Nothing: the run

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/config_file.h"
+#include "apps/cryolite/run/find_run.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/io/error.h"

@@ -9,8 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/cryolite/run/run_summary.h"
 #include "apps/cryolite/inputs/init_folder.h"
+#include "apps/cryolite/run/find_run.h"
+#include "apps/cryolite/run/run_summary.h"
 #include "runtime/files/confusion.h"
 #include "runtime/io/error.h"
 

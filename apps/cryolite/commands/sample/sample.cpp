@@ -8,6 +8,7 @@
 #include "apps/cryolite/cli/version.h"
 #include "apps/cryolite/commands/sample/sampler.h"
 #include "apps/cryolite/endings/interrupt.h"
+#include "apps/cryolite/run/find_run.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/session.h"
 #include "runtime/device/cpu/cpu_device.h"

@@ -1,0 +1,67 @@
+#include "apps/cryolite/run/find_run.h"
+
+#include "apps/cryolite/session/settings.h"
+#include "apps/cryolite/session/usage.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/io/error.h"
+
+namespace cryolite {
+
+bool is_run(const fs::path &folder) {
+    const fs::path config = folder / "config.toml";
+    return is_there(config) && (read_file(config).starts_with(config_heading) || !list_checkpoints(folder).empty());
+}
+
+namespace {
+
+/// Whether this is the folder of a run, where that can be known.
+bool may_be_run(const fs::path &folder) {
+    try {
+        return is_run(folder);
+    } catch (const Error &) {
+        return false;
+    }
+}
+
+/// The run that this file or folder is a part of, as seen from the working folder; empty: there is none.
+fs::path run_of(const fs::path &part) {
+    const fs::path whole = fs::absolute(part / "").lexically_normal().parent_path();
+    for (const fs::path &run : {whole.parent_path(), whole.parent_path().parent_path()})
+        if (may_be_run(run)) return run.lexically_proximate(fs::current_path());
+    return {};
+}
+
+}  // namespace
+
+fs::path first_run(const fs::path &folder) {
+    fs::path first;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+        if ((first.empty() || entry->path() < first) && may_be_run(entry->path())) first = entry->path();
+    return first;
+}
+
+void require_folder(const fs::path &folder) {
+    std::error_code error;
+    if (!is_there(folder)) fail_usage("there is no run in {}: check the spelling", folder.string());
+    if (!fs::exists(folder, error) || fs::is_directory(folder, error)) return;
+    const fs::path run = run_of(folder);
+    fail_usage("{} is a file, expected the folder of a run{}{}", folder.string(), run.empty() ? "" : ", such as ",
+               run.string());
+}
+
+void require_run(const fs::path &folder) {
+    std::error_code error;
+    if (fs::status(folder / "config.toml", error).type() == fs::file_type::none)
+        fail_usage("cannot read the run in {}: {}", folder.string(), error.message());
+    require_folder(folder);
+    if (is_run(folder)) return;
+    if (const fs::path run = run_of(folder); !run.empty())
+        fail_usage("{} is a part of a run: name the run's folder, {}", folder.string(), run.string());
+    if (const fs::path run = first_run(folder); !run.empty())
+        fail_usage("{} is not the folder of a run: name one of those in it, such as {} (cryolite runs ls {})",
+                   folder.string(), run.string(), folder.string());
+    fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
+}
+
+}  // namespace cryolite

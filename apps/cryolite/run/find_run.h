@@ -1,0 +1,23 @@
+#pragma once
+// Which folders are those of runs.
+
+#include <filesystem>
+
+namespace cryolite {
+
+namespace fs = std::filesystem;
+
+/// Whether this is the folder of a run: its config.toml is one that a run wrote, or there are checkpoints beside it.
+bool is_run(const fs::path &folder);
+
+/// The run in this folder whose name comes first; empty: there is none that can be read.
+fs::path first_run(const fs::path &folder);
+
+/// Throws UsageError where there is no folder of this name.
+void require_folder(const fs::path &folder);
+
+/// Throws UsageError where this is not the folder of a run: names the run that the folder belongs to, as that of a
+/// checkpoint does, or one of those in it.
+void require_run(const fs::path &folder);
+
+}  // namespace cryolite
