@@ -32,8 +32,7 @@ bool verify(const std::vector<std::string> &folders) {
             fmt::print("{}: whole: {} checkpoint{}, the newest of step {}\n", folder, check.checkpoints,
                        check.checkpoints == 1 ? "" : "s", check.newest->step);
         else if (check.newest)
-            fmt::print("{}: not whole; cryolite train --out {} --resume goes on from step {}\n", folder, folder,
-                       check.newest->step);
+            fmt::print("{}: not whole; {} goes on from step {}\n", folder, resume_command(folder), check.newest->step);
         else
             fmt::print("{}: not whole\n", folder);
         whole &= check.mistakes.empty();

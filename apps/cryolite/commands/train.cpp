@@ -92,8 +92,7 @@ private:
     std::string title() const { return fmt::format("{} on {}", model_name(request_), data_.name); }
     std::string resume_words() const {
         const int ranks = processes().size();
-        return fmt::format("{}cryolite train --out {} --resume", ranks > 1 ? fmt::format("mpirun -n {} ", ranks) : "",
-                           folder_.path().string());
+        return (ranks > 1 ? fmt::format("mpirun -n {} ", ranks) : "") + resume_command(folder_.path());
     }
 
     void begin() {

@@ -1,5 +1,10 @@
 #include "apps/cryolite/run/find_run.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+
 #include "apps/cryolite/session/settings.h"
 #include "apps/cryolite/session/usage.h"
 #include "runtime/files/checkpoint.h"
@@ -31,7 +36,25 @@ fs::path run_of(const fs::path &part) {
     return {};
 }
 
+/// A word for a shell: in quotes where it has anything but letters, digits and the marks of usual paths.
+std::string shell_word(const std::string &word) {
+    const auto usual = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_-./+=,:@%", c);
+    };
+    if (!word.empty() && std::ranges::all_of(word, usual)) return word;
+    std::string quoted = "'";
+    for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
+}
+
+/// How this command was called.
+std::string own_command() { return shell_word(program_invocation_name); }
+
 }  // namespace
+
+std::string resume_command(const fs::path &run) {
+    return fmt::format("{} train --out {} --resume", own_command(), shell_word(run.string()));
+}
 
 fs::path first_run(const fs::path &folder) {
     fs::path first;
@@ -59,8 +82,8 @@ void require_run(const fs::path &folder) {
     if (const fs::path run = run_of(folder); !run.empty())
         fail_usage("{} is a part of a run: name the run's folder, {}", folder.string(), run.string());
     if (const fs::path run = first_run(folder); !run.empty())
-        fail_usage("{} is not the folder of a run: name one of those in it, such as {} (cryolite runs ls {})",
-                   folder.string(), run.string(), folder.string());
+        fail_usage("{} is not the folder of a run: name one of those in it, such as {} ({} runs ls {})",
+                   folder.string(), run.string(), own_command(), shell_word(folder.string()));
     fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
 }
 

@@ -2,6 +2,7 @@
 // Which folders are those of runs.
 
 #include <filesystem>
+#include <string>
 
 namespace cryolite {
 
@@ -19,5 +20,8 @@ void require_folder(const fs::path &folder);
 /// Throws UsageError where this is not the folder of a run: names the run that the folder belongs to, as that of a
 /// checkpoint does, or one of those in it.
 void require_run(const fs::path &folder);
+
+/// The words that resume the run in this folder, for a shell, as this command was called: "./cryolite train ...".
+std::string resume_command(const fs::path &run);
 
 }  // namespace cryolite
