@@ -2,7 +2,9 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 
 #include "dsl/derive.h"
@@ -61,16 +63,20 @@ std::vector<const Parameter *> &registry() {
 
 const std::vector<const Parameter *> &Parameter::living() { return registry(); }
 
-Parameter::~Parameter() { std::erase(registry(), this); }
+Parameter::~Parameter() {
+    // Those that were made last usually go first.
+    auto &all = registry();
+    all.erase(std::next(std::ranges::find(all.rbegin(), all.rend(), this)).base());
+}
 
 Parameter::Parameter(Layer *owner, std::string name, Shape shape, Init init, std::string symbol, bool state)
     : owner_(owner), name_(std::move(name)), symbol_(std::move(symbol)), shape_(std::move(shape)), init_(init),
       state_(state) {
     for (int e : shape_.extents())
         if (e < 1) fail("[{}] has shape {}: every extent must be positive", path(), shape_.str());
-    // A step has code of its own for each weight; far fewer can be compiled in a day.
+    // A step has code of its own for each.
     constexpr size_t most = 50'000;
-    if (registry().size() >= most) fail("a model has at most {} weights: give it fewer layers", most);
+    if (registry().size() >= most) fail("a model has at most {} tensors of weights: give it fewer layers", most);
     owner->parameters_.push_back(this);
     registry().push_back(this);
 }

@@ -48,7 +48,9 @@ bool has_shards(const fs::path &folder) {
 TensorFiles::TensorFiles(const fs::path &path) : path_(path) {
     const fs::path one = path / "model.safetensors", index = path / "model.safetensors.index.json";
     std::error_code ignored;
-    if (!fs::is_directory(path, ignored))
+    if (!fs::is_directory(path, ignored) && path.filename().string().ends_with(".safetensors.index.json"))
+        open_shards(path);
+    else if (!fs::is_directory(path, ignored))
         open(path);
     else if (is_there(one))
         open(one);
@@ -72,17 +74,18 @@ void TensorFiles::open_shards(const fs::path &index) {
     std::set<std::string> names;
     for (auto &[tensor, file] : where) names.insert(file);
     for (const std::string &name : names) {
-        if (!is_there(path_ / name))
-            fail("{} does not exist, but {} names it: copy or download it, too", (path_ / name).string(),
+        if (!is_there(index.parent_path() / name))
+            fail("{} does not exist, but {} names it: copy or download it, too", (index.parent_path() / name).string(),
                  index.filename().string());
-        open(path_ / name);
+        open(index.parent_path() / name);
     }
     for (auto &[tensor, file] : where) {
-        const auto of = std::ranges::find_if(files_, [&](auto &f) { return f->path() == path_ / file; });
+        const auto of = std::ranges::find_if(files_, [&](auto &f) { return f->path() == index.parent_path() / file; });
         (*of)->at(tensor);
     }
     for (const Tensor &t : tensors_)
-        if (const auto at = where.find(t.name()); at == where.end() || path_ / at->second != t.file->path())
+        if (const auto at = where.find(t.name());
+            at == where.end() || index.parent_path() / at->second != t.file->path())
             fail("{}: tensor {} should not be in this file: by {} it is in {}", t.file->path().string(),
                  shown(t.name()), index.filename().string(), at == where.end() ? "none" : at->second);
 }

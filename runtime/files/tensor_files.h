@@ -7,8 +7,8 @@
 
 namespace cryolite {
 
-/// The tensors of a safetensors file; or of a folder as Hugging Face's transformers saves a model: of its
-/// model.safetensors, or of the files that its model.safetensors.index.json lists.
+/// The tensors of a safetensors file; of the files that an index (NAME.safetensors.index.json) lists; or of a folder as
+/// Hugging Face's transformers saves a model, which has model.safetensors or model.safetensors.index.json.
 class TensorFiles {
 public:
     struct Tensor {

@@ -34,6 +34,8 @@ TEST_CASE("--init: the run of a program without a config.json of its own gives i
     CHECK_ERROR(params({"vision", "--width", "16"}), "--width is \"16\", but the model of --init has 8 (");
     CHECK(params({"vision", "--preset", "vit"}).at("width") == "8");
     CHECK_ERROR(params({"vision", "--preset", "resnet"}), "but the model of --init has ");
+    CHECK_ERROR(read_request(Command::train, {"vision", "--init", "", "--cache", run / "cache"}),
+                "--init is \"\", expected a file or a folder of weights");
     CHECK_ERROR(params({"llama"}), "config.json is of a run of vision, whose weights are not those of llama");
     write("another");
     CHECK(params({"vision"}).at("width") == "16");

@@ -1,6 +1,7 @@
 // What a run that goes on may change, and how it says so.
 
 #include "apps/cryolite/cli/commands.h"
+#include "apps/cryolite/run/find_run.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "tests/runtime/scratch.h"
 
@@ -79,7 +80,7 @@ TEST_CASE("a resume with another app or preset is refused") {
         return error_of([&] { read_request(Command::train, line); });
     };
     write_plainly(s.out / "config.toml", config_toml(s));
-    CHECK(contains(message({"digits"}), "is a run of llama, not of digits: cryolite train llama --resume --out "));
+    CHECK(contains(message({"digits"}), "is a run of llama, not of digits: " + resume_command(s.out)));
     CHECK(contains(message({"mine.cpp"}), "is a run of llama, not of mine.cpp"));
     CHECK(contains(message({"llama", "--preset", "smollm2-135m"}), "--preset is smollm2-135m, but the run in "));
     CHECK(!contains(message({"llama", "--preset", "nano"}), "--preset is"));

@@ -1,6 +1,8 @@
 // Mistakes in a model or a layer: the message names the layer or the parameter.
 
 #include <csignal>
+#include <memory>
+#include <vector>
 #include <unistd.h>
 
 #include "dsl/models/gpt.h"
@@ -243,7 +245,7 @@ TEST_CASE("more weights than a step can have code for") {
         while (Parameter::living().size() < weights) layers.push_back(std::make_unique<Linear>("x", 1, 1));
     };
     CHECK(error_of([&] { add_to(50'000); }) == "");
-    CHECK(error_of([&] { add_to(50'002); }) == "a model has at most 50000 weights: give it fewer layers");
+    CHECK(error_of([&] { add_to(50'002); }) == "a model has at most 50000 tensors of weights: give it fewer layers");
 }
 
 TEST_CASE("shapes that do not fit") {

@@ -45,7 +45,7 @@ for rank in 0 1; do
     victim=$(process_of $run $rank)
     kill -STOP "$victim"
     ends stopped$rank 1 "cryolite.*: rank $rank \(process $victim on .*\) has given no sign of life for 2 s"
-    grep -q "the last checkpoint in stopped$rank is of step .*mpirun -n 2 .*cryolite train --out stopped$rank --resume" stopped$rank.err ||
+    grep -q "the last checkpoint in stopped$rank is of step .*mpirun -n 2 .*cryolite.* train --out stopped$rank --resume" stopped$rank.err ||
         fail "stopped$rank: no word of its checkpoint: $(cat stopped$rank.err)"
 done
 begin killed

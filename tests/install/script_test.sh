@@ -71,11 +71,20 @@ builds_when_needed() {
     check "and says nothing" is "$(cat "$scratch/err")" ""
     run "$copy/cryolite" explain --preset nano
     check "the same app is built for every command" is "$(tool_calls)" ""
-    for start in "train llama:ninja generator_llama" "bench --steps 3 digits:ninja generator_digits" "train my_model.cpp:ninja cryolite_compiler" \
-                 "train gpt --dialect=onednn:ninja command" "train --config x.toml:" "sample runs/x:"; do
+    mkdir -p "$scratch/of_llama" "$scratch/of_onednn"
+    printf 'app = "llama"\ndialect = "halide"\n' > "$scratch/of_llama/config.toml"
+    printf 'app = "llama"\ndialect = "onednn"\n' > "$scratch/of_onednn/config.toml"
+    pushd "$scratch" > /dev/null
+    for start in "sample of_llama --tokens 3:ninja generator_llama" "train --resume --out=of_llama:" "train --out of_llama --resume:"; do
+        run "$copy/cryolite" ${start%:*}
+        check "${start%:*} builds what the run needs" is "$(tool_calls)" "${start##*:}"
+    done
+    for start in "train llama:" "bench --steps 3 digits:ninja generator_digits" "train my_model.cpp:ninja cryolite_compiler" \
+                 "train gpt --dialect=onednn:ninja command" "train --config x.toml:" "sample runs/x:" "train --resume --out of_onednn:"; do
         run "$copy/cryolite" ${start%:*}
         check "${start%:*} builds what it runs" is "$(tool_calls)" "${start##*:}"
     done
+    popd > /dev/null
     for folder in $(source_folders); do
         sleep 0.01
         touch "$copy/$folder/newer.h"
@@ -167,7 +176,7 @@ runs_tests() {
 fails_under_ci() {
     mkdir "$scratch/few"
     local tool
-    for tool in bash mktemp rm uname; do ln -s "$(command -v $tool)" "$scratch/few/"; done
+    for tool in bash mktemp realpath rm uname; do ln -s "$(command -v $tool)" "$scratch/few/"; done
     for test in arm_test targets_test; do
         run env PATH="$scratch/few" bash "$source/tests/install/$test.sh" "$source" "$scratch"
         check "$test without tools is skipped" has out "skipped: "

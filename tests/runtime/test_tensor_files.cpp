@@ -41,6 +41,7 @@ TEST_CASE("tensor files: a folder's shards are one, and its model.safetensors co
     }
     CHECK(names == "xyz");
     CHECK(TensorFiles(f.scratch / "b.safetensors").tensors().size() == 1);
+    CHECK(TensorFiles(f.scratch / "model.safetensors.index.json").tensors().size() == 3);
     f.write("model.safetensors", {"u"});
     CHECK(TensorFiles(f.scratch.path).tensors().at(0).name() == "u");
 }

@@ -94,8 +94,7 @@ void give_file(Values &values, const fs::path &path, Origin origin) {
 void check_own(const FirstReading &first, const Values &own, const fs::path &run) {
     const std::string app = first.words.empty() ? "" : first.words[0], of_run = own.text("app");
     if (!app.empty() && !of_run.empty() && app != of_run && !(is_path(app) && is_path(of_run)))
-        fail_usage("--resume: {0} is a run of {1}, not of {2}: cryolite train {1} --resume --out {0}", run.string(),
-                   of_run, app);
+        fail_usage("--resume: {} is a run of {}, not of {}: {}", run.string(), of_run, app, resume_command(run));
     const std::string preset = first.get("preset"), preset_of_run = own.text("preset");
     if (!preset.empty() && !preset_of_run.empty() && preset != preset_of_run)
         fail_usage("--preset is {}, but the run in {} was made with {}: leave it out", preset, run.string(),

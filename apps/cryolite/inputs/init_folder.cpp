@@ -7,10 +7,12 @@
 #include "apps/cryolite/session/usage.h"
 #include "apps/cryolite/inputs/config_template.h"
 #include "apps/cryolite/run/find_run.h"
+#include "runtime/collective/processes.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/io/error.h"
 #include "runtime/io/json_depth.h"
-#include "runtime/tokenizer/tokenizer.h"
+#include "runtime/system/streams.h"
+#include "runtime/tokenizer/tokenizer_file.h"
 
 namespace cryolite {
 
@@ -71,10 +73,15 @@ ModelParams run_params(const Request &r, const fs::path &config) {
     if (file.empty()) return params;
     const json said = file.value("params", json());
     if (!said.is_object()) fail("{}: \"params\" is missing, or is no object: copy the file again", config.string());
-    for (const ProgramDescription::Param &p : r.program.description.params)
-        if (const json value = said.value(p.name, json());
-            value.is_primitive() && !value.is_null() && p.name != "batch")
+    for (const ProgramDescription::Param &p : r.program.description.params) {
+        if (p.name == "batch") continue;
+        const json value = said.value(p.name, json());
+        if (value.is_primitive() && !value.is_null())
             params[p.name] = value.is_string() ? value.get<std::string>() : value.dump();
+        else if (!r.values.chosen(p.name) && known_processes().rank() == 0)
+            tell("warning: {} does not say --{}: it is {} here", config.string(), p.name,
+                 r.values.text(p.name, p.value));
+    }
     return params;
 }
 
@@ -135,7 +142,7 @@ void give_tokens(Request &r, fs::path folder) {
     if (!is_there(vocabulary)) return;
     // The weights of a run go with the numbers of its tokens. GPT-2's own vocab.json is of another kind.
     const json file = read_json(vocabulary, ", or name the tokens of the weights with --tokenizer");
-    const std::string type = vocabulary_type(file.dump());
+    const std::string type = type_of_vocabulary(file);
     if (!type.empty()) r.values.give("tokenizer", {type == "gpt2" ? type : vocabulary.string(), Origin::init});
 }
 
@@ -157,6 +164,7 @@ void give_init(Request &r, bool preset_chosen) {
     const auto at = r.values.all().find("init");
     if (at == r.values.all().end() || at->second.origin == Origin::resumed) return;
     const fs::path from = at->second.text;
+    if (from.empty()) r.values.refuse("init", "a file or a folder of weights");
     usage_errors("--init: ", [&] {
         fs::path whole = fs::absolute(from).lexically_normal();
         if (!whole.has_filename()) whole = whole.parent_path();  // "runs/x/checkpoints/step-2/"

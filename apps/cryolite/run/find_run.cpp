@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <cstring>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
 
 #include "apps/cryolite/session/settings.h"
-#include "apps/cryolite/session/usage.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/io/error.h"
+#include "runtime/io/files.h"
 
 namespace cryolite {
 
@@ -30,16 +32,19 @@ bool may_be_run(const fs::path &folder) {
 
 /// The run that this file or folder is a part of, as seen from the working folder; empty: there is none.
 fs::path run_of(const fs::path &part) {
-    const fs::path whole = fs::absolute(part / "").lexically_normal().parent_path();
-    for (const fs::path &run : {whole.parent_path(), whole.parent_path().parent_path()})
-        if (may_be_run(run)) return run.lexically_proximate(fs::current_path());
+    fs::path whole = fs::absolute(part / "").lexically_normal().parent_path();
+    for (int level = 0; level < 3; level++) {  // RUN/checkpoints/step-N/model.safetensors
+        whole = whole.parent_path();
+        if (may_be_run(whole)) return whole.lexically_proximate(fs::current_path());
+    }
     return {};
 }
 
 /// A word for a shell: in quotes where it has anything but letters, digits and the marks of usual paths.
 std::string shell_word(const std::string &word) {
-    const auto usual = [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_-./+=,:@%", c);
+    constexpr std::string_view marks = "_-./+,:@%";
+    const auto usual = [&](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || marks.find(c) < marks.size();
     };
     if (!word.empty() && std::ranges::all_of(word, usual)) return word;
     std::string quoted = "'";
@@ -47,8 +52,11 @@ std::string shell_word(const std::string &word) {
     return quoted + "'";
 }
 
-/// How this command was called.
-std::string own_command() { return shell_word(program_invocation_name); }
+/// How this command was called; the script `cryolite` says how it was.
+std::string own_command() {
+    const char *script = std::getenv("CRYOLITE_COMMAND");
+    return shell_word(script && *script ? script : program_invocation_name);
+}
 
 }  // namespace
 

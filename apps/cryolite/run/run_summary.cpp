@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cryolite/cli/config_file.h"
+#include "apps/cryolite/cli/flags.h"
 #include "apps/cryolite/run/find_run.h"
 #include "runtime/io/error.h"
 
