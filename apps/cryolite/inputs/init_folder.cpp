@@ -42,12 +42,13 @@ json read_json(const fs::path &path, const std::string &way_out = "") {
     }
 }
 
-/// Throws where the sizes of the model are read from this file, and it is not there.
-void require_config(const fs::path &config) {
+/// The file that the sizes of the model are read from.
+json read_sizes(const fs::path &config) {
     if (!is_there(config))
         fail("{} does not exist, but the model's sizes are read from it: name the file of the weights instead of "
              "the folder, and give the sizes as flags",
              config.string());
+    return read_json(config);
 }
 
 /// The program whose run wrote this config.json (`model_config`); empty: it is in the form of a known model, or
@@ -59,18 +60,10 @@ std::string program_of(const json &file, const fs::path &config) {
     return name;
 }
 
-/// The file that a run of this program wrote; an empty object: there is none, or another program wrote it.
-json file_of_run(const Request &r, const fs::path &config) {
-    const json file = is_there(config) ? read_json(config) : json();
-    return program_of(file, config) == r.program.description.name ? file : json::object();
-}
-
-/// The parameters in the file of a run of this program.
-ModelParams run_params(const Request &r, const fs::path &config) {
-    require_config(config);
+/// The parameters in the file of a run of this program; none: another program wrote it.
+ModelParams run_params(const Request &r, const json &file, const fs::path &config) {
     ModelParams params;
-    const json file = file_of_run(r, config);
-    if (file.empty()) return params;
+    if (program_of(file, config) != r.program.description.name) return params;
     const json said = file.value("params", json());
     if (!said.is_object()) fail("{}: \"params\" is missing, or is no object: copy the file again", config.string());
     for (const ProgramDescription::Param &p : r.program.description.params) {
@@ -86,11 +79,9 @@ ModelParams run_params(const Request &r, const fs::path &config) {
 }
 
 /// What config.json says of the model's parameters, for a program that writes it in the form of a known model.
-ModelParams known_params(const Request &r, const fs::path &config) {
-    require_config(config);
-    const json file = read_json(config);
+ModelParams known_params(const Request &r, const json &file, const fs::path &config) {
     const std::string &own = r.program.description.name, other = program_of(file, config);
-    if (other == own) return run_params(r, config);  // a run from before the program had such a form
+    if (other == own) return run_params(r, file, config);  // a run from before the program had such a form
     if (!other.empty())
         fail_usage("--init: {} is of a run of {}, whose weights are not those of {}", config.string(), other, own);
     return params_of_config(r.program.description, file, config.string());
@@ -105,7 +96,8 @@ bool may_differ(const ProgramDescription &program, const std::string &name) {
 
 void give_params(Request &r, const fs::path &config, bool preset_chosen) {
     const bool own = r.program.description.weights.config.written.empty();
-    for (const auto &[name, text] : own ? run_params(r, config) : known_params(r, config)) {
+    const json file = read_sizes(config);
+    for (const auto &[name, text] : own ? run_params(r, file, config) : known_params(r, file, config)) {
         const auto at = r.values.all().find(name);
         const bool preset = at != r.values.all().end() && at->second.origin == Origin::preset;
         const bool asked =
@@ -154,8 +146,11 @@ std::string preset_of_init(const Request &r) {
     if (!program.weights.config.written.empty() || at == r.values.all().end() || at->second.origin == Origin::resumed ||
         !is_folder(at->second.text))
         return "";
-    const json name = usage_errors(
-        "--init: ", [&] { return file_of_run(r, fs::path(at->second.text) / "config.json").value("preset", json()); });
+    const fs::path config = fs::path(at->second.text) / "config.json";
+    const json name = usage_errors("--init: ", [&] {
+        const json file = is_there(config) ? read_json(config) : json();
+        return program_of(file, config) == program.name ? file.value("preset", json()) : json();
+    });
     const auto preset = std::ranges::find_if(program.presets, [&](auto &p) { return name == p.first; });
     return preset == program.presets.end() ? "" : preset->first;
 }
