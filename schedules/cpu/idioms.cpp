@@ -83,8 +83,7 @@ void stage_prologue(Group &g, const LoopLevel &level, const Machine &m) {
         if (is_row_number(f) && calls(x, f)) along_row(f, LoopLevel(x, r), m);
 }
 
-int items_per_task(int items, int others, int64_t work, int least) {
-    constexpr int tasks = 48;              // keeps sixteen threads busy, or two of unequal speed
+int items_per_task(int items, int others, int64_t work, int least, int tasks) {
     constexpr int64_t enough = 200 << 10;  // multiply-adds beside which the start of a task is cheap
     const int64_t some = std::max<int64_t>(least, enough / std::max<int64_t>(1, work));
     const int blocks = int(std::min<int64_t>(ceil_div(tasks, others), items / std::max<int64_t>(1, some)));

@@ -37,8 +37,8 @@ Tile whole_panel_tile(int panel, int rows, const Machine &m, bool dividing = fal
 Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, const Machine &m, bool dividing = false);
 
 /// How many consecutive items, of `items`, one parallel task takes: at least `least`. There are `others` times as many
-/// tasks as blocks of items, and an item costs `work` multiply-adds.
-int items_per_task(int items, int others, int64_t work, int least = 1);
+/// tasks as blocks of items, at most about `tasks`, and an item costs `work` multiply-adds.
+int items_per_task(int items, int others, int64_t work, int least = 1, int tasks = 48);
 
 /// Whether each update of f adds, or takes the largest, along one dimension, in any order.
 bool adds_along_rows(const Func &f);

@@ -1,5 +1,6 @@
 #include "schedules/cpu/pairs.h"
 
+#include "schedules/cpu/transpose_words.h"
 #include "schedules/views.h"
 
 namespace cryolite::cpu {
@@ -28,6 +29,10 @@ bool in_pairs(const Group &g) { return g.func("a_pairs").defined(); }
 bool pairs_are_bf16(const Group &g) { return in_pairs(g) && g.func("a_pairs").type().is_bfloat(); }
 
 bool stored_in_pairs(const Group &g) { return in_pairs(g) && is_stored(g.func("a_pairs")); }
+
+bool stored_rows_in_pairs(const Group &g) {
+    return g.form != Form::d_parameter && is_stored(g.func("b_pairs")) && terms(g) % 2 == 0;
+}
 
 int terms(const Group &g) { return in_pairs(g) ? 2 * reduction_extent(g.anchor, 1) : reduction_extent(g.anchor); }
 
@@ -83,6 +88,27 @@ void turn_pairs(Group &g, const Machine &m) {
     b.compute_root().reorder_storage(p, y, k).reorder(p, y, k).vectorize(y, m.vector).unroll(p).parallel(k, 16);
 }
 
+void turn_terms(Group &g, const Machine &m) {
+    Func b = g.func("b_pairs"), turned = b.in(g.anchor);
+    Var p = turned.args()[0], y = turned.args()[1], k = turned.args()[2], yb("yb"), kb("kb");
+    const int columns = g.extent(1), lanes = lanes_within(reduction_extent(g.anchor, 1), m);
+    int block = 64;  // a multiple of the words that `transpose_words` exchanges
+    while (block > columns) block /= 2;
+    turned.compute_root()
+        .reorder_storage(p, k, y)
+        .split(y, yb, y, block, TailStrategy::ShiftInwards)
+        .split(k, kb, k, lanes, TailStrategy::ShiftInwards)
+        .reorder({p, k, y, kb, yb})
+        .vectorize(k)
+        .unroll(p)
+        .parallel(yb);
+    const int pairs = reduction_extent(g.anchor, 1), of_line = 16;
+    turned.align_storage(k, (ceil_div(pairs, of_line) | 1) * of_line);
+    b.compute_at(turned, kb).reorder(b.args()[0], b.args()[1], b.args()[2]).unroll(b.args()[0]);
+    b.vectorize(b.args()[1], std::min(block, m.vector));
+    g.passes["transpose_words 1"] = transpose_words;
+}
+
 void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &m,
                 const std::optional<LoopLevel> &rows) {
     Func a = g.func("a_pairs"), b = g.func("b_pairs");
@@ -98,6 +124,7 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     a.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
     if (g.form != Form::d_parameter) return pack_rows(g, m, rows);
+    if (m.matrix_tiles) return turn_terms(g, m);
     // Pairs of rows are never stored so, and are packed. A tile reads a few columns of all rows: with an even number of
     // cache lines from row to row, these would share few sets of a cache.
     const int of_line = 64 / (2 * b.type().bytes()), columns = g.extent(1);

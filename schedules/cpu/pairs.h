@@ -17,6 +17,9 @@ bool pairs_are_bf16(const Group &g);
 /// Whether the array of the factor a_pairs is stored in pairs.
 bool stored_in_pairs(const Group &g);
 
+/// Whether the array of the factor b_pairs is stored with the pairs of a row side by side.
+bool stored_rows_in_pairs(const Group &g);
+
 /// The number of terms of each sum of the product.
 int terms(const Group &g);
 
@@ -39,6 +42,9 @@ void pack_rows(Group &g, const Machine &m, const std::optional<LoopLevel> &level
 
 /// Copies b_pairs once for the whole kernel with its rows innermost, so that they can be across lanes.
 void turn_pairs(Group &g, const Machine &m);
+
+/// Copies b_pairs once for the whole kernel with the terms of its sums side by side, from rows of them.
+void turn_terms(Group &g, const Machine &m);
 
 /// Copies the factor across lanes, a_pairs, at `level`, in vectors of the tile, as wider ones would reach past the
 /// factor. Copies b_pairs as `pack_rows` does, at `rows`.

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "schedules/cpu/fetch.h"
 #include "schedules/lets.h"
 
 namespace cryolite::cpu {
@@ -12,19 +13,7 @@ namespace {
 using namespace Halide;
 using namespace Halide::Internal;
 
-constexpr int line = 64;  // bytes
-
-enum class Into { first_cache = 3, second_cache = 2 };  // LLVM's locality
-
-/// Halide's own prefetch marks lines as used once. Intel's processors keep such lines out of the second cache and write
-/// them back at once: a tile's update then takes twice as long. The intrinsic returns nothing, as Halide's runtime
-/// declares it; the Int(32) here is never read.
-Stmt fetch(const Type &type, const std::string &array, const Expr &at, Into into = Into::first_cache) {
-    constexpr int to_read = 0, data = 1;
-    const Expr base = reinterpret(UInt(64), Variable::make(Handle(), array));
-    const Expr line_at = reinterpret(Handle(), base + cast<uint64_t>(at) * type.bytes());
-    return Evaluate::make(Call::make(Int(32), "llvm.prefetch.p0", {line_at, to_read, int(into), data}, Call::Extern));
-}
+constexpr int line = cache_line;
 
 /// What the body of a loop loads, stores and allocates outside of the loops in it.
 class Body : public IRVisitor {

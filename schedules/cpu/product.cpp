@@ -8,8 +8,10 @@
 
 #include "schedules/cpu/few_rows.h"
 #include "schedules/cpu/loops.h"
+#include "schedules/cpu/matrix_tiles.h"
 #include "schedules/cpu/pairs.h"
 #include "schedules/cpu/prefetch.h"
+#include "schedules/cpu/tile_products.h"
 #include "schedules/cpu/transpose_words.h"
 
 namespace cryolite::cpu {
@@ -23,15 +25,17 @@ int panel_width(int out, const Machine &m) {
 namespace {
 
 /// The loops of a tile: reductions outside, accumulators (and so all of `x` and `y`) in registers.
-void accumulate(Func f, const Tile &t, const Machine &m, TailStrategy edge = TailStrategy::Auto) {
+void accumulate(Group &g, Func f, const Tile &t, const Machine &m, TailStrategy edge = TailStrategy::Auto) {
+    if (m.matrix_tiles) return accumulate_processor_tiles(g, f, t.lanes, edge);
     if (f.rvars().size() == 2) return accumulate_pairs(f, t, edge, m);
     sum_in_registers(f, t.lanes, edge);
 }
 
 /// As above, but `size` terms at a time (loop `ko`), over an `f` that is larger than a tile. `panel`: the loop over its
 /// tiles of columns.
-void accumulate_chunks(Func f, const Tile &t, int size, const RVar &ko, const Machine &m,
+void accumulate_chunks(Group &g, Func f, const Tile &t, int size, const RVar &ko, const Machine &m,
                        const std::optional<Var> &panel = {}) {
+    if (m.matrix_tiles) return accumulate_processor_tiles(g, f, t.lanes, TailStrategy::Auto, size, ko);
     if (f.rvars().size() == 2) return accumulate_pairs_in_chunks(f, t, size, ko, m, panel);
     Var x = f.args()[0], y = f.args()[1], yt("yt"), lane("lane");
     RVar k = f.rvars()[0];
@@ -71,8 +75,9 @@ bool curved(const Group &g, const Func &y) {
 /// Places the sums `y` of a tile, and the epilogue that computes rows `r` of `out` from them: unrolled, on the
 /// registers that hold the sums. With mathematical functions, and whole tiles, it goes row by row instead: unrolled, it
 /// would load the functions' constants from memory for each vector.
-void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const Tile &t) {
+void finish_tile(Group &g, Func y, const Var &r, const LoopLevel &level, const Tile &t, const Machine &m) {
     y.compute_at(level);
+    if (m.matrix_tiles) return;  // the sums are in memory
     if (g.extent(0) % t.columns || !curved(g, y)) return void(Stage(g.out).unroll(r));
     Func sums = y.in();  // tiles are whole here: a tail would shift inwards, out of `y`
     sums.compute_at(level).unroll(sums.args()[1]);
@@ -98,6 +103,7 @@ void pack_part_of_panel(Group &g, const LoopLevel &level, const Tile &t, int row
 void forward(Group &g, const Machine &m) {
     const int panel = g.panel;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
+    if (m.matrix_tiles) return rows_by_tiles(g, processor_tile(columns, panel, rows, m), m);
     const Tile t = tuned_tile(g, panel_tile(columns, panel, rows, m), columns, panel, rows, m);
     const bool ragged = panel && columns % t.columns;
     Func y = g.anchor, out = g.out;
@@ -118,11 +124,11 @@ void forward(Group &g, const Machine &m) {
     else
         out.fuse(ot, rb, task).parallel(task);
     across_lanes(out, o, t.lanes);
-    finish_tile(g, y, r, LoopLevel(out, rt), t);
+    finish_tile(g, y, r, LoopLevel(out, rt), t, m);
     // The last panel is computed with its padding, and what that gives is dropped: a bias is read past its end, where
     // memory has room. Without a known extent the accumulators would be in memory.
     if (ragged) y.bound_extent(y.args()[0], t.columns);
-    accumulate(y, t, m);
+    accumulate(g, y, t, m);
     if (!in_pairs(g)) {
         if (panel && g.tunables("prefetch", m.registers >= 32, {0, 1})) g.passes["prefetch_ahead 2"] = prefetch_ahead;
         if (panel > t.columns && !staged)
@@ -141,7 +147,8 @@ void d_input(Group &g, const Machine &m) {
     constexpr int rows_that_pay = 384;
     if (d_input_of_few_rows(g, m)) return;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
-    const Tile t = tuned_tile(g, panel_tile(columns, 0, rows, m), columns, 0, rows, m);
+    const Tile t = m.matrix_tiles ? processor_tile(columns, 0, rows, m)
+                                  : tuned_tile(g, panel_tile(columns, 0, rows, m), columns, 0, rows, m);
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], it("it"), rt("rt"), rb("rb"), task("task");
     const int row_tiles = ceil_div(rows, t.rows);
@@ -150,6 +157,7 @@ void d_input(Group &g, const Machine &m) {
                                                 ceil_div(rows_that_pay, t.rows)),
                                  doublings(row_tiles));
     const int chunk = g.tunables("chunk", 1536, {192, 384, 576, 1152, 1536, 2304, 4608});
+    if (m.matrix_tiles && depth <= chunk) return rows_by_tiles(g, t, m);
     out.split(i, it, i, t.columns, TailStrategy::ShiftInwards)
         .split(r, rt, r, t.rows)
         .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
@@ -159,15 +167,15 @@ void d_input(Group &g, const Machine &m) {
     across_lanes(out, i, t.lanes);
     const int chunks = ceil_div(depth, chunk);
     if (chunks == 1) {
-        finish_tile(g, dx, r, LoopLevel(out, rt), t);
-        accumulate(dx, t, m);
+        finish_tile(g, dx, r, LoopLevel(out, rt), t, m);
+        accumulate(g, dx, t, m);
         pack_weight(g, LoopLevel(out, task), t, m);
     } else {
         RVar ko("ko");
-        out.unroll(r);
+        if (!m.matrix_tiles) out.unroll(r);
         dx.compute_at(out, task);
         const int whole = in_pairs(g) ? 16 : 8;  // terms that are transposed together
-        accumulate_chunks(dx, t, ceil_div(ceil_div(depth, chunks), whole) * whole, ko, m);
+        accumulate_chunks(g, dx, t, ceil_div(ceil_div(depth, chunks), whole) * whole, ko, m);
         pack_weight(g, LoopLevel(dx, ko), t, m);
     }
 }
@@ -207,7 +215,7 @@ WeightTask weight_task(Group &g, const Tile &t, const Machine &m) {
     constexpr int64_t second_cache = 1 << 20, work_of_task = 12 << 20;
     const int64_t room = m.registers >= 32 ? 640 << 10 : 256 << 10;  // AVX-512 comes with larger caches
     const int panels = g.panel ? g.extent(2) : 0, inputs = g.extent(1), tiles = ceil_div(inputs, t.rows);
-    const bool copied = in_pairs(g) ? !m.dot_products : g.func("x0").defined();
+    const bool copied = in_pairs(g) ? !m.dot_products && !m.matrix_tiles : g.func("x0").defined();
     if (!panels || g.in_place || !copied || !g.prologue.empty()) return {tiles, 1, false};
     const int64_t rows = terms(g), outputs = int64_t(panels) * g.panel;
     const int tasks = int(std::clamp<int64_t>(rows * inputs * outputs / work_of_task, 2, most_tasks));
@@ -255,7 +263,7 @@ void weight_panels(Group &g, const Tile &t, const WeightTask &of_task, const Mac
     const int rows = terms(g), chunks = ceil_div(rows, g.tunables("chunk", shared_chunk, chunk_lengths));
     RVar ko("ko");
     dW.compute_at(out, task).align_bounds(dW.args()[0], t.columns);
-    accumulate_chunks(dW, t, ceil_div(rows, chunks), ko, m, xt);
+    accumulate_chunks(g, dW, t, ceil_div(rows, chunks), ko, m, xt);
     const int inputs = of_task.tiles * t.rows, lanes = lanes_within(std::min(g.extent(1), inputs), m);
     if (in_pairs(g)) return pack_chunks(g, LoopLevel(dW, ko), LoopLevel(dW, xt), lanes, t);
     Func x = g.func("x0"), dy = g.func("dy");
@@ -295,7 +303,8 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
         s.reorder({o, i, it, ot, ib, into.args()[2]}).fuse(ib, into.args()[2], task);
     else
         s.reorder(o, i, it, ib, ot).fuse(ib, ot, task);
-    s.parallel(task).unroll(i);
+    s.parallel(task);
+    if (!m.matrix_tiles) s.unroll(i);
     across_lanes(s, o, t.lanes);
     if (panels) dW.align_bounds(dW.args()[0], t.columns);
     if (g.func("in_panel").defined()) tied_panel(g, LoopLevel(into, it), LoopLevel(into, task), t);
@@ -303,10 +312,10 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
     RVar ko("ko");
     if (chunks == 1) {
         dW.compute_at(into, it);
-        accumulate(dW, t, m);
+        accumulate(g, dW, t, m);
     } else {
         dW.compute_at(into, task);
-        accumulate_chunks(dW, t, ceil_div(rows, chunks), ko, m);
+        accumulate_chunks(g, dW, t, ceil_div(rows, chunks), ko, m);
     }
     if (in_pairs(g)) return pack_pairs(g, chunks == 1 ? LoopLevel(into, task) : LoopLevel(dW, ko), t, m);
     if (apart) x.compute_at(into, task).vectorize(x.args()[0], lanes_within(block * t.rows, m));
@@ -327,17 +336,22 @@ void d_weight(Group &g, Machine m) {
     Func in_panel = g.func("in_panel");
     // Halide does not see that a part of a panel is a whole tile where the last panel is padded.
     const auto tile = [&](bool dividing) {
-        return g.padded ? whole_panel_tile(g.panel, inputs, m, dividing)
-                        : register_tile(columns, g.panel, inputs, m, dividing);
+        return m.matrix_tiles ? processor_tile(columns, g.panel, inputs, m, dividing)
+               : g.padded     ? whole_panel_tile(g.panel, inputs, m, dividing)
+                              : register_tile(columns, g.panel, inputs, m, dividing);
     };
     const Tile usual = tile(false), even = tile(true);
     // A tied table is updated tile by tile if tiles that divide it are as wide as its panels, and no lower than usual.
     const bool in_tile =
         g.in_place && g.panel &&
         (!in_panel.defined() || (columns == even.columns && even.rows == usual.rows && terms(g) <= chunk_rows));
-    const Tile t = tuned_tile(g, in_tile ? even : usual, columns, g.panel, inputs, m, in_tile);
+    const Tile chosen = in_tile ? even : usual;
+    const Tile t = m.matrix_tiles ? chosen : tuned_tile(g, chosen, columns, g.panel, inputs, m, in_tile);
     // An update reads and writes four arrays between two products, during which memory is idle.
     if (in_tile && g.tunables("prefetch", 1, {0, 1})) g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
+    if (m.matrix_tiles && !in_panel.defined() && (!g.in_place || (columns % t.columns == 0 && inputs % t.rows == 0)))
+        return weight_by_tiles(g, g.out, g.store(), g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards,
+                               t, m);
     const WeightTask of_task = weight_task(g, t, m);
     if (of_task.copies) return weight_panels(g, t, of_task, m);
     if (!g.in_place) return weight_loops(g, g.out, g.out, TailStrategy::ShiftInwards, t, m);
@@ -350,15 +364,13 @@ void d_weight(Group &g, Machine m) {
         in_panel.compute_at(g.out, panel);
         g.func("any_row").compute_at(g.out, panel);
         Var o = in_panel.args()[0], i = in_panel.args()[1], ot("ot"), it("it");
-        in_panel.split(o, ot, o, t.columns)
-            .split(i, it, i, t.rows, TailStrategy::ShiftInwards)
-            .reorder(o, i, ot, it)
-            .unroll(i);
+        in_panel.split(o, ot, o, t.columns).split(i, it, i, t.rows, TailStrategy::ShiftInwards).reorder(o, i, ot, it);
+        if (!m.matrix_tiles) in_panel.unroll(i);
         across_lanes(in_panel, o, t.lanes);
         in_panel.update().reorder(i, in_panel.rvars()[0]);
         g.anchor.align_bounds(g.anchor.args()[0], t.columns).compute_at(in_panel, ot);
         if (in_pairs(g)) pack_pairs(g, LoopLevel(g.out, panel), t, m);
-        return accumulate(g.anchor, t, m);
+        return accumulate(g, g.anchor, t, m);
     }
     Func stored = g.anchor.in().compute_root();
     // The gradient may be stored transposed, its rows as columns of the product: the tile fits either way.
@@ -372,6 +384,7 @@ void d_weight(Group &g, Machine m) {
 void product(Group &g, const Machine &machine) {
     Machine m = machine;
     m.dot_products &= pairs_are_bf16(g);
+    m.matrix_tiles &= pairs_are_bf16(g);
     if (g.form != Form::forward) stage_prologue(g, LoopLevel::root(), m);
     switch (g.form) {
     case Form::forward:

@@ -1,21 +1,13 @@
 // Products in the forms that shapes and processors choose: several panels of a gradient in a task, and factors of bf16
 // that are multiplied as float32.
 
-#include "dsl/layers/activation.h"
-#include "dsl/layers/linear.h"
 #include "schedules/lines.h"
 #include "tests/support/kernels.h"
+#include "tests/support/two_products.h"
 
 namespace cryolite::test {
 
 namespace {
-
-template <int inputs, int outputs> struct TwoProducts : Classifier {
-    Linear up{"up", inputs, outputs}, head{"head", outputs, classes};
-    Relu relu{"relu"};
-    Shape features() const override { return {inputs}; }
-    Tensor forward(Tensor x) override { return head(relu(up(x))); }
-};
 
 /// 211 rows, 137 inputs, three panels of outputs: no chunk, block or group of panels divides any of them.
 using Ragged = TwoProducts<137, 144>;

@@ -101,7 +101,7 @@ Func with_half_factors(const Func &f, const HalfFuncs &halves, const Type &to, H
         result(x, y) += factor(a) * factor(b);
         return result;
     }
-    const bool wide = !to.is_bfloat() || how != HalfProducts::dot_products;
+    const bool wide = !to.is_bfloat() || how == HalfProducts::pairs;
     Func A = pairs("a_pairs", a, at[0], rvars[0].var, int(*terms), halves, to, wide);
     Func B = pairs("b_pairs", b, at[1], rvars[0].var, int(*terms), halves, to, wide);
     RDom k(0, 2, 0, int(*terms + 1) / 2, "k");

@@ -14,12 +14,12 @@ using HalfFuncs = std::map<std::string, Halide::Func>;
 /// A float32 expression in a type of 16 bits: the value that it was widened from, or else the expression rounded.
 Halide::Expr narrowed(const Halide::Expr &e, const HalfFuncs &halves, const Halide::Type &to);
 
-/// How factors of 16 bits are multiplied: in pairs of bf16, for the dot product instructions of processors; in pairs of
-/// float32; one by one, as on GPUs.
-enum class HalfProducts { dot_products, pairs, single };
+/// How factors of 16 bits are multiplied: in pairs of bf16, for the dot product instructions of processors, or for
+/// those that multiply tiles; in pairs of float32; one by one, as on GPUs.
+enum class HalfProducts { dot_products, tiles, pairs, single };
 
 /// Rewrites f(x, y) += a(x, k) * b(k, y) for factors of 16 bits. In pairs it becomes f(x, y) += a_pairs(p, x, k) *
-/// b_pairs(p, y, k), with p of extent 2. The pairs are of bf16 for `dot_products`. For `pairs`, and in fp16, which no
+/// b_pairs(p, y, k), with p of extent 2. The pairs are of bf16 for `dot_products` and `tiles`. For `pairs`, and in fp16, which no
 /// instruction multiplies in pairs, they are of float32, rounded to 16 bits before. `single` keeps the form, with
 /// rounded factors. A Func of another form is returned as it is.
 Halide::Func with_half_factors(const Halide::Func &f, const HalfFuncs &halves, const Halide::Type &to,

@@ -21,7 +21,7 @@ using namespace Halide;
 
 HalfProducts half_products_on(const Machine &m) {
     if (m.gpu()) return HalfProducts::single;
-    return m.dot_products ? HalfProducts::dot_products : HalfProducts::pairs;
+    return m.matrix_tiles ? HalfProducts::tiles : m.dot_products ? HalfProducts::dot_products : HalfProducts::pairs;
 }
 
 /// Makes one pipeline of a kernel's outputs, with its arguments and the group that its loop schedule works on.

@@ -4,6 +4,7 @@
 // link this library export them.
 
 #include <HalideRuntime.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,6 +17,7 @@ namespace cryolite {
 
 namespace {
 constexpr size_t alignment = 128, slack = 64;  // a vector may read past the end of a temporary
+constexpr size_t huge_page = size_t(2) << 20;  // a page; rows of tiles are on many small ones
 SerialOrder serial_order = SerialOrder::forwards;
 
 /// About 5/8 of the count, and coprime to it: 0, s, 2 s, ... modulo the count are all iterations.
@@ -36,7 +38,14 @@ void *Pool::take(size_t bytes) {
         if (!b.used && b.bytes >= bytes && (!best || b.bytes < best->bytes)) best = &b;
     if (!best || best->bytes > 4 * bytes + 4096) {
         size_t size = (bytes + slack + alignment - 1) / alignment * alignment;
-        void *address = std::aligned_alloc(alignment, size);
+        void *address = nullptr;
+        if (size >= huge_page / 2) {
+            size = (size + huge_page - 1) / huge_page * huge_page;
+            address = std::aligned_alloc(huge_page, size);
+            if (address) madvise(address, size, MADV_HUGEPAGE);
+        } else {
+            address = std::aligned_alloc(alignment, size);
+        }
         if (!address) return nullptr;
         bytes_ += size;
         blocks_.push_back({address, size - slack, false});

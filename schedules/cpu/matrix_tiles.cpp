@@ -1,0 +1,216 @@
+#include "schedules/cpu/matrix_tiles.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "bundle/error.h"
+#include "schedules/lets.h"
+
+namespace cryolite::cpu {
+
+namespace {
+
+using namespace Halide::Internal;
+
+/// The serial loops around one store, outer ones first, and the lets between them.
+class Nest : public IRVisitor {
+public:
+    std::vector<const For *> loops;
+    const Store *store = nullptr;
+    Lets lets;
+    bool other = false;  ///< there is more than that
+
+    explicit Nest(const For *outer) { outer->accept(this); }
+
+private:
+    using IRVisitor::visit;
+    void visit(const For *op) override {
+        other |= store || op->for_type != ForType::Serial;
+        loops.push_back(op);
+        op->body.accept(this);
+    }
+    void visit(const Store *op) override {
+        other |= store || !is_const_one(op->predicate) || !op->index.type().is_scalar();
+        store = op;
+    }
+    void visit(const LetStmt *op) override {
+        lets.emplace_back(op->name, op->value);
+        op->body.accept(this);
+    }
+    void visit(const Allocate *) override { other = true; }
+    void visit(const IfThenElse *) override { other = true; }
+    void visit(const Evaluate *) override { other = true; }
+    void visit(const Atomic *) override { other = true; }
+};
+
+/// An element of an array, and how far the next one is along each loop of a nest.
+struct Place {
+    std::string array;
+    int bytes;  ///< of an element
+    Expr first;
+    std::vector<int64_t> strides;
+
+    /// The address of the first element.
+    Expr address() const {
+        const Expr base = reinterpret(UInt(64), Variable::make(Handle(), array));
+        return reinterpret(Handle(), base + cast<uint64_t>(first) * bytes);
+    }
+};
+
+class MultiplyTiles : public WithLets {
+public:
+    using WithLets::mutate;
+    Stmt mutate(const Stmt &s) override {
+        const bool outermost = depth_++ == 0;
+        Stmt now = WithLets::mutate(s);
+        depth_--;
+        if (outermost && !replaced_) fail("loops for matrix tiles have no product of bf16 pairs; this is a bug");
+        return now;
+    }
+
+private:
+    int depth_ = 0, replaced_ = 0;
+    using WithLets::visit;
+
+    Stmt visit(const For *op) override {
+        const Stmt call = product(op, "");
+        if (!call.defined()) return WithLets::visit(op);
+        replaced_++;
+        return call;
+    }
+
+    /// Sums that are set to zero before they are added up: the call does both.
+    Stmt visit(const Block *op) override {
+        const std::string array = set_to_zero(op->first);
+        const size_t outer = lets.size();
+        Stmt rest = op->rest, more;
+        if (const auto *block = rest.as<Block>()) rest = block->first, more = block->rest;
+        while (const auto *let = rest.as<LetStmt>()) lets.emplace_back(let->name, let->value), rest = let->body;
+        const auto *loop = rest.as<For>();
+        const Stmt call = loop && !array.empty() ? product(loop, array) : Stmt();
+        lets.resize(outer);
+        if (!call.defined()) return WithLets::visit(op);
+        replaced_++;
+        return more.defined() ? Block::make(call, mutate(more)) : call;
+    }
+
+    /// The array that these loops set to zero, and do nothing else.
+    static std::string set_to_zero(const Stmt &s) {
+        Stmt body = s;
+        while (true) {
+            const auto *loop = body.as<For>();
+            const auto *let = body.as<LetStmt>();
+            if (!loop && !let) break;
+            body = loop ? loop->body : let->body;
+        }
+        const auto *store = body.as<Store>();
+        return store && is_const_zero(store->value) ? store->name : "";
+    }
+
+    /// The place of an access, where its strides are known.
+    std::optional<Place> place(const std::string &array, const Type &type, const Expr &index, const Nest &nest) const {
+        Place at{array, type.bytes(), index, {}};
+        const auto set = [&](const Expr &e, size_t one) {
+            Expr now = e;
+            for (size_t i = nest.loops.size(); i--;) {
+                const For *loop = nest.loops[i];
+                now = substitute(loop->name, i == one ? loop->min + 1 : loop->min, now);
+            }
+            return simplify(now);
+        };
+        for (size_t i = 0; i < nest.loops.size(); i++) {
+            const auto stride = as_const_int(simplify(set(index, i) - set(index, nest.loops.size())));
+            if (!stride) return {};
+            at.strides.push_back(*stride);
+        }
+        at.first = set(index, nest.loops.size());
+        return at;
+    }
+
+    /// The place that a factor loads, where it is bf16 that is widened.
+    std::optional<Place> factor(const Expr &e, const Nest &nest) const {
+        const auto *wide = e.as<Cast>();
+        const auto *load = wide ? wide->value.as<Load>() : nullptr;
+        if (!load || load->type != BFloat(16) || !is_const_one(load->predicate)) return {};
+        return place(load->name, load->type, load->index, nest);
+    }
+
+    /// The call in the place of the loops; undefined: they are no product of bf16 pairs.
+    /// `zeroed`: the array of sums that begin at zero; empty: the sums are added to.
+    Stmt product(const For *outer, const std::string &zeroed) const {
+        const Nest nest(outer);
+        if (nest.other || !nest.store || nest.store->value.type() != Float(32) || nest.loops.size() > 4) return {};
+        Lets all = lets;
+        all.insert(all.end(), nest.lets.begin(), nest.lets.end());
+        const Expr value = known(all, nest.store->value);
+        const auto *add = value.as<Add>();
+        if (!add) return {};
+        const bool in_order = add->a.as<Load>() != nullptr;
+        const auto *before = (in_order ? add->a : add->b).as<Load>();
+        const auto *terms = (in_order ? add->b : add->a).as<Mul>();
+        if (!before || before->name != nest.store->name || !terms) return {};
+        if (!zeroed.empty() && zeroed != before->name) return {};
+        const auto sum = place(nest.store->name, Float(32), known(all, nest.store->index), nest);
+        const auto a = factor(terms->a, nest), b = factor(terms->b, nest);
+        if (!sum || !a || !b) return {};
+        const Stmt call = of_factors(nest, all, *sum, *a, *b, zeroed.empty());
+        return call.defined() ? call : of_factors(nest, all, *sum, *b, *a, zeroed.empty());
+    }
+
+    /// The call, where `a` has the rows and `b` the columns of the product.
+    static Stmt of_factors(const Nest &nest, const Lets &all, const Place &sum, const Place &a, const Place &b,
+                           bool add) {
+        enum Loop { term, pair, column, row, loops };
+        std::vector<Expr> extent(loops, Expr(1));
+        std::vector<int64_t> a_stride(loops, 0), b_stride(loops, 0), sum_stride(loops, 0);
+        int last = loops;
+        for (size_t i = 0; i < nest.loops.size(); i++) {
+            const bool reduces = sum.strides[i] == 0;
+            const bool is_term = reduces && a.strides[i] == 1 && b.strides[i] == 1;
+            const Loop l = is_term ? term : reduces ? pair : b.strides[i] != 0 ? column : row;
+            if (l >= last) return {};  // one loop each, in this order
+            last = l;
+            extent[l] = simplify(known(all, nest.loops[i]->extent));
+            a_stride[l] = a.strides[i], b_stride[l] = b.strides[i], sum_stride[l] = sum.strides[i];
+        }
+        const auto is = [&](Loop l, int64_t stride, int64_t expected) {
+            return is_const_one(extent[l]) || stride == expected;
+        };
+        if (!is_const(extent[term], 2) || a_stride[term] != 1 || b_stride[term] != 1) return {};
+        if (!is(pair, a_stride[pair], 2) || a_stride[column] || !is(column, b_stride[column], 2) || b_stride[row] ||
+            !is(column, sum_stride[column], 1))
+            return {};
+        const auto bytes = [](int64_t stride, const Place &p) { return Expr(int(stride * p.bytes)); };
+        return Evaluate::make(
+            Call::make(Int(32), "cryolite_multiply_tiles",
+                       {a.address(), bytes(a_stride[row], a), b.address(), bytes(b_stride[pair], b), sum.address(),
+                        bytes(sum_stride[row], sum), extent[row], extent[column], extent[pair], Expr(add ? 1 : 0)},
+                       Call::Extern));
+    }
+};
+
+}  // namespace
+
+void multiply_tiles(Pipeline &p) { p.add_custom_lowering_pass(new MultiplyTiles); }
+
+Tile processor_tile(int columns, int panel, int rows, const Machine &m, bool dividing) {
+    constexpr int most_columns = 48, most_rows = 32;
+    const int lanes = panel ? m.vector : lanes_within(columns, m);
+    const int wide = panel ? panel : std::min(columns, most_columns) / lanes * lanes;
+    int high = std::min(rows, most_rows);
+    while (dividing && rows % high) high--;
+    return {lanes, wide, high};
+}
+
+void accumulate_processor_tiles(Group &g, Func f, int lanes, TailStrategy edge, int size, const RVar &ko) {
+    Var x = f.args()[0], y = f.args()[1];
+    RVar p = f.rvars()[0], k = f.rvars()[1];
+    f.vectorize(x, lanes, edge);
+    Stage s = f.update();
+    std::vector<VarOrRVar> loops = {p, k, x, y};
+    if (size) s.split(k, ko, k, ceil_div(size, 2), TailStrategy::GuardWithIf), loops.push_back(ko);
+    s.reorder(loops);
+    g.passes["multiply_tiles 3"] = multiply_tiles;
+}
+
+}  // namespace cryolite::cpu

@@ -1,0 +1,98 @@
+// Products of bf16 on a processor that multiplies tiles. Where this one does not, `cryolite_multiply_tiles` multiplies
+// element by element, and the loops are the same.
+
+#include <bit>
+#include <cmath>
+
+#include "bundle/flops.h"
+#include "bundle/matrix_tiles.h"
+#include "schedules/lines.h"
+#include "schedules/models/gpt.h"
+#include "schedules/models/llama.h"
+#include "tests/support/kernels.h"
+#include "tests/support/shapes.h"
+#include "tests/support/slow.h"
+#include "tests/support/two_products.h"
+
+namespace cryolite::test {
+
+namespace {
+
+template <typename M> void check_tiles(Compiled<M> c) {
+    c.machine.matrix_tiles = true;
+    c.machine.dot_products = false;
+    check_kernels(c, 4e-3);
+}
+void check_gpt(const ModelArguments &arguments, const StepOptions &options = {}) {
+    check_tiles(Compiled<Gpt>(arguments, schedule_gpt, options, bf16));
+}
+
+float widened(uint16_t half) { return std::bit_cast<float>(uint32_t(half) << 16); }
+
+/// The largest difference to sums in double, as a share of the sum of the terms' sizes.
+double worst_of_call(int rows, int columns, int pairs, bool add) {
+    const int a_row = 2 * pairs + 6, b_row = 2 * columns + 4, c_row = columns + 3;
+    std::vector<uint16_t> a(size_t(rows) * a_row), b(size_t(pairs) * b_row);
+    std::vector<float> c(size_t(rows) * c_row, 0.25f);
+    uint32_t seed = 1;
+    const auto fill = [&](std::vector<uint16_t> &list) {
+        for (uint16_t &h : list) {
+            seed = seed * 1664525 + 1013904223;
+            h = uint16_t(std::bit_cast<uint32_t>(float(seed >> 8) / float(1 << 23) - 1) >> 16);
+        }
+    };
+    fill(a), fill(b);
+    const std::vector<float> before = c;
+    cryolite_multiply_tiles(a.data(), 2 * a_row, b.data(), 2 * b_row, c.data(), 4 * c_row, rows, columns, pairs, add);
+    double worst = 0;
+    for (int y = 0; y < rows; y++)
+        for (int x = 0; x < c_row; x++) {
+            const size_t at = size_t(y) * c_row + x;
+            double sum = add || x >= columns ? before[at] : 0, size = 1;
+            for (int k = 0; k < (x < columns ? 2 * pairs : 0); k++) {
+                const double term =
+                    double(widened(a[size_t(y) * a_row + k])) * widened(b[size_t(k / 2) * b_row + 2 * x + k % 2]);
+                sum += term, size += std::abs(term);
+            }
+            worst = std::max(worst, std::abs(sum - c[at]) / size);
+        }
+    return worst;
+}
+
+}  // namespace
+
+TEST_CASE("matrix tiles: a call computes what its arguments say, and touches nothing else") {
+    MESSAGE(std::string(has_matrix_tiles() ? "with" : "without"), " tiles of this processor");
+    for (int rows : {1, 5, 16, 17, 32, 53})
+        for (int columns : {1, 7, 16, 33, 48, 64, 67, 80})
+            for (int pairs : {1, 3, 16, 37})
+                for (bool add : {false, true}) {
+                    INFO(rows, " x ", columns, ", ", pairs, " pairs");
+                    CHECK(worst_of_call(rows, columns, pairs, add) < 1e-6);
+                }
+}
+
+TEST_CASE("matrix tiles: ragged shapes") { check_gpt(ragged_gpt("1")); }
+TEST_CASE("matrix tiles: shared heads, a gate and no biases") {
+    check_tiles(Compiled<Llama>(ragged_llama(), schedule_llama, {}, bf16));
+}
+TEST_CASE("matrix tiles: groups of panels, copied rows and chunks, none of which divides its extent") {
+    for (const char *lines : {"", "loops(up, forward): panels_of_task=3 pack_x=1 tiles_of_task=4",
+                              "loops(up, forward): pack_x=0 prefetch=0; loops(up, d_parameter): tiles_of_task=2"})
+        check_tiles(Compiled<TwoProducts<137, 144>>(
+            {{"batch", "211"}}, [&](auto &n, Step &s) { add_lines(s, n, lines, "my.schedule"); }, {}, bf16));
+    check_tiles(Compiled<TwoProducts<61, 1999>>(
+        {{"batch", "67"}}, [](auto &n, Step &s) { add_lines(s, n, "loops(relu, d_input): chunk=384", "my.schedule"); },
+        {}, bf16));
+}
+
+TEST_CASE("matrix tiles: whole panels, few rows, updates in the backward pass" * slow()) {
+    check_gpt(aligned_gpt());
+    check_gpt(aligned_gpt(), {.accumulate = true});
+    check_gpt(aligned_gpt(), {.update = "backward"});
+    check_gpt(few_rows_gpt(), {.update = "backward"});
+    check_gpt(ragged_gpt("1"), {.clip = true, .update = "backward"});
+    for (const char *rows : {"16", "48"}) check_gpt(whole_vectors_gpt(rows));
+}
+
+}  // namespace cryolite::test
