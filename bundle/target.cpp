@@ -16,6 +16,7 @@ const std::string x86_machine = "x86_64";
 const std::vector<TargetLine> &target_table() {
     static const std::vector<TargetLine> table = {
         {"host", "host", "", {}},
+        {"vectors", "host", "", {}},
         {"baseline", "x86-64-linux", x86_machine, {}},
         {"avx2", "x86-64-linux-sse41-avx-f16c-fma-avx2", x86_machine, {"avx", "f16c", "fma", "avx2"}},
         {"avx512",

@@ -15,6 +15,7 @@ struct TargetLine {
     std::string device = "cpu";         ///< --device; a GPU's kernels are started by any processor
 };
 
+/// "vectors" is this processor without its matrix tiles, whose kernels call a function of the program that loads them.
 /// Targets of the same machine are in order: those with fewer instructions come first.
 const std::vector<TargetLine> &target_table();
 

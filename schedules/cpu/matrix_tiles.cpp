@@ -43,12 +43,32 @@ private:
     void visit(const Atomic *) override { other = true; }
 };
 
+/// What a factor loads, where it is bf16 that is widened.
+const Load *bf16_load(const Expr &e) {
+    const auto *wide = e.as<Cast>();
+    const auto *load = wide ? wide->value.as<Load>() : nullptr;
+    return load && load->type == BFloat(16) && is_const_one(load->predicate) ? load : nullptr;
+}
+
+/// Whether something multiplies bf16 that are loaded one by one.
+class ScalarProducts : public IRVisitor {
+public:
+    bool found = false;
+
+private:
+    using IRVisitor::visit;
+    void visit(const Mul *op) override {
+        found |= bf16_load(op->a) && bf16_load(op->b);
+        IRVisitor::visit(op);
+    }
+};
+
 /// An element of an array, and how far the next one is along each loop of a nest.
 struct Place {
     std::string array;
     int bytes;  ///< of an element
     Expr first;
-    std::vector<int64_t> strides;
+    std::vector<Expr> strides;  ///< in elements
 
     /// The address of the first element.
     Expr address() const {
@@ -64,7 +84,14 @@ public:
         const bool outermost = depth_++ == 0;
         Stmt now = WithLets::mutate(s);
         depth_--;
-        if (outermost && !replaced_) fail("loops for matrix tiles have no product of bf16 pairs; this is a bug");
+        if (outermost) {
+            ScalarProducts left;
+            now.accept(&left);
+            if (!replaced_ || left.found)
+                fail(
+                    "a product of bf16 pairs has loops that cannot be multiplied in tiles; this is a bug, and --target "
+                    "vectors does without tiles");
+        }
         return now;
     }
 
@@ -107,8 +134,8 @@ private:
         return store && is_const_zero(store->value) ? store->name : "";
     }
 
-    /// The place of an access, where its strides are known.
-    std::optional<Place> place(const std::string &array, const Type &type, const Expr &index, const Nest &nest) const {
+    /// The place of an access.
+    Place place(const std::string &array, const Type &type, const Expr &index, const Nest &nest) const {
         Place at{array, type.bytes(), index, {}};
         const auto set = [&](const Expr &e, size_t one) {
             Expr now = e;
@@ -119,20 +146,15 @@ private:
             return simplify(now);
         };
         for (size_t i = 0; i < nest.loops.size(); i++) {
-            const auto stride = as_const_int(simplify(set(index, i) - set(index, nest.loops.size())));
-            if (!stride) return {};
-            at.strides.push_back(*stride);
+            at.strides.push_back(simplify(set(index, i) - set(index, nest.loops.size())));
         }
         at.first = set(index, nest.loops.size());
         return at;
     }
 
-    /// The place that a factor loads, where it is bf16 that is widened.
     std::optional<Place> factor(const Expr &e, const Nest &nest) const {
-        const auto *wide = e.as<Cast>();
-        const auto *load = wide ? wide->value.as<Load>() : nullptr;
-        if (!load || load->type != BFloat(16) || !is_const_one(load->predicate)) return {};
-        return place(load->name, load->type, load->index, nest);
+        const Load *load = bf16_load(e);
+        return load ? std::optional(place(load->name, load->type, load->index, nest)) : std::nullopt;
     }
 
     /// The call in the place of the loops; undefined: they are no product of bf16 pairs.
@@ -152,35 +174,34 @@ private:
         if (!zeroed.empty() && zeroed != before->name) return {};
         const auto sum = place(nest.store->name, Float(32), known(all, nest.store->index), nest);
         const auto a = factor(terms->a, nest), b = factor(terms->b, nest);
-        if (!sum || !a || !b) return {};
-        const Stmt call = of_factors(nest, all, *sum, *a, *b, zeroed.empty());
-        return call.defined() ? call : of_factors(nest, all, *sum, *b, *a, zeroed.empty());
+        if (!a || !b) return {};
+        const Stmt call = of_factors(nest, all, sum, *a, *b, zeroed.empty());
+        return call.defined() ? call : of_factors(nest, all, sum, *b, *a, zeroed.empty());
     }
 
     /// The call, where `a` has the rows and `b` the columns of the product.
     static Stmt of_factors(const Nest &nest, const Lets &all, const Place &sum, const Place &a, const Place &b,
                            bool add) {
         enum Loop { term, pair, column, row, loops };
-        std::vector<Expr> extent(loops, Expr(1));
-        std::vector<int64_t> a_stride(loops, 0), b_stride(loops, 0), sum_stride(loops, 0);
+        const Expr zero = 0;
+        std::vector<Expr> extent(loops, Expr(1)), a_stride(loops, zero), b_stride(loops, zero), sum_stride(loops, zero);
         int last = loops;
         for (size_t i = 0; i < nest.loops.size(); i++) {
-            const bool reduces = sum.strides[i] == 0;
-            const bool is_term = reduces && a.strides[i] == 1 && b.strides[i] == 1;
-            const Loop l = is_term ? term : reduces ? pair : b.strides[i] != 0 ? column : row;
+            const bool reduces = is_const_zero(sum.strides[i]);
+            const bool is_term = reduces && is_const_one(a.strides[i]) && is_const_one(b.strides[i]);
+            const Loop l = is_term ? term : reduces ? pair : is_const_zero(b.strides[i]) ? row : column;
             if (l >= last) return {};  // one loop each, in this order
             last = l;
             extent[l] = simplify(known(all, nest.loops[i]->extent));
             a_stride[l] = a.strides[i], b_stride[l] = b.strides[i], sum_stride[l] = sum.strides[i];
         }
-        const auto is = [&](Loop l, int64_t stride, int64_t expected) {
-            return is_const_one(extent[l]) || stride == expected;
+        const auto is = [&](Loop l, const std::vector<Expr> &stride, int expected) {
+            return is_const_one(extent[l]) || is_const(stride[l], expected);
         };
-        if (!is_const(extent[term], 2) || a_stride[term] != 1 || b_stride[term] != 1) return {};
-        if (!is(pair, a_stride[pair], 2) || a_stride[column] || !is(column, b_stride[column], 2) || b_stride[row] ||
-            !is(column, sum_stride[column], 1))
+        if (!is_const(extent[term], 2) || !is(term, a_stride, 1) || !is(term, b_stride, 1) || !is(pair, a_stride, 2) ||
+            !is(column, a_stride, 0) || !is(column, b_stride, 2) || !is(row, b_stride, 0) || !is(column, sum_stride, 1))
             return {};
-        const auto bytes = [](int64_t stride, const Place &p) { return Expr(int(stride * p.bytes)); };
+        const auto bytes = [](const Expr &stride, const Place &p) { return simplify(stride * p.bytes); };
         return Evaluate::make(
             Call::make(Int(32), "cryolite_multiply_tiles",
                        {a.address(), bytes(a_stride[row], a), b.address(), bytes(b_stride[pair], b), sum.address(),
@@ -210,7 +231,7 @@ void accumulate_processor_tiles(Group &g, Func f, int lanes, TailStrategy edge, 
     std::vector<VarOrRVar> loops = {p, k, x, y};
     if (size) s.split(k, ko, k, ceil_div(size, 2), TailStrategy::GuardWithIf), loops.push_back(ko);
     s.reorder(loops);
-    g.passes["multiply_tiles 3"] = multiply_tiles;
+    g.passes["multiply_tiles 4"] = multiply_tiles;
 }
 
 }  // namespace cryolite::cpu

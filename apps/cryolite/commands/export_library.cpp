@@ -158,7 +158,7 @@ struct Variant {
 /// Compiles the step for a target, which may be another processor.
 Variant compile_variant(const TargetLine &target, TrainSettings s, const Request &request, const Cache &cache,
                         Progress &progress) {
-    s.target = target.name;
+    s.target = target.name == "host" ? "vectors" : target.name;  // a library has Halide's runtime, and nothing else
     const BundleRequest wanted = bundle_request(s);
     const BundleResult built = compile_bundle(wanted, request, cache, progress);
     stop_deferring();
@@ -171,7 +171,7 @@ Variant compile_variant(const TargetLine &target, TrainSettings s, const Request
                .input_classes = v.plan.task == "tokens" ? s.param("vocab", 0) : 0,
                .scratch = kernel_temporaries(request.program, wanted, cache),
                .ranges = ranges,
-               .features = target.name == "host" ? processor_features() : target.features};
+               .features = target.machine.empty() ? processor_features() : target.features};
     return v;
 }
 
