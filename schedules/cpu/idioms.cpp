@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedules/cpu/loops.h"
+
 namespace cryolite::cpu {
 
 namespace {
@@ -18,6 +20,12 @@ bool fits(int wide, int columns, int panel) {
 }
 
 }  // namespace
+
+int panel_width(int out, const Machine &m) {
+    for (int width : {48, 64, 32, 16})
+        if (out % width == 0) return width;
+    return out >= 1024 ? 3 * m.vector : 0;  // padding and masks cost little there
+}
 
 Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing, Cache vectors) {
     const int lanes = panel ? m.vector : lanes_within(columns, m);

@@ -16,12 +16,6 @@
 
 namespace cryolite::cpu {
 
-int panel_width(int out, const Machine &m) {
-    for (int width : {48, 64, 32, 16})
-        if (out % width == 0) return width;
-    return out >= 1024 ? 3 * m.vector : 0;  // padding and masks cost little there
-}
-
 namespace {
 
 /// The loops of a tile: reductions outside, accumulators (and so all of `x` and `y`) in registers.
