@@ -19,9 +19,9 @@ Halide::Expr narrowed(const Halide::Expr &e, const HalfFuncs &halves, const Hali
 enum class HalfProducts { dot_products, tiles, pairs, single };
 
 /// Rewrites f(x, y) += a(x, k) * b(k, y) for factors of 16 bits. In pairs it becomes f(x, y) += a_pairs(p, x, k) *
-/// b_pairs(p, y, k), with p of extent 2. The pairs are of bf16 for `dot_products` and `tiles`. For `pairs`, and in fp16,
-/// which no instruction multiplies in pairs, they are of float32, rounded to 16 bits before. `single` keeps the form,
-/// with rounded factors. A Func of another form is returned as it is.
+/// b_pairs(p, y, k), with p of extent 2. The pairs are of bf16 for `dot_products` and `tiles`. For `pairs`, and in
+/// fp16, which no instruction multiplies in pairs, they are of float32, rounded to 16 bits before. `single` keeps the
+/// form, with rounded factors. A Func of another form is returned as it is.
 Halide::Func with_half_factors(const Halide::Func &f, const HalfFuncs &halves, const Halide::Type &to,
                                HalfProducts how);
 
