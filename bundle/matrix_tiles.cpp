@@ -28,24 +28,12 @@ struct Tiles {
     }
 };
 
-float widened(uint32_t pair, int term) { return std::bit_cast<float>(term ? pair & 0xffff0000 : pair << 16); }
-
-/// Where a kernel runs that was compiled for another machine.
-void multiply_elements(const Tiles &t, int rows, int columns, int pairs, bool add) {
-    for (int y = 0; y < rows; y++)
-        for (int x = 0; x < columns; x++) {
-            const Tiles sum = t.from(y, x, 0);
-            float c = 0;
-            if (add) std::memcpy(&c, sum.c, sizeof c);
-            for (int k = 0; k < pairs; k++) {
-                const Tiles at = t.from(y, x, k);
-                uint32_t a = 0, b = 0;
-                std::memcpy(&a, at.a, sizeof a), std::memcpy(&b, at.b, sizeof b);
-                for (int p : {0, 1}) c += widened(a, p) * widened(b, p);
-            }
-            std::memcpy(sum.c, &c, sizeof c);
-        }
+Tiles tiles_of(const void *a, int a_stride, const void *b, int b_stride, float *c, int c_stride) {
+    return {static_cast<const char *>(a), a_stride, static_cast<const char *>(b), b_stride,
+            reinterpret_cast<char *>(c),  c_stride};
 }
+
+float widened(uint32_t pair, int term) { return std::bit_cast<float>(term ? pair & 0xffff0000 : pair << 16); }
 
 #if defined(__x86_64__)
 
@@ -116,8 +104,7 @@ constexpr Sum sums[2][3] = {{sum<1, 1>, sum<1, 2>, sum<1, 3>}, {sum<2, 1>, sum<2
 void multiply_equal(const Tiles &t, int rows, int columns, int high, int wide, int pairs, int steps, bool add) {
     if (rows <= 0 || columns <= 0) return;
     set_shapes(high, wide, pairs);
-    // Three tiles side by side, or two where that leaves none alone.
-    const int across = columns / wide, together = across % 3 == 1 && across > 1 ? 2 : 3;
+    const int across = columns / wide, together = across == 4 ? 2 : 3;  // none of four is alone
     for (int x = 0; x < across; x += together)
         for (int y = 0; y < rows; y += 2 * high) {
             const int wide_now = std::min(together, across - x), high_now = std::min(2, (rows - y) / high);
@@ -125,6 +112,7 @@ void multiply_equal(const Tiles &t, int rows, int columns, int high, int wide, i
         }
 }
 
+/// The tiles stay configured for the thread, as the next call is near. The system saves them when it switches threads.
 /// Tiles that are not whole are those of the last rows, of the last columns and of the last pairs.
 void multiply_tiles(const Tiles &t, int rows, int columns, int pairs, bool add) {
     const int high = rows / side * side, wide = columns / side * side, deep = pairs / side * side;
@@ -145,15 +133,32 @@ void multiply_tiles(const Tiles &t, int rows, int columns, int pairs, bool add) 
 
 }  // namespace
 
+void multiply_elements(const void *a, int a_stride, const void *b, int b_stride, float *c, int c_stride, int rows,
+                       int columns, int pairs, int add) {
+    const Tiles t = tiles_of(a, a_stride, b, b_stride, c, c_stride);
+    for (int y = 0; y < rows; y++)
+        for (int x = 0; x < columns; x++) {
+            const Tiles sum = t.from(y, x, 0);
+            float total = 0;
+            if (add) std::memcpy(&total, sum.c, sizeof total);
+            for (int k = 0; k < pairs; k++) {
+                const Tiles at = t.from(y, x, k);
+                uint32_t of_a = 0, of_b = 0;
+                std::memcpy(&of_a, at.a, sizeof of_a), std::memcpy(&of_b, at.b, sizeof of_b);
+                for (int p : {0, 1}) total += widened(of_a, p) * widened(of_b, p);
+            }
+            std::memcpy(sum.c, &total, sizeof total);
+        }
+}
+
 }  // namespace cryolite
 
 void cryolite_multiply_tiles(const void *a, int a_stride, const void *b, int b_stride, float *c, int c_stride, int rows,
                              int columns, int pairs, int add) {
     using namespace cryolite;
-    const Tiles t{static_cast<const char *>(a), a_stride, static_cast<const char *>(b), b_stride,
-                  reinterpret_cast<char *>(c),  c_stride};
 #if defined(__x86_64__)
-    if (has_matrix_tiles()) return multiply_tiles(t, rows, columns, pairs, add != 0);
+    if (has_matrix_tiles())
+        return multiply_tiles(tiles_of(a, a_stride, b, b_stride, c, c_stride), rows, columns, pairs, add != 0);
 #endif
-    multiply_elements(t, rows, columns, pairs, add != 0);
+    multiply_elements(a, a_stride, b, b_stride, c, c_stride, rows, columns, pairs, add);
 }

@@ -3,8 +3,17 @@
 // find in the process, as they find Halide's runtime.
 
 /// c(y, x) = sum over k < pairs and p < 2 of a(y, k, p) b(k, x, p), with a and b in bf16 and c in float32. Where `add`
-/// is not 0, the sum is added to c(y, x). The order of the additions is the processor's, and denormal numbers count as
-/// zero (Intel's manual, TDPBF16PS). A pair, p = 0 and 1, is 4 bytes. Pairs of a row of `a` lie side by side, and so do
-/// columns of `b` and `c`. Strides are in bytes: from row to row of `a` and of `c`, and from one k to the next of `b`.
+/// is not 0, the sum is added to c(y, x). A pair, p = 0 and 1, is 4 bytes. Pairs of a row of `a` lie side by side, and
+/// so do columns of `b` and `c`. Strides are in bytes: `a_stride` and `c_stride` from row to row, `b_stride` from one k
+/// to the next. Addresses and strides need no alignment beyond that of their elements. The order of the additions is
+/// the processor's, and denormal numbers count as zero (Intel's manual, TDPBF16PS).
 extern "C" void cryolite_multiply_tiles(const void *a, int a_stride, const void *b, int b_stride, float *c,
                                         int c_stride, int rows, int columns, int pairs, int add);
+
+namespace cryolite {
+
+/// The same, element by element, where this processor has no tiles. Denormal numbers count as what they are.
+void multiply_elements(const void *a, int a_stride, const void *b, int b_stride, float *c, int c_stride, int rows,
+                       int columns, int pairs, int add);
+
+}  // namespace cryolite

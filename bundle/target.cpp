@@ -48,6 +48,8 @@ std::optional<std::vector<const TargetLine *>> targets_of(const std::string &tex
     return found;
 }
 
+bool multiplies_tiles(const std::string &target) { return target == "host" || target == "auto"; }
+
 std::string expected_targets() {
     std::string words, three;
     for (const TargetLine &t : target_table()) {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bundle/flops.h"
 #include "bundle/near_names.h"
 #include "bundle/plan_json.h"
 #include "client/user_program.h"
@@ -32,6 +33,7 @@ std::string machine_id() {
     while (std::getline(in, line) && !line.empty())  // the first processor
         for (const char *part : {"vendor_id", "cpu family", "model\t", "flags", "Features", "CPU part"})
             if (line.starts_with(part)) text += "|" + line;
+    if (has_matrix_tiles()) text += "|tiles";  // a system may keep a process from using them
     return sha256_hex(text).substr(0, 16);
 }
 

@@ -45,9 +45,9 @@ Machine machine_for(const StepConfig &step, const std::string &halide_target) {
     const std::string target = halide_target.empty() ? spelled(step.target) : halide_target;
     Machine m = Machine::of(kernel_target(target, step));
     if (target == "host" && step.precision == "bf16") {
-        m.matrix_tiles = step.target != "vectors" && m.target.has_feature(Halide::Target::AVX512_SapphireRapids) &&
+        m.matrix_tiles = multiplies_tiles(step.target) && m.target.has_feature(Halide::Target::AVX512_SapphireRapids) &&
                          has_matrix_tiles();
-        m.dot_products = !m.matrix_tiles && dot_products_are_faster();
+        m.dot_products &= !m.matrix_tiles && dot_products_are_faster();
     }
     return m;
 }

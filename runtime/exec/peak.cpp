@@ -34,9 +34,9 @@ double measure(FlopLoop loop, int threads, double seconds) {
 
 double measure_fma_peak(int threads, double seconds) { return measure(multiply_adds(), threads, seconds); }
 
-double measure_bf16_peak(int threads, double seconds) {
+double measure_bf16_peak(int threads, bool tiles, double seconds) {
     const FlopLoop of_vectors = dot_products_are_faster() ? dot_products() : multiply_adds();
-    return measure(has_matrix_tiles() ? matrix_tiles() : of_vectors, threads, seconds);
+    return measure(tiles && has_matrix_tiles() ? matrix_tiles() : of_vectors, threads, seconds);
 }
 
 double measure_bandwidth(int threads, double seconds) {

@@ -8,8 +8,9 @@ namespace cryolite {
 /// pieces counts, because other programs run too.
 double measure_fma_peak(int threads, double seconds = 0.03);
 
-/// The same for bf16 products summed in float32: dot products of pairs, or multiply-adds where these are faster.
-double measure_bf16_peak(int threads, double seconds = 0.03);
+/// The same for bf16 products summed in float32: those of tiles, if they are asked for and the processor has them; else
+/// dot products of pairs, or multiply-adds where these are faster.
+double measure_bf16_peak(int threads, bool tiles, double seconds = 0.03);
 
 /// Memory bandwidth in 1e9 bytes per second, read and written, over more memory than the caches hold.
 double measure_bandwidth(int threads, double seconds = 0.1);

@@ -100,7 +100,7 @@ private:
     using WithLets::visit;
 
     Stmt visit(const For *op) override {
-        const Stmt call = product(op, "");
+        const Stmt call = product(op);
         if (!call.defined()) return WithLets::visit(op);
         replaced_++;
         return call;
@@ -108,34 +108,54 @@ private:
 
     /// Sums that are set to zero before they are added up: the call does both.
     Stmt visit(const Block *op) override {
-        const std::string array = set_to_zero(op->first);
+        const std::optional<Zeroed> zeroed = set_to_zero(op->first);
         const size_t outer = lets.size();
         Stmt rest = op->rest, more;
         if (const auto *block = rest.as<Block>()) rest = block->first, more = block->rest;
         while (const auto *let = rest.as<LetStmt>()) lets.emplace_back(let->name, let->value), rest = let->body;
         const auto *loop = rest.as<For>();
-        const Stmt call = loop && !array.empty() ? product(loop, array) : Stmt();
+        const Stmt call = loop && zeroed ? product(loop, &*zeroed) : Stmt();
         lets.resize(outer);
         if (!call.defined()) return WithLets::visit(op);
         replaced_++;
         return more.defined() ? Block::make(call, mutate(more)) : call;
     }
 
-    /// The array that these loops set to zero, and do nothing else.
-    static std::string set_to_zero(const Stmt &s) {
+    /// What loops set to zero: so many elements of an array, in vectors of `lanes`.
+    struct Zeroed {
+        std::string array;
+        Expr first, elements;
+        int lanes;
+    };
+
+    /// Nothing: the loops do more, or something else.
+    std::optional<Zeroed> set_to_zero(const Stmt &s) const {
+        Lets all = lets;
+        std::vector<const For *> loops;
         Stmt body = s;
         while (true) {
-            const auto *loop = body.as<For>();
-            const auto *let = body.as<LetStmt>();
-            if (!loop && !let) break;
-            body = loop ? loop->body : let->body;
+            if (const auto *loop = body.as<For>())
+                loops.push_back(loop), body = loop->body;
+            else if (const auto *let = body.as<LetStmt>())
+                all.emplace_back(let->name, let->value), body = let->body;
+            else
+                break;
         }
         const auto *store = body.as<Store>();
-        return store && is_const_zero(store->value) ? store->name : "";
+        if (!store || !is_const_zero(store->value) || !is_const_one(store->predicate)) return {};
+        const auto *ramp = store->index.as<Ramp>();
+        if (ramp ? !is_const_one(ramp->stride) : !store->index.type().is_scalar()) return {};
+        Zeroed z{store->name, known(all, ramp ? ramp->base : store->index), store->value.type().lanes(),
+                 store->value.type().lanes()};
+        for (size_t i = loops.size(); i--;) {
+            z.first = substitute(loops[i]->name, known(all, loops[i]->min), z.first);
+            z.elements = z.elements * known(all, loops[i]->extent);
+        }
+        return z;
     }
 
-    /// The place of an access.
-    Place place(const std::string &array, const Type &type, const Expr &index, const Nest &nest) const {
+    /// The place of an access; nothing where its strides are not the same everywhere, as with a remainder.
+    std::optional<Place> place(const std::string &array, const Type &type, const Expr &index, const Nest &nest) const {
         Place at{array, type.bytes(), index, {}};
         const auto set = [&](const Expr &e, size_t one) {
             Expr now = e;
@@ -146,7 +166,10 @@ private:
             return simplify(now);
         };
         for (size_t i = 0; i < nest.loops.size(); i++) {
-            at.strides.push_back(simplify(set(index, i) - set(index, nest.loops.size())));
+            const Expr stride = simplify(set(index, i) - set(index, nest.loops.size()));
+            const Expr next = substitute(nest.loops[i]->name, Variable::make(Int(32), nest.loops[i]->name) + 1, index);
+            if (!can_prove(next - index == stride)) return {};
+            at.strides.push_back(stride);
         }
         at.first = set(index, nest.loops.size());
         return at;
@@ -154,12 +177,12 @@ private:
 
     std::optional<Place> factor(const Expr &e, const Nest &nest) const {
         const Load *load = bf16_load(e);
-        return load ? std::optional(place(load->name, load->type, load->index, nest)) : std::nullopt;
+        return load ? place(load->name, load->type, load->index, nest) : std::nullopt;
     }
 
     /// The call in the place of the loops; undefined: they are no product of bf16 pairs.
-    /// `zeroed`: the array of sums that begin at zero; empty: the sums are added to.
-    Stmt product(const For *outer, const std::string &zeroed) const {
+    /// `zeroed`: the sums begin at zero, which has to be what is set to zero; null: they are added to.
+    Stmt product(const For *outer, const Zeroed *zeroed = nullptr) const {
         const Nest nest(outer);
         if (nest.other || !nest.store || nest.store->value.type() != Float(32) || nest.loops.size() > 4) return {};
         Lets all = lets;
@@ -171,17 +194,17 @@ private:
         const auto *before = (in_order ? add->a : add->b).as<Load>();
         const auto *terms = (in_order ? add->b : add->a).as<Mul>();
         if (!before || before->name != nest.store->name || !terms) return {};
-        if (!zeroed.empty() && zeroed != before->name) return {};
+        if (zeroed && zeroed->array != before->name) return {};
         const auto sum = place(nest.store->name, Float(32), known(all, nest.store->index), nest);
         const auto a = factor(terms->a, nest), b = factor(terms->b, nest);
-        if (!a || !b) return {};
-        const Stmt call = of_factors(nest, all, sum, *a, *b, zeroed.empty());
-        return call.defined() ? call : of_factors(nest, all, sum, *b, *a, zeroed.empty());
+        if (!sum || !a || !b) return {};
+        const Stmt call = of_factors(nest, all, *sum, *a, *b, zeroed);
+        return call.defined() ? call : of_factors(nest, all, *sum, *b, *a, zeroed);
     }
 
     /// The call, where `a` has the rows and `b` the columns of the product.
     static Stmt of_factors(const Nest &nest, const Lets &all, const Place &sum, const Place &a, const Place &b,
-                           bool add) {
+                           const Zeroed *zeroed) {
         enum Loop { term, pair, column, row, loops };
         const Expr zero = 0;
         std::vector<Expr> extent(loops, Expr(1)), a_stride(loops, zero), b_stride(loops, zero), sum_stride(loops, zero);
@@ -201,11 +224,16 @@ private:
         if (!is_const(extent[term], 2) || !is(term, a_stride, 1) || !is(term, b_stride, 1) || !is(pair, a_stride, 2) ||
             !is(column, a_stride, 0) || !is(column, b_stride, 2) || !is(row, b_stride, 0) || !is(column, sum_stride, 1))
             return {};
+        if (zeroed) {
+            const Expr whole = (extent[column] + (zeroed->lanes - 1)) / zeroed->lanes * zeroed->lanes;
+            if (!can_prove(zeroed->first == sum.first) || !can_prove(zeroed->elements == whole * extent[row]))
+                return {};
+        }
         const auto bytes = [](const Expr &stride, const Place &p) { return simplify(stride * p.bytes); };
         return Evaluate::make(
             Call::make(Int(32), "cryolite_multiply_tiles",
                        {a.address(), bytes(a_stride[row], a), b.address(), bytes(b_stride[pair], b), sum.address(),
-                        bytes(sum_stride[row], sum), extent[row], extent[column], extent[pair], Expr(add ? 1 : 0)},
+                        bytes(sum_stride[row], sum), extent[row], extent[column], extent[pair], Expr(zeroed ? 0 : 1)},
                        Call::Extern));
     }
 };
@@ -231,7 +259,7 @@ void accumulate_processor_tiles(Group &g, Func f, int lanes, TailStrategy edge, 
     std::vector<VarOrRVar> loops = {p, k, x, y};
     if (size) s.split(k, ko, k, ceil_div(size, 2), TailStrategy::GuardWithIf), loops.push_back(ko);
     s.reorder(loops);
-    g.passes["multiply_tiles 4"] = multiply_tiles;
+    g.passes["multiply_tiles 5"] = multiply_tiles;
 }
 
 }  // namespace cryolite::cpu

@@ -31,7 +31,21 @@ bool pairs_are_bf16(const Group &g) { return in_pairs(g) && g.func("a_pairs").ty
 bool stored_in_pairs(const Group &g) { return in_pairs(g) && is_stored(g.func("a_pairs")); }
 
 bool stored_rows_in_pairs(const Group &g) {
-    return g.form != Form::d_parameter && is_stored(g.func("b_pairs")) && terms(g) % 2 == 0;
+    using namespace Internal;
+    const Func b = g.func("b_pairs");
+    if (g.form == Form::d_parameter || !is_stored(b) || terms(g) % 2) return false;
+    Expr e = b.value();
+    while (const auto *call = e.as<Call>()) {
+        if (call->call_type != Call::Halide) break;
+        const Func f{Function(call->func)};
+        std::map<std::string, Expr> args;
+        for (size_t d = 0; d < call->args.size(); d++) args[f.args()[d].name()] = call->args[d];
+        e = substitute(args, f.value());
+    }
+    const auto *element = e.as<Call>();
+    if (!element || element->call_type != Call::Image || element->args.size() != 2) return false;
+    const Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
+    return can_prove(element->args[0] == 2 * k + p) && can_prove(element->args[1] == y);
 }
 
 int terms(const Group &g) { return in_pairs(g) ? 2 * reduction_extent(g.anchor, 1) : reduction_extent(g.anchor); }
@@ -72,7 +86,7 @@ void accumulate_pairs_by_lane(Func s, const Machine &m) {
 
 void pack_rows(Group &g, const Machine &m, const std::optional<LoopLevel> &level) {
     Func b = g.func("b_pairs");
-    if (is_stored(b) && terms(g) % 2 == 0) return;
+    if (m.matrix_tiles ? stored_rows_in_pairs(g) : is_stored(b) && terms(g) % 2 == 0) return;
     Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
     const int lanes = lanes_within(reduction_extent(g.anchor, 1), m);
     b.reorder_storage(p, k, y).reorder(p, k, y).vectorize(k, lanes).unroll(p);

@@ -17,7 +17,7 @@ bool pairs_are_bf16(const Group &g);
 /// Whether the array of the factor a_pairs is stored in pairs.
 bool stored_in_pairs(const Group &g);
 
-/// Whether the array of the factor b_pairs is stored with the pairs of a row side by side.
+/// Whether the factor b_pairs is a matrix that is stored with the pairs of a row side by side.
 bool stored_rows_in_pairs(const Group &g);
 
 /// The number of terms of each sum of the product.

@@ -27,6 +27,7 @@ class Accesses : public IRVisitor {
 public:
     Lets lets;
     std::map<std::string, std::vector<std::pair<Type, Expr>>> of_array;
+    bool other = false;  ///< there are loops or temporaries in it
 
 private:
     using IRVisitor::visit;
@@ -43,6 +44,8 @@ private:
         lets.emplace_back(op->name, op->value);
         op->body.accept(this);
     }
+    void visit(const For *) override { other = true; }
+    void visit(const Allocate *) override { other = true; }
     void visit(const Load *op) override {
         note(op->name, op->type, op->index);
         IRVisitor::visit(op);
@@ -88,6 +91,7 @@ class PrefetchEpilogue : public WithLets {
         if (!rows || rows->for_type != ForType::Serial) return {};
         Accesses body;
         rows->body.accept(&body);
+        if (body.other) return {};
         all.insert(all.end(), body.lets.begin(), body.lets.end());
         const std::string row = rows->name + ".fetched";
         std::vector<Stmt> lines;

@@ -143,6 +143,8 @@ void d_input(Group &g, const Machine &m) {
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
     const Tile t = m.matrix_tiles ? processor_tile(columns, 0, rows, m)
                                   : tuned_tile(g, panel_tile(columns, 0, rows, m), columns, 0, rows, m);
+    const int chunk = g.tunables("chunk", 1536, {192, 384, 576, 1152, 1536, 2304, 4608});
+    if (m.matrix_tiles && depth <= chunk) return rows_by_tiles(g, t, m);
     Func dx = g.anchor, out = g.out;
     Var i = out.args()[0], r = out.args()[1], it("it"), rt("rt"), rb("rb"), task("task");
     const int row_tiles = ceil_div(rows, t.rows);
@@ -150,8 +152,6 @@ void d_input(Group &g, const Machine &m) {
                                  items_per_task(row_tiles, ceil_div(columns, t.columns), int64_t(t.work()) * depth,
                                                 ceil_div(rows_that_pay, t.rows)),
                                  doublings(row_tiles));
-    const int chunk = g.tunables("chunk", 1536, {192, 384, 576, 1152, 1536, 2304, 4608});
-    if (m.matrix_tiles && depth <= chunk) return rows_by_tiles(g, t, m);
     out.split(i, it, i, t.columns, TailStrategy::ShiftInwards)
         .split(r, rt, r, t.rows)
         .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
@@ -342,7 +342,8 @@ void d_weight(Group &g, Machine m) {
     const Tile chosen = in_tile ? even : usual;
     const Tile t = m.matrix_tiles ? chosen : tuned_tile(g, chosen, columns, g.panel, inputs, m, in_tile);
     // An update reads and writes four arrays between two products, during which memory is idle.
-    if (in_tile && g.tunables("prefetch", 1, {0, 1})) g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
+    if (in_tile && !m.matrix_tiles && g.tunables("prefetch", 1, {0, 1}))
+        g.passes["prefetch_next_tile 4"] = prefetch_next_tile;
     if (m.matrix_tiles && !in_panel.defined() && (!g.in_place || (columns % t.columns == 0 && inputs % t.rows == 0)))
         return weight_by_tiles(g, g.out, g.store(), g.in_place ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards,
                                t, m);

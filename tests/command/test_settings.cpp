@@ -96,7 +96,8 @@ TEST_CASE("bad values are refused by name") {
         {{{"device", "tpu"}}, "--device is \"tpu\", expected cpu or opencl or cuda"},
         {{{"device", "cuda"}}, "--device cuda: CRYOLITE_CUDA_DRIVER names /nowhere/libcuda.so, which cannot be loaded"},
         {{{"device", "cuda"}, {"target", "sm_70"}},
-         "--target is \"sm_70\", expected auto or host, baseline, avx2, avx512, arm-64-linux, sm_80, sm_86, sm_90, "
+         "--target is \"sm_70\", expected auto or host, vectors, baseline, avx2, avx512, arm-64-linux, sm_80, sm_86, "
+         "sm_90, "
          "x86-64 ("},
         {{{"dialect", "cublaslt"}}, "--dialect cublaslt is for --device cuda, not for cpu; use halide"},
         {{{"device", "cuda"}, {"dialect", "onednn"}}, "--dialect onednn is for --device cpu, not for cuda; use halide"},

@@ -65,10 +65,11 @@ app=$work/added/app
 readelf -d "$app" | grep -iE 'halide|llvm' && fail "the app links a compiler"
 # What kernels need; those for a GPU's are there where the app's units hold that device.
 nm -D --defined-only "$app" | grep ' T halide_' | grep -vc ' T halide_cuda_' | grep -qx 4 || fail "what the app exports: $(nm -D --defined-only "$app" | grep ' T ')"
+nm -D --defined-only "$app" | grep -q ' T cryolite_multiply_tiles$' || fail "the app does not export what multiplies tiles"
 [ "$(nm -D --defined-only "$app" | grep -c ' T _ZN8cryolite')" = 0 ] || fail "the app exports all of its functions"
 
 # Linked by hand without what the target says, it is told what to do.
-link=$("$ninja" -C added -t commands app | tail -n 1 | sed 's/"*-Wl,--export-dynamic-symbol=[^ ]*//; s/-o app /-o bare /')
+link=$("$ninja" -C added -t commands app | tail -n 1 | sed 's/"*-Wl,--\(export-dynamic-symbol\|undefined\)=[^ ]*//g; s/-o app /-o bare /')
 (cd added && eval "$link") || fail "it does not link by hand"
 CRYOLITE_BUNDLES=$work added/bare > out && fail "kernels have found functions that the program does not export"
 grep -qF "the program has to export it: link the CMake target Cryolite::runtime" out || fail "without exports: $(cat out)"

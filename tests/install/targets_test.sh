@@ -6,7 +6,7 @@
 command -v qemu-x86_64 > /dev/null || skip_unless_ci "qemu-x86_64 is missing: install qemu-user"
 
 # --- Refused, before anything is compiled -------------------------------------------------------------
-refused 2 '--target is "arm64", expected auto or host, baseline, avx2, avx512, arm-64-linux, sm_80' export gpt "${tiny[@]}" --target arm64 --out none
+refused 2 '--target is "arm64", expected auto or host, vectors, baseline, avx2, avx512, arm-64-linux, sm_80' export gpt "${tiny[@]}" --target arm64 --out none
 refused 2 "arm-64-linux are for different machines" export gpt "${tiny[@]}" --target avx2,arm-64-linux --out none
 refused 2 "--target sm_80 is for --device cuda, not for cpu" export gpt "${tiny[@]}" --target baseline,sm_80 --out none
 refused 2 "only export takes several" train gpt "${tiny[@]}" --target avx2,baseline --out none

@@ -3,9 +3,11 @@
 
 #include <bit>
 #include <cmath>
+#include <sstream>
 
 #include "bundle/flops.h"
 #include "bundle/matrix_tiles.h"
+#include "schedules/cpu/matrix_tiles.h"
 #include "schedules/lines.h"
 #include "schedules/models/gpt.h"
 #include "schedules/models/llama.h"
@@ -29,8 +31,10 @@ void check_gpt(const ModelArguments &arguments, const StepOptions &options = {})
 
 float widened(uint16_t half) { return std::bit_cast<float>(uint32_t(half) << 16); }
 
+using Multiply = decltype(&multiply_elements);
+
 /// The largest difference to sums in double, as a share of the sum of the terms' sizes.
-double worst_of_call(int rows, int columns, int pairs, bool add) {
+double worst_of_call(Multiply multiply, int rows, int columns, int pairs, bool add) {
     const int a_row = 2 * pairs + 6, b_row = 2 * columns + 4, c_row = columns + 3;
     std::vector<uint16_t> a(size_t(rows) * a_row), b(size_t(pairs) * b_row);
     std::vector<float> c(size_t(rows) * c_row, 0.25f);
@@ -43,7 +47,7 @@ double worst_of_call(int rows, int columns, int pairs, bool add) {
     };
     fill(a), fill(b);
     const std::vector<float> before = c;
-    cryolite_multiply_tiles(a.data(), 2 * a_row, b.data(), 2 * b_row, c.data(), 4 * c_row, rows, columns, pairs, add);
+    multiply(a.data(), 2 * a_row, b.data(), 2 * b_row, c.data(), 4 * c_row, rows, columns, pairs, add);
     double worst = 0;
     for (int y = 0; y < rows; y++)
         for (int x = 0; x < c_row; x++) {
@@ -59,16 +63,46 @@ double worst_of_call(int rows, int columns, int pairs, bool add) {
     return worst;
 }
 
+/// Lowers the product of 64 terms, 32 x 32, whose factor X is stored in columns of `group` terms.
+std::string lowered(int group) {
+    using namespace Halide;
+    constexpr int side = 32, pairs = 32;
+    ImageParam W(BFloat(16), 3, "W"), X(BFloat(16), 3, "X");
+    const auto dense = [](ImageParam &image, std::vector<int> extents) {
+        int stride = 1;
+        for (int d = 0; d < 3; stride *= extents[size_t(d++)])
+            image.dim(d).set_bounds(0, extents[size_t(d)]).set_stride(stride);
+    };
+    dense(W, {2, side, pairs}), dense(X, {group, side, 2 * pairs / group});
+    Func sums("sums"), out("out");
+    Var x("x"), y("y");
+    RDom k(0, 2, 0, pairs, "k");
+    const Expr term = 2 * k.y + k.x;
+    sums(x, y) = 0.0f;
+    sums(x, y) += cast<float>(W(k.x, x, k.y)) * cast<float>(X(term % group, y, term / group));
+    out(x, y) = sums(x, y);
+    out.output_buffer().dim(0).set_bounds(0, side), out.output_buffer().dim(1).set_bounds(0, side).set_stride(side);
+    Group g;
+    sums.compute_root();
+    cpu::accumulate_processor_tiles(g, sums, 16, TailStrategy::Auto);
+    Pipeline pipeline(out);
+    for (const auto &[name, add_to] : g.passes) add_to(pipeline);
+    std::ostringstream text;
+    text << pipeline.compile_to_module({W, X}, "product", test_target()).functions()[0].body;
+    return text.str();
+}
+
 }  // namespace
 
 TEST_CASE("matrix tiles: a call computes what its arguments say, and touches nothing else") {
     MESSAGE(std::string(has_matrix_tiles() ? "with" : "without"), " tiles of this processor");
     for (int rows : {1, 5, 16, 17, 32, 53})
-        for (int columns : {1, 7, 16, 33, 48, 64, 67, 80})
-            for (int pairs : {1, 3, 16, 37})
+        for (int columns : {1, 7, 16, 33, 48, 64, 67, 112})
+            for (int pairs : {1, 3, 16, 32, 37})
                 for (bool add : {false, true}) {
                     INFO(rows, " x ", columns, ", ", pairs, " pairs");
-                    CHECK(worst_of_call(rows, columns, pairs, add) < 1e-6);
+                    CHECK(worst_of_call(cryolite_multiply_tiles, rows, columns, pairs, add) < 1e-6);
+                    CHECK(worst_of_call(multiply_elements, rows, columns, pairs, add) < 1e-6);
                 }
 }
 
@@ -76,6 +110,13 @@ TEST_CASE("matrix tiles: ragged shapes") { check_gpt(ragged_gpt("1")); }
 TEST_CASE("matrix tiles: shared heads, a gate and no biases") {
     check_tiles(Compiled<Llama>(ragged_llama(), schedule_llama, {}, bf16));
 }
+TEST_CASE("matrix tiles: a factor whose elements are not equally far apart is refused") {
+    const std::string text = lowered(64);
+    CHECK(text.find("cryolite_multiply_tiles") != text.npos);
+    CHECK(text.find("float32(") == text.npos);
+    CHECK_THROWS_WITH_AS(lowered(16), doctest::Contains("cannot be multiplied in tiles"), Error);
+}
+
 TEST_CASE("matrix tiles: groups of panels, copied rows and chunks, none of which divides its extent") {
     for (const char *lines : {"", "loops(up, forward): panels_of_task=3 pack_x=1 tiles_of_task=4",
                               "loops(up, forward): pack_x=0 prefetch=0; loops(up, d_parameter): tiles_of_task=2"})

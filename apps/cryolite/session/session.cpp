@@ -9,6 +9,7 @@
 #include "apps/cryolite/session/dialects.h"
 #include "apps/cryolite/session/memory_choice.h"
 #include "apps/cryolite/session/tuned_lines.h"
+#include "bundle/target.h"
 #include "runtime/cache/tuned_algorithms.h"
 #include "runtime/collective/processes.h"
 #include "runtime/device/cpu/cpu_device.h"
@@ -169,7 +170,7 @@ double Session::measure_peak(const TrainSettings &s) const {
 }
 
 double measure_peak(const TrainSettings &s, int threads) {
-    return s.precision == "bf16" ? measure_bf16_peak(threads) : measure_fma_peak(threads);
+    return s.precision == "bf16" ? measure_bf16_peak(threads, multiplies_tiles(s.target)) : measure_fma_peak(threads);
 }
 
 std::unique_ptr<Trace> begin_trace(const TrainSettings &s) {

@@ -171,7 +171,7 @@ void choose_lines_source(TrainSettings &s, const Values &v) {
 /// that a search found are for this processor.
 void set_tuned(TrainSettings &s, const Request &r) {
     const bool looks = r.command != Command::check && r.command != Command::tune && !s.resume;
-    const bool here = targets_of(s.target)->front()->halide == "host" && s.device == "cpu";
+    const bool here = targets_of(s.target)->front()->name == "host";
     if (!r.values.given("tuned")) s.tuned = looks && here && !s.deterministic ? "auto" : "none";
     if (s.tuned != "auto" && s.tuned != "none") refuse_file("tuned", s.tuned);
 }

@@ -17,7 +17,7 @@ namespace cryolite {
 
 namespace {
 constexpr size_t alignment = 128, slack = 64;  // a vector may read past the end of a temporary
-constexpr size_t huge_page = size_t(2) << 20;  // a page; rows of tiles are on many small ones
+constexpr size_t huge_page = size_t(2) << 20;  // bytes; of small pages, a tile's rows need too many in the TLB
 SerialOrder serial_order = SerialOrder::forwards;
 
 /// About 5/8 of the count, and coprime to it: 0, s, 2 s, ... modulo the count are all iterations.
