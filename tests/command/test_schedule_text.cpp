@@ -32,7 +32,7 @@ const Flags nano_llama = {{"layers", "4"},   {"heads", "4"},    {"kv-heads", "2"
                           {"hidden", "384"}, {"context", "64"}, {"batch", "12"},   {"vocab", "65"}};
 const Flags small_resnet = {{"size", "8"}, {"width", "4"}, {"layers", "1"}, {"batch", "16"}, {"classes", "5"}};
 
-const std::string some_lines = "loops(h.*.mlp.c_fc, forward): rows=2; s(h.0.ln_1).store_at(forward)";
+const std::string some_lines = "loops(h.*.mlp.c_fc, forward): tiles_of_task=1; s(h.0.ln_1).store_at(forward)";
 
 /// A generator program, and steps of it.
 struct Asked {
@@ -146,7 +146,7 @@ TEST_CASE("the whole schedule: where updates are, and what else flags decide") {
     CHECK(has(check_alone("gpt", one_block, {.clip = 1, .update = "forward", .head_rows = 32}),
               "s(wte.transposed).compute_at(loss, 32);  // --head-rows 32\n"));
     CHECK(has(check_pasted("gpt", one_block, {.precision = "bf16", .update = "backward", .tuned = some_lines}),
-              "loops(h.0.mlp.c_fc, forward): rows=2;\n"));
+              "loops(h.0.mlp.c_fc, forward): tiles_of_task=1;\n"));
 }
 
 TEST_CASE("the whole schedule: updates that share a kernel on a GPU") {
