@@ -55,22 +55,6 @@ __attribute__((target("avx512f,prefer-vector-width=512"), optimize("O3"))) doubl
     CRYOLITE_EACH(CRYOLITE_ADD)
     return 4.0 * chains * 16 * double(rounds);
 }
-/// Six tiles of sums, and two of factors, which are zero.
-double tiles_16(int64_t rounds, float *) {
-    constexpr int side = 16, tiles = 6;
-    struct alignas(64) {
-        uint8_t palette = 1, start = 0, zero[14] = {};
-        uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-        uint8_t rows[16] = {side, side, side, side, side, side, side, side};
-    } shapes;
-    asm volatile("ldtilecfg %0" : : "m"(shapes));
-    for (int64_t i = 0; i < rounds; i++)
-        asm volatile("tdpbf16ps %tmm6, %tmm7, %tmm0\n\ttdpbf16ps %tmm6, %tmm7, %tmm1\n\t"
-                     "tdpbf16ps %tmm6, %tmm7, %tmm2\n\ttdpbf16ps %tmm6, %tmm7, %tmm3\n\t"
-                     "tdpbf16ps %tmm6, %tmm7, %tmm4\n\ttdpbf16ps %tmm6, %tmm7, %tmm5");
-    asm volatile("tilerelease");
-    return 2.0 * tiles * side * side * (2 * side) * double(rounds);
-}
 __attribute__((target("avx2,fma"), optimize("O3", "fp-contract=fast"))) double fma_256(int64_t rounds, float *sink) {
     CRYOLITE_FMA_BODY(8)
 }
@@ -90,13 +74,6 @@ FlopLoop multiply_adds() {
 FlopLoop dot_products() {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512bf16")) return dot_512;
-#endif
-    return nullptr;
-}
-
-FlopLoop matrix_tiles() {
-#if defined(__x86_64__)
-    if (has_matrix_tiles()) return tiles_16;
 #endif
     return nullptr;
 }

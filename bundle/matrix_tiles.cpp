@@ -129,9 +129,28 @@ void multiply_tiles(const Tiles &t, int rows, int columns, int pairs, bool add) 
     if (pairs > deep) over(deep, pairs - deep, 1, add || deep);
 }
 
+/// Six tiles of sums, and two of factors, which are zero.
+double multiply_registers(int64_t rounds, float *) {
+    constexpr int tiles = 6;
+    set_shapes(side, side, side);
+    for (int64_t i = 0; i < rounds; i++)
+        asm volatile("tdpbf16ps %tmm6, %tmm7, %tmm0\n\ttdpbf16ps %tmm6, %tmm7, %tmm1\n\t"
+                     "tdpbf16ps %tmm6, %tmm7, %tmm2\n\ttdpbf16ps %tmm6, %tmm7, %tmm3\n\t"
+                     "tdpbf16ps %tmm6, %tmm7, %tmm4\n\ttdpbf16ps %tmm6, %tmm7, %tmm5");
+    asm volatile("tilerelease");
+    return 2.0 * tiles * side * side * (2 * side) * double(rounds);
+}
+
 #endif
 
 }  // namespace
+
+FlopLoop matrix_tiles() {
+#if defined(__x86_64__)
+    if (has_matrix_tiles()) return multiply_registers;
+#endif
+    return nullptr;
+}
 
 void multiply_elements(const void *a, int a_stride, const void *b, int b_stride, float *c, int c_stride, int rows,
                        int columns, int pairs, int add) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bundle/flops.h"
 #include "bundle/setting.h"
 
 namespace cryolite {
@@ -48,7 +49,9 @@ std::optional<std::vector<const TargetLine *>> targets_of(const std::string &tex
     return found;
 }
 
-bool multiplies_tiles(const std::string &target) { return target == "host" || target == "auto"; }
+bool multiplies_tiles(const std::string &target) {
+    return (target == "host" || target == "auto") && has_matrix_tiles();
+}
 
 std::string expected_targets() {
     std::string words, three;

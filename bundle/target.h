@@ -24,7 +24,7 @@ const std::vector<TargetLine> &target_table();
 /// machine, "auto" for "host". Nothing: a name is not in the table, or is given twice.
 std::optional<std::vector<const TargetLine *>> targets_of(const std::string &text);
 
-/// Whether kernels for a --target multiply tiles of bf16, where this processor does.
+/// Whether kernels for a --target multiply tiles of bf16 on this processor.
 bool multiplies_tiles(const std::string &target);
 
 /// "host, baseline, ...": what a flag expects.

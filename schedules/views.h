@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <map>
 #include <string>
 
 namespace cryolite {
@@ -18,6 +19,13 @@ inline const Halide::Internal::Call *view_of(const Halide::Func &f) {
 inline Halide::Func behind_views(Halide::Func f) {
     while (const auto *call = view_of(f)) f = Halide::Func(Halide::Internal::Function(call->func));
     return f;
+}
+
+/// The value of a call of `f`, with the call's arguments in place of f's variables.
+inline Halide::Expr written_out(const Halide::Internal::Call &call, const Halide::Func &f) {
+    std::map<std::string, Halide::Expr> args;
+    for (size_t d = 0; d < call.args.size(); d++) args[f.args()[d].name()] = call.args[d];
+    return Halide::Internal::substitute(args, f.value());
 }
 
 /// A name without the suffix that Halide adds to make it unique.

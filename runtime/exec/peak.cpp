@@ -36,7 +36,7 @@ double measure_fma_peak(int threads, double seconds) { return measure(multiply_a
 
 double measure_bf16_peak(int threads, bool tiles, double seconds) {
     const FlopLoop of_vectors = dot_products_are_faster() ? dot_products() : multiply_adds();
-    return measure(tiles && has_matrix_tiles() ? matrix_tiles() : of_vectors, threads, seconds);
+    return measure(tiles ? matrix_tiles() : of_vectors, threads, seconds);
 }
 
 double measure_bandwidth(int threads, double seconds) {

@@ -8,7 +8,7 @@ namespace cryolite {
 /// pieces counts, because other programs run too.
 double measure_fma_peak(int threads, double seconds = 0.03);
 
-/// The same for bf16 products summed in float32: those of tiles, if they are asked for and the processor has them; else
+/// The same for bf16 products summed in float32: those of `tiles`, which the processor must have; else
 /// dot products of pairs, or multiply-adds where these are faster.
 double measure_bf16_peak(int threads, bool tiles, double seconds = 0.03);
 

@@ -9,6 +9,10 @@ using namespace Halide;
 
 inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
+/// Elements from row to row of a copy, where a line of a cache has `of_line` of them: rows begin an odd number of lines
+/// apart, so that the rows of a tile use all sets of the cache.
+inline int odd_lines(int elements, int of_line) { return (ceil_div(elements, of_line) | 1) * of_line; }
+
 /// Lanes to vectorise an extent by where nothing beyond it may be touched: a power of two.
 inline int lanes_within(int extent, const Machine &m) {
     int lanes = m.vector;

@@ -4,44 +4,13 @@
 #include <optional>
 
 #include "bundle/error.h"
-#include "schedules/lets.h"
+#include "schedules/cpu/nest.h"
 
 namespace cryolite::cpu {
 
 namespace {
 
 using namespace Halide::Internal;
-
-/// The serial loops around one store, outer ones first, and the lets between them.
-class Nest : public IRVisitor {
-public:
-    std::vector<const For *> loops;
-    const Store *store = nullptr;
-    Lets lets;
-    bool other = false;  ///< there is more than that
-
-    explicit Nest(const For *outer) { outer->accept(this); }
-
-private:
-    using IRVisitor::visit;
-    void visit(const For *op) override {
-        other |= store || op->for_type != ForType::Serial;
-        loops.push_back(op);
-        op->body.accept(this);
-    }
-    void visit(const Store *op) override {
-        other |= store || !is_const_one(op->predicate) || !op->index.type().is_scalar();
-        store = op;
-    }
-    void visit(const LetStmt *op) override {
-        lets.emplace_back(op->name, op->value);
-        op->body.accept(this);
-    }
-    void visit(const Allocate *) override { other = true; }
-    void visit(const IfThenElse *) override { other = true; }
-    void visit(const Evaluate *) override { other = true; }
-    void visit(const Atomic *) override { other = true; }
-};
 
 /// What a factor loads, where it is bf16 that is widened.
 const Load *bf16_load(const Expr &e) {
@@ -130,26 +99,18 @@ private:
 
     /// Nothing: the loops do more, or something else.
     std::optional<Zeroed> set_to_zero(const Stmt &s) const {
+        const Nest nest(s);
+        const Store *store = nest.store;
+        if (nest.other || !store || !is_const_zero(store->value) || !is_const_one(store->predicate)) return {};
         Lets all = lets;
-        std::vector<const For *> loops;
-        Stmt body = s;
-        while (true) {
-            if (const auto *loop = body.as<For>())
-                loops.push_back(loop), body = loop->body;
-            else if (const auto *let = body.as<LetStmt>())
-                all.emplace_back(let->name, let->value), body = let->body;
-            else
-                break;
-        }
-        const auto *store = body.as<Store>();
-        if (!store || !is_const_zero(store->value) || !is_const_one(store->predicate)) return {};
+        all.insert(all.end(), nest.lets.begin(), nest.lets.end());
         const auto *ramp = store->index.as<Ramp>();
         if (ramp ? !is_const_one(ramp->stride) : !store->index.type().is_scalar()) return {};
         Zeroed z{store->name, known(all, ramp ? ramp->base : store->index), store->value.type().lanes(),
                  store->value.type().lanes()};
-        for (size_t i = loops.size(); i--;) {
-            z.first = substitute(loops[i]->name, known(all, loops[i]->min), z.first);
-            z.elements = z.elements * known(all, loops[i]->extent);
+        for (size_t i = nest.loops.size(); i--;) {
+            z.first = substitute(nest.loops[i]->name, known(all, nest.loops[i]->min), z.first);
+            z.elements = z.elements * known(all, nest.loops[i]->extent);
         }
         return z;
     }
@@ -185,6 +146,7 @@ private:
     Stmt product(const For *outer, const Zeroed *zeroed = nullptr) const {
         const Nest nest(outer);
         if (nest.other || !nest.store || nest.store->value.type() != Float(32) || nest.loops.size() > 4) return {};
+        if (!is_const_one(nest.store->predicate) || !nest.store->index.type().is_scalar()) return {};
         Lets all = lets;
         all.insert(all.end(), nest.lets.begin(), nest.lets.end());
         const Expr value = known(all, nest.store->value);

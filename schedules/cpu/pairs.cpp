@@ -37,10 +37,7 @@ bool stored_rows_in_pairs(const Group &g) {
     Expr e = b.value();
     while (const auto *call = e.as<Call>()) {
         if (call->call_type != Call::Halide) break;
-        const Func f{Function(call->func)};
-        std::map<std::string, Expr> args;
-        for (size_t d = 0; d < call->args.size(); d++) args[f.args()[d].name()] = call->args[d];
-        e = substitute(args, f.value());
+        e = written_out(*call, Func(Function(call->func)));
     }
     const auto *element = e.as<Call>();
     if (!element || element->call_type != Call::Image || element->args.size() != 2) return false;
@@ -116,8 +113,7 @@ void turn_terms(Group &g, const Machine &m) {
         .vectorize(k)
         .unroll(p)
         .parallel(yb);
-    const int pairs = reduction_extent(g.anchor, 1), of_line = 16;
-    turned.align_storage(k, (ceil_div(pairs, of_line) | 1) * of_line);
+    turned.align_storage(k, odd_lines(reduction_extent(g.anchor, 1), pairs_of_line));
     b.compute_at(turned, kb).reorder(b.args()[0], b.args()[1], b.args()[2]).unroll(b.args()[0]);
     b.vectorize(b.args()[1], std::min(block, m.vector));
     g.passes["transpose_words 1"] = transpose_words;
@@ -142,7 +138,7 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     // Pairs of rows are never stored so, and are packed. A tile reads a few columns of all rows: with an even number of
     // cache lines from row to row, these would share few sets of a cache.
     const int of_line = 64 / (2 * b.type().bytes()), columns = g.extent(1);
-    if (!turned) b.align_storage(y, (ceil_div(columns, of_line) | 1) * of_line);
+    if (!turned) b.align_storage(y, odd_lines(columns, of_line));
     b.compute_root().reorder(q, y, l).vectorize(y, turned ? of_either : lanes_within(columns, m)).unroll(q).parallel(l);
 }
 

@@ -8,6 +8,8 @@
 
 namespace cryolite::cpu {
 
+constexpr int pairs_of_line = 16;  ///< pairs of bf16 in a line of a cache
+
 /// Whether the kernel's product is of this form.
 bool in_pairs(const Group &g);
 

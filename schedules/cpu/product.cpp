@@ -263,9 +263,7 @@ void weight_panels(Group &g, const Tile &t, const WeightTask &of_task, const Mac
     Func x = g.func("x0"), dy = g.func("dy");
     // With an odd number of cache lines from row to row, the rows that a tile reads use all sets of a cache.
     const int of_line = 64 / x.type().bytes();
-    x.compute_at(dW, ko)
-        .vectorize(x.args()[0], lanes)
-        .align_storage(x.args()[0], (ceil_div(inputs, of_line) | 1) * of_line);
+    x.compute_at(dW, ko).vectorize(x.args()[0], lanes).align_storage(x.args()[0], odd_lines(inputs, of_line));
     dy.compute_at(dW, xt).vectorize(dy.args()[0], t.lanes);
 }
 

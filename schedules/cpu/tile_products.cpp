@@ -5,7 +5,6 @@
 #include "schedules/cpu/tile_products.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "schedules/cpu/matrix_tiles.h"
 #include "schedules/cpu/pairs.h"
@@ -16,7 +15,6 @@ namespace cryolite::cpu {
 namespace {
 
 constexpr int tasks_of_product = 16;
-constexpr int pairs_of_line = 16;
 
 /// What a task computes: so many tiles of rows, of so many panels.
 struct TileTask {
@@ -43,11 +41,6 @@ TileTask tile_task(Group &g, const Tile &t, int panels, int tiles, bool whole) {
     return {g.tunables("tiles_of_task", block, heights), together};
 }
 
-/// Rows of pairs begin an odd number of cache lines apart, so that the rows of a tile use all sets of a cache.
-void apart(Func f, const Var &k, int pairs) {
-    f.align_storage(k, (ceil_div(pairs, pairs_of_line) | 1) * pairs_of_line);
-}
-
 /// Copies the factor whose pairs are side by side in its rows: the rows of a tile at `level`, where the first cache
 /// holds them for all panels of a task; for all tasks at once where the copy rounds its elements.
 void copy_rows(Group &g, const LoopLevel &level, const Tile &t, int panels, const Machine &m) {
@@ -58,7 +51,7 @@ void copy_rows(Group &g, const LoopLevel &level, const Tile &t, int panels, cons
     const bool pays = panels > 1 && t.rows * pairs * 4 <= first_cache;
     if (stored_rows_in_pairs(g) && !g.tunables("pack_x", pays, {0, 1})) return;
     b.reorder_storage(p, k, y).reorder(p, k, y).vectorize(p).vectorize(k, lanes_within(pairs, m));
-    apart(b, k, pairs);
+    b.align_storage(k, odd_lines(pairs, pairs_of_line));
     if (stored_rows_in_pairs(g))
         b.compute_at(level);
     else
@@ -77,7 +70,7 @@ void copy_panels(Group &g, const LoopLevel &level, const Tile &t, int panels) {
         a.compute_at(level);
     else
         a.compute_root().parallel(k, pairs_of_line, TailStrategy::GuardWithIf);
-    a.align_storage(x, (ceil_div(columns, pairs_of_line) | 1) * pairs_of_line);
+    a.align_storage(x, odd_lines(columns, pairs_of_line));
     g.passes["transpose_words 1"] = transpose_words;
 }
 

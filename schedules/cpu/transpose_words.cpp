@@ -3,7 +3,7 @@
 #include <numeric>
 #include <optional>
 
-#include "schedules/lets.h"
+#include "schedules/cpu/nest.h"
 
 namespace cryolite::cpu {
 
@@ -80,37 +80,6 @@ std::optional<Copy> copy_of(const Store *op) {
                                                                                     : std::nullopt;
 }
 
-/// The copy that a loop around it repeats, with the loop over vectors between the two, or null.
-class CopyBody : public IRVisitor {
-public:
-    const Store *store = nullptr;
-    const For *vectors = nullptr;
-    Lets lets;
-    bool other = false;  ///< there is more than a copy and at most one loop
-
-    explicit CopyBody(const Stmt &body) { body.accept(this); }
-
-private:
-    using IRVisitor::visit;
-    void visit(const Store *op) override {
-        other |= store != nullptr;
-        store = op;
-    }
-    void visit(const For *op) override {
-        if (vectors || op->for_type != ForType::Serial) return void(other = true);
-        vectors = op;
-        op->body.accept(this);
-    }
-    void visit(const LetStmt *op) override {
-        lets.emplace_back(op->name, op->value);
-        op->body.accept(this);
-    }
-    void visit(const Allocate *) override { other = true; }
-    void visit(const IfThenElse *) override { other = true; }
-    void visit(const Evaluate *) override { other = true; }
-    void visit(const Atomic *) override { other = true; }
-};
-
 class TransposeWords : public WithLets {
     using WithLets::visit;
 
@@ -122,8 +91,9 @@ class TransposeWords : public WithLets {
     /// The loop over columns of words, eight at a time; undefined: it is no such loop.
     Stmt of_copy(const For *loop) const {
         const auto extent = as_const_int(loop->extent);
-        const CopyBody body(loop->body);
-        if (loop->for_type != ForType::Serial || !extent || *extent % side || !body.store || body.other) return {};
+        const Nest body(loop->body);  // a copy, and at most a loop over its vectors
+        if (loop->for_type != ForType::Serial || !extent || *extent % side) return {};
+        if (body.other || !body.store || body.loops.size() > 1) return {};
         Lets all = lets;
         all.insert(all.end(), body.lets.begin(), body.lets.end());
         const std::optional<Copy> copy = copy_of(body.store);
@@ -156,7 +126,7 @@ class TransposeWords : public WithLets {
                                          copy->store->param, const_true(words.type().lanes()), ModulusRemainder()));
         }
         Stmt s = Block::make(stores);
-        if (const For *v = body.vectors) {
+        for (const For *v : body.loops) {
             const Expr min = known(all, v->min), vectors = known(all, v->extent);
             if (stmt_or_expr_uses_var(min, loop->name) || stmt_or_expr_uses_var(vectors, loop->name)) return {};
             s = For::make(v->name, min, vectors, v->for_type, v->partition_policy, v->device_api, s);

@@ -163,9 +163,9 @@ private:
     /// What the peak of a bf16 step counts. Kernels for this machine multiply in the same way.
     std::string peak_words() const {
         if (s_.precision != "bf16") return "";
-        return multiplies_tiles(s_.target) && has_matrix_tiles() ? " of tiles of bf16"
-               : dot_products_are_faster()                       ? " of pairs of bf16"
-                                                                 : " of float32, to which bf16 factors are widened";
+        return multiplies_tiles(s_.target) ? " of tiles of bf16"
+               : dot_products_are_faster() ? " of pairs of bf16"
+                                           : " of float32, to which bf16 factors are widened";
     }
 
     bool chosen(const PlanCall &c) const {

@@ -11,13 +11,6 @@ using namespace Halide;
 
 namespace {
 
-/// The value of a call of `f`, with the call's arguments in place of f's variables.
-Expr written_out(const Internal::Call &call, const Func &f) {
-    std::map<std::string, Expr> args;
-    for (size_t d = 0; d < call.args.size(); d++) args[f.args()[d].name()] = call.args[d];
-    return Internal::substitute(args, f.value());
-}
-
 bool uses(const Expr &e, const std::string &variable) { return Internal::expr_uses_var(e, variable); }
 
 /// Whether the element after one at an even index `k` is stored, be it as padding: a panel of even width holds both.
