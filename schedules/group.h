@@ -26,7 +26,7 @@ struct Machine {
     int vector = 16;             ///< float32 lanes: 16 with AVX-512, 8 with AVX2, 4 else
     int registers = 32;          ///< vector registers
     bool dot_products = false;   ///< has dot products of bf16 pairs, summed in float32, faster than its multiply-adds
-    bool matrix_tiles = false;   ///< multiplies tiles of bf16, with `cryolite_multiply_tiles`
+    bool matrix_tiles = false;   ///< multiplies tiles of bf16 (bundle/matrix_tiles.h)
 
     /// Whether loops are blocks of threads: schedules/gpu.
     bool gpu() const { return device != "cpu"; }

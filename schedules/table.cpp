@@ -39,6 +39,15 @@ bool has_loops(const std::string &kind, const Machine &m) {
     return std::ranges::count(table_of(m).layers, kind, &LoopTable::Line::layer) > 0;
 }
 
+bool has_product_loops(const Layer &l, const Step &step) {
+    const auto of_its_own = [&](const auto &loops) { return loops.first.first == typeid(l); };
+    if (!step.loops_written || std::ranges::any_of(step.loops_of, of_its_own)) return false;
+    const std::string kind = loops_kind(l);
+    return std::ranges::any_of(table_of(step.machine).layers, [&](const LoopTable::Line &line) {
+        return line.layer == kind && line.loops.name == "product";
+    });
+}
+
 bool may_be_automatic(const Group &g) { return !g.in_place; }
 
 std::optional<NamedLoops> tiled_loops(const Machine &m) {

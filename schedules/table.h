@@ -58,6 +58,9 @@ std::string loops_kind(const Layer &l);
 /// Whether loops are written for layers of this type.
 bool has_loops(const std::string &kind, const Machine &m);
 
+/// Whether the loops of a layer's kernels are those of matrix products, and not the step's own.
+bool has_product_loops(const Layer &l, const Step &step);
+
 /// Every schedule starts with this. On the CPU, numbers that the whole kernel shares are computed once.
 void share_numbers(Group &g, const Machine &m);
 

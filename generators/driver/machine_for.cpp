@@ -44,10 +44,10 @@ Halide::Target kernel_target(const std::string &text, const StepConfig &c) {
 Machine machine_for(const StepConfig &step, const std::string &halide_target) {
     const std::string target = halide_target.empty() ? spelled(step.target) : halide_target;
     Machine m = Machine::of(kernel_target(target, step));
-    if (target == "host" && step.precision == "bf16") {
-        m.matrix_tiles = multiplies_tiles(step.target) && m.target.has_feature(Halide::Target::AVX512_SapphireRapids) &&
-                         has_matrix_tiles();
-        m.dot_products &= !m.matrix_tiles && dot_products_are_faster();
+    if (target == "host") {
+        m.matrix_tiles = step.precision != "fp16" && multiplies_tiles(step.target) &&
+                         m.target.has_feature(Halide::Target::AVX512_SapphireRapids) && has_matrix_tiles();
+        m.dot_products &= !m.matrix_tiles && (step.precision != "bf16" || dot_products_are_faster());
     }
     return m;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bundle/flops.h"
+#include "bundle/matrix_tiles.h"
 #include "runtime/system/threads.h"
 
 namespace cryolite {
@@ -34,9 +35,14 @@ double measure(FlopLoop loop, int threads, double seconds) {
 
 double measure_fma_peak(int threads, double seconds) { return measure(multiply_adds(), threads, seconds); }
 
-double measure_bf16_peak(int threads, bool tiles, double seconds) {
-    const FlopLoop of_vectors = dot_products_are_faster() ? dot_products() : multiply_adds();
-    return measure(tiles ? matrix_tiles() : of_vectors, threads, seconds);
+double measure_product_peak(int threads, const std::string &precision, bool tiles, double seconds) {
+    if (precision != "bf16" && precision != "fp32") return measure_fma_peak(threads, seconds);
+    if (precision == "bf16") {
+        const FlopLoop of_vectors = dot_products_are_faster() ? dot_products() : multiply_adds();
+        return measure(tiles ? matrix_tiles() : of_vectors, threads, seconds);
+    }
+    const double of_vectors = measure_fma_peak(threads, seconds);
+    return tiles ? std::max(of_vectors, measure(matrix_tiles(), threads, seconds) / products_of_split) : of_vectors;
 }
 
 double measure_bandwidth(int threads, double seconds) {

@@ -38,11 +38,11 @@ Library::Library(std::shared_ptr<const OpenFile> file, const std::string &what, 
     if (!loaded_->handle) {
         const std::string why = dlerror();
         const bool of_program = why.find("undefined symbol: halide_") != std::string::npos ||
-                                why.find("undefined symbol: cryolite_multiply_tiles") != std::string::npos;
+                                why.find("undefined symbol: cryolite_multiply_") != std::string::npos;
         fail("cannot load {} {}: {}{}", what, loaded_->file->path().string(), why,
              of_program ? "; the program has to export it: link the CMake target Cryolite::runtime, or with "
                           "-Wl,--export-dynamic-symbol='halide_*' -Wl,--undefined=cryolite_multiply_tiles "
-                          "-Wl,--export-dynamic-symbol=cryolite_multiply_tiles"
+                          "-Wl,--export-dynamic-symbol='cryolite_multiply_*'"
                         : "");
     }
     entry = loaded_;

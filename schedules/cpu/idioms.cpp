@@ -69,6 +69,14 @@ Tile tuned_tile(Group &g, const Tile &usual, int columns, int panel, int rows, c
     return t;
 }
 
+Func transpose(Func W, int lanes) {
+    Var o = W.args()[0], i = W.args()[1], lane("lane");
+    W.reorder_storage(i, o).reorder(i, o);
+    W.split(i, i, lane, lanes, TailStrategy::ShiftInwards).vectorize(lane);
+    if (lanes < 8) W.unroll(i);  // too few to be transposed
+    return W;
+}
+
 void sum_in_registers(Func f, int lanes, TailStrategy edge) {
     const std::vector<Var> v = f.args();
     const Var lane("lane");

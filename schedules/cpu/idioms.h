@@ -60,6 +60,9 @@ template <typename V> void across_lanes(Stage s, const V &x, int lanes, TailStra
     s.split(x, x, lane, lanes, tail).vectorize(lane).unroll(x);
 }
 
+/// Stores W(o, i) with `i` innermost.
+Func transpose(Func W, int lanes);
+
 /// The loops of a tile of sums, f(x, y, ..) += ..: reductions outside, the accumulators (all of x and y) in registers.
 void sum_in_registers(Func f, int lanes, TailStrategy edge = TailStrategy::Auto);
 

@@ -1,7 +1,10 @@
 #include "schedules/cpu/matrix_tiles.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "bundle/error.h"
 #include "schedules/cpu/nest.h"
@@ -136,9 +139,59 @@ private:
         return at;
     }
 
-    std::optional<Place> factor(const Expr &e, const Nest &nest) const {
-        const Load *load = bf16_load(e);
-        return load ? place(load->name, load->type, load->index, nest) : std::nullopt;
+    static bool same_strides(const Place &a, const Place &b) {
+        return std::ranges::equal(a.strides, b.strides, [](const Expr &x, const Expr &y) { return can_prove(x == y); });
+    }
+
+    /// The terms of a sum.
+    static std::vector<Expr> terms_of(const Expr &sum) {
+        const auto *add = sum.as<Add>();
+        if (!add) return {sum};
+        std::vector<Expr> all = terms_of(add->a);
+        for (const Expr &more : terms_of(add->b)) all.push_back(more);
+        return all;
+    }
+
+    /// A factor, or the three parts of one, the highest first.
+    using Parts = std::vector<const Load *>;
+    struct Factors {
+        Parts a, b;
+    };
+
+    /// The factors of a product, or of the six products of parts that are at most two below the highest.
+    static std::optional<Factors> factors(const std::vector<Expr> &products) {
+        std::vector<std::pair<const Load *, const Load *>> pairs;
+        for (const Expr &e : products) {
+            const auto *product = e.as<Mul>();
+            const Load *a = product ? bf16_load(product->a) : nullptr, *b = product ? bf16_load(product->b) : nullptr;
+            if (!a || !b) return {};
+            pairs.emplace_back(a, b);
+        }
+        if (pairs.size() == 1) return Factors{{pairs[0].first}, {pairs[0].second}};
+        constexpr size_t parts = 3, of_parts = 6;
+        if (pairs.size() != of_parts) return {};
+        // The part of rank r is in 3 - r products. Parts of `a` are those that are multiplied by a part of `b`.
+        std::map<std::string, Parts> reads;
+        std::map<std::string, bool> of_a{{pairs[0].first->name, true}};
+        for (size_t round = 0; round < of_parts; round++)
+            for (const auto &[a, b] : pairs)
+                for (const auto &[one, other] : {std::pair(a, b), std::pair(b, a)})
+                    if (const auto known = of_a.find(one->name); known != of_a.end())
+                        of_a.emplace(other->name, !known->second);
+        for (const auto &[a, b] : pairs) reads[a->name].push_back(a), reads[b->name].push_back(b);
+        Factors f{Parts(parts), Parts(parts)};
+        std::set<std::pair<size_t, size_t>> seen;
+        for (auto [a, b] : pairs) {
+            if (of_a[a->name] == of_a[b->name]) return {};
+            if (!of_a[a->name]) std::swap(a, b);
+            const size_t i = parts - reads[a->name].size(), j = parts - reads[b->name].size();
+            if (i >= parts || j >= parts || i + j >= parts || !seen.emplace(i, j).second) return {};
+            f.a[i] = a, f.b[j] = b;
+        }
+        for (const auto &[name, loads] : reads)
+            for (const Load *load : loads)
+                if (!equal(load->index, loads[0]->index)) return {};
+        return f;
     }
 
     /// The call in the place of the loops; undefined: they are no product of bf16 pairs.
@@ -149,24 +202,29 @@ private:
         if (!is_const_one(nest.store->predicate) || !nest.store->index.type().is_scalar()) return {};
         Lets all = lets;
         all.insert(all.end(), nest.lets.begin(), nest.lets.end());
-        const Expr value = known(all, nest.store->value);
-        const auto *add = value.as<Add>();
-        if (!add) return {};
-        const bool in_order = add->a.as<Load>() != nullptr;
-        const auto *before = (in_order ? add->a : add->b).as<Load>();
-        const auto *terms = (in_order ? add->b : add->a).as<Mul>();
-        if (!before || before->name != nest.store->name || !terms) return {};
-        if (zeroed && zeroed->array != before->name) return {};
+        std::vector<Expr> terms = terms_of(known(all, nest.store->value));
+        const auto before = std::ranges::find_if(terms, [](const Expr &e) { return e.as<Load>() != nullptr; });
+        if (before == terms.end() || before->as<Load>()->name != nest.store->name) return {};
+        if (zeroed && zeroed->array != nest.store->name) return {};
+        terms.erase(before);
+        const auto both = factors(terms);
         const auto sum = place(nest.store->name, Float(32), known(all, nest.store->index), nest);
-        const auto a = factor(terms->a, nest), b = factor(terms->b, nest);
-        if (!sum || !a || !b) return {};
-        const Stmt call = of_factors(nest, all, *sum, *a, *b, zeroed);
-        return call.defined() ? call : of_factors(nest, all, *sum, *b, *a, zeroed);
+        if (!sum || !both) return {};
+        std::vector<Place> a, b;
+        for (const auto &[loads, places] : {std::pair(&both->a, &a), std::pair(&both->b, &b)})
+            for (const Load *load : *loads) {
+                const auto at = place(load->name, load->type, load->index, nest);
+                if (!at || !same_strides(*at, places->empty() ? *at : places->front())) return {};
+                places->push_back(*at);
+            }
+        const Stmt call = of_factors(nest, all, *sum, a, b, zeroed);
+        return call.defined() ? call : of_factors(nest, all, *sum, b, a, zeroed);
     }
 
     /// The call, where `a` has the rows and `b` the columns of the product.
-    static Stmt of_factors(const Nest &nest, const Lets &all, const Place &sum, const Place &a, const Place &b,
-                           const Zeroed *zeroed) {
+    static Stmt of_factors(const Nest &nest, const Lets &all, const Place &sum, const std::vector<Place> &a_parts,
+                           const std::vector<Place> &b_parts, const Zeroed *zeroed) {
+        const Place &a = a_parts[0], &b = b_parts[0];
         enum Loop { term, pair, column, row, loops };
         const Expr zero = 0;
         std::vector<Expr> extent(loops, Expr(1)), a_stride(loops, zero), b_stride(loops, zero), sum_stride(loops, zero);
@@ -192,11 +250,16 @@ private:
                 return {};
         }
         const auto bytes = [](const Expr &stride, const Place &p) { return simplify(stride * p.bytes); };
-        return Evaluate::make(
-            Call::make(Int(32), "cryolite_multiply_tiles",
-                       {a.address(), bytes(a_stride[row], a), b.address(), bytes(b_stride[pair], b), sum.address(),
-                        bytes(sum_stride[row], sum), extent[row], extent[column], extent[pair], Expr(zeroed ? 0 : 1)},
-                       Call::Extern));
+        std::vector<Expr> args;
+        for (const Place &part : a_parts) args.push_back(part.address());
+        args.push_back(bytes(a_stride[row], a));
+        for (const Place &part : b_parts) args.push_back(part.address());
+        args.push_back(bytes(b_stride[pair], b));
+        for (const Expr &e : {sum.address(), bytes(sum_stride[row], sum), extent[row], extent[column], extent[pair],
+                              Expr(zeroed ? 0 : 1)})
+            args.push_back(e);
+        const char *function = a_parts.size() == 1 ? "cryolite_multiply_tiles" : "cryolite_multiply_split";
+        return Evaluate::make(Call::make(Int(32), function, args, Call::Extern));
     }
 };
 
@@ -221,7 +284,7 @@ void accumulate_processor_tiles(Group &g, Func f, int lanes, TailStrategy edge, 
     std::vector<VarOrRVar> loops = {p, k, x, y};
     if (size) s.split(k, ko, k, ceil_div(size, 2), TailStrategy::GuardWithIf), loops.push_back(ko);
     s.reorder(loops);
-    g.passes["multiply_tiles 5"] = multiply_tiles;
+    g.passes["multiply_tiles 6"] = multiply_tiles;
 }
 
 }  // namespace cryolite::cpu

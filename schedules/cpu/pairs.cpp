@@ -28,6 +28,15 @@ bool in_pairs(const Group &g) { return g.func("a_pairs").defined(); }
 
 bool pairs_are_bf16(const Group &g) { return in_pairs(g) && g.func("a_pairs").type().is_bfloat(); }
 
+std::vector<Func> parts(const Group &g, const std::string &factor) {
+    std::vector<Func> found;
+    for (const char *part : {"", "_middle", "_low"})
+        if (Func f = g.func(factor + part); f.defined()) found.push_back(f);
+    return found;
+}
+
+bool is_split(const Group &g) { return g.func("a_pairs_low").defined(); }
+
 bool stored_in_pairs(const Group &g) { return in_pairs(g) && is_stored(g.func("a_pairs")); }
 
 bool stored_rows_in_pairs(const Group &g) {
@@ -100,22 +109,24 @@ void turn_pairs(Group &g, const Machine &m) {
 }
 
 void turn_terms(Group &g, const Machine &m) {
-    Func b = g.func("b_pairs"), turned = b.in(g.anchor);
-    Var p = turned.args()[0], y = turned.args()[1], k = turned.args()[2], yb("yb"), kb("kb");
-    const int columns = g.extent(1), lanes = lanes_within(reduction_extent(g.anchor, 1), m);
+    const int columns = g.extent(1), pairs = reduction_extent(g.anchor, 1), lanes = lanes_within(pairs, m);
     int block = 64;  // a multiple of the words that `transpose_words` exchanges
     while (block > columns) block /= 2;
-    turned.compute_root()
-        .reorder_storage(p, k, y)
-        .split(y, yb, y, block, TailStrategy::ShiftInwards)
-        .split(k, kb, k, lanes, TailStrategy::ShiftInwards)
-        .reorder({p, k, y, kb, yb})
-        .vectorize(k)
-        .unroll(p)
-        .parallel(yb);
-    turned.align_storage(k, odd_lines(reduction_extent(g.anchor, 1), pairs_of_line));
-    b.compute_at(turned, kb).reorder(b.args()[0], b.args()[1], b.args()[2]).unroll(b.args()[0]);
-    b.vectorize(b.args()[1], std::min(block, m.vector));
+    for (Func b : parts(g, "b_pairs")) {
+        Func turned = b.in(g.anchor);
+        Var p = turned.args()[0], y = turned.args()[1], k = turned.args()[2], yb("yb"), kb("kb");
+        turned.compute_root()
+            .reorder_storage(p, k, y)
+            .split(y, yb, y, block, TailStrategy::ShiftInwards)
+            .split(k, kb, k, lanes, TailStrategy::ShiftInwards)
+            .reorder({p, k, y, kb, yb})
+            .vectorize(k)
+            .unroll(p)
+            .parallel(yb);
+        turned.align_storage(k, odd_lines(pairs, pairs_of_line));
+        b.compute_at(turned, kb).reorder(b.args()[0], b.args()[1], b.args()[2]).unroll(b.args()[0]);
+        b.vectorize(b.args()[1], std::min(block, m.vector));
+    }
     g.passes["transpose_words 1"] = transpose_words;
 }
 
@@ -131,7 +142,10 @@ void pack_pairs(Group &g, const LoopLevel &level, const Tile &t, const Machine &
     const int of_either = lanes_within(std::min(g.extent(0), g.extent(1)), m);
     const int lanes = turned ? std::min(t.lanes, of_either) : t.lanes;
     if (!pairs_are_bf16(g)) a.reorder_storage(x, p, k);  // whole vectors of one term
-    a.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
+    for (Func part : parts(g, "a_pairs")) {
+        Var p = part.args()[0], x = part.args()[1], k = part.args()[2];
+        part.compute_at(level).reorder(p, x, k).vectorize(x, lanes, tail).unroll(p);
+    }
     Var q = b.args()[0], y = b.args()[1], l = b.args()[2];
     if (g.form != Form::d_parameter) return pack_rows(g, m, rows);
     if (m.matrix_tiles) return turn_terms(g, m);

@@ -1,8 +1,11 @@
 #pragma once
 // Products of 16-bit factors, C(x, y) += a_pairs(p, x, k) * b_pairs(p, y, k), p = 0, 1. In bf16 one instruction adds
-// two terms. Factors that were rounded to fp16 are float32 here, and one instruction adds one term.
+// two terms. Factors that were rounded to fp16 are float32 here, and one instruction adds one term. Factors of float32
+// may be sums of three bf16, their parts.
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "schedules/cpu/idioms.h"
 
@@ -15,6 +18,12 @@ bool in_pairs(const Group &g);
 
 /// Whether the product's factors are pairs of bf16.
 bool pairs_are_bf16(const Group &g);
+
+/// The Funcs of a factor, a_pairs or b_pairs: one, or three where a factor of float32 is the sum of three bf16.
+std::vector<Func> parts(const Group &g, const std::string &factor);
+
+/// Whether the factors are sums of three bf16.
+bool is_split(const Group &g);
 
 /// Whether the array of the factor a_pairs is stored in pairs.
 bool stored_in_pairs(const Group &g);

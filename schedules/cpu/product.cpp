@@ -44,15 +44,6 @@ void accumulate_chunks(Group &g, Func f, const Tile &t, int size, const RVar &ko
     sums.reorder(loops).vectorize(lane).unroll(x).unroll(y);
 }
 
-/// Stores W(o, i) with `i` innermost.
-Func transpose(Func W, int lanes) {
-    Var o = W.args()[0], i = W.args()[1], lane("lane");
-    W.reorder_storage(i, o).reorder(i, o);
-    W.split(i, i, lane, lanes, TailStrategy::ShiftInwards).vectorize(lane);
-    if (lanes < 8) W.unroll(i);  // too few to be transposed
-    return W;
-}
-
 void pack_weight(Group &g, const LoopLevel &level, const Tile &t, const Machine &m) {
     if (!in_pairs(g) || pairs_are_bf16(g)) g.passes["transpose_words 1"] = transpose_words;
     if (in_pairs(g)) return pack_pairs(g, level, t, m);
@@ -97,7 +88,8 @@ void pack_part_of_panel(Group &g, const LoopLevel &level, const Tile &t, int row
 void forward(Group &g, const Machine &m) {
     const int panel = g.panel;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
-    if (m.matrix_tiles) return rows_by_tiles(g, processor_tile(columns, panel, rows, m), m);
+    if (sums_in_chunks(g)) return rows_by_tiles_in_chunks(g, tile_of_rows(g, m), m);
+    if (m.matrix_tiles) return rows_by_tiles(g, tile_of_rows(g, m), m);
     const Tile t = tuned_tile(g, panel_tile(columns, panel, rows, m), columns, panel, rows, m);
     const bool ragged = panel && columns % t.columns;
     Func y = g.anchor, out = g.out;
@@ -141,8 +133,10 @@ void d_input(Group &g, const Machine &m) {
     constexpr int rows_that_pay = 384;
     if (d_input_of_few_rows(g, m)) return;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
-    const Tile t = m.matrix_tiles ? processor_tile(columns, 0, rows, m)
-                                  : tuned_tile(g, panel_tile(columns, 0, rows, m), columns, 0, rows, m);
+    const Tile t =
+        m.matrix_tiles ? tile_of_rows(g, m) : tuned_tile(g, panel_tile(columns, 0, rows, m), columns, 0, rows, m);
+    if (sums_in_chunks(g)) return rows_by_tiles_in_chunks(g, t, m);
+    if (is_split(g)) return rows_by_tiles(g, t, m);
     const int chunk = g.tunables("chunk", 1536, {192, 384, 576, 1152, 1536, 2304, 4608});
     if (m.matrix_tiles && depth <= chunk) return rows_by_tiles(g, t, m);
     Func dx = g.anchor, out = g.out;

@@ -65,7 +65,7 @@ app=$work/added/app
 readelf -d "$app" | grep -iE 'halide|llvm' && fail "the app links a compiler"
 # What kernels need; those for a GPU's are there where the app's units hold that device.
 nm -D --defined-only "$app" | grep ' T halide_' | grep -vc ' T halide_cuda_' | grep -qx 4 || fail "what the app exports: $(nm -D --defined-only "$app" | grep ' T ')"
-nm -D --defined-only "$app" | grep -q ' T cryolite_multiply_tiles$' || fail "the app does not export what multiplies tiles"
+nm -D --defined-only "$app" | grep -c ' T cryolite_multiply_\(tiles\|split\)$' | grep -qx 2 || fail "the app does not export what multiplies tiles"
 [ "$(nm -D --defined-only "$app" | grep -c ' T _ZN8cryolite')" = 0 ] || fail "the app exports all of its functions"
 
 # Linked by hand without what the target says, it is told what to do.

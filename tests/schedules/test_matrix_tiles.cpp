@@ -1,6 +1,8 @@
 // Products of bf16 on a processor that multiplies tiles. Where this one does not, `cryolite_multiply_tiles` multiplies
 // element by element, and the loops are the same.
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <sstream>
@@ -19,6 +21,15 @@
 namespace cryolite::test {
 
 namespace {
+
+/// Two products of these sizes, with a norm between, and a narrow one.
+template <int inputs, int hidden, int outputs> struct WideProducts : Classifier {
+    Linear up{"up", inputs, hidden}, down{"down", hidden, outputs}, head{"head", outputs, classes};
+    Relu relu{"relu"};
+    LayerNorm norm{"norm", hidden};
+    Shape features() const override { return {inputs}; }
+    Tensor forward(Tensor x) override { return head(down(norm(relu(up(x))))); }
+};
 
 template <typename M> void check_tiles(Compiled<M> c) {
     c.machine.matrix_tiles = true;
@@ -61,6 +72,112 @@ double worst_of_call(Multiply multiply, int rows, int columns, int pairs, bool a
             worst = std::max(worst, std::abs(sum - c[at]) / size);
         }
     return worst;
+}
+
+/// The three bf16 that a float32 is the sum of.
+std::array<uint16_t, 3> split(float x) {
+    const auto leading = [](uint32_t bits) { return std::bit_cast<float>(bits & 0xffff0000); };
+    const float high = leading(std::bit_cast<uint32_t>(x) + 0x8000);
+    const float middle = leading(std::bit_cast<uint32_t>(x - high) + 0x8000);
+    const auto half = [](float part) { return uint16_t(std::bit_cast<uint32_t>(part) >> 16); };
+    return {half(high), half(middle), half(x - high - middle)};
+}
+
+using MultiplySplit = void (*)(const SplitFactor &, const SplitFactor &, float *, int, int, int, int, int);
+
+void multiply_split(const SplitFactor &a, const SplitFactor &b, float *c, int c_stride, int rows, int columns,
+                    int pairs, int add) {
+    cryolite_multiply_split(a.high, a.middle, a.low, a.stride, b.high, b.middle, b.low, b.stride, c, c_stride, rows,
+                            columns, pairs, add);
+}
+
+struct Errors {
+    double of_split = 0, of_multiply_adds = 0;  ///< the largest, as a share of the sum of the terms' sizes
+};
+
+/// Of a product of float32 factors: by parts, and by multiply-adds, one after the other.
+Errors errors_of_split(MultiplySplit multiply, int rows, int columns, int pairs, bool add) {
+    const int terms = 2 * pairs, c_row = columns + 3;
+    std::vector<float> a(size_t(rows * terms)), b(size_t(terms * columns)), c(size_t(rows * c_row), 0.25f);
+    uint32_t seed = 1;
+    for (auto *list : {&a, &b})
+        for (float &x : *list) {
+            seed = seed * 1664525 + 1013904223;
+            x = std::ldexp(float(seed >> 8) / float(1 << 23) - 1, int(seed % 7) - 3);
+        }
+    std::array<std::vector<uint16_t>, 3> a_parts, b_parts;
+    for (size_t i = 0; i < 3; i++) a_parts[i].resize(a.size()), b_parts[i].resize(b.size());
+    for (int y = 0; y < rows; y++)
+        for (int k = 0; k < terms; k++)
+            for (size_t i = 0; i < 3; i++) a_parts[i][size_t(y * terms + k)] = split(a[size_t(y * terms + k)])[i];
+    for (int k = 0; k < terms; k++)
+        for (int x = 0; x < columns; x++)
+            for (size_t i = 0; i < 3; i++)
+                b_parts[i][size_t((k / 2 * columns + x) * 2 + k % 2)] = split(b[size_t(k * columns + x)])[i];
+    multiply({a_parts[0].data(), a_parts[1].data(), a_parts[2].data(), 2 * terms},
+             {b_parts[0].data(), b_parts[1].data(), b_parts[2].data(), 4 * columns}, c.data(), 4 * c_row, rows, columns,
+             pairs, add);
+    Errors worst;
+    for (int y = 0; y < rows; y++)
+        for (int x = 0; x < c_row; x++) {
+            const bool computed = x < columns;
+            double sum = add || !computed ? 0.25 : 0, size = 1e-30 + std::abs(sum);
+            float in_order = float(sum);
+            for (int k = 0; computed && k < terms; k++) {
+                const float of_a = a[size_t(y * terms + k)], of_b = b[size_t(k * columns + x)];
+                sum += double(of_a) * of_b, size += std::abs(double(of_a) * of_b);
+                in_order = std::fma(of_a, of_b, in_order);
+            }
+            worst.of_split = std::max(worst.of_split, std::abs(sum - c[size_t(y * c_row + x)]) / size);
+            worst.of_multiply_adds = std::max(worst.of_multiply_adds, std::abs(sum - in_order) / size);
+        }
+    return worst;
+}
+
+/// Checks the kernels of a step in fp32 whose factors are split, as many as expected, against the unscheduled pipelines
+/// of multiply-adds.
+template <typename M> void check_split(const Compiled<M> &c, int expected) {
+    Machine tiles = c.machine;
+    tiles.matrix_tiles = true;
+    const auto kernel = [&](int i) -> const ir::Kernel & { return c.program.kernels[KernelId(i)]; };
+    int split = 0;
+    share_jit_runtime();
+    run_children(
+        int(c.program.kernels.size()), 2, 300,
+        [&](int i) -> std::string {
+            BuiltKernel built = build_kernel(c.program, kernel(i), tiles);
+            if (!built.group.func("a_pairs_low").defined()) return "";
+            const std::string got = KernelTrial(c.program, kernel(i), built, tiles, false).run();
+            return fmt::format("{}",
+                               distance(built, KernelTrial::unscheduled(c.program, kernel(i), c.machine).run(), got));
+        },
+        [&](int i, const ChildResult &r) {
+            INFO(kernel(i).name);
+            CHECK(r.error == "");
+            if (r.output.empty()) return;
+            split++;
+            CHECK(std::atof(r.output.c_str()) < 2e-6);
+        });
+    CHECK(split == expected);
+}
+
+/// Runs the kernels of a step with each array at the end of a page: reading more than a few vectors past it is a crash.
+template <typename M> void check_reads(const Compiled<M> &c) {
+    Machine tiles = c.machine;
+    tiles.matrix_tiles = true, tiles.dot_products = false;
+    const auto kernel = [&](int i) -> const ir::Kernel & { return c.program.kernels[KernelId(i)]; };
+    share_jit_runtime();
+    run_children(
+        int(c.program.kernels.size()), 2, 300,
+        [&](int i) -> std::string {
+            const BuiltKernel built = build_kernel(c.program, kernel(i), tiles);
+            KernelTrial(c.program, kernel(i), built, tiles, false).run(Inputs::random, true);
+            return "";
+        },
+        [&](int i, const ChildResult &r) {
+            INFO(kernel(i).name);
+            CHECK(r.error == "");
+        });
 }
 
 /// Lowers the product of 64 terms, 32 x 32, whose factor X is stored in columns of `group` terms.
@@ -106,6 +223,19 @@ TEST_CASE("matrix tiles: a call computes what its arguments say, and touches not
                 }
 }
 
+TEST_CASE("matrix tiles: a product of float32 by parts is as precise as multiply-adds") {
+    for (int rows : {1, 17, 32, 53})
+        for (int columns : {1, 16, 33, 48, 64, 67, 96, 112})
+            for (int pairs : {1, 16, 37, 288})
+                for (bool add : {false, true}) {
+                    INFO(rows, " x ", columns, ", ", pairs, " pairs");
+                    for (MultiplySplit multiply : {multiply_split, multiply_split_elements}) {
+                        const Errors e = errors_of_split(multiply, rows, columns, pairs, add);
+                        CHECK(e.of_split < std::max(2.5e-7, 1.1 * e.of_multiply_adds));
+                    }
+                }
+}
+
 TEST_CASE("matrix tiles: ragged shapes") { check_gpt(ragged_gpt("1")); }
 TEST_CASE("matrix tiles: shared heads, a gate and no biases") {
     check_tiles(Compiled<Llama>(ragged_llama(), schedule_llama, {}, bf16));
@@ -125,6 +255,26 @@ TEST_CASE("matrix tiles: groups of panels, copied rows and chunks, none of which
     check_tiles(Compiled<TwoProducts<61, 1999>>(
         {{"batch", "67"}}, [](auto &n, Step &s) { add_lines(s, n, "loops(relu, d_input): chunk=384", "my.schedule"); },
         {}, bf16));
+}
+
+TEST_CASE("matrix tiles: float32 factors in parts, in ragged shapes, chunks and odd numbers of terms") {
+    const auto sizes = [](const char *batch) { return ModelArguments{{"batch", batch}}; };
+    constexpr int of_up = 2, of_down = 3, both = of_up + of_down;  // the first product has no dX
+    check_split(Compiled<WideProducts<617, 1103, 619>>(sizes("641")), both);
+    check_split(Compiled<WideProducts<607, 613, 1201>>(sizes("683")), both);
+    check_split(Compiled<WideProducts<576, 1152, 768>>(sizes("608"), {}, {.update = "backward"}), both);
+    check_split(Compiled<WideProducts<617, 1103, 619>>(sizes("67")), 0);
+}
+
+TEST_CASE("matrix tiles: nothing is read far past the end of an array") {
+    check_reads(Compiled<WideProducts<400, 1000, 1024>>({{"batch", "416"}}, {}, {}, bf16));
+    check_reads(Compiled<WideProducts<617, 1103, 619>>({{"batch", "641"}}, {}));
+}
+
+TEST_CASE("matrix tiles: a prologue computes the rows that a task copies") {
+    const auto place = [](auto &n, Step &s) { s(n.norm).compute_at(n.down); };
+    check_tiles(Compiled<WideProducts<61, 137, 67>>({{"batch", "59"}}, place, {}, bf16));
+    check_split(Compiled<WideProducts<617, 1103, 619>>({{"batch", "641"}}, place), 5);
 }
 
 TEST_CASE("matrix tiles: whole panels, few rows, updates in the backward pass" * slow()) {

@@ -160,12 +160,11 @@ private:
                                 roof_->bandwidth)
                   : "");
     }
-    /// What the peak of a bf16 step counts. Kernels for this machine multiply in the same way.
+    /// What the peak of a step counts. Large products of this machine's kernels multiply in the same way.
     std::string peak_words() const {
-        if (s_.precision != "bf16") return "";
-        return multiplies_tiles(s_.target) ? " of tiles of bf16"
-               : dot_products_are_faster() ? " of pairs of bf16"
-                                           : " of float32, to which bf16 factors are widened";
+        if (s_.precision != "bf16") return multiplies_tiles(s_) ? " of float32 by tiles of bf16" : "";
+        if (multiplies_tiles(s_)) return " of tiles of bf16";
+        return dot_products_are_faster() ? " of pairs of bf16" : " of float32, to which bf16 factors are widened";
     }
 
     bool chosen(const PlanCall &c) const {

@@ -169,8 +169,13 @@ double Session::measure_peak(const TrainSettings &s) const {
     return cryolite::measure_peak(s, cores) * known_processes().size();
 }
 
+bool multiplies_tiles(const TrainSettings &s) {
+    return s.device == "cpu" && s.precision != "fp16" && multiplies_tiles(s.target) &&
+           (s.precision == "bf16" || s.dialect != "onednn");
+}
+
 double measure_peak(const TrainSettings &s, int threads) {
-    return s.precision == "bf16" ? measure_bf16_peak(threads, multiplies_tiles(s.target)) : measure_fma_peak(threads);
+    return measure_product_peak(threads, s.precision, multiplies_tiles(s));
 }
 
 std::unique_ptr<Trace> begin_trace(const TrainSettings &s) {

@@ -89,6 +89,9 @@ DoneEvent done_event(const StepTimes &times, double first_step_s, const StepWork
 /// Seconds since the script began (CRYOLITE_START), or since this process did.
 double since_start();
 
+/// Whether a step's products are those of tiles: in bf16 also by libraries, in fp32 only by Halide's kernels.
+bool multiplies_tiles(const TrainSettings &settings);
+
 /// The peak of this machine in the format of a run's products, in 1e9 FLOP/s.
 double measure_peak(const TrainSettings &settings, int threads);
 

@@ -25,4 +25,10 @@ enum class HalfProducts { dot_products, tiles, pairs, single };
 Halide::Func with_half_factors(const Halide::Func &f, const HalfFuncs &halves, const Halide::Type &to,
                                HalfProducts how);
 
+/// Rewrites f(x, y) += a(x, k) * b(k, y) for processors that multiply tiles of bf16. Each factor is the sum of three
+/// bf16, a_pairs, a_pairs_middle and a_pairs_low, and six products of such parts are added: as precise as in float32.
+/// A factor that is infinite, or that rounds to an infinite bf16 (above 3.39e38), gives NaN. A Func of another form, or
+/// so small that it does not pay, is returned as it is.
+Halide::Func with_split_factors(const Halide::Func &f, int columns, int64_t rows);
+
 }  // namespace cryolite::compiler

@@ -6,6 +6,7 @@
 
 #include "dsl/ghost_norm.h"
 #include "generators/lowering/expressions/scatter.h"
+#include "schedules/table.h"
 #include "schedules/views.h"
 
 namespace cryolite::compiler {
@@ -74,7 +75,7 @@ void KernelValues::forward(const ir::Op &op, CallId c) {
     const ValueId out = op.writes[0].value;
     std::vector<Array> x = inputs(op, c);
     bind(c);
-    Func y = half_products(c, p.source(c).forward(x));
+    Func y = products(op, c, p.source(c).forward(x), p.values[out].shape);
     check_result(op, y, in.rank(out), p.values[out].type);
     in.arrays[out] = in.kept(out, y, seen_shape(out));
     defined.push_back({&op, y});
@@ -94,8 +95,11 @@ void KernelValues::bind_factors(CallId c) {
     p.source(c).half_factors(factors);
 }
 
-Func KernelValues::half_products(CallId c, const Func &f) const {
-    return p.layer(c).half_products ? with_half_factors(f, in.halves, storage_type(p.format), how) : f;
+Func KernelValues::products(const ir::Op &op, CallId c, const Func &f, const Shape &result) const {
+    if (p.layer(c).half_products) return with_half_factors(f, in.halves, storage_type(p.format), how);
+    if (how != HalfProducts::tiles || !k.anchor || &p.ops[k.anchor] != &op) return f;
+    if (!has_product_loops(p.source(c), *p.schedule)) return f;
+    return with_split_factors(f, result[0], result.size() / result[0]);
 }
 
 void KernelValues::check_result(const ir::Op &op, const Func &f, int rank, const ir::DataType &type) const {
@@ -135,7 +139,7 @@ void KernelValues::gradient(const ir::Op &op, const ir::Use &use) {
     if (it == d.end() || !it->second.defined())
         fail("[{}] {}::backward defines no gradient of its {}", layer.path, layer.kind(),
              of_input ? "input" : "parameter '" + of + "'");
-    Func f = half_products(use.call, it->second);
+    Func f = products(op, use.call, it->second, of_input ? p.values[result].shape : p.parameters[w].shape);
     const bool sums = !ir::addends_of(op).empty();
     if (is_narrow(p.values[result].type) && !sums && f.num_update_definitions() == 1 && starts_undefined(f))
         f = undefined_half(f, halide_type(p.values[result].type));

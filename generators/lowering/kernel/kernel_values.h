@@ -33,7 +33,7 @@ public:
 private:
     const StepProgram &p;
     const ir::Kernel &k;
-    const HalfProducts how;  ///< how factors of 16 bits are multiplied
+    const HalfProducts how;  ///< how factors of 16 bits are multiplied; by `tiles`, those of float32, too
 
     void define(const ir::Op &op);
     void forward(const ir::Op &op, CallId c);
@@ -45,7 +45,9 @@ private:
     void bind(CallId c);
     /// Tells the layer which arrays of the kernel so far are of 16 bits.
     void bind_factors(CallId c);
-    Func half_products(CallId c, const Func &f) const;
+    /// Multiplies in the way of this processor and of the layer's number format; `result` is the shape of `f`, which an
+    /// operation on the call `c` computes.
+    Func products(const ir::Op &op, CallId c, const Func &f, const Shape &result) const;
     void check_result(const ir::Op &op, const Func &f, int rank, const ir::DataType &type) const;
     Factors factors(const ir::Op &op, ParamId w, const ir::Use &use);
     Func rounded_factor(const Func &f) const;
