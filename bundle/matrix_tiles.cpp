@@ -85,6 +85,12 @@ void set_shapes(int rows, int columns, int pairs, int first_a = 7) {
                      :                                                                                                 \
                      : "r"(t.c + r * side * t.c_stride + x * 64), "r"(t.c_stride)                                      \
                      : "memory");
+#define CRYOLITE_BEGIN(EACH_SUM)                                                                                       \
+    if (add) {                                                                                                         \
+        EACH_SUM(CRYOLITE_LOAD)                                                                                        \
+    } else {                                                                                                           \
+        EACH_SUM(CRYOLITE_ZERO)                                                                                        \
+    }
 // The tile of `a` that a column reads last is the one that the next column begins with.
 #define CRYOLITE_COLUMN(x, row, first, other, second)                                                                  \
     if constexpr (x < wide) {                                                                                          \
@@ -97,11 +103,7 @@ void set_shapes(int rows, int columns, int pairs, int first_a = 7) {
 
 /// The sums of high x wide tiles, which stay in the processor, over `steps` tiles of a and of b.
 template <int high, int wide> void sum(const Tiles<1> &t, int steps, bool add) {
-    if (add) {
-        CRYOLITE_SUMS(CRYOLITE_LOAD)
-    } else {
-        CRYOLITE_SUMS(CRYOLITE_ZERO)
-    }
+    CRYOLITE_BEGIN(CRYOLITE_SUMS)
     const char *a = t.a[0], *b = t.b[0];
     for (int s = 0; s < steps; s++, a += 64, b += side * t.b_stride) {
         CRYOLITE_COLUMN(0, 0, 0, 1, 3)
@@ -127,11 +129,7 @@ template <int high, int wide> void sum(const Tiles<1> &t, int steps, bool add) {
 /// The same of factors in three parts: from one product of parts to the next, only one factor's tiles are read. All of
 /// these functions add the products in one order, so that a sum has the same bits wherever it lies in a call.
 template <int high, int wide> void sum(const Tiles<3> &t, int steps, bool add) {
-    if (add) {
-        CRYOLITE_SQUARE(CRYOLITE_LOAD)
-    } else {
-        CRYOLITE_SQUARE(CRYOLITE_ZERO)
-    }
+    CRYOLITE_BEGIN(CRYOLITE_SQUARE)
     auto a = t.a, b = t.b;
     for (int s = 0; s < steps; s++) {
         CRYOLITE_READ_A(0);
@@ -168,11 +166,7 @@ template <int high, int wide> void sum(const Tiles<3> &t, int steps, bool add) {
 /// The same for a row of three tiles, with all parts of `a` in tiles.
 template <> void sum<1, 3>(const Tiles<3> &t, int steps, bool add) {
     constexpr int high = 1, wide = 3;
-    if (add) {
-        CRYOLITE_ROW(CRYOLITE_LOAD)
-    } else {
-        CRYOLITE_ROW(CRYOLITE_ZERO)
-    }
+    CRYOLITE_BEGIN(CRYOLITE_ROW)
     auto a = t.a, b = t.b;
     for (int s = 0; s < steps; s++) {
         CRYOLITE_READ(3, a[0], t.a_stride);

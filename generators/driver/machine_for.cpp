@@ -46,7 +46,7 @@ Machine machine_for(const StepConfig &step, const std::string &halide_target) {
     Machine m = Machine::of(kernel_target(target, step));
     if (target == "host") {
         m.matrix_tiles = step.precision != "fp16" && multiplies_tiles(step.target) &&
-                         m.target.has_feature(Halide::Target::AVX512_SapphireRapids) && has_matrix_tiles();
+                         m.target.has_feature(Halide::Target::AVX512_SapphireRapids);
         m.dot_products &= !m.matrix_tiles && (step.precision != "bf16" || dot_products_are_faster());
     }
     return m;

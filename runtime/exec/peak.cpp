@@ -36,7 +36,6 @@ double measure(FlopLoop loop, int threads, double seconds) {
 double measure_fma_peak(int threads, double seconds) { return measure(multiply_adds(), threads, seconds); }
 
 double measure_product_peak(int threads, const std::string &precision, bool tiles, double seconds) {
-    if (precision != "bf16" && precision != "fp32") return measure_fma_peak(threads, seconds);
     if (precision == "bf16") {
         const FlopLoop of_vectors = dot_products_are_faster() ? dot_products() : multiply_adds();
         return measure(tiles ? matrix_tiles() : of_vectors, threads, seconds);

@@ -88,7 +88,6 @@ void pack_part_of_panel(Group &g, const LoopLevel &level, const Tile &t, int row
 void forward(Group &g, const Machine &m) {
     const int panel = g.panel;
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
-    if (sums_in_chunks(g)) return rows_by_tiles_in_chunks(g, tile_of_rows(g, m), m);
     if (m.matrix_tiles) return rows_by_tiles(g, tile_of_rows(g, m), m);
     const Tile t = tuned_tile(g, panel_tile(columns, panel, rows, m), columns, panel, rows, m);
     const bool ragged = panel && columns % t.columns;
@@ -135,7 +134,6 @@ void d_input(Group &g, const Machine &m) {
     const int columns = g.extent(0), rows = g.extent(1), depth = terms(g);
     const Tile t =
         m.matrix_tiles ? tile_of_rows(g, m) : tuned_tile(g, panel_tile(columns, 0, rows, m), columns, 0, rows, m);
-    if (sums_in_chunks(g)) return rows_by_tiles_in_chunks(g, t, m);
     if (is_split(g)) return rows_by_tiles(g, t, m);
     const int chunk = g.tunables("chunk", 1536, {192, 384, 576, 1152, 1536, 2304, 4608});
     if (m.matrix_tiles && depth <= chunk) return rows_by_tiles(g, t, m);

@@ -43,6 +43,13 @@ TileTask tile_task(Group &g, const Tile &t, int panels, int tiles, bool whole) {
     return {g.tunables("tiles_of_task", block, heights), together};
 }
 
+/// The loops of a copy of rows of `pairs` pairs.
+void copy_pairs_of_rows(Func b, int pairs, const Machine &m) {
+    Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
+    b.reorder_storage(p, k, y).reorder(p, k, y).vectorize(p).vectorize(k, lanes_within(pairs, m));
+    b.align_storage(k, odd_lines(pairs, pairs_of_line));
+}
+
 /// Copies the factor whose pairs are side by side in its rows: the rows of a tile at `level`, where the first cache
 /// holds them for all panels of a task, or where a prologue computes them; for all tasks at once where the copy rounds
 /// or splits its elements.
@@ -54,13 +61,8 @@ void copy_rows(Group &g, const LoopLevel &level, const Tile &t, int panels, cons
     const bool at_level = staged || ((stored || is_split(g)) && g.tunables("pack_x", pays, {0, 1}));
     if (stored && !at_level) return;
     for (Func b : parts(g, "b_pairs")) {
-        Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
-        b.reorder_storage(p, k, y).reorder(p, k, y).vectorize(p).vectorize(k, lanes_within(pairs, m));
-        b.align_storage(k, odd_lines(pairs, pairs_of_line));
-        if (at_level)
-            b.compute_at(level);
-        else
-            b.compute_root().parallel(y);
+        copy_pairs_of_rows(b, pairs, m);
+        at_level ? b.compute_at(level) : b.compute_root().parallel(b.args()[1]);
     }
 }
 
@@ -95,49 +97,13 @@ void copy_panels(Group &g, const LoopLevel &level, const Tile &t, int panels, bo
     g.passes["transpose_words 1"] = transpose_words;
 }
 
-}  // namespace
-
-Tile tile_of_rows(const Group &g, const Machine &m) {
-    const int columns = g.extent(0), rows = g.extent(1), panel = g.form == Form::forward ? g.panel : 0;
-    Tile t = processor_tile(columns, panel, rows, m);
-    if (!is_split(g)) return t;
-    // Products of parts are fastest in squares of tiles, of which three tiles have none.
-    constexpr int square = 32;
-    if (panel && panel % square && columns % (2 * panel) == 0) t.columns = 2 * panel;
-    if (!panel && columns >= 2 * square) t.columns = 2 * square;
-    return t;
-}
-
-void rows_by_tiles(Group &g, const Tile &t, const Machine &m) {
-    const int columns = g.extent(0), rows = g.extent(1), panel = g.form == Form::forward ? g.panel : 0;
-    const bool ragged = panel && columns % t.columns, staged = g.form == Form::forward && !g.prologue.empty();
-    Func y = g.anchor, out = g.out;
-    Var o = out.args()[0], r = out.args()[1], ot("ot"), og("og"), rt("rt"), rb("rb"), task("task");
-    const int column_tiles = ceil_div(columns, t.columns), row_tiles = ceil_div(rows, t.rows);
-    const TileTask of_task = tile_task(g, t, column_tiles, row_tiles, false);
-    const int block = of_task.tiles, panels = of_task.panels;
-    out.split(o, ot, o, t.columns, ragged ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards)
-        .split(r, rt, r, t.rows)
-        .split(ot, og, ot, panels)
-        .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
-        .reorder({o, r, ot, rt, og, rb});
-    if (staged)
-        out.parallel(rb), stage_prologue(g, LoopLevel(out, rb), m);
-    else
-        out.fuse(og, rb, task).parallel(task);
-    across_lanes(out, o, t.lanes);
-    y.compute_at(out, ot);
-    if (ragged) y.bound_extent(y.args()[0], t.columns);  // as in the loops of vectors
-    accumulate_processor_tiles(g, y, t.lanes, TailStrategy::Auto);
-    if (g.tunables("prefetch", 1, {0, 1})) g.passes["prefetch_epilogue 1"] = prefetch_epilogue;
-    copy_panels(g, staged ? LoopLevel(out, og) : LoopLevel(out, task), t, panels);
-    copy_rows(g, staged ? LoopLevel(out, rb) : LoopLevel(out, rt), t, panels, m);
-}
-
+/// Whether factors are in parts, and columns so few that a task has the most of them, a chunk of terms at a time: each
+/// row is then copied once. Many columns are copied less often where a task has few of them, and all terms.
 bool sums_in_chunks(const Group &g) {
     return is_split(g) && terms(g) >= g.extent(0) && g.prologue.empty() && !(g.form == Form::forward && g.padded);
 }
 
+/// Y or dX of such sums: a task adds up many columns, a chunk of terms at a time.
 void rows_by_tiles_in_chunks(Group &g, const Tile &t, const Machine &m) {
     constexpr int64_t held = 704 << 10;  // bytes of a chunk of panels in a second cache, beside the rows and the sums
     constexpr int most_rows = 256, least_tasks = 8;
@@ -163,10 +129,49 @@ void rows_by_tiles_in_chunks(Group &g, const Tile &t, const Machine &m) {
     accumulate_processor_tiles(g, dx, t.lanes, TailStrategy::Auto, chunk, ko);
     copy_panels(g, LoopLevel(dx, ko), t, panels, splits_once(columns, terms(g)));
     for (Func b : parts(g, "b_pairs")) {
-        Var p = b.args()[0], y = b.args()[1], k = b.args()[2];
-        b.reorder_storage(p, k, y).reorder(p, k, y).vectorize(p).vectorize(k, lanes_within(chunk / 2, m));
-        b.align_storage(k, odd_lines(chunk / 2, pairs_of_line)).compute_at(LoopLevel(dx, ko));
+        copy_pairs_of_rows(b, chunk / 2, m);
+        b.compute_at(LoopLevel(dx, ko));
     }
+}
+
+}  // namespace
+
+Tile tile_of_rows(const Group &g, const Machine &m) {
+    const int columns = g.extent(0), rows = g.extent(1), panel = g.form == Form::forward ? g.panel : 0;
+    Tile t = processor_tile(columns, panel, rows, m);
+    if (!is_split(g)) return t;
+    // Products of parts are fastest in squares of tiles, of which three tiles have none.
+    constexpr int square = 32;
+    if (panel && panel % square && columns % (2 * panel) == 0) t.columns = 2 * panel;
+    if (!panel && columns >= 2 * square) t.columns = 2 * square;
+    return t;
+}
+
+void rows_by_tiles(Group &g, const Tile &t, const Machine &m) {
+    if (sums_in_chunks(g)) return rows_by_tiles_in_chunks(g, t, m);
+    const int columns = g.extent(0), rows = g.extent(1), panel = g.form == Form::forward ? g.panel : 0;
+    const bool ragged = panel && columns % t.columns, staged = g.form == Form::forward && !g.prologue.empty();
+    Func y = g.anchor, out = g.out;
+    Var o = out.args()[0], r = out.args()[1], ot("ot"), og("og"), rt("rt"), rb("rb"), task("task");
+    const int column_tiles = ceil_div(columns, t.columns), row_tiles = ceil_div(rows, t.rows);
+    const TileTask of_task = tile_task(g, t, column_tiles, row_tiles, false);
+    const int block = of_task.tiles, panels = of_task.panels;
+    out.split(o, ot, o, t.columns, ragged ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards)
+        .split(r, rt, r, t.rows)
+        .split(ot, og, ot, panels)
+        .split(rt, rb, rt, block, TailStrategy::GuardWithIf)
+        .reorder({o, r, ot, rt, og, rb});
+    if (staged)
+        out.parallel(rb), stage_prologue(g, LoopLevel(out, rb), m);
+    else
+        out.fuse(og, rb, task).parallel(task);
+    across_lanes(out, o, t.lanes);
+    y.compute_at(out, ot);
+    if (ragged) y.bound_extent(y.args()[0], t.columns);  // as in the loops of vectors
+    accumulate_processor_tiles(g, y, t.lanes, TailStrategy::Auto);
+    if (g.tunables("prefetch", 1, {0, 1})) g.passes["prefetch_epilogue 1"] = prefetch_epilogue;
+    copy_panels(g, staged ? LoopLevel(out, og) : LoopLevel(out, task), t, panels);
+    copy_rows(g, staged ? LoopLevel(out, rb) : LoopLevel(out, rt), t, panels, m);
 }
 
 void weight_by_tiles(Group &g, Func into, Halide::Stage s, TailStrategy edge, const Tile &t, const Machine &m) {

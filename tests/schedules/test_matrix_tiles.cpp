@@ -1,5 +1,5 @@
-// Products of bf16 on a processor that multiplies tiles. Where this one does not, `cryolite_multiply_tiles` multiplies
-// element by element, and the loops are the same.
+// Products of bf16, and of float32 in parts, on a processor that multiplies tiles. Where this one does not, the
+// functions that kernels call multiply element by element, and the loops are the same.
 
 #include <algorithm>
 #include <array>
@@ -31,9 +31,13 @@ template <int inputs, int hidden, int outputs> struct WideProducts : Classifier 
     Tensor forward(Tensor x) override { return head(down(norm(relu(up(x))))); }
 };
 
+Machine with_tiles(Machine m) {
+    m.matrix_tiles = true, m.dot_products = false;
+    return m;
+}
+
 template <typename M> void check_tiles(Compiled<M> c) {
-    c.machine.matrix_tiles = true;
-    c.machine.dot_products = false;
+    c.machine = with_tiles(c.machine);
     check_kernels(c, 4e-3);
 }
 void check_gpt(const ModelArguments &arguments, const StepOptions &options = {}) {
@@ -134,50 +138,52 @@ Errors errors_of_split(MultiplySplit multiply, int rows, int columns, int pairs,
     return worst;
 }
 
-/// Checks the kernels of a step in fp32 whose factors are split, as many as expected, against the unscheduled pipelines
-/// of multiply-adds.
-template <typename M> void check_split(const Compiled<M> &c, int expected) {
-    Machine tiles = c.machine;
-    tiles.matrix_tiles = true;
-    const auto kernel = [&](int i) -> const ir::Kernel & { return c.program.kernels[KernelId(i)]; };
-    int split = 0;
+/// Does `work` with each kernel of a step in a child, and `check`s what it returns.
+void for_each_kernel(const StepProgram &p, const std::function<std::string(const ir::Kernel &)> &work,
+                     const std::function<void(const std::string &)> &check) {
+    const auto kernel = [&](int i) -> const ir::Kernel & { return p.kernels[KernelId(i)]; };
     share_jit_runtime();
     run_children(
-        int(c.program.kernels.size()), 2, 300,
-        [&](int i) -> std::string {
-            BuiltKernel built = build_kernel(c.program, kernel(i), tiles);
-            if (!built.group.func("a_pairs_low").defined()) return "";
-            const std::string got = KernelTrial(c.program, kernel(i), built, tiles, false).run();
-            return fmt::format("{}",
-                               distance(built, KernelTrial::unscheduled(c.program, kernel(i), c.machine).run(), got));
-        },
+        int(p.kernels.size()), 2, 300, [&](int i) { return work(kernel(i)); },
         [&](int i, const ChildResult &r) {
             INFO(kernel(i).name);
             CHECK(r.error == "");
-            if (r.output.empty()) return;
+            check(r.output);
+        });
+}
+
+/// Checks the kernels of a step in fp32 whose factors are split, as many as expected, against the unscheduled pipelines
+/// of multiply-adds.
+template <typename M> void check_split(const Compiled<M> &c, int expected) {
+    const Machine tiles = with_tiles(c.machine);
+    int split = 0;
+    for_each_kernel(
+        c.program,
+        [&](const ir::Kernel &k) -> std::string {
+            const BuiltKernel built = build_kernel(c.program, k, tiles);
+            if (!built.group.func("a_pairs_low").defined()) return "";
+            const std::string got = KernelTrial(c.program, k, built, tiles, false).run();
+            return fmt::format("{}", distance(built, KernelTrial::unscheduled(c.program, k, c.machine).run(), got));
+        },
+        [&](const std::string &distance) {
+            if (distance.empty()) return;
             split++;
-            CHECK(std::atof(r.output.c_str()) < 2e-6);
+            CHECK(std::atof(distance.c_str()) < 2e-6);
         });
     CHECK(split == expected);
 }
 
 /// Runs the kernels of a step with each array at the end of a page: reading more than a few vectors past it is a crash.
 template <typename M> void check_reads(const Compiled<M> &c) {
-    Machine tiles = c.machine;
-    tiles.matrix_tiles = true, tiles.dot_products = false;
-    const auto kernel = [&](int i) -> const ir::Kernel & { return c.program.kernels[KernelId(i)]; };
-    share_jit_runtime();
-    run_children(
-        int(c.program.kernels.size()), 2, 300,
-        [&](int i) -> std::string {
-            const BuiltKernel built = build_kernel(c.program, kernel(i), tiles);
-            KernelTrial(c.program, kernel(i), built, tiles, false).run(Inputs::random, true);
-            return "";
+    const Machine tiles = with_tiles(c.machine);
+    for_each_kernel(
+        c.program,
+        [&](const ir::Kernel &k) -> std::string {
+            const BuiltKernel built = build_kernel(c.program, k, tiles);
+            KernelTrial(c.program, k, built, tiles, false).run(Inputs::random, true);
+            return "ran";
         },
-        [&](int i, const ChildResult &r) {
-            INFO(kernel(i).name);
-            CHECK(r.error == "");
-        });
+        [](const std::string &done) { CHECK(done == "ran"); });
 }
 
 /// Lowers the product of 64 terms, 32 x 32, whose factor X is stored in columns of `group` terms.
