@@ -28,7 +28,14 @@ int panel_width(int out, const Machine &m) {
 }
 
 Tile register_tile(int columns, int panel, int rows, const Machine &m, bool dividing, Cache vectors) {
-    const int lanes = panel ? m.vector : lanes_within(columns, m);
+    int lanes = panel ? m.vector : lanes_within(columns, m);
+    // Where no tile of whole vectors stays within the panels, vectors are narrower.
+    const auto some_fits = [&] {
+        for (int v = 1; v <= widest(m); v++)
+            if (fits(v * lanes, columns, panel)) return true;
+        return false;
+    };
+    while (lanes > 1 && !some_fits()) lanes /= 2;
     Tile best{lanes, lanes, 1};
     double least = 1e30;
     // The cost of a load, in multiply-adds. It is higher for pairs of bf16, as narrow tiles pack a factor more often.

@@ -315,7 +315,7 @@ void weight_loops(Group &g, Func into, Stage s, TailStrategy edge, const Tile &t
 /// each element once: where tiles would overlap, the gradient is stored first.
 void d_weight(Group &g, Machine m) {
     // Tiles do not cross the edges of panels.
-    while (g.panel > m.vector && g.panel % m.vector) m.vector /= 2;
+    while (g.panel % m.vector) m.vector /= 2;
     const int columns = g.extent(0), inputs = g.extent(1);
     Func in_panel = g.func("in_panel");
     // Halide does not see that a part of a panel is a whole tile where the last panel is padded.

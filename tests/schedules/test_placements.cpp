@@ -74,6 +74,18 @@ TEST_CASE("placements: panels that are no whole vectors") {
     check_curves("5", 17, bf16);
 }
 
+TEST_CASE("placements: many panels that are no whole vectors, all full or the last one padded") {
+    for (int panel : {25, 6, 4})
+        for (Format format : {fp32, bf16}) {
+            CAPTURE(panel);
+            CAPTURE(format);
+            check_kernels(
+                Compiled<Padded>(
+                    {{"batch", "19"}}, [&](Padded &p, Step &s) { s.layout(p.wide.W, panels(panel, 0)); }, {}, format),
+                format == bf16 ? 4e-3 : 3e-5);
+        }
+}
+
 TEST_CASE("placements: a weight whose last panel is padded, in panels of one tile and wider ones") {
     for (const char *update : {"separate", "backward"})
         for (int panel : {0, 128}) {
