@@ -129,7 +129,7 @@ FuzzCase draw_variant(const FuzzCase &model, uint64_t seed, uint64_t n) {
     FuzzCase c = model;
     c.step.update = d.of<const char *>({"separate", "backward", "forward", "auto"});
     c.step.precision = d.of({"fp32", "fp32", "fp32", "fp32", "bf16", "fp16"});
-    if (c.step.precision == "fp16") c.step.loss_scale = 256;  // with which no gradient overflows in three steps
+    if (c.step.precision == "fp16") c.step.loss_scale = 256;  // with which few gradients overflow in three steps
     c.step.head_rows = c.kind == 1 ? d.of({-1, -1, 0, 32}) : -1;
     if (d.below(6) == 5) c.step.group = "none";
     c.step.workers = d.of({1, 1, 1, 2});

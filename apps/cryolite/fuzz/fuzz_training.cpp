@@ -104,6 +104,7 @@ std::string train_case(const std::filesystem::path &folder, const FuzzCase &c) {
         }
     result["evaluation"] = evaluation;
     t.flush();
+    result["withheld"] = t.withheld();
     result["parameters"] = parameters_of(t);
     int64_t bytes = 0;
     for (auto &[role, of_role] : t.plan().memory()) bytes += of_role;

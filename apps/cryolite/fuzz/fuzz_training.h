@@ -13,7 +13,7 @@ namespace cryolite {
 std::string job_of(const FuzzCase &c);
 
 /// Trains the bundle of a case. Returns {"losses": [...], "evaluation": L, "initial": {...}, "parameters": {...},
-/// "bytes": N, "arena": N}, numbers innermost first, null where one is not finite.
+/// "bytes": N, "arena": N, "withheld": N}, numbers innermost first, null where one is not finite.
 std::string train_case(const std::filesystem::path &bundle, const FuzzCase &c);
 
 }  // namespace cryolite

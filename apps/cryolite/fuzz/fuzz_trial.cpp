@@ -125,6 +125,11 @@ FuzzVerdict FuzzTrials::run(FuzzCase c) {
         run_process({.argv = {self_, "fuzz", "--case", text_of(c), "--train", bundle}, .time_limit = trial_limit});
     if (!r.ok()) return verdict.finding = "training fails: " + ending(r), verdict;
     const json trained = json::parse(r.output);
+    // The reference withholds no update: where a gradient overflows, the scale of the loss is too large to compare.
+    if (trained.at("withheld") > 0 && c.step.loss_scale > 1) {
+        c = verdict.made, c.step.loss_scale = std::max(1.0, c.step.loss_scale / 16);
+        return run(c);
+    }
     verdict.bytes = trained.at("bytes"), verdict.arena = trained.at("arena");
     const json expected = json::parse(reference(c, trained.at("initial").dump()));
     verdict.distance = distance_of(trained, expected, c.step);
