@@ -27,6 +27,8 @@ std::string see_help(const std::string &command) {
     if (dynamic_cast<const CLI::ArgumentMismatch *>(&error) && text.ends_with(" missing"))
         fail_usage("{} is the last word: its value, {}, is missing; {}", text.substr(0, text.find(':')),
                    text.substr(0, text.size() - 8).substr(text.find("required ") + 9), help);
+    if (text == "RUN is required")
+        fail_usage("RUN is required, the folder of a run: cryolite runs ls lists those in runs; {}", help);
     fail_usage("{}; {}", text, help);
 }
 

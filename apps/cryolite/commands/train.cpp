@@ -374,7 +374,8 @@ private:
                                       withheld, step - withheld));
         defer_signals();  // no step is left to stop after
         if (data_.sample && data_.tokenizer && processes().rank() == 0) sample();
-        progress_.say(fmt::format("the run is in {}", folder_.path().string()));
+        const std::string more = data_.tokenizer ? "; more text: " + sample_command(folder_.path()) : "";
+        progress_.say(fmt::format("the run is in {}{}", folder_.path().string(), more));
         emit(to_json(done));
     }
 

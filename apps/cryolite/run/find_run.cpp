@@ -64,6 +64,10 @@ std::string resume_command(const fs::path &run) {
     return fmt::format("{} train --out {} --resume", own_command(), shell_word(run.string()));
 }
 
+std::string sample_command(const fs::path &run) {
+    return fmt::format("{} sample {}", own_command(), shell_word(run.string()));
+}
+
 fs::path first_run(const fs::path &folder) {
     fs::path first;
     std::error_code error;

@@ -24,4 +24,7 @@ void require_run(const fs::path &folder);
 /// The words that resume the run in this folder, for a shell, as this command was called: "./cryolite train ...".
 std::string resume_command(const fs::path &run);
 
+/// The words that write text from the run in this folder, likewise.
+std::string sample_command(const fs::path &run);
+
 }  // namespace cryolite
