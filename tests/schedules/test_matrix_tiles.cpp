@@ -270,6 +270,8 @@ TEST_CASE("matrix tiles: float32 factors in parts, in ragged shapes, chunks and 
     check_split(Compiled<WideProducts<607, 613, 1201>>(sizes("683")), both);
     check_split(Compiled<WideProducts<576, 1152, 768>>(sizes("608"), {}, {.update = "backward"}), both);
     check_split(Compiled<WideProducts<617, 1103, 619>>(sizes("67")), 0);
+    const auto automatic = [](auto &n, Step &s) { add_lines(s, n, "loops(down, forward): automatic=1", "my.schedule"); };
+    check_split(Compiled<WideProducts<617, 1103, 619>>(sizes("641"), automatic), both - 1);
 }
 
 TEST_CASE("matrix tiles: nothing is read far past the end of an array") {

@@ -6,6 +6,7 @@
 
 #include "dsl/ghost_norm.h"
 #include "generators/lowering/expressions/scatter.h"
+#include "generators/lowering/kernel/kernel_builder.h"
 #include "schedules/table.h"
 #include "schedules/views.h"
 
@@ -95,10 +96,17 @@ void KernelValues::bind_factors(CallId c) {
     p.source(c).half_factors(factors);
 }
 
+/// Whether a line asks for automatic loops for this stage.
+static bool has_automatic_loops(const StepProgram &p, const ir::Op &op) {
+    return std::ranges::any_of(p.schedule->loop_values, [&](const Step::LoopValue &v) {
+        return v.name == "automatic" && v.value != 0 && is_stage_of(p, op, v);
+    });
+}
+
 Func KernelValues::products(const ir::Op &op, CallId c, const Func &f, const Shape &result) const {
     if (p.layer(c).half_products) return with_half_factors(f, in.halves, storage_type(p.format), how);
     if (how != HalfProducts::tiles || !k.anchor || &p.ops[k.anchor] != &op) return f;
-    if (!has_product_loops(p.source(c), *p.schedule)) return f;
+    if (!has_product_loops(p.source(c), *p.schedule) || has_automatic_loops(p, op)) return f;
     return with_split_factors(f, result[0], result.size() / result[0]);
 }
 
