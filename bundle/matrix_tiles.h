@@ -2,6 +2,8 @@
 // Products of tiles of bf16, by the instructions that Intel calls AMX. Compiled kernels call these functions, which
 // they find in the process, as they find Halide's runtime.
 
+#include <string_view>
+
 /// c(y, x) = sum over k < pairs and p < 2 of a(y, k, p) b(k, x, p), with a and b in bf16 and c in float32. Where `add`
 /// is not 0, the sum is added to c(y, x). A pair, p = 0 and 1, is 4 bytes. Pairs of a row of `a` lie side by side, and
 /// so do columns of `b` and `c`. Strides are in bytes: `a_stride` and `c_stride` from row to row, `b_stride` from one k
@@ -21,6 +23,9 @@ namespace cryolite {
 
 /// Products of bf16 that a product of split factors takes.
 constexpr int products_of_split = 6;
+
+/// What the name of loops ends with that multiply by these tiles.
+inline constexpr std::string_view by_tiles = "_by_tiles";
 
 /// The parts of a factor, whose strides are the same.
 struct SplitFactor {

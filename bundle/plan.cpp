@@ -1,5 +1,9 @@
 #include "bundle/plan.h"
 
+#include <algorithm>
+
+#include "bundle/matrix_tiles.h"
+
 namespace cryolite {
 
 int64_t PlanBuffer::elements() const {
@@ -78,6 +82,10 @@ std::map<std::string, int64_t> Plan::memory(int replicas) const {
 const std::string &Plan::loops(const PlanCall &c) const {
     static const std::string sum = "sum of workers";
     return c.kernel < 0 ? sum : kernels[size_t(c.kernel)].loops;
+}
+
+bool Plan::multiplies_by_tiles() const {
+    return std::ranges::any_of(kernels, [](const PlanKernel &k) { return k.loops.ends_with(by_tiles); });
 }
 
 bool Plan::writes(const PlanCall &c, size_t argument) const {

@@ -185,6 +185,8 @@ struct Plan {
     void choose(const std::map<std::string, DialectChoice> &dialects);
     /// The name of a call's loop schedule, or of the dialect that computes it.
     const std::string &loops(const PlanCall &c) const;
+    /// Whether loops of a kernel multiply by the processor's tiles.
+    bool multiplies_by_tiles() const;
     bool writes(const PlanCall &c, size_t argument) const;
 };
 

@@ -47,6 +47,8 @@ public:
     bool in_place = false;  ///< `out` updates its buffers: schedule `out.update()`, never shift or round up
     /// Set by loops: an element of `out` is computed once, after all sums along its row, and by the thread of the row.
     bool rows_once = false;
+    /// Set by loops: products are multiplied by the processor's tiles of bf16.
+    bool by_tiles = false;
     std::vector<int> extents;          ///< of `out`, storage dimensions, innermost first
     std::vector<Halide::Func> others;  ///< further stored Funcs whose dimensions differ from those of `out`
     /// Lowering passes for what a schedule cannot say. The kernel's key has their names and versions.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bundle/matrix_tiles.h"
 #include "dsl/layers/linear.h"
 #include "schedules/contraction.h"
 
@@ -46,6 +47,10 @@ bool has_product_loops(const Layer &l, const Step &step) {
     return std::ranges::any_of(table_of(step.machine).layers, [&](const LoopTable::Line &line) {
         return line.layer == kind && line.loops.name == "product";
     });
+}
+
+std::string name_of(const NamedLoops &loops, const Group &g) {
+    return loops.name + (g.by_tiles ? std::string(by_tiles) : "");
 }
 
 bool may_be_automatic(const Group &g) { return !g.in_place; }

@@ -42,6 +42,9 @@ namespace gpu {
 const LoopTable &loop_table();
 }
 
+/// The name of loops that were applied to a group: it says whether they multiply by the processor's tiles.
+std::string name_of(const NamedLoops &loops, const Group &g);
+
 /// Whether automatic loops can serve a group: in place an autoscheduler might compute an element twice.
 bool may_be_automatic(const Group &g);
 

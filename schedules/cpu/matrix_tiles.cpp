@@ -285,6 +285,7 @@ void accumulate_processor_tiles(Group &g, Func f, int lanes, TailStrategy edge, 
     if (size) s.split(k, ko, k, ceil_div(size, 2), TailStrategy::GuardWithIf), loops.push_back(ko);
     s.reorder(loops);
     g.passes["multiply_tiles 6"] = multiply_tiles;
+    g.by_tiles = true;
 }
 
 }  // namespace cryolite::cpu

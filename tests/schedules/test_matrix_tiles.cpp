@@ -161,7 +161,9 @@ template <typename M> void check_split(const Compiled<M> &c, int expected) {
         c.program,
         [&](const ir::Kernel &k) -> std::string {
             const BuiltKernel built = build_kernel(c.program, k, tiles);
-            if (!built.group.func("a_pairs_low").defined()) return "";
+            const bool in_parts = built.group.func("a_pairs_low").defined();
+            if (built.loops.ends_with(by_tiles) != in_parts) fail("{}: its loops are {}", k.name, built.loops);
+            if (!in_parts) return "";
             const std::string got = KernelTrial(c.program, k, built, tiles, false).run();
             return fmt::format("{}", distance(built, KernelTrial::unscheduled(c.program, k, c.machine).run(), got));
         },
@@ -270,7 +272,9 @@ TEST_CASE("matrix tiles: float32 factors in parts, in ragged shapes, chunks and 
     check_split(Compiled<WideProducts<607, 613, 1201>>(sizes("683")), both);
     check_split(Compiled<WideProducts<576, 1152, 768>>(sizes("608"), {}, {.update = "backward"}), both);
     check_split(Compiled<WideProducts<617, 1103, 619>>(sizes("67")), 0);
-    const auto automatic = [](auto &n, Step &s) { add_lines(s, n, "loops(down, forward): automatic=1", "my.schedule"); };
+    const auto automatic = [](auto &n, Step &s) {
+        add_lines(s, n, "loops(down, forward): automatic=1", "my.schedule");
+    };
     check_split(Compiled<WideProducts<617, 1103, 619>>(sizes("641"), automatic), both - 1);
 }
 

@@ -162,8 +162,8 @@ private:
     }
     /// What the peak of a step counts. Large products of this machine's kernels multiply in the same way.
     std::string peak_words() const {
-        if (s_.precision != "bf16") return multiplies_tiles(s_) ? " of float32 by tiles of bf16" : "";
-        if (multiplies_tiles(s_)) return " of tiles of bf16";
+        if (s_.precision != "bf16") return multiplies_tiles(s_, plan_) ? " of float32 by tiles of bf16" : "";
+        if (multiplies_tiles(s_, plan_)) return " of tiles of bf16";
         return dot_products_are_faster() ? " of pairs of bf16" : " of float32, to which bf16 factors are widened";
     }
 
@@ -375,7 +375,7 @@ int run_explain(const std::vector<std::string> &arguments) {
     std::optional<LoopReport> loops;
     if (!request.kernel.empty() || !request.html.empty()) loops.emplace(bundle->library());
     std::optional<Roof> roof;
-    if (bundle->plan.device == "cpu") roof = {measure_peak(s, threads), measure_bandwidth(threads)};
+    if (bundle->plan.device == "cpu") roof = {measure_peak(s, bundle->plan, threads), measure_bandwidth(threads)};
     std::optional<SearchRecords> records;
     if (const fs::path folder = Cache(s.cache).folder(); roof && fs::exists(SearchRecords::file(folder)))
         records.emplace(folder, search_machine(threads_of_worker(s, core_numbers()), s.device));

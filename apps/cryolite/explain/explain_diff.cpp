@@ -118,7 +118,7 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
         plans.push_back(step_plan(request.program, wanted));
     }
     const int threads = threads_of_worker(s, core_numbers());
-    const Roof roof{measure_peak(s, threads), measure_bandwidth(threads)};
+    const Roof roof{measure_peak(s, plans[0], threads), measure_bandwidth(threads)};
     const Cache cache(s.cache);
     std::optional<SearchRecords> records;
     if (fs::exists(SearchRecords::file(cache.folder())))

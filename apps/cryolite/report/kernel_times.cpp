@@ -29,10 +29,10 @@ std::string kernel_table(const Plan &plan, const std::vector<double> &seconds, i
     std::vector<Line> sorted;
     for (auto &[key, line] : lines) sorted.push_back(line);
     std::ranges::sort(sorted, [](const Line &a, const Line &b) { return a.seconds > b.seconds; });
-    std::string out = "      ms  share  calls  GFLOP/s   GB/s  loops         kernel\n";
+    std::string out = "      ms  share  calls  GFLOP/s   GB/s  loops                kernel\n";
     for (const Line &l : sorted)
         out +=
-            fmt::format("{:8.3f} {:5.1f}% {:6} {:8.1f} {:6.1f}  {:12}  {}\n", 1e3 * l.seconds, 100 * l.seconds / total,
+            fmt::format("{:8.3f} {:5.1f}% {:6} {:8.1f} {:6.1f}  {:19}  {}\n", 1e3 * l.seconds, 100 * l.seconds / total,
                         l.calls, l.flops / l.seconds * 1e-9, l.bytes / l.seconds * 1e-9, l.loops, l.name);
     return out +
            fmt::format("{:8.3f} ms in {} kernel calls a step, each timed alone; a step runs some beside each other",

@@ -166,16 +166,16 @@ std::string Session::threads_in_words() const {
 double Session::measure_peak(const TrainSettings &s) const {
     if (bundle->plan.device == "cuda") return 0;                // the peak of a GPU is not known
     const int cores = std::min(own_threads(), usable_cores());  // more threads do not raise the peak
-    return cryolite::measure_peak(s, cores) * known_processes().size();
+    return cryolite::measure_peak(s, bundle->plan, cores) * known_processes().size();
 }
 
-bool multiplies_tiles(const TrainSettings &s) {
-    return s.device == "cpu" && s.precision != "fp16" && multiplies_tiles(s.target) &&
-           (s.precision == "bf16" || s.dialect != "onednn");
+bool multiplies_tiles(const TrainSettings &s, const Plan &plan) {
+    if (s.device != "cpu" || s.precision == "fp16") return false;
+    return s.precision == "bf16" ? multiplies_tiles(s.target) : plan.multiplies_by_tiles();
 }
 
-double measure_peak(const TrainSettings &s, int threads) {
-    return measure_product_peak(threads, s.precision, multiplies_tiles(s));
+double measure_peak(const TrainSettings &s, const Plan &plan, int threads) {
+    return measure_product_peak(threads, s.precision, multiplies_tiles(s, plan));
 }
 
 std::unique_ptr<Trace> begin_trace(const TrainSettings &s) {

@@ -89,11 +89,12 @@ DoneEvent done_event(const StepTimes &times, double first_step_s, const StepWork
 /// Seconds since the script began (CRYOLITE_START), or since this process did.
 double since_start();
 
-/// Whether a step's products are those of tiles: in bf16 also by libraries, in fp32 only by Halide's kernels.
-bool multiplies_tiles(const TrainSettings &settings);
+/// Whether a step's products are those of tiles: in bf16 wherever the target has them, also by libraries, in fp32 where
+/// a kernel of the plan does.
+bool multiplies_tiles(const TrainSettings &settings, const Plan &plan);
 
-/// The peak of this machine in the format of a run's products, in 1e9 FLOP/s.
-double measure_peak(const TrainSettings &settings, int threads);
+/// The peak of this machine in the way in which a step's products are multiplied, in 1e9 FLOP/s.
+double measure_peak(const TrainSettings &settings, const Plan &plan, int threads);
 
 /// Threads of each worker, on the cores of this process.
 int threads_of_worker(const TrainSettings &settings, const std::vector<int> &cores);

@@ -293,7 +293,7 @@ BuiltKernel build_kernel(const StepProgram &p, const ir::Kernel &k, const Machin
             share_numbers(built.group, m);
             written->apply(built.group, m);
             for (const auto &[name, add_to] : built.group.passes) add_to(built.pipeline);
-            built.loops = written->name;
+            built.loops = name_of(*written, built.group);
             mark_replaceable(built, p, k);
             if (!tiled && may_be_automatic(built.group)) automatic_number(built.group, *p.schedule);
         } else {

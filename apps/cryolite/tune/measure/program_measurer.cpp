@@ -41,8 +41,8 @@ std::string reason_of(const ProcessResult &r) {
 }
 
 /// What kernels are compared with. Kernels for a device have no tensor cores, so that these do not count.
-Roof roof_of(const TrainSettings &s, int threads) {
-    if (s.device == "cpu") return {measure_peak(s, threads), measure_bandwidth(threads)};
+Roof roof_of(const TrainSettings &s, const Plan &plan, int threads) {
+    if (s.device == "cpu") return {measure_peak(s, plan, threads), measure_bandwidth(threads)};
     const Hardware h = hardware_of(s.device);
     if (h.peak > 0 && h.bandwidth > 0) return {h.peak, h.bandwidth};
     if (!h.processor)
@@ -56,7 +56,13 @@ ProgramMeasurer::ProgramMeasurer(const Program &program, const TrainSettings &se
                                  fs::path work, int threads, std::string base, CostModel::Measured measured)
     : program_(program), settings_(settings), cache_(cache), work_(std::move(work)),
       self_(fs::read_symlink("/proc/self/exe")), threads_(threads), base_(std::move(base)),
-      roof_(roof_of(settings, threads)), measured_(std::move(measured)), limit_(cache) {}
+      measured_(std::move(measured)), limit_(cache) {}
+
+const Roof &ProgramMeasurer::roof(const Plan &plan) const {
+    const auto [at, first] = roofs_.try_emplace(multiplies_tiles(settings_, plan));
+    if (first) at->second = roof_of(settings_, plan, threads_);
+    return at->second;
+}
 
 BundleRequest ProgramMeasurer::request(const std::string &lines) const {
     BundleRequest r = bundle_request(settings_);
@@ -100,14 +106,14 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
     if (!r.ok()) fail("{} did not list the tunable numbers of its loops: {}", program_.app, reason_of(r));
     const Plan of_step = plan(lines);
     const CostModel model = model_of(of_step);
-    std::map<std::string, double> seconds, roof;  // of a step, by symbol
+    std::map<std::string, double> seconds, least;  // of a step, by symbol; at the roofline
     double all = 0;
     for (const PlanCall *c : step_calls(of_step, settings_.accumulate)) {
         const double taken = model.cost(of_step, *c).seconds;
         all += taken;
         if (c->kernel < 0) continue;
         const std::string &symbol = of_step.kernels[size_t(c->kernel)].symbol;
-        seconds[symbol] += taken, roof[symbol] += roof_.seconds(*c);
+        seconds[symbol] += taken, least[symbol] += roof(of_step).seconds(*c);
     }
     std::vector<SearchKernel> kernels;
     for (const json &k : json::parse(read_file(file))) {
@@ -122,7 +128,7 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
                        .algorithm = k.at("algorithm"),
                        .loops_of = {k.at("loops_of").get<std::string>()},
                        .share = seconds[symbol] / all,
-                       .roof = roof[symbol] / seconds[symbol],
+                       .roof = least[symbol] / seconds[symbol],
                        .lines = lines};
         for (const json &n : k.at("tunables"))
             s.numbers.push_back({n.at("name"), n.at("value"), n.at("usual"), n.at("legal"), n.at("same_order")});
@@ -133,7 +139,7 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
 
 /// A cost model that has learned from the measured kernels of `plan` how near to the roofline kernels come.
 CostModel ProgramMeasurer::model_of(const Plan &plan) const {
-    CostModel model(roof_, measured_, std::cref(limit_));  // by reference, as `limit_` keeps what it has read
+    CostModel model(roof(plan), measured_, std::cref(limit_));  // by reference, as `limit_` keeps what it has read
     model.learn(plan, step_calls(plan, settings_.accumulate));
     return model;
 }
@@ -230,7 +236,7 @@ StepProfile ProgramMeasurer::profile(const std::string &lines) {
     StepProfile profile{.seconds = step_seconds(lines), .kernels = {}};
     const Plan of_step = plan(lines);
     const std::map<std::string, double> &taken = times(lines).calls.seconds;
-    const CostModel model(roof_, [&](const std::string &key) {
+    const CostModel model(roof(of_step), [&](const std::string &key) {
         const auto at = taken.find(key);
         return at == taken.end() ? std::nullopt : std::optional(at->second);
     });
@@ -239,7 +245,7 @@ StepProfile ProgramMeasurer::profile(const std::string &lines) {
         if (c->kernel < 0) continue;
         const std::string name = without_numbers(c->name);
         KernelTime &k = by_name.try_emplace(name, KernelTime{.name = name}).first->second;
-        k.seconds += model.cost(of_step, *c).seconds, k.roof_seconds += roof_.seconds(*c);
+        k.seconds += model.cost(of_step, *c).seconds, k.roof_seconds += roof(of_step).seconds(*c);
     }
     for (const auto &[name, k] : by_name) profile.kernels.push_back(k);
     return profile;

@@ -41,7 +41,7 @@ private:
     const fs::path work_, self_;
     const int threads_;
     const std::string base_;
-    const Roof roof_;
+    mutable std::map<bool, Roof> roofs_;  ///< of steps without and with tiles, once they were measured
     const CostModel::Measured measured_;
     const PortLimit limit_;
     int made_ = 0;
@@ -56,6 +56,7 @@ private:
     /// A lock among the searches that share this cache and this machine: either one measures alone, or several compile.
     CacheLock machine(bool alone) const;
     BundleRequest request(const std::string &lines) const;
+    const Roof &roof(const Plan &plan) const;
     fs::path made_bundle(const BundleRequest &wanted) const;
     fs::path bundle(const std::string &lines) const;
     Plan plan(const std::string &lines) const;
