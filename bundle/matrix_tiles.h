@@ -24,7 +24,7 @@ namespace cryolite {
 /// Products of bf16 that a product of split factors takes.
 constexpr int products_of_split = 6;
 
-/// What the name of loops ends with that multiply by these tiles.
+/// The suffix of the names of loops that multiply by these tiles.
 inline constexpr std::string_view by_tiles = "_by_tiles";
 
 /// The parts of a factor, whose strides are the same.

@@ -111,6 +111,12 @@ void Step::tune(const LoopValue &v) {
     loop_values.push_back(v);
 }
 
+bool Step::asks_for_automatic(const Layer &l, Form form) const {
+    return std::ranges::any_of(loop_values, [&](const LoopValue &v) {
+        return v.layer == &l && v.form == form && v.name == "automatic" && v.value != 0;
+    });
+}
+
 void Step::clear() {
     placements.clear(), rematerialised.clear(), distributed.clear(), dialects.clear();
     layouts.clear(), loop_values.clear(), texts.clear();

@@ -160,6 +160,8 @@ public:
     };
     /// Sets a tunable. No errors here: a loop schedule checks name and value when its kernel is built.
     void tune(const LoopValue &v);
+    /// Whether a line asks for automatic loops of this stage of a layer, by the number `automatic`.
+    bool asks_for_automatic(const Layer &l, Form form) const;
     /// Chooses lines for stages that have none: legal fusions, by the bytes of memory traffic that they save. A program
     /// without any line gets this unasked. `explain` shows the lines. Only the order of additions may change.
     void automatic() { chooses = true; }

@@ -269,7 +269,8 @@ void multiply_tiles(Pipeline &p) { p.add_custom_lowering_pass(new MultiplyTiles)
 
 Tile processor_tile(int columns, int panel, int rows, const Machine &m, bool dividing) {
     constexpr int most_columns = 48, most_rows = 32;
-    const int lanes = panel ? m.vector : lanes_within(columns, m);
+    int lanes = panel ? m.vector : lanes_within(columns, m);
+    while (panel % lanes) lanes /= 2;  // vectors do not cross the edges of panels
     const int wide = panel ? panel : std::min(columns, most_columns) / lanes * lanes;
     int high = std::min(rows, most_rows);
     while (dividing && rows % high) high--;

@@ -1,5 +1,6 @@
 // What the folder of a run says of it.
 
+#include "apps/cryolite/cli/commands.h"
 #include "apps/cryolite/run/find_run.h"
 #include "apps/cryolite/run/run_summary.h"
 #include "apps/cryolite/session/settings.h"
@@ -10,10 +11,12 @@
 
 namespace cryolite::test {
 
-TEST_CASE("the words that resume a run are for a shell") {
+TEST_CASE("the words that resume a run, and that sample from it, are for a shell") {
     CHECK(resume_command("runs/x_1").ends_with(" train --out runs/x_1 --resume"));
     CHECK(resume_command("my run").ends_with(" train --out 'my run' --resume"));
     CHECK(resume_command("Ann's").ends_with(R"( train --out 'Ann'\''s' --resume)"));
+    CHECK(sample_command("my run").ends_with(" sample 'my run'"));
+    CHECK_ERROR(run_sample({}), "RUN is required, the folder of a run: cryolite runs ls lists those in runs; see");
 }
 
 TEST_CASE("run summary: configuration, losses, best validation loss and median rate") {

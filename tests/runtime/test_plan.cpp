@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bundle/matrix_tiles.h"
 #include "bundle/plan_json.h"
 #include "tests/runtime/scratch.h"
 
@@ -106,6 +107,13 @@ std::string refusal_of(const json &plan) {
 }
 
 }  // namespace
+
+TEST_CASE("plan: the names of loops say whether a step multiplies by tiles") {
+    Plan p = full_plan();
+    CHECK(!p.multiplies_by_tiles());
+    p.kernels.back().loops += by_tiles;
+    CHECK(p.multiplies_by_tiles());
+}
 
 TEST_CASE("plan: what is written is read, and written the same") {
     const std::string text = plan_text(full_plan());

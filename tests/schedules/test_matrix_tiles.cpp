@@ -278,6 +278,21 @@ TEST_CASE("matrix tiles: float32 factors in parts, in ragged shapes, chunks and 
     check_split(Compiled<WideProducts<617, 1103, 619>>(sizes("641"), automatic), both - 1);
 }
 
+TEST_CASE("matrix tiles: panels that are no whole vectors") {
+    for (int panel : {25, 6}) {
+        CAPTURE(panel);
+        const auto in_panels = [&](auto &n, Step &s) {
+            s.layout(n.up.W, panels(panel, 0)), s.layout(n.down.W, panels(panel, 0));
+        };
+        const StepOptions separate, in_backward{.update = "backward"};
+        for (const StepOptions &update : {separate, in_backward})
+            check_tiles(Compiled<WideProducts<61, 137, 67>>({{"batch", "64"}}, in_panels, update, bf16));
+        check_reads(Compiled<WideProducts<400, 1000, 1024>>({{"batch", "416"}}, in_panels, {}, bf16));
+        check_split(Compiled<WideProducts<617, 1103, 619>>({{"batch", "641"}}, in_panels), 5);
+        check_reads(Compiled<WideProducts<617, 1103, 619>>({{"batch", "641"}}, in_panels));
+    }
+}
+
 TEST_CASE("matrix tiles: nothing is read far past the end of an array") {
     check_reads(Compiled<WideProducts<400, 1000, 1024>>({{"batch", "416"}}, {}, {}, bf16));
     check_reads(Compiled<WideProducts<617, 1103, 619>>({{"batch", "641"}}, {}));

@@ -83,8 +83,7 @@ void judge(const Processor &p, const Model &model, const std::vector<std::string
     for (auto &[pass, calls] : plan.plans)
         for (const PlanCall &call : calls) {
             const PlanKernel &k = plan.kernels[size_t(call.kernel)];
-            if ((!k.loops.starts_with("product") && k.loops != "attention") || !seen.insert(call.kernel).second)
-                continue;
+            if ((k.loops != "product" && k.loops != "attention") || !seen.insert(call.kernel).second) continue;
             std::vector<SumLoop> loops = main_loops(all, k.symbol);
             std::vector<double> least;
             for (SumLoop &loop : loops) least.push_back(least_share_of(loop, p));
@@ -92,7 +91,7 @@ void judge(const Processor &p, const Model &model, const std::vector<std::string
                 fmt::format("{} {} for {}: {}", model.name, fmt::join(flags, " "), p.name, call.name);
             CAPTURE(name);
             // Scores and mixed values; backward the scores again, dP, and three sums of rows.
-            CHECK(loops.size() >= size_t(k.loops.starts_with("product") ? 1 : k.form == "forward" ? 2 : 5));
+            CHECK(loops.size() >= size_t(k.loops == "product" ? 1 : k.form == "forward" ? 2 : 5));
             const std::vector<LoopSpeed> speeds = predict(*tools(), loops, p.name);
             for (size_t i = 0; i < loops.size(); i++) {
                 const std::string listing =

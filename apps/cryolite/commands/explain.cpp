@@ -162,8 +162,8 @@ private:
     }
     /// What the peak of a step counts. Large products of this machine's kernels multiply in the same way.
     std::string peak_words() const {
-        if (s_.precision != "bf16") return multiplies_tiles(s_, plan_) ? " of float32 by tiles of bf16" : "";
-        if (multiplies_tiles(s_, plan_)) return " of tiles of bf16";
+        if (s_.precision != "bf16") return peak_is_of_tiles(s_, plan_) ? " of float32 by tiles of bf16" : "";
+        if (peak_is_of_tiles(s_, plan_)) return " of tiles of bf16";
         return dot_products_are_faster() ? " of pairs of bf16" : " of float32, to which bf16 factors are widened";
     }
 

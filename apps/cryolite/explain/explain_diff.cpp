@@ -118,7 +118,8 @@ int explain_difference(TrainSettings s, const Request &request, const std::vecto
         plans.push_back(step_plan(request.program, wanted));
     }
     const int threads = threads_of_worker(s, core_numbers());
-    const Roof roof{measure_peak(s, plans[0], threads), measure_bandwidth(threads)};
+    const Plan &fastest = plans[plans[1].multiplies_by_tiles() ? 1 : 0];  // one roofline for both
+    const Roof roof{measure_peak(s, fastest, threads), measure_bandwidth(threads)};
     const Cache cache(s.cache);
     std::optional<SearchRecords> records;
     if (fs::exists(SearchRecords::file(cache.folder())))

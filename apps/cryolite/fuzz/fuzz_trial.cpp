@@ -126,8 +126,8 @@ FuzzVerdict FuzzTrials::run(FuzzCase c) {
     if (!r.ok()) return verdict.finding = "training fails: " + ending(r), verdict;
     const json trained = json::parse(r.output);
     // The reference withholds no update: where a gradient overflows, the scale of the loss is too large to compare.
-    if (trained.at("withheld") > 0 && c.step.loss_scale > 1) {
-        c = verdict.made, c.step.loss_scale = std::max(1.0, c.step.loss_scale / 16);
+    if (trained.at("withheld") > 0 && c.step.scales_loss() && c.step.loss_scale > 1) {
+        c.step.loss_scale = std::max(1.0, c.step.loss_scale / 16);
         return run(c);
     }
     verdict.bytes = trained.at("bytes"), verdict.arena = trained.at("arena");

@@ -169,13 +169,13 @@ double Session::measure_peak(const TrainSettings &s) const {
     return cryolite::measure_peak(s, bundle->plan, cores) * known_processes().size();
 }
 
-bool multiplies_tiles(const TrainSettings &s, const Plan &plan) {
+bool peak_is_of_tiles(const TrainSettings &s, const Plan &plan) {
     if (s.device != "cpu" || s.precision == "fp16") return false;
     return s.precision == "bf16" ? multiplies_tiles(s.target) : plan.multiplies_by_tiles();
 }
 
 double measure_peak(const TrainSettings &s, const Plan &plan, int threads) {
-    return measure_product_peak(threads, s.precision, multiplies_tiles(s, plan));
+    return measure_product_peak(threads, s.precision, peak_is_of_tiles(s, plan));
 }
 
 std::unique_ptr<Trace> begin_trace(const TrainSettings &s) {

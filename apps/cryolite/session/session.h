@@ -89,9 +89,9 @@ DoneEvent done_event(const StepTimes &times, double first_step_s, const StepWork
 /// Seconds since the script began (CRYOLITE_START), or since this process did.
 double since_start();
 
-/// Whether a step's products are those of tiles: in bf16 wherever the target has them, also by libraries, in fp32 where
-/// a kernel of the plan does.
-bool multiplies_tiles(const TrainSettings &settings, const Plan &plan);
+/// Whether a step is compared with the peak of tiles: in bf16 where the target has them, as libraries use them too; in
+/// fp32 where a kernel of the plan multiplies by them.
+bool peak_is_of_tiles(const TrainSettings &settings, const Plan &plan);
 
 /// The peak of this machine in the way in which a step's products are multiplied, in 1e9 FLOP/s.
 double measure_peak(const TrainSettings &settings, const Plan &plan, int threads);

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "dsl/ghost_norm.h"
+#include "dsl/layers/linear.h"
 #include "generators/lowering/expressions/scatter.h"
-#include "generators/lowering/kernel/kernel_builder.h"
 #include "schedules/table.h"
 #include "schedules/views.h"
 
@@ -96,17 +96,15 @@ void KernelValues::bind_factors(CallId c) {
     p.source(c).half_factors(factors);
 }
 
-/// Whether a line asks for automatic loops for this stage.
-static bool has_automatic_loops(const StepProgram &p, const ir::Op &op) {
-    return std::ranges::any_of(p.schedule->loop_values, [&](const Step::LoopValue &v) {
-        return v.name == "automatic" && v.value != 0 && is_stage_of(p, op, v);
-    });
-}
-
 Func KernelValues::products(const ir::Op &op, CallId c, const Func &f, const Shape &result) const {
     if (p.layer(c).half_products) return with_half_factors(f, in.halves, storage_type(p.format), how);
     if (how != HalfProducts::tiles || !k.anchor || &p.ops[k.anchor] != &op) return f;
-    if (!has_product_loops(p.source(c), *p.schedule) || has_automatic_loops(p, op)) return f;
+    if (!has_product_loops(p.source(c), *p.schedule)) return f;
+    // What is updated in place has written loops all the same.
+    const auto *of_parameter = ir::as<ir::ParamGrad>(op);
+    const bool in_place = of_parameter && (of_parameter->accumulate || find<ir::Update>(of_parameter->w));
+    const Form form = of_parameter ? Form::d_parameter : ir::is<ir::InputGrad>(op) ? Form::d_input : Form::forward;
+    if (!in_place && p.schedule->asks_for_automatic(as_written(p.source(c)), form)) return f;
     return with_split_factors(f, result[0], result.size() / result[0]);
 }
 

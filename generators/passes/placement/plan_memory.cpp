@@ -119,9 +119,7 @@ std::map<ValueId, ValueId> replacements(const StepProgram &p, const std::vector<
 bool has_written_loops(const Step &step, const Layer &layer) {
     if (step.machine.gpu() || !step.loops_written || !has_loops(loops_kind(layer), step.machine)) return false;
     if (step.loops_of.contains({std::type_index(typeid(layer)), Form::d_input})) return false;
-    return std::ranges::none_of(step.loop_values, [&](const Step::LoopValue &v) {
-        return v.layer == &layer && v.form == Form::d_input && v.name == "automatic" && v.value != 0;
-    });
+    return !step.asks_for_automatic(layer, Form::d_input);
 }
 
 }  // namespace

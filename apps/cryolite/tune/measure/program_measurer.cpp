@@ -59,9 +59,9 @@ ProgramMeasurer::ProgramMeasurer(const Program &program, const TrainSettings &se
       measured_(std::move(measured)), limit_(cache) {}
 
 const Roof &ProgramMeasurer::roof(const Plan &plan) const {
-    const auto [at, first] = roofs_.try_emplace(multiplies_tiles(settings_, plan));
-    if (first) at->second = roof_of(settings_, plan, threads_);
-    return at->second;
+    const bool tiles = peak_is_of_tiles(settings_, plan);
+    if (!roofs_.contains(tiles)) roofs_[tiles] = roof_of(settings_, plan, threads_);
+    return roofs_.at(tiles);
 }
 
 BundleRequest ProgramMeasurer::request(const std::string &lines) const {
@@ -106,14 +106,15 @@ std::vector<SearchKernel> ProgramMeasurer::kernels(const std::string &lines) {
     if (!r.ok()) fail("{} did not list the tunable numbers of its loops: {}", program_.app, reason_of(r));
     const Plan of_step = plan(lines);
     const CostModel model = model_of(of_step);
-    std::map<std::string, double> seconds, least;  // of a step, by symbol; at the roofline
+    const Roof &roof = this->roof(of_step);
+    std::map<std::string, double> seconds, least;  // of a step, by symbol: predicted, and on the roofline
     double all = 0;
     for (const PlanCall *c : step_calls(of_step, settings_.accumulate)) {
         const double taken = model.cost(of_step, *c).seconds;
         all += taken;
         if (c->kernel < 0) continue;
         const std::string &symbol = of_step.kernels[size_t(c->kernel)].symbol;
-        seconds[symbol] += taken, least[symbol] += roof(of_step).seconds(*c);
+        seconds[symbol] += taken, least[symbol] += roof.seconds(*c);
     }
     std::vector<SearchKernel> kernels;
     for (const json &k : json::parse(read_file(file))) {
@@ -236,7 +237,8 @@ StepProfile ProgramMeasurer::profile(const std::string &lines) {
     StepProfile profile{.seconds = step_seconds(lines), .kernels = {}};
     const Plan of_step = plan(lines);
     const std::map<std::string, double> &taken = times(lines).calls.seconds;
-    const CostModel model(roof(of_step), [&](const std::string &key) {
+    const Roof &roof = this->roof(of_step);
+    const CostModel model(roof, [&](const std::string &key) {
         const auto at = taken.find(key);
         return at == taken.end() ? std::nullopt : std::optional(at->second);
     });
@@ -245,7 +247,7 @@ StepProfile ProgramMeasurer::profile(const std::string &lines) {
         if (c->kernel < 0) continue;
         const std::string name = without_numbers(c->name);
         KernelTime &k = by_name.try_emplace(name, KernelTime{.name = name}).first->second;
-        k.seconds += model.cost(of_step, *c).seconds, k.roof_seconds += roof(of_step).seconds(*c);
+        k.seconds += model.cost(of_step, *c).seconds, k.roof_seconds += roof.seconds(*c);
     }
     for (const auto &[name, k] : by_name) profile.kernels.push_back(k);
     return profile;

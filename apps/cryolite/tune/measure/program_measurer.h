@@ -41,7 +41,7 @@ private:
     const fs::path work_, self_;
     const int threads_;
     const std::string base_;
-    mutable std::map<bool, Roof> roofs_;  ///< of steps without and with tiles, once they were measured
+    mutable std::map<bool, Roof> roofs_;  ///< by whether products are by tiles; measured when first asked for
     const CostModel::Measured measured_;
     const PortLimit limit_;
     int made_ = 0;
