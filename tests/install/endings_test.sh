@@ -44,23 +44,27 @@ ended "${PIPESTATUS[0]}" 130 "--json whose reader goes away"
 ended $? 1 "cache ls on a full disk"
 
 # --- A terminal closes -----------------------------------------------------------------------------
-# hang_up STATUS RUN ARGUMENTS...: the run gets SIGHUP twice, as from a terminal and its shell.
-hang_up() {
-    local status=$1 run=$2 k=0
-    shift 2
+# stop SIGNAL STATUS RUN ARGUMENTS...: the run gets a signal twice, as SIGHUP from a terminal and its shell.
+stop() {
+    local signal=$1 status=$2 run=$3 k=0
+    shift 3
     "$command" train "${tiny[@]}" --checkpoint-every 20 --out "$run" "$@" > out 2> err &
     local pid=$!
     while [ "$(ls "$run/checkpoints" 2> /dev/null | wc -l)" -lt 2 ] && [ $((k++)) -lt 3000 ]; do sleep 0.01; done
-    kill -HUP $pid && kill -HUP $pid
+    kill -$signal $pid && kill -$signal $pid
     wait $pid 2> /dev/null
     ended $? "$status" "$run"
 }
-hang_up 130 hung --steps 1000000
+stop HUP 130 hung --steps 1000000
 grep -q "interrupted after step [0-9]*; a checkpoint was written" err || fail "after SIGHUP: $(tail -1 err)"
 trap '' HUP  # as nohup does
-hang_up 0 ignored --steps 200
+stop HUP 0 ignored --steps 200
 trap - HUP
 has_checkpoint ignored 200
+for signal in INT TERM; do  # as from timeout, which sends its signal twice
+    stop $signal 130 twice.$signal --steps 1000000
+    grep -q "interrupted after step [0-9]*; a checkpoint was written" err || fail "after two SIG$signal at once: $(tail -1 err)"
+done
 
 # --- A file may not grow ---------------------------------------------------------------------------
 (ulimit -f 8 && train --steps 5 --out limited > out 2> err)

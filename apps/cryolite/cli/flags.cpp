@@ -300,11 +300,13 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     r.command = command;
     const FirstReading first(arguments);
     if (!first.get("config").empty()) give_file(r.values, first.get("config"), Origin::config);
+    fs::path resumed;  // the run whose own program goes on
     if (command == Command::train && !first.get("resume").empty() && !first.get("out").empty())
         if (const fs::path run = first.get("out"); is_run(run)) {
             Values own;
             give_file(own, run / "config.toml", Origin::resumed);
             check_own(first, own, run);
+            if (first.words.empty()) resumed = run;
             for (auto &[name, given] : own.all()) r.values.give(name, given);
         }
     auto told = [&](const char *flag, const std::string &otherwise) {
@@ -313,7 +315,8 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
     };
     r.app = first.words.empty() ? r.values.text("app", default_app) : first.words[0];
     r.values.erase("app");
-    r.program = find_program(r.app, Cache(told("cache", "")));
+    const Cache cache(told("cache", ""));
+    r.program = resumed.empty() ? find_program(r.app, cache) : program_of_run(resumed, r.app, cache);
     Line line(r, arguments, defaults_of(r, told("preset", "")));
     const std::string preset = r.values.text("preset"), of_init = preset_of_init(r);
     r.preset = give_preset(r.values, r.program.description, preset.empty() ? of_init : preset);

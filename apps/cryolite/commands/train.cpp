@@ -136,6 +136,7 @@ private:
 
     void go_on(const ResumePoint &point) {
         const auto &[path, step] = point.checkpoint;
+        if (point.program != request_.program.id) progress_.say(program_changed);
         read_tensors(trainer(), path);
         trainer().set_steps(step);
         trainer().set_withheld_in_a_row(point.withheld);
@@ -151,8 +152,6 @@ private:
             progress_.say(fmt::format("note: changed from here on: {}{}", fmt::join(values, ", "),
                                       rate ? "; the learning rate takes another course" : ""));
         }
-        if (point.program != request_.program.id)
-            progress_.say("note: the program has changed since the checkpoint was written");
     }
 
     void describe() {

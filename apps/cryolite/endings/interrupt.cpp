@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
 namespace cryolite {
 
@@ -12,9 +13,24 @@ namespace {
 
 volatile std::sig_atomic_t deferred = 0, met = 0;
 std::atomic<const char *> said = nullptr;
+std::atomic<long> asked = 0;  ///< when the first Ctrl-C or SIGTERM came, in milliseconds; 0: none did
 
-void on_signal(int) {
+long milliseconds() {
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1'000'000;
+}
+
+void on_signal(int number) {
+    constexpr long same = 500;  // `timeout` sends its signal to the process, and at once to its group as well
     if (!deferred) _exit(interrupted_status);
+    if (number != SIGHUP && asked) {
+        if (milliseconds() - asked < same) return;
+        signal(number, SIG_DFL);
+        raise(number);  // it comes when this function returns
+        return;
+    }
+    if (number != SIGHUP) asked = milliseconds();
     met = 1;
     // write() is safe in a signal handler, other ways to print are not. A line that cannot be written is given up.
     if (const char *words = said) [[maybe_unused]]
@@ -26,11 +42,10 @@ void on_signal(int) {
 void watch_signals() {
     struct sigaction action = {};
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESETHAND | SA_RESTART;  // a second signal has the system's default action
+    action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
-    action.sa_flags = SA_RESTART;
     struct sigaction before = {};
     sigaction(SIGHUP, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);

@@ -1,6 +1,7 @@
 #pragma once
-// Ctrl-C, SIGTERM and SIGHUP (the terminal is closed): the current step is finished and a checkpoint written; a
-// second Ctrl-C or SIGTERM ends the process at once, a second SIGHUP does not: a terminal and its shell send one each.
+// Ctrl-C, SIGTERM and SIGHUP (the terminal is closed): the current step is finished and a checkpoint written. A second
+// Ctrl-C or SIGTERM, half a second later or more, ends the process at once. Those before are of the same stop, as
+// `timeout` sends two. A second SIGHUP never ends the process: a terminal and its shell send one each.
 
 namespace cryolite {
 

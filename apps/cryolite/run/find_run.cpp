@@ -99,4 +99,14 @@ void require_run(const fs::path &folder) {
     fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
 }
 
+Program program_of_run(const fs::path &run, const std::string &app, const Cache &cache) try {
+    return find_program(app, cache);
+} catch (const Error &) {
+    if (!is_path(app) || is_there(app)) throw;
+    fail_usage(
+        "{} is a run of the program {}, which is not there any more: put it back, or write its new path into {}, "
+        "as app = \"PATH\"",
+        run.string(), app, (run / "config.toml").string());
+}
+
 }  // namespace cryolite

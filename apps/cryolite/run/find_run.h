@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "client/programs.h"
+
 namespace cryolite {
 
 namespace fs = std::filesystem;
@@ -20,6 +22,10 @@ void require_folder(const fs::path &folder);
 /// Throws UsageError where this is not the folder of a run: names the run that the folder belongs to, as that of a
 /// checkpoint does, or one of those in it.
 void require_run(const fs::path &folder);
+
+/// The program `app` that the config.toml of a run names, as `find_program`; where its file is not there any more, and
+/// is needed, a UsageError says how to go on.
+Program program_of_run(const fs::path &run, const std::string &app, const Cache &cache);
 
 /// The words that resume the run in this folder, for a shell, as this command was called: "./cryolite train ...".
 std::string resume_command(const fs::path &run);

@@ -8,6 +8,12 @@ namespace cryolite {
 
 using nlohmann::json;
 
+std::string program_of(const Checkpoint &checkpoint) {
+    const json state = json::parse(read_file(checkpoint.path / "state.json"), nullptr, false);
+    const auto program = state.is_object() ? state.find("program") : state.end();
+    return program != state.end() && program->is_string() ? program->get<std::string>() : "";
+}
+
 std::optional<ResumePoint> find_resume_point(const fs::path &run, const Skipped &skipped) {
     std::string mistakes;
     const std::optional<Checkpoint> found =

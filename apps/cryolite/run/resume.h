@@ -24,6 +24,12 @@ struct ResumePoint {
     std::vector<std::string> metrics;             ///< lines that could not be written before the checkpoint
 };
 
+/// What is said where the program is not the one that wrote a checkpoint.
+constexpr const char *program_changed = "note: the program has changed since the checkpoint was written";
+
+/// The digest of the program that wrote a checkpoint; empty: its state.json does not say.
+std::string program_of(const Checkpoint &checkpoint);
+
 using Skipped = std::function<void(const Checkpoint &, const std::string &why)>;
 
 /// The newest checkpoint of a run that is whole; `skipped` is called with each newer one that is not. Nothing: the run

@@ -9,6 +9,7 @@
 #include "apps/cryolite/commands/sample/sampler.h"
 #include "apps/cryolite/endings/interrupt.h"
 #include "apps/cryolite/run/find_run.h"
+#include "apps/cryolite/run/resume.h"
 #include "apps/cryolite/run/run_folder.h"
 #include "apps/cryolite/session/session.h"
 #include "runtime/device/cpu/cpu_device.h"
@@ -98,7 +99,7 @@ Request read_run(const SampleOptions &o) {
     for (auto &[name, given] : read_config(o.run / "config.toml", Origin::resumed, list_mark))
         r.values.give(name, given);
     r.app = r.values.text("app", default_app);
-    r.program = find_program(r.app, Cache(o.cache));
+    r.program = program_of_run(o.run, r.app, Cache(o.cache));
     if (o.compile) {
         for (const char *flag : {"batch", "accumulate", "clip", "threads", "workers", "deterministic"})
             r.values.erase(flag);
@@ -125,6 +126,8 @@ int run_sample(const std::vector<std::string> &arguments) {
         });
     if (!checkpoint) fail("{} has no checkpoint that is whole", o.run.string());
     check_prompt(o.prompt, *tokenizer);
+    if (const std::string made = program_of(*checkpoint); !made.empty() && made != request.program.id)
+        progress.say(fmt::format("{}: the text is that of the program as it is now", program_changed));
     const std::shared_ptr<const Bundle> bundle = open_bundle(s, request, progress, false);
     s.threads = o.threads ? o.threads : usable_cores();  // of several workers the first one does all the work
     Session session(bundle, s, request.program.description.weights);
