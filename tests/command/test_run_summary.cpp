@@ -21,9 +21,10 @@ TEST_CASE("the words that resume a run, and that sample from it, are for a shell
 
 TEST_CASE("the program of a run that is not there any more is refused by name") {
     const Scratch scratch;
-    CHECK_ERROR(program_of_run("runs/x", "gone/e.cpp", Cache(scratch.path)),
-                "runs/x is a run of the program gone/e.cpp, which is not there any more: put it back, or write its new "
-                "path into runs/x/config.toml, as app = \"PATH\"");
+    CHECK_ERROR(
+        program_of_run("runs/x", "gone/e.cpp", Cache(scratch.path)),
+        "runs/x is a run of the program gone/e.cpp, which is not there any more: put it back, name its new path "
+        "(cryolite train PATH --out runs/x --resume), or write that into runs/x/config.toml, as app = \"PATH\"");
 }
 
 TEST_CASE("run summary: configuration, losses, best validation loss and median rate") {

@@ -43,7 +43,7 @@ ended "${PIPESTATUS[0]}" 130 "--json whose reader goes away"
 "$command" cache ls --cache cache > /dev/full 2> err
 ended $? 1 "cache ls on a full disk"
 
-# --- A terminal closes -----------------------------------------------------------------------------
+# --- A terminal closes, and other signals ----------------------------------------------------------
 # stop SIGNAL STATUS RUN ARGUMENTS...: the run gets a signal twice, as SIGHUP from a terminal and its shell.
 stop() {
     local signal=$1 status=$2 run=$3 k=0
@@ -61,10 +61,17 @@ trap '' HUP  # as nohup does
 stop HUP 0 ignored --steps 200
 trap - HUP
 has_checkpoint ignored 200
-for signal in INT TERM; do  # as from timeout, which sends its signal twice
+for signal in INT TERM; do # as from timeout, which sends its signal twice
     stop $signal 130 twice.$signal --steps 1000000
     grep -q "interrupted after step [0-9]*; a checkpoint was written" err || fail "after two SIG$signal at once: $(tail -1 err)"
 done
+# A second one later ends a step that takes minutes.
+"$command" train "${tiny[@]}" --accumulate 1000000 --steps 2 --eval-every 0 --out forced > out 2> err &
+pid=$! k=0
+while ! grep -q "^run: " err && [ $((k++)) -lt 3000 ]; do sleep 0.01; done
+kill -TERM $pid && sleep 0.7 && kill -TERM $pid
+wait $pid 2> /dev/null
+ended $? 143 "a second SIGTERM"
 
 # --- A file may not grow ---------------------------------------------------------------------------
 (ulimit -f 8 && train --steps 5 --out limited > out 2> err)

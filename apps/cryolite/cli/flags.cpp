@@ -306,8 +306,8 @@ Request read_request(Command command, const std::vector<std::string> &arguments)
             Values own;
             give_file(own, run / "config.toml", Origin::resumed);
             check_own(first, own, run);
-            if (first.words.empty()) resumed = run;
             for (auto &[name, given] : own.all()) r.values.give(name, given);
+            if (first.words.empty() && r.values.text("app") == own.text("app")) resumed = run;
         }
     auto told = [&](const char *flag, const std::string &otherwise) {
         std::string text = first.get(flag);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -13,7 +14,6 @@ namespace {
 
 volatile std::sig_atomic_t deferred = 0, met = 0;
 std::atomic<const char *> said = nullptr;
-std::atomic<long> asked = 0;  ///< when the first Ctrl-C or SIGTERM came, in milliseconds; 0: none did
 
 long milliseconds() {
     timespec t{};
@@ -22,22 +22,34 @@ long milliseconds() {
 }
 
 void on_signal(int number) {
-    constexpr long same = 500;  // `timeout` sends its signal to the process, and at once to its group as well
     if (!deferred) _exit(interrupted_status);
-    if (number != SIGHUP && asked) {
-        if (milliseconds() - asked < same) return;
+    const int error = errno;
+    const Stop stop = stop_of(number);
+    if (stop == Stop::same) return;
+    if (stop == Stop::again) {
         signal(number, SIG_DFL);
         raise(number);  // it comes when this function returns
         return;
     }
-    if (number != SIGHUP) asked = milliseconds();
     met = 1;
     // write() is safe in a signal handler, other ways to print are not. A line that cannot be written is given up.
     if (const char *words = said) [[maybe_unused]]
         const ssize_t n = write(STDERR_FILENO, words, std::strlen(words));
+    errno = error;
 }
 
 }  // namespace
+
+Stop stop_of(int number) {
+    constexpr long same = 500;  // `timeout` sends its signal to the process, and at once to its group as well
+    static std::atomic<long> of_int = 0, of_term = 0;
+    if (number == SIGHUP) return Stop::first;
+    std::atomic<long> &asked = number == SIGINT ? of_int : of_term;
+    const long now = milliseconds();
+    long before = 0;
+    if (asked.compare_exchange_strong(before, now)) return Stop::first;
+    return now - before < same ? Stop::same : Stop::again;
+}
 
 void watch_signals() {
     struct sigaction action = {};

@@ -1,7 +1,7 @@
 #pragma once
 // Ctrl-C, SIGTERM and SIGHUP (the terminal is closed): the current step is finished and a checkpoint written. A second
-// Ctrl-C or SIGTERM, half a second later or more, ends the process at once. Those before are of the same stop, as
-// `timeout` sends two. A second SIGHUP never ends the process: a terminal and its shell send one each.
+// Ctrl-C, or a second SIGTERM, ends the process at once. One that comes within half a second counts as the same stop,
+// as `timeout` sends two. A second SIGHUP never ends the process: a terminal and its shell send one each.
 
 namespace cryolite {
 
@@ -16,6 +16,12 @@ void defer_signals(const char *words = nullptr);
 /// From now on a signal ends the process again, as after `watch_signals`.
 void stop_deferring();
 bool interrupted();
+
+/// What a Ctrl-C or SIGTERM means, by when the first of its kind came: the first, one that belongs to it, or one that
+/// ends the process at once. Each SIGHUP is a first one. For signal handlers.
+enum class Stop { first, same, again };
+Stop stop_of(int number);
+
 /// Does what a signal does: the loop ends after the current step. It is called when nobody reads our output any more.
 void interrupt();
 

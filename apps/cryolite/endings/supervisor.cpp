@@ -26,7 +26,7 @@ volatile std::sig_atomic_t child = 0, signalled = 0;
 /// The child has a process group of its own, so that it gets each signal once: from here, not from the terminal.
 void forward(int number) {
     signalled = number;
-    if (child > 0) kill(child, number);
+    if (child > 0 && stop_of(number) != Stop::same) kill(child, number);
 }
 
 void forward_signals() {

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "apps/cryolite/session/settings.h"
+#include "client/without_compiler.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/io/error.h"
 #include "runtime/io/files.h"
@@ -99,14 +100,14 @@ void require_run(const fs::path &folder) {
     fail_usage("{} is not the folder of a run: it has no config.toml of cryolite train", folder.string());
 }
 
-Program program_of_run(const fs::path &run, const std::string &app, const Cache &cache) try {
+Program program_of_run(const fs::path &run, const std::string &app, const Cache &cache) {
+    std::error_code error;
+    if (has_compiler() && is_path(app) && !fs::exists(app, error) && !error)
+        fail_usage(
+            "{} is a run of the program {}, which is not there any more: put it back, name its new path (cryolite "
+            "train PATH --out {} --resume), or write that into {}, as app = \"PATH\"",
+            run.string(), app, shell_word(run.string()), (run / "config.toml").string());
     return find_program(app, cache);
-} catch (const Error &) {
-    if (!is_path(app) || is_there(app)) throw;
-    fail_usage(
-        "{} is a run of the program {}, which is not there any more: put it back, or write its new path into {}, "
-        "as app = \"PATH\"",
-        run.string(), app, (run / "config.toml").string());
 }
 
 }  // namespace cryolite

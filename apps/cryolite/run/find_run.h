@@ -23,8 +23,8 @@ void require_folder(const fs::path &folder);
 /// checkpoint does, or one of those in it.
 void require_run(const fs::path &folder);
 
-/// The program `app` that the config.toml of a run names, as `find_program`; where its file is not there any more, and
-/// is needed, a UsageError says how to go on.
+/// The program `app` that the config.toml of a run names. Errors: as `find_program`; its file is not there any more
+/// (says how to go on), unless this build has no compiler and needs none.
 Program program_of_run(const fs::path &run, const std::string &app, const Cache &cache);
 
 /// The words that resume the run in this folder, for a shell, as this command was called: "./cryolite train ...".

@@ -9,7 +9,8 @@ namespace cryolite {
 using nlohmann::json;
 
 std::string program_of(const Checkpoint &checkpoint) {
-    const json state = json::parse(read_file(checkpoint.path / "state.json"), nullptr, false);
+    const fs::path file = checkpoint.path / "state.json";
+    const json state = json::parse(is_there(file) ? read_file(file) : "", nullptr, false);
     const auto program = state.is_object() ? state.find("program") : state.end();
     return program != state.end() && program->is_string() ? program->get<std::string>() : "";
 }

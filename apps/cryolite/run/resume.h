@@ -25,7 +25,8 @@ struct ResumePoint {
 };
 
 /// What is said where the program is not the one that wrote a checkpoint.
-constexpr const char *program_changed = "note: the program has changed since the checkpoint was written";
+constexpr const char *program_changed =
+    "note: the program, or the Cryolite that built it, has changed since the checkpoint was written";
 
 /// The digest of the program that wrote a checkpoint; empty: its state.json does not say.
 std::string program_of(const Checkpoint &checkpoint);
