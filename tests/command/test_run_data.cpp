@@ -104,7 +104,8 @@ TEST_CASE("data: labels that do not occur are said once") {
     CHECK(warnings("1,2,3,0\n1,2,3,1\n1,2,3,-100\n") == "");
     CHECK(warnings("1,2,3,0\n1,2,3,1\n1,2,3,2\n1,2,3,7\n") ==
           "warning: table.csv: labels 3 to 6 do not occur, though the largest is 7, in 1 row: an output without rows "
-          "learns nothing. Number the labels from 0 without gaps, or correct what is no label\n");
+          "learns nothing. Number the labels from 0 without gaps, or correct what is no label: --classes N "
+          "names the first row whose label is N or more\n");
     CHECK(warnings("1,2,3,1\n1,2,3,2\n1,2,3,2\n")
               .starts_with("warning: table.csv: label 0 does not occur, though the largest is 2, in 2 rows: "));
     CHECK(contains(warnings("1,2,3,40\n1,2,3,2\n1,2,3,4\n1,2,3,6\n1,2,3,8\n1,2,3,10\n1,2,3,12\n1,2,3,14\n1,2,3,16\n"),

@@ -36,7 +36,8 @@ std::string absent_labels_in_words(const Table &table) {
     const int largest = std::ranges::max(table.labels);
     const auto rows = std::ranges::count(table.labels, largest);
     return fmt::format("label{} not occur, though the largest is {}, in {}: an output without rows learns nothing. "
-                       "Number the labels from 0 without gaps, or correct what is no label",
+                       "Number the labels from 0 without gaps, or correct what is no label: --classes N "
+                       "names the first row whose label is N or more",
                        absent.size() == 1 ? fmt::format(" {} does", absent[0])
                                           : fmt::format("s {} do", ranges_in_words(absent)),
                        largest, rows == 1 ? "1 row" : fmt::format("{} rows", rows));
